@@ -1,0 +1,30 @@
+# Every target sets up what it needs in .venv, from the versions in constraints.txt.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test install typecheck clean
+
+install: .venv/installed
+
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet torch==2.13.0
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+# The main job: six drafters side by side on SmolLM2-135M-Instruct.
+demo: install
+	$(BIN)/outrider compare $(DEMO)
+
+test: install typecheck
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pytest
+
+typecheck: install
+	rm -rf build
+	$(BIN)/pip install --quiet --no-deps --target build/typecheck .
+	$(BIN)/mypy
+
+clean:
+	rm -rf .venv build dist *.egg-info

@@ -1,0 +1,57 @@
+"""Outrider: speculative decoding with any drafter.
+
+>>> import outrider
+>>> outrider.generate("smollm2", "Name three rivers.", drafter="prompt_lookup").text
+"""
+
+from outrider.chance import Chance, EnumeratedChance, SampledChance
+from outrider.context import Context, Tokens
+from outrider.decoding import Round, decode
+from outrider.draft import Draft, Pen
+from outrider.drafter import Drafter
+from outrider.errors import (
+    ConfigError,
+    DrafterError,
+    OutriderError,
+    PluginError,
+    TargetError,
+)
+from outrider.generation import Generation, generate
+from outrider.hookspecs import hookimpl
+from outrider.lookahead import Fixed, Lookahead
+from outrider.metrics import Counts
+from outrider.sampling import Sampling
+from outrider.target import Session, Target
+from outrider.verifier import Scores, Verdict, Verifier
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Chance",
+    "ConfigError",
+    "Context",
+    "Counts",
+    "Draft",
+    "Drafter",
+    "DrafterError",
+    "EnumeratedChance",
+    "Fixed",
+    "Generation",
+    "Lookahead",
+    "OutriderError",
+    "Pen",
+    "PluginError",
+    "Round",
+    "SampledChance",
+    "Sampling",
+    "Scores",
+    "Session",
+    "Target",
+    "TargetError",
+    "Tokens",
+    "Verdict",
+    "Verifier",
+    "decode",
+    "generate",
+    "hookimpl",
+]

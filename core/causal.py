@@ -1,0 +1,99 @@
+"""CachedModel: a transformers decoder together with the key-value cache of one text."""
+
+import inspect
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from outrider.errors import TargetError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+@final
+class CachedModel:
+    """Scores further tokens of a text in one pass each, and rolls back exactly.
+
+    The cache keeps every position, also where a model attends to a sliding window (the mask
+    sees to the window), since a window that dropped its past can't be rolled back.
+
+    Raises `TargetError` for a model whose state can't be rolled back.
+    """
+
+    def __init__(self, model: "PreTrainedModel", *, hidden_states: bool = False) -> None:
+        from transformers import DynamicCache
+
+        refuse_stateful(model)
+        self.model = model
+        self.hidden: Float[Tensor, "tokens width"] | None = None
+        self._hidden_states = hidden_states
+        self._cache = DynamicCache()
+        self._keeps_rows = "logits_to_keep" in inspect.signature(model.forward).parameters
+
+    @property
+    def length(self) -> int:
+        """Returns the number of tokens in the cache."""
+        return int(self._cache.get_seq_length())
+
+    @torch.no_grad()
+    def feed(
+        self,
+        tokens: Sequence[int],
+        rows: int,
+        *,
+        mask: Float[Tensor, "1 1 tokens all"] | None = None,
+        positions: Int[Tensor, "1 tokens"] | None = None,
+    ) -> Float[Tensor, "rows vocab"]:
+        """Appends `tokens` to the cache, and returns the logits of the last `rows` of them.
+
+        mask, positions: where the tokens are no chain, added to the attention's scores.
+        """
+        options: dict[str, Any] = {"logits_to_keep": rows} if self._keeps_rows else {}
+        if mask is not None:
+            options |= {"attention_mask": mask, "position_ids": positions}
+        if self._hidden_states:
+            options |= {"output_hidden_states": True}
+        output = self.model(
+            input_ids=torch.tensor([list(tokens)], device=self.model.device),
+            past_key_values=self._cache,
+            use_cache=True,
+            **options,
+        )
+        if self._hidden_states:
+            new = output.hidden_states[-1][0]
+            self.hidden = new if self.hidden is None else torch.cat([self.hidden, new])
+        logits: Tensor = output.logits[0, -rows:]
+        return logits
+
+    def drop(self, count: int) -> None:
+        """Takes the last `count` tokens out of the cache."""
+        self._cache.crop(-count)
+        if self.hidden is not None:
+            self.hidden = self.hidden[: self.length]
+
+    def keep(self, count: int, rows: Sequence[int]) -> None:
+        """Of the last `count` tokens, keeps those at `rows`, in that order."""
+        start = self.length - count
+        kept = torch.tensor([start + row for row in rows], device=self.model.device, dtype=torch.long)
+        for layer in self._cache.layers:
+            layer.keys = torch.cat([layer.keys[..., :start, :], layer.keys[..., kept, :]], dim=-2)
+            layer.values = torch.cat(
+                [layer.values[..., :start, :], layer.values[..., kept, :]], dim=-2
+            )
+        if self.hidden is not None:
+            self.hidden = torch.cat([self.hidden[:start], self.hidden[kept]])
+
+
+def refuse_stateful(model: "PreTrainedModel") -> None:
+    """Raises `TargetError` where a model keeps a state that no cache can roll back."""
+    kinds = set(getattr(model.config.get_text_config(), "layer_types", None) or ())
+    kinds -= {"full_attention", "sliding_attention", "chunked_attention"}
+    if getattr(model, "_is_stateful", False) or kinds:
+        reason = f"layers of {', '.join(sorted(kinds))}" if kinds else "a recurrent state"
+        raise TargetError(
+            f"model {type(model).__name__}: {reason} can't be rolled back after a rejection"
+        )

@@ -1,0 +1,84 @@
+"""The context: all that a drafter may look at, as a read-only view."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import final, overload
+
+from jaxtyping import Int
+from torch import Tensor
+
+
+@final
+class Tokens(Sequence[int]):
+    """A read-only view of the first `length` ids of a list that only ever grows.
+
+    Making one costs nothing however long the text is; a slice of it is a new list.
+
+    >>> text = Tokens([5, 6, 7, 8])
+    >>> text[-1], text[1:3], len(text)
+    (8, [6, 7], 4)
+    """
+
+    __slots__ = ("_ids", "_length")
+
+    def __init__(self, ids: list[int], length: int | None = None) -> None:
+        self._ids = ids
+        self._length = len(ids) if length is None else length
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[int]: ...
+    def __getitem__(self, index: int | slice) -> int | list[int]:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(self._length)
+            # Counting down to the first id leaves stop at -1, which a list reads as its end.
+            return self._ids[start : stop if stop >= 0 else None : step]
+        if not -self._length <= index < self._length:
+            raise IndexError(f"position {index} of {self._length} tokens")
+        return self._ids[index if index >= 0 else self._length + index]
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Tokens):
+            return len(self) == len(other) == self.shared(other)
+        return isinstance(other, Sequence) and self[:] == list(other)
+
+    __hash__ = None  # type: ignore[assignment]  # equal to lists, which have no hash either
+
+    def __repr__(self) -> str:
+        return f"Tokens({self[:]})"
+
+    def shared(self, other: "Tokens") -> int:
+        """Returns the length of the longest common prefix; two views of one list cost nothing.
+
+        This is the key of every drafter's cache: what lies past it belongs to another text.
+        """
+        low, high = 0, min(len(self), len(other))
+        if self._ids is other._ids or self._ids[:high] == other._ids[:high]:
+            return high
+        while high - low > 1:  # ids before `low` agree, ids before `high` do not
+            middle = (low + high) // 2
+            if self._ids[low:middle] == other._ids[low:middle]:
+                low = middle
+            else:
+                high = middle
+        return low
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a draft may depend on.
+
+    tokens: the text so far, prompt included.
+    source: an encoder's input, where the target has an encoder.
+    features: what the drafter asked for with `needs` and the target gives a text,
+        by name, such as the hidden states of the accepted path.
+    """
+
+    tokens: Tokens
+    source: Int[Tensor, "source"] | None = None
+    features: dict[str, Tensor] = field(default_factory=dict)

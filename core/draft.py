@@ -1,0 +1,197 @@
+"""A draft and the pen, the only way to write one: a token and its law are recorded together."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from outrider.chance import Chance
+from outrider.errors import DrafterError
+from outrider.sampling import Sampling
+
+ROOT = -1
+"""The node before the first token of a draft: the context itself."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A tree of proposed tokens; a chain is the tree with parents -1, 0, 1, ...
+
+    tokens: the id at each node, parents before their children.
+    parents: the node each one continues; -1 is the context.
+    laws: the law [vocab] each token was drawn from, given all that was written before it
+        (so a sibling drawn without replacement has the law without the earlier ones);
+        None where the token was written rather than drawn: a point mass on it.
+    """
+
+    tokens: tuple[int, ...] = ()
+    parents: tuple[int, ...] = ()
+    laws: tuple[Float[Tensor, "vocab"] | None, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def is_chain(self) -> bool:
+        """Returns whether no node has a sibling."""
+        return self.parents == tuple(range(-1, len(self) - 1))
+
+    def children(self, node: int) -> list[int]:
+        """Returns the nodes that continue `node`, in the order they were written."""
+        return [child for child, parent in enumerate(self.parents) if parent == node]
+
+    def path(self, node: int) -> tuple[int, ...]:
+        """Returns the nodes from the root to `node`, both ends but the root included."""
+        nodes: list[int] = []
+        while node != ROOT:
+            nodes.append(node)
+            node = self.parents[node]
+        return tuple(reversed(nodes))
+
+
+@final
+class Pen:
+    """Writes one draft: draws tokens with the run's sampling and chance and records their laws.
+
+    gamma: the depth that the draft may reach (Leviathan's γ).
+    budget: the number of nodes it may have; a chain's is gamma.
+    more: the policy's answer, from the draft as submitted, to whether to go on.
+    """
+
+    def __init__(
+        self,
+        *,
+        sampling: Sampling,
+        chance: Chance,
+        vocab_size: int,
+        gamma: int,
+        budget: int | None = None,
+        more: Callable[[Draft], bool] | None = None,
+    ) -> None:
+        self.gamma = gamma
+        self.budget = gamma if budget is None else budget
+        self.vocab_size = vocab_size
+        self._sampling = sampling
+        self._chance = chance
+        self._more = more
+        self._tokens: list[int] = []
+        self._parents: list[int] = []
+        self._depths: list[int] = []
+        self._laws: list[Tensor | None] = []
+        self._stopped = False
+
+    @property
+    def open(self) -> bool:
+        """Returns whether a token may follow the last one.
+
+        The answer depends only on what was submitted. Asking before a token is drawn and
+        leaving off is the one way to stop; a token once drawn is part of the draft, since
+        dropping it by its own value would bias the text.
+        """
+        depth = self._depths[-1] if self._depths else 0
+        return not self._stopped and len(self._tokens) < self.budget and depth < self.gamma
+
+    @property
+    def last(self) -> int:
+        """Returns the node written last, -1 before the first."""
+        return len(self._tokens) - 1
+
+    def token(self, node: int) -> int:
+        """Returns the id written at `node`."""
+        return self._tokens[node]
+
+    def draw(self, logits: Float[Tensor, "vocab"], after: int | None = None) -> int:
+        """Draws a token from the law of `logits` under the run's sampling, and returns its id.
+
+        after: the node it continues; the last one unless told.
+
+        Raises:
+            DrafterError: the pen is closed, or `logits` is no score of a vocabulary.
+        """
+        return self._tokens[self.branch(logits, 1, after=after)[0]]
+
+    def write(self, token: int, after: int | None = None) -> int:
+        """Writes a token that was not drawn (a copy, an argmax): its law is a point mass.
+
+        Returns:
+            The id written.
+
+        Raises:
+            DrafterError: the pen is closed, or `token` is no id of the vocabulary.
+        """
+        if not 0 <= token < self.vocab_size:
+            raise DrafterError(f"wrote id {token}: the vocabulary has {self.vocab_size} tokens")
+        self._submit([(int(token), None)], after)
+        return int(token)
+
+    def branch(
+        self,
+        logits: Float[Tensor, "vocab"],
+        width: int,
+        *,
+        replacement: bool = False,
+        after: int | None = None,
+    ) -> tuple[int, ...]:
+        """Draws `width` siblings from the law of `logits`, and returns their nodes.
+
+        replacement: draw each from the whole law (i.i.d., duplicates stay), as SpecInfer
+            does; otherwise from what the earlier ones left, as EAGLE-1 and Sequoia do, and
+            fewer than `width` where the law has no more tokens.
+
+        Raises:
+            DrafterError: the pen is closed, or `logits` is no score of a vocabulary.
+        """
+        if logits.shape != (self.vocab_size,):
+            shape = tuple(logits.shape)
+            raise DrafterError(f"gave logits of shape {shape}: expected ({self.vocab_size},)")
+        if not torch.isfinite(logits.max()):
+            raise DrafterError("gave logits with NaN, infinity or no finite entry")
+        if self._sampling.greedy:
+            # One token holds all the mass: nothing is left to draw without replacement.
+            best = int(logits.argmax())
+            return self._submit([(best, None)] * (width if replacement else 1), after)
+        law = self._sampling.law(logits)
+        drawn: list[tuple[int, Tensor | None]] = []
+        for _ in range(width):
+            token = self._chance.categorical(law)
+            drawn.append((token, law))
+            if not replacement and len(drawn) < width:
+                law = law.clone()
+                law[token] = 0
+                mass = law.sum()
+                if mass <= 0:
+                    break
+                law = law / mass
+        return self._submit(drawn, after)
+
+    def finish(self) -> Draft:
+        """Returns the draft as written so far."""
+        return Draft(tuple(self._tokens), tuple(self._parents), tuple(self._laws))
+
+    def _submit(self, drawn: list[tuple[int, Tensor | None]], after: int | None) -> tuple[int, ...]:
+        parent = self.last if after is None else after
+        if not ROOT <= parent <= self.last:
+            raise DrafterError(f"wrote after node {parent}: the last node is {self.last}")
+        depth = 1 + (0 if parent == ROOT else self._depths[parent])
+        if self._stopped:
+            raise DrafterError(f"wrote token {len(self) + 1}: the policy stopped at {len(self)}")
+        if depth > self.gamma:
+            raise DrafterError(f"wrote to depth {depth}: gamma is {self.gamma}")
+        if len(self) + len(drawn) > self.budget:
+            raise DrafterError(f"wrote {len(self) + len(drawn)} tokens: budget is {self.budget}")
+        first = len(self)
+        for token, law in drawn:
+            self._tokens.append(token)
+            self._parents.append(parent)
+            self._depths.append(depth)
+            self._laws.append(law)
+        if self._more is not None:
+            self._stopped = not self._more(self.finish())
+        return tuple(range(first, len(self)))
+
+    def __len__(self) -> int:
+        return len(self._tokens)

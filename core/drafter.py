@@ -1,0 +1,43 @@
+"""Drafter: the role that proposes tokens cheaply."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from outrider.context import Context
+from outrider.draft import Pen
+
+if TYPE_CHECKING:
+    from outrider.target import Target
+
+
+class Drafter(ABC):
+    """Proposes tokens that the target then scores in one pass.
+
+    A draft depends only on the context: whatever a drafter keeps between calls is a cache,
+    keyed by the longest common prefix with the context (`Tokens.shared`), so that nothing
+    is there to roll back. The constructor's signature is the drafter's Hydra config.
+
+    needs: what the target must offer: "model" (a transformers model), "tokenizer",
+        or "hidden_states" (which then come in `context.features`).
+    trees: whether drafts may branch.
+    """
+
+    needs: frozenset[str] = frozenset()
+    trees: bool = False
+
+    def bind(self, target: "Target") -> None:
+        """Fits the drafter to its target before the first draft; may be called again.
+
+        Raises:
+            ConfigError: the two don't go together, such as by vocabulary.
+        """
+
+    @abstractmethod
+    def propose(self, context: Context, pen: Pen) -> None:
+        """Writes a draft that continues `context`, while `pen.open`; none at all is fine."""
+
+    def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
+        """Writes a draft for each pair; a network drafter overrides this to run them at once."""
+        for context, pen in pairs:
+            self.propose(context, pen)

@@ -1,0 +1,49 @@
+"""Errors for people: one line with the field, the value and what was expected."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class OutriderError(Exception):
+    """Something that a person can mend; `str()` of it is one line."""
+
+
+class ConfigError(OutriderError, ValueError):
+    """A value that a person set is not among those that make sense."""
+
+
+class PluginError(OutriderError):
+    """A plugin is broken, or two claim one name; the message names the distribution."""
+
+
+class DrafterError(OutriderError):
+    """A drafter raised, or wrote what no draft may hold."""
+
+
+class TargetError(OutriderError):
+    """A target can't be loaded, or returned what is no score."""
+
+
+def require(holds: bool, field: str, value: object, expected: str) -> None:
+    """Raises `ConfigError` unless `holds`.
+
+    >>> require(0.5 <= 1, "top_p", 0.5, "a number in (0, 1]")
+    >>> require(5 <= 1, "top_p", 5, "a number in (0, 1]")
+    Traceback (most recent call last):
+    outrider.errors.ConfigError: top_p=5: expected a number in (0, 1]
+    """
+    if not holds:
+        raise ConfigError(f"{field}={value!r}: expected {expected}")
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Returns the hint to add where `name` is none of `names`.
+
+    >>> nearest("promt_lookup", ["bigram", "prompt_lookup"])
+    "did you mean 'prompt_lookup'? There are: bigram, prompt_lookup"
+    """
+    known = sorted(names)
+    close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    hint = " or ".join(repr(match) for match in close)
+    listed = f"there are: {', '.join(known) or 'none'}"
+    return f"did you mean {hint}? T{listed[1:]}" if close else listed

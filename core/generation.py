@@ -1,0 +1,99 @@
+"""Generation: one call from a prompt to its text, counts and rounds."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any, final
+
+from outrider.decoding import Round, decode
+from outrider.drafter import Drafter
+from outrider.metrics import Counts
+from outrider.plugins import make
+from outrider.target import Target
+from outrider.verifier import Verifier
+
+
+@final
+@dataclass(slots=True)
+class Generation:
+    """A text under way or finished, and how it came to be.
+
+    It fills up as rounds come in, so that what exists is kept when a later round fails.
+    """
+
+    rounds: list[Round] = field(default_factory=list)
+    total_seconds: float = 0.0
+    began: float = field(default_factory=perf_counter)
+
+    def add(self, round: Round) -> None:
+        """Takes in the next round."""
+        self.rounds.append(round)
+        self.total_seconds = perf_counter() - self.began
+
+    @property
+    def text(self) -> str:
+        """Returns the text after the prompt."""
+        return "".join(round.text for round in self.rounds)
+
+    @property
+    def tokens(self) -> list[int]:
+        """Returns the ids after the prompt."""
+        return [token for round in self.rounds for token in round.tokens]
+
+    @property
+    def counts(self) -> Counts:
+        """Returns the counts of all rounds."""
+        return Counts.of(self.rounds)
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Returns the seconds of each phase, and in total."""
+        phases = {
+            phase: sum(round.seconds[phase] for round in self.rounds)
+            for phase in ("draft", "score", "verify")
+        }
+        return phases | {"total": self.total_seconds}
+
+    @property
+    def stop(self) -> str | None:
+        """Returns why the text ended, None where it was broken off."""
+        return self.rounds[-1].stop if self.rounds else None
+
+
+def generate(
+    target: Target | str,
+    prompt: str | Sequence[int],
+    drafter: Drafter | str = "prompt_lookup",
+    verifier: Verifier | str = "token",
+    *,
+    chat: bool = False,
+    on_round: Callable[[Round], None] | None = None,
+    **options: Any,
+) -> Generation:
+    """Returns the text that `target` writes after `prompt`, sped up by `drafter`.
+
+    >>> outrider.generate("smollm2", "Name three rivers.", drafter="prompt_lookup", gamma=4).text
+
+    target, drafter, verifier: instances, or names as in the Hydra groups; a target may also
+        be a hub id or a folder of a transformers model.
+    chat: wrap the prompt as a user's turn.
+    on_round: called with each round as it comes.
+    options: those of `outrider.decode` (gamma, sampling, max_new_tokens, stops, ...).
+
+    Raises:
+        OutriderError: what `outrider.decode` raises. Where rounds were finished before,
+            they are in the error's attribute `generation`.
+    """
+    target = make("target", target)
+    tokens = target.encode(prompt, chat=chat)
+    generation = Generation()
+    rounds = decode(target, make("drafter", drafter), make("verifier", verifier), tokens, **options)
+    try:
+        for round in rounds:
+            generation.add(round)
+            if on_round is not None:
+                on_round(round)
+    except Exception as error:
+        error.generation = generation  # type: ignore[attr-defined]
+        raise
+    return generation

@@ -1,0 +1,40 @@
+"""The hooks that a plugin may implement; the built-in parts implement the same."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pluggy
+
+hookspec = pluggy.HookspecMarker("outrider")
+hookimpl = pluggy.HookimplMarker("outrider")
+
+Register = Callable[[str, Callable[..., Any]], None]
+"""Takes a name, which becomes the Hydra option, and the class behind it.
+
+A function that is annotated to return the class serves too, for a preset of its arguments.
+"""
+
+
+@hookspec
+def register_drafters(register: Register) -> None:
+    """Registers drafters: `register("echo", EchoDrafter)`."""
+
+
+@hookspec
+def register_verifiers(register: Register) -> None:
+    """Registers acceptance rules: `register("token", Token)`."""
+
+
+@hookspec
+def register_lookaheads(register: Register) -> None:
+    """Registers policies for how long to draft: `register("fixed", Fixed)`."""
+
+
+@hookspec
+def register_targets(register: Register) -> None:
+    """Registers targets: `register("tabular", TabularTarget)`."""
+
+
+@hookspec
+def config_search_paths() -> list[str]:  # type: ignore[empty-body]
+    """Returns Hydra search paths with presets: `["pkg://outrider_echo.conf"]`."""

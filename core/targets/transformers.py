@@ -1,0 +1,149 @@
+"""TransformersTarget: any decoder-only model of transformers, from a hub id or a folder."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from outrider.causal import CachedModel, refuse_stateful
+from outrider.draft import Draft
+from outrider.errors import ConfigError, TargetError, require
+from outrider.target import Session, Target
+from outrider.verifier import Verdict
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+DTYPES = ("auto", "float32", "bfloat16", "float16", "float64")
+
+
+@final
+class TransformersTarget(Target):
+    """A decoder-only transformers model.
+
+    model: a hub id, a folder, or a model already loaded.
+    tokenizer: the tokenizer of a loaded model; otherwise it comes from the same place.
+    dtype: float32, bfloat16, float16, float64, or auto: float32 on a CPU, which is slower in
+        half precision, and what the checkpoint holds elsewhere.
+    device: cpu, cuda, cuda:1, ..., or auto: the accelerator where there is one.
+
+    Raises `ConfigError` for a place that does not exist, `TargetError` for weights that do not
+    fit or a model that can't be rolled back.
+    """
+
+    offers = frozenset({"model", "tokenizer", "hidden_states"})
+
+    def __init__(
+        self, model: Any, tokenizer: Any = None, dtype: str = "auto", device: str = "auto"
+    ) -> None:
+        if isinstance(model, str | Path):
+            model, tokenizer = load(str(model), dtype, device)
+        refuse_stateful(model)
+        self.model: PreTrainedModel = model
+        self.tokenizer: PreTrainedTokenizerBase | None = tokenizer
+        if tokenizer is None:
+            self.offers = type(self).offers - {"tokenizer"}
+        config = model.config.get_text_config()
+        self.vocab_size = int(config.vocab_size)
+        self.max_length = getattr(config, "max_position_embeddings", None)
+        ends = model.generation_config.eos_token_id if model.generation_config else None
+        self.eos = frozenset([ends] if isinstance(ends, int) else ends or ())
+        # A given mask takes the place of the model's own, and with it of a window.
+        self.trees = not getattr(config, "sliding_window", None)
+
+    def open(self, tokens: Sequence[int], needs: frozenset[str] = frozenset()) -> Session:
+        cached = CachedModel(self.model, hidden_states="hidden_states" in needs)
+        return _TransformersSession(cached, list(tokens))
+
+
+@final
+class _TransformersSession(Session):
+    def __init__(self, cached: CachedModel, tokens: list[int]) -> None:
+        self._cached = cached
+        self._pending = tokens  # committed, and not yet in the cache
+        self._draft = Draft()
+
+    def score(self, draft: Draft) -> Float[Tensor, "nodes+1 vocab"]:
+        self._draft = draft
+        tokens = [*self._pending, *draft.tokens]
+        if draft.is_chain:
+            return self._cached.feed(tokens, len(draft) + 1)
+        known, before = self._cached.length, len(self._pending)
+        reach = torch.full((len(tokens), known + len(tokens)), float("-inf"))
+        for row in range(before):
+            reach[row, : known + row + 1] = 0
+        depths = list(range(before))
+        for node in range(len(draft)):
+            path = draft.path(node)
+            depths.append(before - 1 + len(path))
+            reach[before + node, : known + before] = 0
+            reach[before + node, [known + before + step for step in path]] = 0
+        device, dtype = self._cached.model.device, self._cached.model.dtype
+        return self._cached.feed(
+            tokens,
+            len(draft) + 1,
+            mask=reach.to(device, dtype)[None, None],
+            positions=torch.tensor([depths], device=device) + known,
+        )
+
+    def commit(self, verdict: Verdict) -> None:
+        drafted, accepted = len(self._draft), verdict.accepted
+        if accepted == tuple(range(len(accepted))):
+            self._cached.drop(drafted - len(accepted))
+        else:
+            self._cached.keep(drafted, accepted)
+        self._pending = [verdict.next_token]
+
+    def features(self) -> dict[str, Tensor]:
+        hidden = self._cached.hidden
+        return {} if hidden is None else {"hidden_states": hidden}
+
+
+def load(place: str, dtype: str, device: str) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
+    """Returns the model and tokenizer at a hub id or in a folder, ready to run.
+
+    Raises:
+        ConfigError: there is nothing at `place`, or `dtype` or `device` is unknown.
+        TargetError: the weights are damaged, or some are missing or of another shape.
+    """
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    require(dtype in DTYPES, "dtype", dtype, f"one of {', '.join(DTYPES)}")
+    where = _device(device)
+    if dtype == "auto" and where.type == "cpu":
+        dtype = "float32"
+    local = Path(place).expanduser()
+    if not local.is_dir() and (place.startswith((".", "/", "~")) or place.count("/") != 1):
+        raise ConfigError(f"model={place!r}: expected a hub id (owner/name) or a folder that exists")
+    if local.is_dir():
+        place = str(local)
+    try:
+        model, report = AutoModelForCausalLM.from_pretrained(
+            place, dtype=dtype, output_loading_info=True
+        )
+        tokenizer = AutoTokenizer.from_pretrained(place)
+    except Exception as error:  # many libraries, each with errors of its own
+        line = " ".join(str(error).split())
+        raise TargetError(f"model={place!r} can't be loaded: {type(error).__name__}: {line}") from error
+    for fault in ("missing_keys", "mismatched_keys"):
+        if names := sorted(map(str, report[fault])):
+            raise TargetError(
+                f"model={place!r}: {len(names)} {fault.replace('_', ' ')} in its weights,"
+                f" such as {names[0]}"
+            )
+    return model.to(where).eval(), tokenizer
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(f"device={name!r}: expected one that is here ({reason})") from error
+    return device

@@ -1,0 +1,52 @@
+"""Text: tokens become characters as they come, and stop strings are found inside them."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, final
+
+from outrider.errors import ConfigError, require
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+@final
+class TextStream:
+    """The text of one generation, token by token.
+
+    A character whose bytes are spread over several tokens appears with the last of them.
+    The text ends with the first stop string that it contains, even in the midst of a token.
+
+    Raises `ConfigError` for stop strings without a tokenizer, or an empty one.
+    """
+
+    def __init__(
+        self, tokenizer: "PreTrainedTokenizerBase | None", stops: Sequence[str] = ()
+    ) -> None:
+        from tokenizers.decoders import DecodeStream
+
+        for stop in stops:
+            require(isinstance(stop, str) and stop != "", "stop", stop, "strings that are not empty")
+        self._backend = getattr(tokenizer, "backend_tokenizer", None)
+        if stops and self._backend is None:
+            raise ConfigError(
+                f"stop={list(stops)}: expected none, the target's tokenizer can't decode a stream"
+            )
+        self._stream = DecodeStream(skip_special_tokens=True)
+        self._stops = tuple(stops)
+        self.text = ""
+
+    def push(self, token: int) -> tuple[str, bool]:
+        """Returns the characters that `token` completes, and whether they end the text."""
+        if self._backend is None:
+            return "", False
+        piece = self._stream.step(self._backend, token) or ""
+        known = len(self.text)
+        text = self.text + piece
+        ends = [
+            found + len(stop)
+            for stop in self._stops
+            # A stop string that ends within this piece starts at most its own length before.
+            if (found := text.find(stop, max(0, known - len(stop) + 1))) >= 0
+        ]
+        self.text = text[: min(ends)] if ends else text
+        return self.text[known:], bool(ends)

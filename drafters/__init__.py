@@ -1,0 +1,1 @@
+"""Drafters, one file a family; every one is an ordinary plugin."""

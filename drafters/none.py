@@ -1,0 +1,21 @@
+"""NoDraft: plain decoding through the same loop, the baseline of every comparison."""
+
+from typing import final
+
+from outrider.context import Context
+from outrider.draft import Pen
+from outrider.drafter import Drafter
+from outrider.hookspecs import Register, hookimpl
+
+
+@final
+class NoDraft(Drafter):
+    """Proposes nothing, so that each round is one plain step of the target."""
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        return
+
+
+@hookimpl
+def register_drafters(register: Register) -> None:
+    register("none", NoDraft)

@@ -1,0 +1,140 @@
+"""SmallLM: a smaller transformers model, or the target's own first layers, drafts token by token."""
+
+import copy
+from typing import TYPE_CHECKING, Any, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from outrider.causal import CachedModel
+from outrider.context import Context, Tokens
+from outrider.draft import Pen
+from outrider.drafter import Drafter
+from outrider.errors import ConfigError, require
+from outrider.hookspecs import Register, hookimpl
+from outrider.target import Target
+from outrider.targets.transformers import load
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+@final
+class SmallLM(Drafter):
+    """Drafts with a small language model (2211.17192, section 2).
+
+    model: a hub id or folder of a model that shares the target's tokenizer, or a loaded one;
+        none takes the target itself, cut after `layers` layers, without a second copy of
+        its weights (self-speculation by early exit).
+    layers: how many of the target's layers to draft with, where `model` is none.
+    dtype, device: of a model that is loaded here, as for a target.
+
+    Raises `ConfigError` in `bind` where the two don't go together.
+    """
+
+    def __init__(
+        self,
+        model: Any = None,
+        layers: int = 8,
+        dtype: str = "auto",
+        device: str = "auto",
+    ) -> None:
+        require(layers >= 1, "drafter.layers", layers, "a whole number of at least 1")
+        self.needs = frozenset({"model"} if model is None else ())
+        self._place = model
+        self._layers = layers
+        self._loading = (dtype, device)
+        self._target: Target | None = None
+        self._cached: CachedModel | None = None
+        self._known: list[int] = []
+
+    def bind(self, target: Target) -> None:
+        if self._target is target:
+            return
+        if self._place is None:
+            self._model = first_layers(target.model, self._layers)
+        else:
+            tokenizer = None
+            self._model = self._place
+            if isinstance(self._place, str):
+                self._model, tokenizer = load(self._place, *self._loading)
+            fits(self._model, tokenizer, target)
+        self._target = target
+        self._cached = None
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        if not pen.open:
+            return
+        logits = self._catch_up(context)
+        while True:
+            token = pen.draw(logits)
+            if not pen.open:
+                return
+            logits = self._feed([token])
+
+    def _catch_up(self, context: Context) -> Float[Tensor, "vocab"]:
+        """Returns the logits after the context, feeding only what the cache does not hold."""
+        # The last token is always fed again, since the cache holds no logits.
+        shared = min(Tokens(self._known).shared(context.tokens), len(context.tokens) - 1)
+        if self._cached is None or shared == 0:
+            self._cached, self._known, shared = CachedModel(self._model), [], 0
+        self._cached.drop(len(self._known) - shared)
+        del self._known[shared:]
+        return self._feed(context.tokens[shared:])
+
+    def _feed(self, tokens: list[int]) -> Float[Tensor, "vocab"]:
+        assert self._cached is not None and self._target is not None
+        logits = self._cached.feed(tokens, 1)[0]
+        self._known += tokens
+        extra = self._target.vocab_size - len(logits)
+        if extra > 0:  # padded embeddings of another size hold no tokens
+            logits = torch.nn.functional.pad(logits, (0, extra), value=float("-inf"))
+        return logits[: self._target.vocab_size]
+
+
+def first_layers(model: "PreTrainedModel", layers: int) -> "PreTrainedModel":
+    """Returns a model of the first `layers` layers of `model`, which shares all its tensors.
+
+    Raises:
+        ConfigError: `model` has no more layers than that.
+    """
+    total = int(model.config.get_text_config().num_hidden_layers)
+    require(layers < total, "drafter.layers", layers, f"fewer than the target's {total} layers")
+    # Decoders of transformers run layers[: config.num_hidden_layers]: a shallow copy of the
+    # modules on the way to them, with a config of its own, is all it takes.
+    config = copy.deepcopy(model.config)
+    config.get_text_config().num_hidden_layers = layers
+    short = _shell(model, config)
+    base = _shell(model.base_model, config.get_text_config())
+    setattr(short, model.base_model_prefix, base)
+    return short
+
+
+def _shell(module: Any, config: Any) -> Any:
+    shell = copy.copy(module)
+    shell._modules = dict(module._modules)
+    shell.config = config
+    return shell
+
+
+def fits(model: "PreTrainedModel", tokenizer: Any, target: Target) -> None:
+    """Raises `ConfigError` unless the ids of `model` mean what the target's mean."""
+    mine, theirs = int(model.config.get_text_config().vocab_size), target.vocab_size
+    sizes = f"its vocabulary has {mine} tokens, the target's {theirs}"
+    if tokenizer is None or target.tokenizer is None:
+        if mine != theirs:
+            raise ConfigError(f"drafter small_lm does not fit the target: {sizes}")
+        return
+    own, other = tokenizer.get_vocab(), target.tokenizer.get_vocab()
+    if own != other:
+        odd = sorted(own.items() ^ other.items(), key=lambda item: item[1])
+        raise ConfigError(
+            f"drafter small_lm does not fit the target: {sizes}, and their tokenizers disagree"
+            f" on {len(odd)} entries, such as {odd[0][0]!r}"
+        )
+
+
+@hookimpl
+def register_drafters(register: Register) -> None:
+    register("small_lm", SmallLM)

@@ -1,0 +1,1 @@
+"""Acceptance rules, one file each; every one is an ordinary plugin."""

@@ -1,0 +1,74 @@
+"""Lenient: Leviathan's lenience, which trades exactness for acceptance. Lossy."""
+
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from outrider.chance import Chance
+from outrider.draft import Draft
+from outrider.errors import require
+from outrider.hookspecs import Register, hookimpl
+from outrider.verifier import Scores, Verdict, Verifier
+from outrider.verifiers.token import acceptance, leading, residual
+
+RESIDUALS = ("plain", "scaled")
+
+
+@final
+class Lenient(Verifier):
+    """Accepts token x with probability min(1, p(x) / (l q(x))), l the lenience (Appendix A.5).
+
+    lenience: in (0, 1]; 1 is lossless, and no token becomes likelier than p(x) / l. Over n
+        tokens the bound compounds to l ** -n, and there is none from below.
+    residual: what replaces a rejected token, of which the paper says nothing: a draw from
+        norm(max(0, p - q)), "plain", or norm(max(0, p - l q)), "scaled". Both keep the
+        bound; p itself would not.
+
+    At temperature 0 a token is accepted where p(x) >= l max p, with p before it becomes a
+    point mass. (The paper prints that inequality the other way round, which would make
+    lenience 1 accept everything.)
+
+    Raises `ConfigError` for a lenience outside (0, 1] or an unknown residual.
+    """
+
+    def __init__(self, lenience: float = 0.5, residual: str = "plain") -> None:
+        require(0 < lenience <= 1, "verifier.lenience", lenience, "a number in (0, 1]")
+        known = f"one of {', '.join(RESIDUALS)}"
+        require(residual in RESIDUALS, "verifier.residual", residual, known)
+        self.lenience = lenience
+        self.residual = residual
+
+    @property
+    def lossless(self) -> bool:
+        return self.lenience == 1
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        if scores.sampling.greedy:
+            likely = self._likely(scores)
+            accepted = leading([bool(likely[i, x]) for i, x in enumerate(draft.tokens)])
+            return Verdict(tuple(range(accepted)), int(scores.logits[accepted].argmax()))
+        accepted = leading(chance.coins(acceptance(draft, scores) / self.lenience))
+        p = scores.after(accepted - 1)
+        if accepted < len(draft):
+            q = draft.laws[accepted]
+            if q is not None and self.residual == "scaled":
+                q = q * self.lenience
+            p = residual(p, q, draft.tokens[accepted])
+        return Verdict(tuple(range(accepted)), chance.categorical(p))
+
+    def ceiling(self, scores: Scores) -> Float[Tensor, "nodes+1 vocab"]:
+        if scores.sampling.greedy:
+            return self._likely(scores).double()
+        return scores.probs / self.lenience
+
+    def _likely(self, scores: Scores) -> Float[Tensor, "nodes+1 vocab"]:
+        # p(x) >= l max p, in logarithms: the normaliser falls out.
+        floor = scores.logits.amax(-1, keepdim=True) + torch.tensor(self.lenience).log()
+        return scores.logits >= floor
+
+
+@hookimpl
+def register_verifiers(register: Register) -> None:
+    register("lenient", Lenient)

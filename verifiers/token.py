@@ -1,0 +1,65 @@
+"""Token: the lossless rule of Leviathan et al. and Chen et al., token by token."""
+
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from outrider.chance import Chance
+from outrider.draft import Draft
+from outrider.hookspecs import Register, hookimpl
+from outrider.verifier import Scores, Verdict, Verifier
+
+
+@final
+class Token(Verifier):
+    """Accepts token x of the draft with probability min(1, p(x) / q(x)).
+
+    The first one rejected is replaced by a draw from norm(max(0, p - q)); where none is, a bonus
+    token is drawn from p. The output law is p for any drafter (2211.17192, Algorithm 1 and
+    Appendix A.1; 2302.01318, Theorem 1, with p and q swapped).
+    """
+
+    lossless = True
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        accepted = leading(chance.coins(acceptance(draft, scores)))
+        p = scores.after(accepted - 1)
+        if accepted < len(draft):
+            p = residual(p, draft.laws[accepted], draft.tokens[accepted])
+        return Verdict(tuple(range(accepted)), chance.categorical(p))
+
+
+def acceptance(draft: Draft, scores: Scores) -> Float[Tensor, "gamma"]:
+    """Returns p(x) / q(x) of each token of a chain; a law that is a point mass has q(x) = 1."""
+    tokens = torch.tensor(draft.tokens, dtype=torch.long, device=scores.logits.device)
+    p = scores.probs[torch.arange(len(draft), device=tokens.device), tokens].double()
+    q = [1.0 if law is None else float(law[x]) for x, law in zip(draft.tokens, draft.laws, strict=True)]
+    return p / torch.tensor(q, dtype=torch.float64, device=p.device)
+
+
+def leading(coins: list[bool]) -> int:
+    """Returns how many coins are true before the first that is not."""
+    return coins.index(False) if False in coins else len(coins)
+
+
+def residual(
+    p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"] | None, token: int
+) -> Float[Tensor, "vocab"]:
+    """Returns max(0, p - q), not normalised; q is a point mass on `token` where it is None.
+
+    Where nothing is left, p equals q but for rounding and a rejection was a matter of 1e-7:
+    then p itself.
+    """
+    if q is None:
+        rest = p.clone()
+        rest[token] = 0
+    else:
+        rest = (p - q).clamp(min=0)
+    return rest if rest.any() else p
+
+
+@hookimpl
+def register_verifiers(register: Register) -> None:
+    register("token", Token)
