@@ -18,7 +18,7 @@ class Chance(ABC):
 
     @abstractmethod
     def coins(self, probs: Float[Tensor, "n"]) -> list[bool]:
-        """Returns n independent coins, the i-th true with probability `probs[i]`."""
+        """Returns n independent coins, the i-th true with probability min(1, probs[i])."""
 
     @abstractmethod
     def categorical(self, probs: Float[Tensor, "vocab"]) -> int:
@@ -122,7 +122,7 @@ class EnumeratedChance(Chance):
         return known.values[known.taken]
 
     def coins(self, probs: Float[Tensor, "n"]) -> list[bool]:
-        return [self._decide((True, False), (p, 1 - p)) for p in probs.double().tolist()]
+        return [self._decide((True, False), (p, 1 - p)) for p in probs.double().clamp(max=1).tolist()]
 
     def categorical(self, probs: Float[Tensor, "vocab"]) -> int:
         exact = probs.double()

@@ -27,7 +27,9 @@ class SmallLM(Drafter):
     model: a hub id or folder of a model that shares the target's tokenizer, or a loaded one;
         none takes the target itself, cut after `layers` layers, without a second copy of
         its weights (self-speculation by early exit).
-    layers: how many of the target's layers to draft with, where `model` is none.
+    layers: how many of the target's layers to draft with, where `model` is none; unless told,
+        four fifths of them, since a model that was never trained to leave early says
+        little before its last layers.
     dtype, device: of a model that is loaded here, as for a target.
 
     Raises `ConfigError` in `bind` where the two don't go together.
@@ -36,11 +38,12 @@ class SmallLM(Drafter):
     def __init__(
         self,
         model: Any = None,
-        layers: int = 8,
+        layers: int | None = None,
         dtype: str = "auto",
         device: str = "auto",
     ) -> None:
-        require(layers >= 1, "drafter.layers", layers, "a whole number of at least 1")
+        some = layers is None or layers >= 1
+        require(some, "drafter.layers", layers, "a whole number of at least 1")
         self.needs = frozenset({"model"} if model is None else ())
         self._place = model
         self._layers = layers
@@ -93,13 +96,16 @@ class SmallLM(Drafter):
         return logits[: self._target.vocab_size]
 
 
-def first_layers(model: "PreTrainedModel", layers: int) -> "PreTrainedModel":
+def first_layers(model: "PreTrainedModel", layers: int | None) -> "PreTrainedModel":
     """Returns a model of the first `layers` layers of `model`, which shares all its tensors.
+
+    layers: four fifths of them where none.
 
     Raises:
         ConfigError: `model` has no more layers than that.
     """
     total = int(model.config.get_text_config().num_hidden_layers)
+    layers = total * 4 // 5 if layers is None else layers
     require(layers < total, "drafter.layers", layers, f"fewer than the target's {total} layers")
     # Decoders of transformers run layers[: config.num_hidden_layers]: a shallow copy of the
     # modules on the way to them, with a config of its own, is all it takes.

@@ -1,0 +1,32 @@
+"""The conformance kit: checks that a drafter or a rule keeps the contract, exactly where it can.
+
+>>> from outrider.testing import check_drafter, parametrize_with_checks
+>>> check_drafter(MyDrafter)                     # raises at the first check that fails
+>>> @parametrize_with_checks([MyDrafter])        # the same under pytest, a test a check
+... def test_conformance(make, check):
+...     check(make)
+
+`make` is whatever makes a fresh part when called: a class, a partial, a function.
+"""
+
+from outrider.testing.exact import loop_law, output_law, target_law
+from outrider.testing.kit import (
+    Outcome,
+    check_drafter,
+    check_verifier,
+    checks_of,
+    parametrize_with_checks,
+    run_checks,
+)
+
+__all__ = [
+    "Outcome",
+    "check_drafter",
+    "check_verifier",
+    "checks_of",
+    "loop_law",
+    "output_law",
+    "parametrize_with_checks",
+    "run_checks",
+    "target_law",
+]

@@ -1,0 +1,225 @@
+"""Checks of a drafter: each takes what makes one, and raises AssertionError."""
+
+import itertools
+import random
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from outrider.context import Context, Tokens
+from outrider.decoding import decode
+from outrider.draft import Draft
+from outrider.drafter import Drafter
+from outrider.sampling import Sampling
+from outrider.target import Target
+from outrider.testing.exact import loop_law, output_law, target_law
+from outrider.testing.stage import play_draft, stage
+from outrider.verifier import Verifier
+from outrider.verifiers.sample_match import SampleMatch
+from outrider.verifiers.token import Token
+
+Make = Callable[[], Drafter]
+
+PROMPTS = ([0, 1, 2, 0, 1], [2, 2, 2, 2], [1])
+SAMPLED = Sampling(temperature=1.0)
+NARROW = Sampling(temperature=0.7, top_k=2)
+TOLERANCE = 1e-12
+QUANTILE = 1e-6
+"""A chance that a right drafter fails the statistical checks; the seeds are fixed."""
+
+
+def check_stays_within_gamma(make: Make) -> None:
+    """A draft has at most gamma tokens in depth, all of the vocabulary, and may be empty."""
+    drafter, target = _staged(make, 6)
+    for prompt, gamma in itertools.product(PROMPTS, (0, 1, 2, 5)):
+        draft = _draft(drafter, target, prompt, gamma)
+        assert gamma > 0 or len(draft) == 0, f"wrote {len(draft)} tokens where gamma is 0"
+        assert drafter.trees or draft.is_chain, "wrote a tree: it says that it writes chains"
+
+
+def check_draws_only_from_chance(make: Make) -> None:
+    """The same seed gives the same draft, and no global generator is read or moved."""
+    drafts = []
+    for noise in (1, 2):
+        drafter, target = _staged(make, 6)
+        torch.manual_seed(noise)
+        random.seed(noise)
+        before = (torch.get_rng_state(), random.getstate())
+        drafts.append([_draft(drafter, target, prompt, 5) for prompt in PROMPTS])
+        assert torch.equal(before[0], torch.get_rng_state()), "moved torch's global generator"
+        assert before[1] == random.getstate(), "moved Python's global generator"
+    for first, second in zip(*drafts, strict=True):
+        assert _same(first, second), "drafts differ though the seed is the same"
+
+
+def check_depends_only_on_context(make: Make) -> None:
+    """A drafter that has been used drafts as a fresh one, whatever it saw before."""
+    used, target = _staged(make, 6)
+    history = (
+        [0, 1, 2, 0, 1],
+        [0, 1, 2, 0, 1, 3, 0],  # some tokens accepted
+        [0, 1, 2, 0, 1, 3, 0, 5],  # none accepted
+        [0, 1, 2, 4],  # an earlier place, another way on
+        [3, 3, 1],  # another text
+        [0, 1, 2, 0, 1, 3, 0, 5],
+        [3],
+    )
+    for tokens in history:
+        fresh = make()
+        fresh.bind(target)
+        ours, theirs = (_draft(drafter, target, tokens, 4) for drafter in (used, fresh))
+        assert _same(ours, theirs), (
+            f"after {tokens} it wrote {ours.tokens}, a fresh one {theirs.tokens}:"
+            " something was left over from an earlier text"
+        )
+
+
+def check_leaves_the_context_alone(make: Make) -> None:
+    """The tokens of the context are what they were."""
+    drafter, target = _staged(make, 6)
+    for prompt in PROMPTS:
+        ids = list(prompt)
+        play_draft(drafter, target, Context(Tokens(ids)), gamma=4, sampling=SAMPLED)
+        assert ids == prompt, f"changed the context from {prompt} to {ids}"
+
+
+def check_is_deterministic_when_greedy(make: Make) -> None:
+    """At temperature 0 the draft does not depend on the seed."""
+    drafter, target = _staged(make, 6)
+    for prompt in PROMPTS:
+        drafts = [_draft(drafter, target, prompt, 5, Sampling(), seed) for seed in range(3)]
+        assert all(_same(drafts[0], other) for other in drafts), "the seed changed a greedy draft"
+
+
+def check_greedy_text_is_the_targets(make: Make) -> None:
+    """At temperature 0 the text is plain greedy decoding, token for token."""
+    from outrider.drafters.none import NoDraft
+
+    drafter, target = _staged(make, 6)
+    for prompt in PROMPTS:
+        texts = [
+            [
+                token
+                for round in decode(target, each, SampleMatch(), prompt, gamma=4, max_new_tokens=24)
+                for token in round.tokens
+            ]
+            for each in (NoDraft(), drafter)
+        ]
+        assert texts[0] == texts[1], f"wrote {texts[1]}, the target alone {texts[0]}"
+
+
+def check_laws_are_those_drawn_from(make: Make) -> None:
+    """Tokens follow the laws recorded for them, and one draw tells nothing of the next.
+
+    The probability integral transform of each draw is uniform whatever the law, so draws
+    of all contexts go into one chi-square of 16 bins, and pairs of neighbours in a draft into
+    another of 4 x 4 bins.
+    """
+    drafter, target = _staged(make, 6)
+    blur = torch.Generator().manual_seed(6)
+    bins, pairs = torch.zeros(16), torch.zeros(4, 4)
+    for seed in range(600):
+        prompt = [seed % 6, seed // 6 % 6, seed // 36 % 6]
+        context = Context(Tokens(prompt))
+        draft = play_draft(drafter, target, context, gamma=4, sampling=SAMPLED, seed=seed + 1000)
+        before = None
+        for token, law, parent in zip(draft.tokens, draft.laws, draft.parents, strict=True):
+            u = float(torch.rand((), generator=blur, dtype=torch.float64))
+            if law is not None:
+                order = law.argsort(descending=True, stable=True)
+                rank = int((order == token).nonzero())
+                u = float(law[order[:rank]].sum() + u * law[token])
+                assert law[token] > 0, f"token {token} has no probability under its law"
+            u = min(u, 1 - 1e-9)
+            bins[int(u * 16)] += 1
+            if before is not None and parent >= 0:
+                pairs[int(before * 4), int(u * 4)] += 1
+            before = u
+    for counts, what in ((bins, "draws"), (pairs.flatten(), "neighbouring draws")):
+        survival = chi_square(counts, torch.full((len(counts),), 1 / len(counts)))
+        assert survival > QUANTILE, f"{what} do not follow the recorded laws (p = {survival:.0e})"
+
+
+def check_output_law_is_the_targets(make: Make) -> None:
+    """The law of the text is exactly the target's, for every branch of a round and of the loop."""
+    drafter, target = _staged(make, 3)
+    rules: list[Verifier] = [SampleMatch()] if drafter.trees else [Token(), SampleMatch()]
+    for verifier, sampling in itertools.product(rules, (SAMPLED, NARROW)):
+        law = output_law(
+            target, drafter, verifier, [0, 2], gamma=2, sampling=sampling, budget=_budget(drafter)
+        )
+        _agree(law, target_law(target, [0, 2], 3, sampling, verifier))
+        law = loop_law(
+            target,
+            drafter,
+            verifier,
+            [1],
+            gamma=1,
+            length=2,
+            sampling=sampling,
+            budget=_budget(drafter),
+        )
+        _agree(law, target_law(target, [1], 2, sampling, verifier))
+
+
+def chi_square(counts: torch.Tensor, probs: torch.Tensor) -> float:
+    """Returns the probability that counts of `probs` stray this far (Pearson's chi-square)."""
+    total = float(counts.sum())
+    if total == 0:
+        return 1.0
+    expected = probs.double() * total
+    statistic = ((counts.double() - expected) ** 2 / expected).sum()
+    freedom = torch.tensor((len(counts) - 1) / 2, dtype=torch.float64)
+    return float(torch.special.gammaincc(freedom, statistic / 2))
+
+
+def _agree(law: dict[Any, float], exact: dict[Any, float]) -> None:
+    worst = max(exact.keys() | law.keys(), key=lambda text: abs(law.get(text, 0) - exact[text]))
+    off = abs(law.get(worst, 0) - exact[worst])
+    assert off <= TOLERANCE, (
+        f"text {worst} comes out with probability {law.get(worst, 0):.6f}: the target's is"
+        f" {exact[worst]:.6f} (off by {off:.1e})"
+    )
+
+
+def _staged(make: Make, vocab_size: int) -> tuple[Drafter, Target]:
+    drafter = make()
+    return drafter, stage(drafter, vocab_size)
+
+
+def _budget(drafter: Drafter) -> int | None:
+    return 6 if drafter.trees else None
+
+
+def _draft(
+    drafter: Drafter,
+    target: Target,
+    tokens: list[int],
+    gamma: int,
+    sampling: Sampling = SAMPLED,
+    seed: int = 0,
+) -> Draft:
+    context = Context(Tokens(list(tokens)))
+    return play_draft(drafter, target, context, gamma=gamma, sampling=sampling, seed=seed)
+
+
+def _same(one: Draft, other: Draft) -> bool:
+    if (one.tokens, one.parents) != (other.tokens, other.parents):
+        return False
+    return all(
+        (p is None and q is None) or (p is not None and q is not None and torch.allclose(p, q))
+        for p, q in zip(one.laws, other.laws, strict=True)
+    )
+
+
+CHECKS = (
+    check_stays_within_gamma,
+    check_draws_only_from_chance,
+    check_depends_only_on_context,
+    check_leaves_the_context_alone,
+    check_is_deterministic_when_greedy,
+    check_greedy_text_is_the_targets,
+    check_laws_are_those_drawn_from,
+    check_output_law_is_the_targets,
+)

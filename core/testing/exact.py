@@ -1,0 +1,128 @@
+"""Exact laws: the probability of every text, summed over every branch of every decision."""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Sequence
+
+from outrider.chance import Chance, EnumeratedChance
+from outrider.context import Context, Tokens
+from outrider.decoding import decode
+from outrider.draft import Draft, Pen
+from outrider.drafter import Drafter
+from outrider.lookahead import Lookahead
+from outrider.sampling import Sampling
+from outrider.target import Target
+from outrider.verifier import Scores, Verifier
+
+Law = dict[tuple[int, ...], float]
+"""The probability of each text."""
+
+
+def target_law(
+    target: Target, prompt: Sequence[int], length: int, sampling: Sampling, ceiling: Verifier
+) -> Law:
+    """Returns what `ceiling` allows each text of `length` tokens after `prompt`.
+
+    Of a lossless rule that is the target's law itself: the product of its conditionals.
+    """
+    allowed: Law = {(): 1.0}
+    for _ in range(length):
+        longer: Law = {}
+        for text, weight in allowed.items():
+            logits = target.open([*prompt, *text]).score(Draft())
+            row = ceiling.ceiling(Scores(logits, sampling))[0].tolist()
+            for token, p in enumerate(row):
+                longer[(*text, token)] = weight * p
+        allowed = longer
+    return allowed
+
+
+def output_law(
+    target: Target,
+    drafter: Drafter,
+    verifier: Verifier,
+    prompt: Sequence[int],
+    *,
+    gamma: int,
+    sampling: Sampling,
+    budget: int | None = None,
+) -> Law:
+    """Returns the law of gamma + 1 tokens after `prompt`: one round, then what it would take
+    the rule without a draft to fill up.
+
+    The drafter must be bound to the target. One drafter serves every branch, so one that
+    remembers an earlier branch is found out as well.
+    """
+    ids = list(prompt)
+
+    def play(chance: Chance) -> tuple[int, ...]:
+        session = target.open(ids, drafter.needs)
+        pen = Pen(
+            sampling=sampling,
+            chance=chance,
+            vocab_size=target.vocab_size,
+            gamma=gamma,
+            budget=budget,
+        )
+        drafter.propose_batch([(Context(Tokens(list(ids)), None, session.features()), pen)])
+        draft = pen.finish()
+        verdict = verifier.verify(draft, Scores(session.score(draft), sampling), chance)
+        return (*(draft.tokens[node] for node in verdict.accepted), verdict.next_token)
+
+    blocks: Law = defaultdict(float)
+    for probability, block in EnumeratedChance.outcomes(play):
+        blocks[block] += probability
+    law: Law = defaultdict(float)
+    for block, probability in blocks.items():
+        rest = _continued(target, [*ids, *block], gamma + 1 - len(block), sampling)
+        for text, p in rest.items():
+            law[(*block, *text)] += probability * p
+    return law
+
+
+def loop_law(
+    target: Target,
+    drafter: Drafter,
+    verifier: Verifier,
+    prompt: Sequence[int],
+    *,
+    gamma: int,
+    length: int,
+    sampling: Sampling,
+    budget: int | None = None,
+    lookahead: Lookahead | None = None,
+) -> Law:
+    """Returns the law of `length` tokens of the whole loop, rollback and all its rounds."""
+
+    def play(chance: Chance) -> tuple[int, ...]:
+        rounds = decode(
+            target,
+            drafter,
+            verifier,
+            prompt,
+            gamma=gamma,
+            budget=budget,
+            sampling=sampling,
+            lookahead=lookahead,
+            chance=chance,
+            max_new_tokens=length,
+        )
+        return tuple(itertools.chain.from_iterable(round.tokens for round in rounds))
+
+    law: Law = defaultdict(float)
+    for probability, text in EnumeratedChance.outcomes(play):
+        law[text] += probability
+    return law
+
+
+def _continued(target: Target, ids: list[int], length: int, sampling: Sampling) -> Law:
+    law: Law = {(): 1.0}
+    for _ in range(length):
+        law = {
+            (*text, token): weight * p
+            for text, weight in law.items()
+            for token, p in enumerate(
+                sampling.law(target.open([*ids, *text]).score(Draft())[0]).tolist()
+            )
+        }
+    return law

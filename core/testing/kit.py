@@ -1,0 +1,96 @@
+"""The kit: which checks a part has, and three ways to run them."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, final
+
+from outrider.drafter import Drafter
+from outrider.testing import drafters, verifiers
+from outrider.verifier import Verifier
+
+Make = Callable[[], Any]
+Check = Callable[[Any], None]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one check went: its name, what it says, the fault found or None, and its seconds."""
+
+    check: str
+    says: str
+    fault: str | None
+    seconds: float
+
+
+def checks_of(make: Make) -> tuple[Check, ...]:
+    """Returns the checks for what `make` makes.
+
+    Raises:
+        TypeError: it is neither a drafter nor a verifier.
+    """
+    part = make()
+    if isinstance(part, Drafter):
+        return drafters.CHECKS
+    if isinstance(part, Verifier):
+        return verifiers.CHECKS
+    raise TypeError(f"expected what makes a Drafter or a Verifier, got {type(part).__name__}")
+
+
+def check_drafter(make: Callable[[], Drafter]) -> None:
+    """Runs every check of a drafter; raises AssertionError at the first that fails."""
+    for check in drafters.CHECKS:
+        check(make)
+
+
+def check_verifier(make: Callable[[], Verifier]) -> None:
+    """Runs every check of an acceptance rule; raises AssertionError at the first that fails."""
+    for check in verifiers.CHECKS:
+        check(make)
+
+
+def run_checks(make: Make) -> Iterator[Outcome]:
+    """Yields the outcome of each check as it is done; a fault does not end the run."""
+    for check in checks_of(make):
+        began = perf_counter()
+        fault = None
+        try:
+            check(make)
+        except Exception as error:  # whatever the part under test raises is a fault of its own
+            fault = " ".join(str(error).split()) or type(error).__name__
+            if not isinstance(error, AssertionError):
+                fault = f"{type(error).__name__}: {fault}"
+        says = " ".join((check.__doc__ or "").split("\n\n")[0].split())
+        yield Outcome(check.__name__.removeprefix("check_"), says, fault, perf_counter() - began)
+
+
+def parametrize_with_checks(
+    makes: Sequence[Make], expected_failures: Mapping[str, str] | None = None
+) -> Any:
+    """Returns a pytest decorator: one test a part and check, with arguments `make` and `check`.
+
+    expected_failures: from a check's name to the reason why it fails; it must fail then.
+    """
+    import pytest
+
+    reasons = expected_failures or {}
+    return pytest.mark.parametrize(
+        ("make", "check"),
+        [
+            pytest.param(
+                make,
+                check,
+                id=f"{_name(make)}-{check.__name__}",
+                marks=[pytest.mark.xfail(reason=reasons[check.__name__], strict=True)]
+                if check.__name__ in reasons
+                else [],
+            )
+            for make in makes
+            for check in checks_of(make)
+        ],
+    )
+
+
+def _name(make: Make) -> str:
+    return str(getattr(make, "__name__", None) or type(make()).__name__)

@@ -1,0 +1,141 @@
+"""The stage: tiny targets whose every conditional is known, and drafters of every kind."""
+
+from typing import final
+
+import torch
+
+from outrider.chance import SampledChance
+from outrider.context import Context
+from outrider.draft import ROOT, Draft, Pen
+from outrider.drafter import Drafter
+from outrider.sampling import Sampling
+from outrider.target import Target
+from outrider.targets.tabular import TabularTarget
+from outrider.targets.transformers import TransformersTarget
+
+CHAINS = ("drawn", "written", "mixed", "exact", "disjoint", "silent", "short")
+TREES = ("iid", "distinct", "written")
+
+
+def stage(drafter: Drafter, vocab_size: int) -> Target:
+    """Returns a tiny target that offers what `drafter` needs, and binds the drafter to it.
+
+    Raises:
+        ConfigError: the drafter does not fit a vocabulary of that size.
+    """
+    tabular = TabularTarget(vocab_size)
+    target = tabular if drafter.needs <= tabular.offers else tiny_target(vocab_size)
+    drafter.bind(target)
+    return target
+
+
+def tiny_target(vocab_size: int, seed: int = 0) -> TransformersTarget:
+    """Returns a random Llama of five layers in float64, with a tokenizer of one-letter words."""
+    import tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    config = LlamaConfig(
+        vocab_size=vocab_size,
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=5,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        max_position_embeddings=512,
+        bos_token_id=None,
+        eos_token_id=None,
+        pad_token_id=None,
+        initializer_range=0.5,  # far from uniform, and different after every text
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = LlamaForCausalLM(config).double().eval()
+    words = {chr(ord("a") + token): token for token in range(vocab_size)}
+    backend = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="a"))
+    backend.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    return TransformersTarget(model, PreTrainedTokenizerFast(tokenizer_object=backend))
+
+
+def play_draft(
+    drafter: Drafter,
+    target: Target,
+    context: Context,
+    *,
+    gamma: int,
+    sampling: Sampling,
+    seed: int = 0,
+) -> Draft:
+    """Returns the draft that `drafter` writes after `context`."""
+    pen = Pen(
+        sampling=sampling,
+        chance=SampledChance.seeded(seed),
+        vocab_size=target.vocab_size,
+        gamma=gamma,
+        budget=gamma * 4 if drafter.trees else None,
+    )
+    drafter.propose_batch([(context, pen)])
+    return pen.finish()
+
+
+@final
+class ChainDrafter(Drafter):
+    """Drafts a chain of one kind, from a random table over the last two tokens.
+
+    drawn: every token drawn from q. written: the likeliest of q, written. mixed: in turn.
+    exact: drawn from p itself. disjoint: q with no mass on half of the tokens.
+    silent: nothing. short: drawn, and given up after a token of even id (legitimate, since
+    that token is submitted).
+    """
+
+    def __init__(self, target: TabularTarget, kind: str, seed: int = 7) -> None:
+        self._kind = kind
+        self._law = TabularTarget(target.vocab_size, 2, seed).logits
+        if kind == "exact":
+            self._law = target.logits
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        tokens = context.tokens[:]
+        while pen.open and self._kind != "silent":
+            logits = self._law(tokens)
+            if self._kind == "disjoint":
+                logits = logits.clone()
+                logits[len(tokens) % 2 :: 2] = float("-inf")
+            if self._kind == "written" or (self._kind == "mixed" and len(tokens) % 2):
+                tokens.append(pen.write(int(logits.argmax())))
+            else:
+                tokens.append(pen.draw(logits))
+            if self._kind == "short" and tokens[-1] % 2 == 0:
+                return
+
+
+@final
+class TreeDrafter(Drafter):
+    """Drafts a tree of two siblings a node: i.i.d., distinct, or the two likeliest, written."""
+
+    trees = True
+
+    def __init__(self, target: TabularTarget, siblings: str, seed: int = 7) -> None:
+        self._siblings = siblings
+        self._law = TabularTarget(target.vocab_size, 2, seed).logits
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        layer = [ROOT]
+        texts = {ROOT: context.tokens[:]}
+        for _ in range(pen.gamma):
+            parents, layer = layer, []
+            for parent in parents:
+                if pen.last + 1 + 2 > pen.budget:
+                    return
+                for node in self._children(self._law(texts[parent]), pen, parent):
+                    texts[node] = [*texts[parent], pen.token(node)]
+                    layer.append(node)
+
+    def _children(self, logits: torch.Tensor, pen: Pen, parent: int) -> tuple[int, ...]:
+        if self._siblings != "written":
+            return pen.branch(logits, 2, replacement=self._siblings == "iid", after=parent)
+        first = pen.last + 1
+        best = logits.topk(2).indices.tolist()
+        for token in best:
+            pen.write(token, after=parent)
+        return tuple(range(first, first + len(best)))
+

@@ -1,0 +1,171 @@
+"""Checks of an acceptance rule: each takes what makes one, and raises AssertionError."""
+
+import itertools
+import random
+from collections.abc import Callable, Iterator
+
+import torch
+
+from outrider.chance import Chance, EnumeratedChance, SampledChance
+from outrider.context import Context, Tokens
+from outrider.draft import ROOT
+from outrider.drafter import Drafter
+from outrider.sampling import Sampling
+from outrider.targets.tabular import TabularTarget
+from outrider.testing.exact import Law, loop_law, output_law, target_law
+from outrider.testing.stage import CHAINS, TREES, ChainDrafter, TreeDrafter, play_draft
+from outrider.verifier import Scores, Verdict, Verifier
+
+Make = Callable[[], Verifier]
+
+VOCAB = 3
+TOLERANCE = 1e-12
+SAMPLED = Sampling(temperature=1.0)
+GREEDY = Sampling()
+SETTINGS = (SAMPLED, Sampling(temperature=0.7, top_k=2), Sampling(temperature=1.3, top_p=0.8))
+
+
+def check_output_law_keeps_its_word(make: Make) -> None:
+    """Of a lossless rule the law of gamma + 1 tokens is the target's to 1e-12, for every kind
+    and depth of draft; of a lossy one no text is likelier than the rule's own ceiling allows.
+    """
+    verifier, target = make(), TabularTarget(VOCAB)
+    for (name, drafter), gamma in itertools.product(_drafters(verifier, target), (1, 2, 3)):
+        if drafter.trees and gamma == 3:
+            continue  # a full tree of depth 3 has 14 nodes: 3 ** 14 drafts
+        for sampling in SETTINGS if gamma < 3 else SETTINGS[:1]:
+            law = output_law(
+                target, drafter, verifier, [0, 2], gamma=gamma, sampling=sampling, budget=6
+            )
+            allowed = target_law(target, [0, 2], gamma + 1, sampling, verifier)
+            _keeps_word(verifier, law, allowed, f"{name} draft, gamma {gamma}, {sampling}")
+
+
+def check_loop_law_keeps_its_word(make: Make) -> None:
+    """The same for the whole loop over several rounds, with its rollback."""
+    verifier, target = make(), TabularTarget(2)
+    for name, drafter in _drafters(verifier, target):
+        law = loop_law(
+            target,
+            drafter,
+            verifier,
+            [1],
+            gamma=2,
+            length=3,
+            sampling=SAMPLED,
+            budget=2 if drafter.trees else None,
+        )
+        allowed = target_law(target, [1], 3, SAMPLED, verifier)
+        _keeps_word(verifier, law, allowed, f"{name} draft, three tokens of the loop")
+
+
+def check_greedy_text_keeps_its_word(make: Make) -> None:
+    """At temperature 0 a lossless rule writes the target's greedy text, and a lossy one only
+    tokens that its ceiling allows.
+    """
+    verifier = make()
+    for seed in range(5):
+        target = TabularTarget(VOCAB, seed=seed)
+        for name, drafter in _drafters(verifier, target):
+            law = output_law(target, drafter, verifier, [1], gamma=2, sampling=GREEDY, budget=6)
+            allowed = target_law(target, [1], 3, GREEDY, verifier)
+            _keeps_word(verifier, law, allowed, f"{name} draft, temperature 0")
+
+
+def check_accepts_a_path(make: Make) -> None:
+    """What is accepted is a path from the root, and the next token is of the vocabulary."""
+    verifier, target = make(), TabularTarget(VOCAB)
+    for name, drafter in _drafters(verifier, target):
+        for seed in range(30):
+            verdict, parents = _verdict(verifier, drafter, target, seed)
+            at = ROOT
+            for node in verdict.accepted:
+                assert 0 <= node < len(parents), f"accepted node {node} of {len(parents)}: {name}"
+                assert parents[node] == at, f"accepted {verdict.accepted}, no path: {name} draft"
+                at = node
+            assert 0 <= verdict.next_token < VOCAB, f"next token {verdict.next_token}: {name} draft"
+
+
+def check_draws_only_from_chance(make: Make) -> None:
+    """The same seed gives the same verdict, and no global generator is read or moved."""
+    target = TabularTarget(VOCAB)
+    for name, drafter in _drafters(make(), target):
+        verdicts = []
+        for noise in (1, 2):
+            torch.manual_seed(noise)
+            random.seed(noise)
+            before = (torch.get_rng_state(), random.getstate())
+            verdicts.append([_verdict(make(), drafter, target, seed)[0] for seed in range(30)])
+            assert torch.equal(before[0], torch.get_rng_state()), "moved torch's global generator"
+            assert before[1] == random.getstate(), "moved Python's global generator"
+        assert verdicts[0] == verdicts[1], f"verdicts differ for the same seed: {name} draft"
+
+
+def check_leaves_laws_alone(make: Make) -> None:
+    """Scores and draft laws are what they were."""
+    verifier, target = make(), TabularTarget(VOCAB)
+    for name, drafter in _drafters(verifier, target):
+        for seed in range(30):
+            draft = play_draft(
+                drafter, target, Context(Tokens([0])), gamma=2, sampling=SAMPLED, seed=seed
+            )
+            scores = Scores(target.open([0]).score(draft), SAMPLED)
+            tensors = [scores.logits, scores.probs, *(law for law in draft.laws if law is not None)]
+            before = [tensor.clone() for tensor in tensors]
+            verifier.verify(draft, scores, SampledChance.seeded(seed))
+            same = all(map(torch.equal, before, tensors))
+            assert same, f"changed the scores or laws that it was given: {name} draft"
+
+
+def accepted_tokens(
+    verifier: Verifier, drafter: Drafter, target: TabularTarget, prompt: list[int], gamma: int
+) -> float:
+    """Returns the exact expected number of accepted tokens of a round at temperature 1."""
+
+    def play(chance: Chance) -> int:
+        from outrider.draft import Pen
+
+        pen = Pen(sampling=SAMPLED, chance=chance, vocab_size=target.vocab_size, gamma=gamma)
+        drafter.propose(Context(Tokens(list(prompt))), pen)
+        draft = pen.finish()
+        scores = Scores(target.open(prompt).score(draft), SAMPLED)
+        return len(verifier.verify(draft, scores, chance).accepted)
+
+    return sum(p * accepted for p, accepted in EnumeratedChance.outcomes(play))
+
+
+def _drafters(verifier: Verifier, target: TabularTarget) -> Iterator[tuple[str, Drafter]]:
+    for kind in CHAINS:
+        yield kind, ChainDrafter(target, kind)
+    for siblings in TREES if verifier.trees else ():
+        yield f"{siblings} tree", TreeDrafter(target, siblings)
+
+
+def _verdict(
+    verifier: Verifier, drafter: Drafter, target: TabularTarget, seed: int
+) -> tuple[Verdict, tuple[int, ...]]:
+    context = Context(Tokens([0, 1]))
+    draft = play_draft(drafter, target, context, gamma=2, sampling=SAMPLED, seed=seed)
+    scores = Scores(target.open([0, 1]).score(draft), SAMPLED)
+    return verifier.verify(draft, scores, SampledChance.seeded(seed)), draft.parents
+
+
+def _keeps_word(verifier: Verifier, law: Law, allowed: Law, where: str) -> None:
+    for text in allowed:
+        p, bound = law.get(text, 0.0), allowed[text]
+        over = abs(p - bound) if verifier.lossless else p - bound
+        if over > TOLERANCE:
+            word = "the target's is" if verifier.lossless else "its ceiling is"
+            raise AssertionError(
+                f"text {text} comes out with probability {p:.6f}: {word} {bound:.6f} ({where})"
+            )
+
+
+CHECKS = (
+    check_output_law_keeps_its_word,
+    check_loop_law_keeps_its_word,
+    check_greedy_text_keeps_its_word,
+    check_accepts_a_path,
+    check_draws_only_from_chance,
+    check_leaves_laws_alone,
+)
