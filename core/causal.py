@@ -78,8 +78,11 @@ class CachedModel:
     def keep(self, count: int, rows: Sequence[int]) -> None:
         """Of the last `count` tokens, keeps those at `rows`, in that order."""
         start = self.length - count
-        kept = torch.tensor([start + row for row in rows], device=self.model.device, dtype=torch.long)
-        for layer in self._cache.layers:
+        kept = torch.tensor(
+            [start + row for row in rows], device=self.model.device, dtype=torch.long
+        )
+        layers: Any = self._cache.layers  # each of full length, as its own type can't say
+        for layer in layers:
             layer.keys = torch.cat([layer.keys[..., :start, :], layer.keys[..., kept, :]], dim=-2)
             layer.values = torch.cat(
                 [layer.values[..., :start, :], layer.values[..., kept, :]], dim=-2

@@ -122,7 +122,9 @@ class EnumeratedChance(Chance):
         return known.values[known.taken]
 
     def coins(self, probs: Float[Tensor, "n"]) -> list[bool]:
-        return [self._decide((True, False), (p, 1 - p)) for p in probs.double().clamp(max=1).tolist()]
+        return [
+            self._decide((True, False), (p, 1 - p)) for p in probs.double().clamp(max=1).tolist()
+        ]
 
     def categorical(self, probs: Float[Tensor, "vocab"]) -> int:
         exact = probs.double()

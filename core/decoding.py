@@ -11,7 +11,7 @@ from outrider.chance import Chance, SampledChance
 from outrider.context import Context, Tokens
 from outrider.draft import ROOT, Draft, Pen
 from outrider.drafter import Drafter
-from outrider.errors import ConfigError, DrafterError, OutriderError, TargetError, require
+from outrider.errors import ConfigError, DrafterError, OutriderError, TargetError, require, whole
 from outrider.lookahead import Fixed, Lookahead
 from outrider.sampling import Sampling
 from outrider.target import Target
@@ -27,7 +27,7 @@ class Round:
     tokens: the ids emitted, nothing past a stop.
     origins: who wrote each: "accepted" (the drafter), "recovered" (the target, after a
         rejection) or "bonus" (the target, where the draft ended).
-    text: the characters they complete.
+    pieces: the characters that each completes.
     draft: the tokens and parents that were proposed.
     drafted, tested, accepted: counts of draft tokens. A token after the first rejected one is
         not tested, and one past a stop does not count at all.
@@ -37,7 +37,7 @@ class Round:
 
     tokens: tuple[int, ...]
     origins: tuple[str, ...]
-    text: str
+    pieces: tuple[str, ...]
     draft: tuple[int, ...]
     parents: tuple[int, ...]
     drafted: int
@@ -45,6 +45,11 @@ class Round:
     accepted: int
     seconds: dict[str, float]
     stop: str | None = None
+
+    @property
+    def text(self) -> str:
+        """Returns the characters that the round's tokens complete."""
+        return "".join(self.pieces)
 
 
 def prepare(target: Target, drafter: Drafter, verifier: Verifier) -> None:
@@ -94,10 +99,10 @@ def decode(
         ConfigError: at the call, before any model runs, for what can't work.
         DrafterError, TargetError: while iterating; what was yielded stays good.
     """
-    require(_whole(gamma) and gamma >= 1, "gamma", gamma, "a whole number of at least 1")
-    fits = budget is None or (_whole(budget) and budget >= 1)
+    require(whole(gamma) and gamma >= 1, "gamma", gamma, "a whole number of at least 1")
+    fits = budget is None or (whole(budget) and budget >= 1)
     require(fits, "budget", budget, "a whole number of at least 1, or none")
-    enough = _whole(max_new_tokens) and max_new_tokens >= 1
+    enough = whole(max_new_tokens) and max_new_tokens >= 1
     require(enough, "max_new_tokens", max_new_tokens, "a whole number of at least 1")
     sampling = Sampling() if sampling is None else sampling
     text = TextStream(target.tokenizer, stops)
@@ -179,7 +184,7 @@ def _rounds(
         round = Round(
             tokens=tuple(tokens[:count]),
             origins=origins[:count],
-            text="".join(pieces),
+            pieces=tuple(pieces),
             draft=draft.tokens,
             parents=draft.parents,
             drafted=accepted if cut else len(draft),
@@ -215,7 +220,3 @@ def _emission(draft: Draft, verdict: Verdict) -> tuple[list[int], tuple[str, ...
     added = "recovered" if draft.children(leaf) else "bonus"
     tokens = [draft.tokens[node] for node in verdict.accepted]
     return [*tokens, verdict.next_token], (*("accepted",) * len(tokens), added)
-
-
-def _whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)

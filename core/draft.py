@@ -154,7 +154,9 @@ class Pen:
             # One token holds all the mass: nothing is left to draw without replacement.
             best = int(logits.argmax())
             return self._submit([(best, None)] * (width if replacement else 1), after)
-        law = self._sampling.law(logits)
+        # In float64, so that what is recorded is what is drawn from, to the last bit that counts.
+        law = self._sampling.law(logits).double()
+        law = law / law.sum()
         drawn: list[tuple[int, Tensor | None]] = []
         for _ in range(width):
             token = self._chance.categorical(law)

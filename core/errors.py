@@ -36,6 +36,16 @@ def require(holds: bool, field: str, value: object, expected: str) -> None:
         raise ConfigError(f"{field}={value!r}: expected {expected}")
 
 
+def whole(value: object) -> bool:
+    """Returns whether `value` is a whole number; True and False are not."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def number(value: object) -> bool:
+    """Returns whether `value` is a number, whole or not; True and False are not."""
+    return isinstance(value, float) or whole(value)
+
+
 def nearest(name: str, names: Iterable[str]) -> str:
     """Returns the hint to add where `name` is none of `names`.
 

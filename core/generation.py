@@ -1,6 +1,6 @@
 """Generation: one call from a prompt to its text, counts and rounds."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, final
@@ -67,7 +67,6 @@ def generate(
     verifier: Verifier | str = "token",
     *,
     chat: bool = False,
-    on_round: Callable[[Round], None] | None = None,
     **options: Any,
 ) -> Generation:
     """Returns the text that `target` writes after `prompt`, sped up by `drafter`.
@@ -77,22 +76,19 @@ def generate(
     target, drafter, verifier: instances, or names as in the Hydra groups; a target may also
         be a hub id or a folder of a transformers model.
     chat: wrap the prompt as a user's turn.
-    on_round: called with each round as it comes.
     options: those of `outrider.decode` (gamma, sampling, max_new_tokens, stops, ...).
 
     Raises:
         OutriderError: what `outrider.decode` raises. Where rounds were finished before,
             they are in the error's attribute `generation`.
     """
-    target = make("target", target)
-    tokens = target.encode(prompt, chat=chat)
+    model: Target = make("target", target)
+    tokens = model.encode(prompt, chat=chat)
     generation = Generation()
-    rounds = decode(target, make("drafter", drafter), make("verifier", verifier), tokens, **options)
+    rounds = decode(model, make("drafter", drafter), make("verifier", verifier), tokens, **options)
     try:
         for round in rounds:
             generation.add(round)
-            if on_round is not None:
-                on_round(round)
     except Exception as error:
         error.generation = generation  # type: ignore[attr-defined]
         raise

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.errors import require
+from outrider.errors import number, require, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,15 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        finite = 0 <= self.temperature < float("inf")
-        require(finite, "sampling.temperature", self.temperature, "a number of at least 0")
-        require(self.top_k >= 0, "sampling.top_k", self.top_k, "a whole number of at least 0")
-        require(0 < self.top_p <= 1, "sampling.top_p", self.top_p, "a number in (0, 1]")
-        require(0 <= self.min_p <= 1, "sampling.min_p", self.min_p, "a number in [0, 1]")
+        warm = number(self.temperature) and 0 <= self.temperature < float("inf")
+        require(warm, "sampling.temperature", self.temperature, "a number of at least 0")
+        some = whole(self.top_k) and self.top_k >= 0
+        require(some, "sampling.top_k", self.top_k, "a whole number of at least 0")
+        within = number(self.top_p) and 0 < self.top_p <= 1
+        require(within, "sampling.top_p", self.top_p, "a number in (0, 1]")
+        within = number(self.min_p) and 0 <= self.min_p <= 1
+        require(within, "sampling.min_p", self.min_p, "a number in [0, 1]")
+        require(whole(self.seed), "sampling.seed", self.seed, "a whole number")
 
     @property
     def greedy(self) -> bool:

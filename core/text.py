@@ -25,7 +25,9 @@ class TextStream:
         from tokenizers.decoders import DecodeStream
 
         for stop in stops:
-            require(isinstance(stop, str) and stop != "", "stop", stop, "strings that are not empty")
+            require(
+                isinstance(stop, str) and stop != "", "stop", stop, "strings that are not empty"
+            )
         self._backend = getattr(tokenizer, "backend_tokenizer", None)
         if stops and self._backend is None:
             raise ConfigError(

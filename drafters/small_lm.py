@@ -111,7 +111,7 @@ def first_layers(model: "PreTrainedModel", layers: int | None) -> "PreTrainedMod
     # modules on the way to them, with a config of its own, is all it takes.
     config = copy.deepcopy(model.config)
     config.get_text_config().num_hidden_layers = layers
-    short = _shell(model, config)
+    short: PreTrainedModel = _shell(model, config)
     base = _shell(model.base_model, config.get_text_config())
     setattr(short, model.base_model_prefix, base)
     return short

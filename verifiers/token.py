@@ -35,7 +35,10 @@ def acceptance(draft: Draft, scores: Scores) -> Float[Tensor, "gamma"]:
     """Returns p(x) / q(x) of each token of a chain; a law that is a point mass has q(x) = 1."""
     tokens = torch.tensor(draft.tokens, dtype=torch.long, device=scores.logits.device)
     p = scores.probs[torch.arange(len(draft), device=tokens.device), tokens].double()
-    q = [1.0 if law is None else float(law[x]) for x, law in zip(draft.tokens, draft.laws, strict=True)]
+    q = [
+        1.0 if law is None else float(law[x])
+        for x, law in zip(draft.tokens, draft.laws, strict=True)
+    ]
     return p / torch.tensor(q, dtype=torch.float64, device=p.device)
 
 

@@ -75,5 +75,3 @@ class _TabularSession(Session):
 
     def _written(self, path: Sequence[int]) -> list[int]:
         return [self._draft.tokens[node] for node in path]
-
-

@@ -109,7 +109,11 @@ def load(place: str, dtype: str, device: str) -> "tuple[PreTrainedModel, PreTrai
         ConfigError: there is nothing at `place`, or `dtype` or `device` is unknown.
         TargetError: the weights are damaged, or some are missing or of another shape.
     """
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    import transformers
+    from transformers.utils import logging
+
+    bars: Any = logging
+    auto: Any = transformers.AutoModelForCausalLM
 
     require(dtype in DTYPES, "dtype", dtype, f"one of {', '.join(DTYPES)}")
     where = _device(device)
@@ -117,17 +121,24 @@ def load(place: str, dtype: str, device: str) -> "tuple[PreTrainedModel, PreTrai
         dtype = "float32"
     local = Path(place).expanduser()
     if not local.is_dir() and (place.startswith((".", "/", "~")) or place.count("/") != 1):
-        raise ConfigError(f"model={place!r}: expected a hub id (owner/name) or a folder that exists")
+        raise ConfigError(
+            f"model={place!r}: expected a hub id (owner/name) or a folder that exists"
+        )
+    shown = bars.is_progress_bar_enabled()
     if local.is_dir():
         place = str(local)
+        bars.disable_progress_bar()  # it is a matter of a second
     try:
-        model, report = AutoModelForCausalLM.from_pretrained(
-            place, dtype=dtype, output_loading_info=True
-        )
-        tokenizer = AutoTokenizer.from_pretrained(place)
+        model, report = auto.from_pretrained(place, dtype=dtype, output_loading_info=True)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(place)
     except Exception as error:  # many libraries, each with errors of its own
         line = " ".join(str(error).split())
-        raise TargetError(f"model={place!r} can't be loaded: {type(error).__name__}: {line}") from error
+        raise TargetError(
+            f"model={place!r} can't be loaded: {type(error).__name__}: {line}"
+        ) from error
+    finally:
+        if shown:
+            bars.enable_progress_bar()
     for fault in ("missing_keys", "mismatched_keys"):
         if names := sorted(map(str, report[fault])):
             raise TargetError(

@@ -18,8 +18,10 @@ from outrider.testing.kit import (
     parametrize_with_checks,
     run_checks,
 )
+from outrider.testing.stage import VOCAB_SIZE
 
 __all__ = [
+    "VOCAB_SIZE",
     "Outcome",
     "check_drafter",
     "check_verifier",

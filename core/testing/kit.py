@@ -57,7 +57,7 @@ def run_checks(make: Make) -> Iterator[Outcome]:
         fault = None
         try:
             check(make)
-        except Exception as error:  # whatever the part under test raises is a fault of its own
+        except Exception as error:  # noqa: BLE001  whatever a part raises is a fault of its own
             fault = " ".join(str(error).split()) or type(error).__name__
             if not isinstance(error, AssertionError):
                 fault = f"{type(error).__name__}: {fault}"

@@ -1,6 +1,6 @@
 """The stage: tiny targets whose every conditional is known, and drafters of every kind."""
 
-from typing import final
+from typing import Any, final
 
 import torch
 
@@ -13,18 +13,20 @@ from outrider.target import Target
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 
+VOCAB_SIZE = 4
+"""The vocabulary of the targets that drafters are checked on: 4 ** 3 texts of three tokens."""
 CHAINS = ("drawn", "written", "mixed", "exact", "disjoint", "silent", "short")
 TREES = ("iid", "distinct", "written")
 
 
-def stage(drafter: Drafter, vocab_size: int) -> Target:
+def stage(drafter: Drafter) -> Target:
     """Returns a tiny target that offers what `drafter` needs, and binds the drafter to it.
 
     Raises:
-        ConfigError: the drafter does not fit a vocabulary of that size.
+        ConfigError: the drafter does not fit a vocabulary of `VOCAB_SIZE`.
     """
-    tabular = TabularTarget(vocab_size)
-    target = tabular if drafter.needs <= tabular.offers else tiny_target(vocab_size)
+    tabular = TabularTarget(VOCAB_SIZE)
+    target = tabular if drafter.needs <= tabular.offers else tiny_target(VOCAB_SIZE)
     drafter.bind(target)
     return target
 
@@ -49,11 +51,12 @@ def tiny_target(vocab_size: int, seed: int = 0) -> TransformersTarget:
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = LlamaForCausalLM(config).double().eval()
+        model: Any = LlamaForCausalLM(config).double()
     words = {chr(ord("a") + token): token for token in range(vocab_size)}
     backend = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="a"))
     backend.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-    return TransformersTarget(model, PreTrainedTokenizerFast(tokenizer_object=backend))
+    wrap: Any = PreTrainedTokenizerFast
+    return TransformersTarget(model.eval(), wrap(tokenizer_object=backend))
 
 
 def play_draft(
@@ -138,4 +141,3 @@ class TreeDrafter(Drafter):
         for token in best:
             pen.write(token, after=parent)
         return tuple(range(first, first + len(best)))
-

@@ -1,0 +1,108 @@
+"""The console script: `outrider generate | compare | check | plugins`, Hydra apps but the last."""
+
+import os
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from outrider.errors import ConfigError, OutriderError, nearest
+
+USAGE = """\
+usage: outrider COMMAND [SETTING=VALUE ...]
+
+  generate   write a text:                outrider generate prompt="Name three rivers."
+  compare    drafters side by side:       outrider compare drafters=[none,prompt_lookup]
+  check      prove a drafter or rule:     outrider check drafter=prompt_lookup
+  plugins    what is registered, and by whom
+
+Each command but plugins is a Hydra app: `outrider COMMAND --help` shows its settings,
+`--multirun` sweeps over them."""
+
+
+def main() -> None:
+    """Runs the command in `sys.argv`; a fault is one line on stderr and exit status 1."""
+    command, *rest = sys.argv[1:] or ["--help"]
+    try:
+        if command in ("-h", "--help", "help"):
+            print(USAGE)
+        elif command == "plugins":
+            from outrider.commands.plugins import plugins
+
+            plugins()
+        else:
+            _run(command, rest)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
+    except OutriderError as error:
+        _fail(str(error))
+    except OSError as error:
+        _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+
+
+def _run(command: str, overrides: list[str]) -> None:
+    task = _task(command)
+    # Imported here, so that `outrider --help` is quick.
+    import hydra
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+
+    from outrider.config import MODULE, explain, install
+    from outrider.plugins import installed
+
+    install(installed())
+    sys.argv = [f"outrider {command}", *overrides]
+    # Hydra then lets errors through, rather than printing a trace and ending the process.
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    app = hydra.main(version_base="1.3", config_path=f"pkg://{MODULE}", config_name=command)
+    try:
+        app(partial(_guarded, task, command))()
+    except (HydraException, OmegaConfBaseException) as error:
+        _fail(explain(error, command, overrides))
+
+
+def _guarded(task: Callable[[Any], None], command: str, config: Any) -> None:
+    from hydra.core.hydra_config import HydraConfig
+    from hydra.types import RunMode
+    from omegaconf.errors import MissingMandatoryValue
+
+    from outrider.config import explain
+
+    try:
+        task(config)
+    except (OutriderError, MissingMandatoryValue) as error:
+        # A job of a sweep leaves the word to Hydra, which names the job and runs the others.
+        if HydraConfig.get().mode == RunMode.MULTIRUN:
+            raise
+        _fail(explain(error, command, ()))
+
+
+def _task(command: str) -> Callable[[Any], None]:
+    if command == "generate":
+        from outrider.commands.generate import generate
+
+        return generate
+    if command == "compare":
+        from outrider.commands.compare import compare
+
+        return compare
+    if command == "check":
+        from outrider.commands.check import check
+
+        return check
+    raise ConfigError(
+        f"{command!r}: {nearest(command, ('generate', 'compare', 'check', 'plugins'))}"
+    )
+
+
+def _fail(line: str) -> None:
+    Console(stderr=True, soft_wrap=True).print(f"[red]outrider:[/] {escape(line)}")
+    sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

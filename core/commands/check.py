@@ -1,0 +1,44 @@
+"""`outrider check`: runs the conformance kit on a drafter or a rule."""
+
+from functools import partial
+
+from omegaconf import DictConfig
+from rich.console import Console
+from rich.table import Table
+
+from outrider.config import build
+from outrider.errors import ConfigError, OutriderError
+from outrider.testing import run_checks
+from outrider.verifier import Verifier
+
+
+def check(config: DictConfig) -> None:
+    """Prints what held, check by check; raises `OutriderError` where something did not."""
+    parts = {role: config[role] for role in ("drafter", "verifier") if config.get(role)}
+    if not parts:
+        raise ConfigError("nothing to check: expected drafter=NAME or verifier=NAME")
+    console, failed = Console(), 0
+    for role, node in parts.items():
+        part = build(node)
+        table = Table(title=f"{role} {type(part).__name__}", caption=_caption(part))
+        for column in ("check", "held", "seconds", "what it says, or what went wrong"):
+            table.add_column(column)
+        with console.status(f"Checking {role} {type(part).__name__}") as status:
+            for outcome in run_checks(partial(build, node)):
+                status.update(f"Checked {outcome.check}")
+                failed += outcome.fault is not None
+                table.add_row(
+                    outcome.check.replace("_", " "),
+                    "[red]NO[/]" if outcome.fault else "[green]yes[/]",
+                    f"{outcome.seconds:.2f}",
+                    outcome.fault or outcome.says,
+                )
+        console.print(table)
+    if failed:
+        raise OutriderError(f"{failed} checks failed")
+
+
+def _caption(part: object) -> str | None:
+    if not isinstance(part, Verifier) or part.lossless:
+        return None
+    return "LOSSY: this rule is held to the ceiling that it states, not to the target's law"

@@ -1,0 +1,12 @@
+"""The proof that comes with the package: pytest runs one test a check."""
+
+from functools import partial
+
+from outrider.testing import parametrize_with_checks
+
+from outrider_echo import Echo
+
+
+@parametrize_with_checks([Echo, partial(Echo, period=1)])
+def test_echo_keeps_the_contract(make, check):
+    check(make)
