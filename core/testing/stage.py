@@ -86,13 +86,13 @@ class ChainDrafter(Drafter):
 
     drawn: every token drawn from q. written: the likeliest of q, written. mixed: in turn.
     exact: drawn from p itself. disjoint: q with no mass on half of the tokens.
-    silent: nothing. short: drawn, and given up after a token of even id (legitimate, since
-    that token is submitted).
+    silent: nothing. short: drawn, and given up after token 0 (legitimate, since that token
+    is submitted).
     """
 
     def __init__(self, target: TabularTarget, kind: str, seed: int = 7) -> None:
         self._kind = kind
-        self._law = TabularTarget(target.vocab_size, 2, seed).logits
+        self._law = TabularTarget(target.vocab_size, 2, seed, sharpness=2.5).logits
         if kind == "exact":
             self._law = target.logits
 
@@ -107,7 +107,7 @@ class ChainDrafter(Drafter):
                 tokens.append(pen.write(int(logits.argmax())))
             else:
                 tokens.append(pen.draw(logits))
-            if self._kind == "short" and tokens[-1] % 2 == 0:
+            if self._kind == "short" and tokens[-1] == 0:
                 return
 
 
@@ -119,7 +119,7 @@ class TreeDrafter(Drafter):
 
     def __init__(self, target: TabularTarget, siblings: str, seed: int = 7) -> None:
         self._siblings = siblings
-        self._law = TabularTarget(target.vocab_size, 2, seed).logits
+        self._law = TabularTarget(target.vocab_size, 2, seed, sharpness=2.5).logits
 
     def propose(self, context: Context, pen: Pen) -> None:
         layer = [ROOT]

@@ -1,0 +1,193 @@
+"""Each check of a drafter bites: a gallery of culprits, each caught by its check."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from outrider import Context, Drafter, Pen, Target
+from outrider.errors import OutriderError
+from outrider.targets.tabular import TabularTarget
+from outrider.testing import drafters
+from outrider.testing.drafters import chi_square
+from outrider.testing.stage import VOCAB_SIZE
+
+LAW = TabularTarget(VOCAB_SIZE, seed=11).logits
+
+
+class Honest(Drafter):
+    def propose(self, context: Context, pen: Pen) -> None:
+        text = context.tokens[:]
+        while pen.open:
+            text.append(pen.draw(LAW(text)))
+
+
+class Overreaches(Drafter):
+    def propose(self, context: Context, pen: Pen) -> None:
+        for _ in range(pen.gamma + 1):
+            pen.write(0)
+
+
+class OutOfVocabulary(Drafter):
+    def propose(self, context: Context, pen: Pen) -> None:
+        while pen.open:
+            pen.write(pen.vocab_size)
+
+
+class BranchesUnasked(Drafter):
+    def propose(self, context: Context, pen: Pen) -> None:
+        if pen.gamma > 1:
+            pen.write(0)
+            pen.write(1, after=-1)
+
+
+class GlobalRandomness(Drafter):
+    def propose(self, context: Context, pen: Pen) -> None:
+        while pen.open:
+            pen.write(int(torch.randint(pen.vocab_size, ())))
+
+
+class ForgetsToRollBack(Drafter):
+    """Keeps what it drafted as if all of it had been accepted."""
+
+    def __init__(self) -> None:
+        self.text: list[int] = []
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        self.text += context.tokens[len(self.text) :]
+        while pen.open:
+            self.text.append(pen.draw(LAW(self.text)))
+
+
+class CountsItsCalls(Drafter):
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        self.calls += 1
+        while pen.open:
+            pen.write(self.calls % pen.vocab_size)
+
+
+class Vandal(Drafter):
+    def propose(self, context: Context, pen: Pen) -> None:
+        context.tokens._ids[0] = 3 - context.tokens._ids[0]
+
+
+class RollsDice(Drafter):
+    """Takes the run's chance into its own hands, at temperature 0 too."""
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        while pen.open:
+            pen.write(pen._chance.categorical(torch.ones(pen.vocab_size)))
+
+
+class SpoilsTheTarget(Drafter):
+    """Writes into the model that it borrowed."""
+
+    def bind(self, target: Target) -> None:
+        self.target = target
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        assert isinstance(self.target, TabularTarget)
+        self.target.table.neg_()
+
+
+def forge(pen: Pen, token: int, law: Tensor) -> None:
+    """Writes a token under a law of one's own choice, past the pen's honest ways."""
+    pen._submit([(token, law)], None)
+
+
+class LiesAboutTemperature(Drafter):
+    """Draws at one temperature and records the law of another."""
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        text = context.tokens[:]
+        while pen.open:
+            logits = LAW(text)
+            token = pen._chance.categorical(logits.softmax(-1))
+            forge(pen, token, (logits * 1.4).softmax(-1))
+            text.append(token)
+
+
+class DropsTheUnlikely(Drafter):
+    """Takes back a token that it drew, because it is unlikely."""
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        text = context.tokens[:]
+        while pen.open:
+            law = LAW(text).softmax(-1)
+            token = pen._chance.categorical(law)
+            if law[token] < 0.25:
+                return
+            forge(pen, token, law)
+            text.append(token)
+
+
+class SharesOneUniform(Drafter):
+    """Each draw is right by itself, but all come of one random number."""
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        text = context.tokens[:]
+        u = (pen._chance.categorical(torch.ones(4096)) + 0.5) / 4096
+        while pen.open:
+            law = LAW(text).softmax(-1)
+            order = law.argsort(descending=True, stable=True)
+            token = int(order[int((law[order].cumsum(-1) <= u).sum())])
+            forge(pen, token, law)
+            text.append(token)
+
+
+CULPRITS: list[tuple[type[Drafter], Callable[[Callable[[], Drafter]], None]]] = [
+    (Overreaches, drafters.check_stays_within_gamma),
+    (OutOfVocabulary, drafters.check_stays_within_gamma),
+    (BranchesUnasked, drafters.check_stays_within_gamma),
+    (GlobalRandomness, drafters.check_draws_only_from_chance),
+    (ForgetsToRollBack, drafters.check_depends_only_on_context),
+    (CountsItsCalls, drafters.check_depends_only_on_context),
+    (Vandal, drafters.check_leaves_the_context_alone),
+    (RollsDice, drafters.check_is_deterministic_when_greedy),
+    (SpoilsTheTarget, drafters.check_greedy_text_is_the_targets),
+    (LiesAboutTemperature, drafters.check_laws_are_those_drawn_from),
+    (DropsTheUnlikely, drafters.check_laws_are_those_drawn_from),
+    (SharesOneUniform, drafters.check_laws_are_those_drawn_from),
+    (LiesAboutTemperature, drafters.check_output_law_is_the_targets),
+    (DropsTheUnlikely, drafters.check_output_law_is_the_targets),
+]
+
+
+@pytest.mark.parametrize(("culprit", "check"), CULPRITS)
+def test_the_check_catches_its_culprit(
+    culprit: type[Drafter], check: Callable[[Callable[[], Drafter]], None]
+) -> None:
+    with pytest.raises((AssertionError, OutriderError)):
+        check(culprit)
+
+
+def test_every_check_has_a_culprit() -> None:
+    assert {check for _, check in CULPRITS} == set(drafters.CHECKS)
+
+
+@pytest.mark.parametrize("check", drafters.CHECKS)
+def test_an_honest_drafter_passes(check: Callable[[Callable[[], Drafter]], None]) -> None:
+    check(Honest)
+
+
+def test_only_the_table_of_neighbours_catches_a_shared_uniform() -> None:
+    with pytest.raises(AssertionError, match="neighbouring draws"):
+        drafters.check_laws_are_those_drawn_from(SharesOneUniform)
+
+
+def test_chi_square_is_the_known_survival_function() -> None:
+    """With one degree of freedom a statistic of 3.841 has 5%; with 15, 56.49 has 1e-6."""
+    off = 50 * (3.841459 / 100) ** 0.5 * 2**0.5 / 2**0.5
+    counts = torch.tensor([50 + off, 50 - off], dtype=torch.float64)
+    assert chi_square(counts, torch.tensor([0.5, 0.5])) == pytest.approx(
+        float(torch.special.gammaincc(torch.tensor(0.5), torch.tensor(2 * off**2 / 50 / 2))), 1e-6
+    )
+    counts = torch.full((16,), 100.0, dtype=torch.float64)
+    step = (56.49 * 100 / 2) ** 0.5
+    counts[0] += step
+    counts[1] -= step
+    assert chi_square(counts, torch.full((16,), 1 / 16)) == pytest.approx(1e-6, rel=0.01)

@@ -1,0 +1,67 @@
+"""The three ways to run the checks agree."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from outrider import Context, Drafter, Pen
+from outrider.drafters.none import NoDraft
+from outrider.drafters.random import Random
+from outrider.testing import (
+    check_drafter,
+    check_verifier,
+    checks_of,
+    drafters,
+    parametrize_with_checks,
+    run_checks,
+    verifiers,
+)
+from outrider.verifiers.token import Token
+
+
+class Impatient(Drafter):
+    """Never asks whether the pen is open."""
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        for _ in range(pen.gamma + 1):
+            pen.write(0)
+
+
+def test_a_part_has_the_checks_of_its_role() -> None:
+    assert checks_of(NoDraft) == drafters.CHECKS
+    assert checks_of(Token) == verifiers.CHECKS
+    with pytest.raises(TypeError, match="Drafter or a Verifier, got int"):
+        checks_of(int)
+
+
+def test_check_drafter_and_check_verifier_run_them_all() -> None:
+    check_drafter(NoDraft)
+    check_verifier(Token)
+    with pytest.raises(Exception, match="gamma is 0"):
+        check_drafter(Impatient)
+
+
+def test_run_checks_goes_on_after_a_fault() -> None:
+    outcomes = list(run_checks(Impatient))
+    assert [outcome.check for outcome in outcomes] == [
+        check.__name__.removeprefix("check_") for check in drafters.CHECKS
+    ]
+    assert outcomes[0].fault == "DrafterError: wrote to depth 1: gamma is 0"
+    assert all(outcome.says for outcome in outcomes)
+    assert [outcome.fault for outcome in run_checks(NoDraft)] == [None] * len(drafters.CHECKS)
+
+
+@parametrize_with_checks([NoDraft, Random])
+def test_parametrize_makes_a_test_of_each_check(
+    make: Callable[[], Any], check: Callable[[Any], None]
+) -> None:
+    check(make)
+
+
+def test_an_expected_failure_is_marked_strict() -> None:
+    mark = parametrize_with_checks([Impatient], {"check_stays_within_gamma": "never asks"})
+    first = mark.args[1][0]
+    assert first.id == "Impatient-check_stays_within_gamma"
+    assert first.marks[0].kwargs == {"reason": "never asks", "strict": True}
+    assert not mark.args[1][1].marks

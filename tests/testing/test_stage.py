@@ -1,0 +1,71 @@
+"""The tiny targets and the drafters of every kind are what they say."""
+
+import torch
+
+from outrider import Context, Draft, Sampling, Tokens
+from outrider.drafters.small_lm import SmallLM
+from outrider.targets.tabular import TabularTarget
+from outrider.targets.transformers import TransformersTarget
+from outrider.testing.stage import (
+    CHAINS,
+    TREES,
+    VOCAB_SIZE,
+    ChainDrafter,
+    TreeDrafter,
+    play_draft,
+    stage,
+    tiny_target,
+)
+
+SAMPLED = Sampling(temperature=1.0)
+CONTEXT = Context(Tokens([1, 2]))
+
+
+def test_the_tiny_target_is_the_same_every_time_and_far_from_uniform() -> None:
+    state = torch.get_rng_state()
+    one, two = (tiny_target(4).open([0, 1]).score(Draft())[0] for _ in range(2))
+    assert torch.equal(one, two)
+    assert one.softmax(-1).max() > 0.3
+    assert torch.equal(state, torch.get_rng_state())
+
+
+def test_a_drafter_gets_a_target_that_offers_what_it_needs() -> None:
+    target = stage(SmallLM(layers=2))
+    assert isinstance(target, TransformersTarget)
+    assert target.vocab_size == VOCAB_SIZE
+
+
+def test_chains_of_each_kind() -> None:
+    target = TabularTarget(3)
+    for kind in CHAINS:
+        drafts = [
+            play_draft(
+                ChainDrafter(target, kind), target, CONTEXT, gamma=3, sampling=SAMPLED, seed=seed
+            )
+            for seed in range(60)
+        ]
+        assert all(draft.is_chain for draft in drafts)
+        laws = [law for draft in drafts for law in draft.laws]
+        if kind == "silent":
+            assert not laws
+        elif kind == "written":
+            assert all(law is None for law in laws)
+        elif kind == "mixed":
+            assert {law is None for law in laws} == {True, False}
+        elif kind == "disjoint":
+            assert all(law is not None and (law == 0).any() for law in laws)
+        elif kind == "short":
+            assert {len(draft) for draft in drafts} == {1, 2, 3}
+
+
+def test_trees_of_each_kind() -> None:
+    target = TabularTarget(3)
+    for siblings in TREES:
+        draft = play_draft(
+            TreeDrafter(target, siblings), target, CONTEXT, gamma=2, sampling=SAMPLED
+        )
+        assert len(draft) == 6
+        assert len(draft.children(-1)) == 2
+        first, second = draft.children(-1)
+        assert siblings == "iid" or draft.tokens[first] != draft.tokens[second]
+        assert (draft.laws[first] is None) == (siblings == "written")

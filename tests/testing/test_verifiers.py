@@ -1,0 +1,221 @@
+"""Each check of a rule bites: mutants of the rules, each caught by its check."""
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor
+
+from outrider import Chance, Draft, Scores, Verdict, Verifier
+from outrider.testing import check_verifier, verifiers
+from outrider.verifiers.lenient import Lenient
+from outrider.verifiers.sample_match import SampleMatch
+from outrider.verifiers.token import Token, acceptance, leading, residual
+
+
+class Recursive(Verifier):
+    """Recursive rejection over siblings, each under the law recorded for it: lossless on any
+    tree. (It is here as the control for the mutant that takes siblings out of order.)"""
+
+    lossless = True
+    trees = True
+
+    def order(self, children: list[int]) -> list[int]:
+        return children
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        path: list[int] = []
+        while True:
+            node = path[-1] if path else -1
+            p = scores.after(node)
+            for child in self.order(draft.children(node)):
+                x, q = draft.tokens[child], draft.laws[child]
+                ratio = p[x] if q is None else p[x] / q[x]
+                if chance.coins(ratio.reshape(1))[0]:
+                    path.append(child)
+                    break
+                p = residual(p, q, x)
+                p = p / p.sum()
+            else:
+                return Verdict(tuple(path), chance.categorical(p))
+
+
+class SwappedSiblings(Recursive):
+    def order(self, children: list[int]) -> list[int]:
+        return children[::-1]
+
+
+class Mutant(Verifier):
+    """The token rule, in steps that a mutant can get wrong."""
+
+    lossless = True
+
+    def ratios(self, draft: Draft, scores: Scores) -> Tensor:
+        return acceptance(draft, scores)
+
+    def coins(self, ratios: Tensor, chance: Chance) -> list[bool]:
+        return chance.coins(ratios)
+
+    def recovered(self, draft: Draft, scores: Scores, at: int) -> Tensor:
+        return residual(scores.after(at - 1), draft.laws[at], draft.tokens[at])
+
+    def bonus(self, draft: Draft, scores: Scores) -> Tensor:
+        return scores.after(len(draft) - 1)
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        at = leading(self.coins(self.ratios(draft, scores), chance))
+        law = self.recovered(draft, scores, at) if at < len(draft) else self.bonus(draft, scores)
+        return Verdict(tuple(range(at)), chance.categorical(law))
+
+
+class WrongResidual(Mutant):
+    def recovered(self, draft: Draft, scores: Scores, at: int) -> Tensor:
+        return scores.after(at - 1)
+
+
+class StaleQ(Mutant):
+    """Compares with the law of the token before."""
+
+    def ratios(self, draft: Draft, scores: Scores) -> Tensor:
+        return acceptance(
+            Draft(draft.tokens, draft.parents, draft.laws[:1] + draft.laws[:-1]), scores
+        )
+
+
+class WrongRow(Mutant):
+    """Draws the bonus token from the law of the position before."""
+
+    def bonus(self, draft: Draft, scores: Scores) -> Tensor:
+        return scores.after(max(len(draft) - 2, -1))
+
+
+class ReusedUniform(Mutant):
+    """Flips every coin with one random number."""
+
+    def coins(self, ratios: Tensor, chance: Chance) -> list[bool]:
+        u = (chance.categorical(torch.ones(64)) + 0.5) / 64
+        return [u < float(ratio) for ratio in ratios]
+
+
+class DroppedToken(Mutant):
+    """Gives up the last accepted token of a draft that was accepted whole."""
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        verdict = super().verify(draft, scores, chance)
+        if len(draft) and len(verdict.accepted) == len(draft):
+            kept = verdict.accepted[:-1]
+            return Verdict(kept, chance.categorical(scores.after(len(kept) - 1)))
+        return verdict
+
+
+class TakesTheLikeliest(Mutant):
+    """At temperature 0 or not, the next token is the likeliest but one."""
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        verdict = super().verify(draft, scores, chance)
+        second = scores.logits[len(verdict.accepted)].topk(2).indices[1]
+        return Verdict(verdict.accepted, int(second))
+
+
+class ForgetsItsPlace(Mutant):
+    """Says that it accepted all that it was given, whatever it decided."""
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        verdict = super().verify(draft, scores, chance)
+        return Verdict(tuple(range(1, len(verdict.accepted) + 1)), verdict.next_token)
+
+
+class GlobalCoins(Mutant):
+    def coins(self, ratios: Tensor, chance: Chance) -> list[bool]:
+        return [bool(u < ratio) for u, ratio in zip(torch.rand(len(ratios)), ratios, strict=True)]
+
+
+class Remembers(Mutant):
+    """Whatever was accepted last time is accepted again: wrong only over several rounds."""
+
+    def __init__(self) -> None:
+        self.rounds = 0
+
+    def coins(self, ratios: Tensor, chance: Chance) -> list[bool]:
+        self.rounds += 1
+        return chance.coins(ratios if self.rounds % 2 else ratios * 2)
+
+
+class WritesIntoScores(Mutant):
+    def bonus(self, draft: Draft, scores: Scores) -> Tensor:
+        law = scores.after(len(draft) - 1)
+        law /= 2
+        return law
+
+
+class OverlyLenient(Lenient):  # type: ignore[misc]  # final, but a mutant must start somewhere
+    """States a ceiling that it does not keep."""
+
+    def ceiling(self, scores: Scores) -> Tensor:
+        return super().ceiling(scores) * 0.75
+
+
+CULPRITS: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] = [
+    *(
+        (mutant, verifiers.check_output_law_keeps_its_word)
+        for mutant in (
+            WrongResidual,
+            StaleQ,
+            WrongRow,
+            ReusedUniform,
+            DroppedToken,
+            SwappedSiblings,
+            OverlyLenient,
+        )
+    ),
+    (WrongResidual, verifiers.check_loop_law_keeps_its_word),
+    (TakesTheLikeliest, verifiers.check_greedy_text_keeps_its_word),
+    (ForgetsItsPlace, verifiers.check_accepts_a_path),
+    (GlobalCoins, verifiers.check_draws_only_from_chance),
+    (WritesIntoScores, verifiers.check_leaves_laws_alone),
+]
+
+
+@pytest.mark.parametrize(("mutant", "check"), CULPRITS)
+def test_the_check_catches_its_mutant(
+    mutant: type[Verifier], check: Callable[[Callable[[], Verifier]], None]
+) -> None:
+    with pytest.raises((AssertionError, RuntimeError, IndexError)):
+        check(mutant)
+
+
+def test_every_check_has_a_mutant() -> None:
+    assert {check for _, check in CULPRITS} == set(verifiers.CHECKS)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Mutant,
+        Recursive,
+        Token,
+        SampleMatch,
+        *(
+            partial(Lenient, lenience, way)
+            for lenience in (1.0, 0.5, 0.1)
+            for way in ("plain", "scaled")
+        ),
+    ],
+)
+def test_a_right_rule_passes(rule: Callable[[], Verifier]) -> None:
+    check_verifier(rule)
+
+
+def test_replacing_a_token_by_the_law_itself_breaks_the_ceiling_of_lenience() -> None:
+    """Leviathan's text names no residual; p is the one that would not keep p / l."""
+
+    class PlainP(Lenient):  # type: ignore[misc]
+        def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+            if scores.sampling.greedy:
+                return super().verify(draft, scores, chance)
+            at = leading(chance.coins(acceptance(draft, scores) / self.lenience))
+            return Verdict(tuple(range(at)), chance.categorical(scores.after(at - 1)))
+
+    with pytest.raises(AssertionError, match="ceiling"):
+        verifiers.check_output_law_keeps_its_word(PlainP)
