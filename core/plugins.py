@@ -29,7 +29,8 @@ ROLES: dict[str, type[Any]] = {
 BUILTIN = (
     "outrider.drafters.none",
     "outrider.drafters.random",
-    # ngram, prompt_lookup
+    "outrider.drafters.ngram",
+    "outrider.drafters.prompt_lookup",
     "outrider.drafters.small_lm",
     "outrider.verifiers.token",
     "outrider.verifiers.lenient",

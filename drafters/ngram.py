@@ -1,0 +1,116 @@
+"""NGram: drafts from counts of n-grams, fitted on a corpus or taken from the running text."""
+
+from pathlib import Path
+from typing import final
+
+import torch
+
+from outrider.context import Context
+from outrider.draft import Pen
+from outrider.drafter import Drafter
+from outrider.errors import ConfigError, require, whole
+from outrider.hookspecs import Register, hookimpl
+from outrider.ngrams import NGramTable, RunningCounts, log_law
+from outrider.target import Target
+
+
+@final
+class NGram(Drafter):
+    """Draws each token from what followed the last order - 1 tokens (2211.17192, section 4.1).
+
+    order: 1 is the unigram, 2 the bigram, and so on; shorter contexts fill in for unseen ones.
+    counts: "context" for the running text, prompt included, or a file: a text to tokenise, a
+        data set (.jsonl in Spec-Bench's format), or a fitted table (.safetensors).
+    save: where to write the table fitted on a text or data set, to load it next time.
+
+    Raises `ConfigError` for a file that is missing or does not fit.
+    """
+
+    def __init__(self, order: int = 2, counts: str = "context", save: str | None = None) -> None:
+        some = whole(order) and order >= 1
+        require(some, "drafter.order", order, "a whole number of at least 1")
+        self._order = order
+        self._source = None if counts == "context" else Path(counts).expanduser()
+        self._save = save
+        if self._source is not None and not self._source.is_file():
+            raise ConfigError(f"drafter.counts={counts!r}: expected 'context' or a file")
+        self._fitted = self._source is not None and self._source.suffix == ".safetensors"
+        if save is not None and (self._source is None or self._fitted):
+            raise ConfigError(f"drafter.save={save!r}: expected none, nothing is fitted here")
+        reads_text = self._source is not None and not self._fitted
+        self.needs = frozenset({"tokenizer"} if reads_text else ())
+        self._table: NGramTable | None = None
+        self._running: RunningCounts | None = None
+        self._target: Target | None = None
+
+    def bind(self, target: Target) -> None:
+        if self._target is target:
+            return
+        if self._source is None:
+            self._running = RunningCounts(target.vocab_size, self._order)
+        else:
+            self._table = self._read(self._source, target)
+        self._target = target
+
+    def _read(self, source: Path, target: Target) -> NGramTable:
+        if not self._fitted:
+            table = NGramTable.fit(corpus(source, target), self._order, target.vocab_size)
+            if self._save is not None:
+                table.save(self._save)
+            return table
+        table = NGramTable.load(source)
+        if table.vocab_size != target.vocab_size:
+            raise ConfigError(
+                f"drafter.counts={str(source)!r}: its vocabulary has {table.vocab_size} tokens,"
+                f" the target's {target.vocab_size}"
+            )
+        fits = self._order <= table.order
+        require(fits, "drafter.order", self._order, f"at most the table's {table.order}")
+        return table
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        if self._running is not None:
+            self._running.follow(context.tokens)
+        counts = self._table or self._running
+        assert counts is not None, "bind comes first"
+        reach = self._order - 1
+        history = context.tokens[-reach:] if reach else []
+        while pen.open:
+            law = log_law(counts, history[len(history) - min(reach, len(history)) :])
+            history.append(pen.draw(torch.from_numpy(law).float()))
+
+
+def corpus(source: Path, target: Target) -> list[list[int]]:
+    """Returns the ids of each text in a file, with the target's tokenizer.
+
+    Raises:
+        ConfigError: the file is no text, or no data set where it ends in .jsonl.
+    """
+    from outrider.lab.data import read_jsonl
+
+    if source.suffix == ".jsonl":
+        texts = [turn for prompt in read_jsonl(str(source)) for turn in prompt.turns]
+    else:
+        try:
+            texts = [source.read_text(encoding="utf-8")]
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"drafter.counts={str(source)!r}: expected text ({error})") from error
+    assert target.tokenizer is not None, "it is among the drafter's needs"
+    ids = target.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
+    return [list(text) for text in ids]
+
+
+def unigram(counts: str = "context", save: str | None = None) -> NGram:
+    """Returns the drafter that knows only how common each token is."""
+    return NGram(1, counts, save)
+
+
+def bigram(order: int = 2, counts: str = "context", save: str | None = None) -> NGram:
+    """Returns the drafter that looks back order - 1 tokens."""
+    return NGram(order, counts, save)
+
+
+@hookimpl
+def register_drafters(register: Register) -> None:
+    register("unigram", unigram)
+    register("bigram", bigram)

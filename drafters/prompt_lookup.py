@@ -1,0 +1,77 @@
+"""PromptLookup: copies what followed the last tokens when they stood in the text before."""
+
+from typing import final
+
+from outrider.context import Context, Tokens
+from outrider.draft import Pen
+from outrider.drafter import Drafter
+from outrider.errors import require, whole
+from outrider.hookspecs import Register, hookimpl
+
+
+@final
+class PromptLookup(Drafter):
+    """Prompt lookup decoding (Saxena 2023; LLMA, 2304.04487).
+
+    Looks for the last n tokens at an earlier place of the text, from n = max_n down to min_n, and
+    copies what followed. A copy that reaches the end of the text goes on with itself, as
+    in LZ77, so that a periodic text continues. Where nothing matches, there is no draft.
+
+    newest: of several places take the latest; otherwise the first.
+
+    Raises `ConfigError` unless 1 <= min_n <= max_n.
+    """
+
+    def __init__(self, max_n: int = 3, min_n: int = 1, newest: bool = True) -> None:
+        some = whole(min_n) and min_n >= 1
+        require(some, "drafter.min_n", min_n, "a whole number of at least 1")
+        some = whole(max_n) and max_n >= min_n
+        require(some, "drafter.max_n", max_n, f"a whole number of at least min_n={min_n}")
+        self._sizes = range(max_n, min_n - 1, -1)
+        self._newest = newest
+        self._forget()
+
+    def _forget(self) -> None:
+        self._text = Tokens([])
+        # For each n, from n tokens to the place behind them.
+        self._places: dict[int, dict[tuple[int, ...], int]] = {n: {} for n in self._sizes}
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        if not pen.open:
+            return
+        text = context.tokens
+        self._follow(text)
+        place = self._find(text)
+        copied: list[int] = []
+        while place is not None and pen.open:
+            past = place - len(text)
+            copied.append(pen.write(text[place] if past < 0 else copied[past]))
+            place += 1
+
+    def _follow(self, text: Tokens) -> None:
+        """Takes in what is new since the last call; an earlier text that differs is forgotten."""
+        if self._text.shared(text) < len(self._text):
+            self._forget()
+        # The tokens at the very end have nothing behind them yet, so they lead nowhere.
+        for place in range(max(len(self._text), 1), len(text)):
+            for n in self._sizes:
+                if n <= place:
+                    before = tuple(text[place - n : place])
+                    if self._newest:
+                        self._places[n][before] = place
+                    else:
+                        self._places[n].setdefault(before, place)
+        self._text = text
+
+    def _find(self, text: Tokens) -> int | None:
+        for n in self._sizes:
+            if n < len(text):
+                place = self._places[n].get(tuple(text[-n:]))
+                if place is not None:
+                    return place
+        return None
+
+
+@hookimpl
+def register_drafters(register: Register) -> None:
+    register("prompt_lookup", PromptLookup)

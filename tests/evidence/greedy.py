@@ -1,0 +1,61 @@
+"""Greedy text of every drafter against transformers' generate(do_sample=False), token for token.
+
+python tests/evidence/greedy.py --prompts questions.jsonl --count 12 --tokens 128
+"""
+
+import argparse
+import sys
+
+import torch
+from rich.progress import track
+
+from outrider import decode
+from outrider.lab import data
+from outrider.plugins import installed, make
+
+DRAFTERS = ("none", "random", "unigram", "bigram", "prompt_lookup", "small_lm")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--prompts", help="a data set; the demo prompts unless told")
+    parser.add_argument("--count", type=int, default=12)
+    parser.add_argument("--tokens", type=int, default=128)
+    parser.add_argument("--gamma", type=int, default=5)
+    wanted = parser.parse_args()
+    limit = wanted.count
+    prompts = data.jsonl(wanted.prompts, limit) if wanted.prompts else data.demo(limit)
+    target = make("target", "smollm2")
+    drafters = {name: make("drafter", name) for name in DRAFTERS}
+    assert set(drafters) == set(installed().of("drafter")), "a built-in drafter is left out"
+    different = 0
+    for prompt in track(prompts, "Comparing"):
+        ids = target.encode(prompt.turns[0], chat=True)
+        reference = target.model.generate(
+            torch.tensor([ids]),
+            attention_mask=torch.ones(1, len(ids), dtype=torch.long),
+            do_sample=False,
+            max_new_tokens=wanted.tokens,
+        )[0, len(ids) :].tolist()
+        for name, drafter in drafters.items():
+            rounds = decode(
+                target,
+                drafter,
+                make("verifier", "token"),
+                ids,
+                gamma=wanted.gamma,
+                max_new_tokens=wanted.tokens,
+            )
+            text = [token for round in rounds for token in round.tokens]
+            if text != reference:
+                at = next(
+                    i for i, (a, b) in enumerate(zip(text, reference, strict=False)) if a != b
+                )
+                print(f"{name} on prompt {prompt.id}: differs at token {at}", file=sys.stderr)
+                different += 1
+    print(f"{len(prompts)} prompts, {len(drafters)} drafters: {different} texts differ")
+    sys.exit(different > 0)
+
+
+if __name__ == "__main__":
+    main()

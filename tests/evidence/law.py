@@ -1,0 +1,144 @@
+"""The law of the first two tokens on the real model, by chi-square against exact p.
+
+    python tests/evidence/law.py --samples 2000
+
+At temperature 1 with top-k 8, and with top-p 0.9 on top of it, for every drafter; and for a drafter
+that is made to lie, which must be rejected. The target's rows are computed once a text: what is
+under test is all that happens around them.
+"""
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from outrider import Context, Draft, Drafter, Pen, Sampling, Session, Target, Verdict, decode
+from outrider.plugins import make
+from outrider.testing.drafters import QUANTILE, chi_square
+
+PROMPT = "Write one sentence about the sea, then the same sentence again."
+SETTINGS = (
+    Sampling(temperature=1.0, top_k=8),
+    Sampling(temperature=1.0, top_k=8, top_p=0.9),
+)
+DRAFTERS = ("none", "random", "unigram", "bigram", "prompt_lookup", "small_lm")
+
+
+class Remembered(Target):
+    """A target that scores each text once, and none that its own law can't reach."""
+
+    def __init__(self, target: Target, sampling: Sampling) -> None:
+        self.inner, self.sampling = target, sampling
+        self.vocab_size, self.tokenizer, self.model = (
+            target.vocab_size,
+            target.tokenizer,
+            target.model,
+        )
+        self.offers = target.offers
+        self.rows: dict[tuple[int, ...], Tensor] = {}
+
+    def row(self, text: tuple[int, ...]) -> Tensor:
+        if text not in self.rows:
+            self.rows[text] = self.inner.open(list(text)).score(Draft())[0]
+        return self.rows[text]
+
+    def open(self, tokens: Sequence[int], needs: frozenset[str] = frozenset()) -> Session:
+        return RememberedSession(self, tuple(tokens))
+
+
+class RememberedSession(Session):
+    def __init__(self, target: Remembered, text: tuple[int, ...]) -> None:
+        self.target, self.text, self.draft = target, text, Draft()
+
+    def score(self, draft: Draft) -> Tensor:
+        self.draft = draft
+        rows, text, reachable = [self.target.row(self.text)], self.text, True
+        for token in draft.tokens:
+            # A token without probability is rejected: what follows it is never looked at.
+            reachable = reachable and bool(self.target.sampling.law(rows[-1])[token] > 0)
+            text = (*text, token)
+            rows.append(self.target.row(text) if reachable else torch.zeros_like(rows[0]))
+        return torch.stack(rows)
+
+    def commit(self, verdict: Verdict) -> None:
+        kept = [self.draft.tokens[node] for node in verdict.accepted]
+        self.text = (*self.text, *kept, verdict.next_token)
+
+
+class Liar(Drafter):
+    """Draws from a sharpened law, and records a flat one."""
+
+    def bind(self, target: Target) -> None:
+        assert isinstance(target, Remembered)
+        self.target = target
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        law = self.target.sampling.law(self.target.row(tuple(context.tokens)))
+        flat = (law > 0).double() / int((law > 0).sum())
+        pen._submit([(pen._chance.categorical(law**3), flat)], None)
+
+
+def exact(target: Remembered, prompt: list[int]) -> dict[tuple[int, int], float]:
+    """Returns p of each pair of tokens that has any."""
+    law = {}
+    first = target.sampling.law(target.row(tuple(prompt)).double())
+    for a in first.nonzero().flatten().tolist():
+        second = target.sampling.law(target.row((*prompt, a)).double())
+        for b in second.nonzero().flatten().tolist():
+            law[a, b] = float(first[a] * second[b])
+    return law
+
+
+def survival(target: Remembered, drafter: Drafter, prompt: list[int], samples: int) -> float:
+    """Returns the probability that right samples would stray as far as these."""
+    pairs: Counter[tuple[int, int]] = Counter()
+    verifier = make("verifier", "token")
+    for seed in range(samples):
+        sampling = Sampling(1.0, target.sampling.top_k, target.sampling.top_p, 0.0, seed)
+        text: list[int] = []
+        for round in decode(
+            target, drafter, verifier, prompt, gamma=2, sampling=sampling, max_new_tokens=4
+        ):
+            text += round.tokens
+            if len(text) >= 2:
+                break
+        pairs[text[0], text[1]] += 1
+    law = exact(target, prompt)
+    if set(pairs) - set(law):
+        return 0.0
+    # Cells that expect fewer than five go together, as the test asks.
+    large = [pair for pair, p in law.items() if p * samples >= 5]
+    rest = 1 - sum(law[pair] for pair in large)
+    counts = [pairs[pair] for pair in large]
+    probs = [law[pair] for pair in large]
+    if rest > 0:
+        counts.append(samples - sum(counts))
+        probs.append(rest)
+    return chi_square(torch.tensor(counts), torch.tensor(probs))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--samples", type=int, default=2000)
+    parser.add_argument("--drafters", nargs="*", default=DRAFTERS)
+    wanted = parser.parse_args()
+    model = make("target", "smollm2")
+    prompt = model.encode(PROMPT, chat=True)
+    wrong = 0
+    for sampling in SETTINGS:
+        target = Remembered(model, sampling)
+        for name in (*wanted.drafters, "liar"):
+            drafter = Liar() if name == "liar" else make("drafter", name)
+            p = survival(target, drafter, prompt, wanted.samples)
+            right = (p > QUANTILE) != (name == "liar")
+            wrong += not right
+            verdict = "rejected" if p <= QUANTILE else "agrees"
+            print(f"top-p {sampling.top_p}: {name:<14} p = {p:.2e}  {verdict}", flush=True)
+    sys.exit(wrong > 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""Peak resident memory of `outrider generate` on SmolLM2: at most weights + cache + 600 MB.
+
+python tests/evidence/memory.py
+"""
+
+import resource
+import subprocess
+import sys
+import tempfile
+
+WEIGHTS = 538
+"""Megabytes of SmolLM2-135M in float32."""
+CACHE = 30 * 2 * 3 * 64 * 4 / 1e6
+"""Megabytes a token: layers, keys and values, heads, width, bytes."""
+ALLOWANCE = 600
+TOKENS = 128
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "outrider.cli",
+                "generate",
+                "prompt=Write a story about a lighthouse.",
+                f"max_new_tokens={TOKENS}",
+                f"hydra.run.dir={folder}",
+            ],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / 1e6
+    limit = WEIGHTS + CACHE * (TOKENS + 64) + ALLOWANCE
+    print(f"peak {peak:.0f} MB (at most {limit:.0f})")
+    sys.exit(peak > limit)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""What the framework costs a round beside the model: prompt lookup, gamma 8, V = 49152.
+
+python tests/evidence/overhead.py --rounds 200
+"""
+
+import argparse
+import statistics
+import sys
+from collections.abc import Sequence
+from time import perf_counter
+
+import torch
+from torch import Tensor
+
+from outrider import Draft, Sampling, Session, Target, Verdict, decode
+from outrider.plugins import make
+
+VOCAB = 49152
+GAMMA = 8
+LIMITS = {0.0: 3.0, 1.0: 8.0}
+"""Milliseconds a round, by temperature."""
+
+
+class Instant(Target):
+    """A target that costs nothing: its scores are ready, and agree with a periodic text half of
+    the time."""
+
+    vocab_size = VOCAB
+
+    def __init__(self) -> None:
+        generator = torch.Generator().manual_seed(0)
+        self.logits = torch.randn(64, GAMMA + 1, VOCAB, generator=generator)
+        self.rounds = 0
+
+    def open(self, tokens: Sequence[int], needs: frozenset[str] = frozenset()) -> Session:
+        return InstantSession(self)
+
+
+class InstantSession(Session):
+    def __init__(self, target: Instant) -> None:
+        self.target = target
+
+    def score(self, draft: Draft) -> Tensor:
+        self.target.rounds += 1
+        logits = self.target.logits[self.target.rounds % 64, : len(draft) + 1]
+        for row, token in enumerate(draft.tokens[: self.target.rounds % (GAMMA + 1)]):
+            logits[row, token] = 40.0
+        return logits
+
+    def commit(self, verdict: Verdict) -> None:
+        return
+
+
+def milliseconds(temperature: float, rounds: int) -> list[float]:
+    """Returns the milliseconds of each round that are not the target's."""
+    prompt = [int(token) for token in torch.arange(1000) % 50]
+    loop = decode(
+        Instant(),
+        make("drafter", "prompt_lookup"),
+        make("verifier", "token"),
+        prompt,
+        gamma=GAMMA,
+        sampling=Sampling(temperature=temperature),
+        max_new_tokens=100 * rounds,
+    )
+    spent = []
+    for _ in range(rounds):
+        began = perf_counter()
+        round = next(loop)
+        spent.append((perf_counter() - began - round.seconds["score"]) * 1000)
+    return spent[5:]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=200)
+    wanted = parser.parse_args()
+    slow = False
+    for temperature, limit in LIMITS.items():
+        median = statistics.median(milliseconds(temperature, wanted.rounds))
+        slow |= median > limit
+        print(f"temperature {temperature:g}: {median:.2f} ms a round (at most {limit:g})")
+    sys.exit(slow)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,230 @@
+"""The console script: what a person types, and the one line they get back when it is wrong."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from outrider import Context, Drafter, Pen, cli, hookimpl, plugins
+
+TABULAR = ("target=tabular", "prompt=[0,1]", "max_new_tokens=12")
+
+
+class Fails(Drafter):
+    """Fails in its third round, in one of several ways."""
+
+    def __init__(self, way: str = "raise") -> None:
+        self.way = way
+        self.rounds = 0
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        self.rounds += 1
+        if self.rounds < 3:
+            return
+        if self.way == "raise":
+            raise ZeroDivisionError("by accident")
+        if self.way == "nan":
+            pen.draw(torch.full((pen.vocab_size,), float("nan")))
+        if self.way == "id":
+            pen.write(pen.vocab_size)
+        if self.way == "more":
+            while True:
+                pen.write(0)
+
+
+@pytest.fixture
+def with_fails(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A plugin with the drafter `fails`, as if it were installed."""
+    module = ModuleType("fails_plugin")
+    module.Fails = Fails  # type: ignore[attr-defined]
+
+    @hookimpl
+    def register_drafters(register: Any) -> None:
+        register("fails", Fails)
+
+    module.register_drafters = register_drafters  # type: ignore[attr-defined]
+    manager = plugins.plugin_manager([module], installed=False)
+    monkeypatch.setattr("outrider.plugins.installed", lambda: plugins.read(manager))
+    monkeypatch.setattr("outrider.config.installed", lambda: plugins.read(manager))
+    return
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs a command in a fresh folder; returns (exit status, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HYDRA_FULL_ERROR", raising=False)
+
+    def go(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["outrider", *arguments])
+        status = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            status = int(stop.code or 0)
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return go
+
+
+def written(folder: Path, name: str) -> Any:
+    (path,) = folder.rglob(name)
+    return json.loads(path.read_text())
+
+
+def test_help_needs_no_hydra(run: Any) -> None:
+    for arguments in ((), ("--help",), ("help",)):
+        status, out, _ = run(*arguments)
+        assert status == 0
+        assert "outrider generate" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("generat",), "'generat': did you mean 'generate'?"),
+        (("generate", "target=tabular"), "prompt: expected a value: prompt=..."),
+        (("generate", *TABULAR, "drafter=promt_lookup"), "did you mean 'prompt_lookup'?"),
+        (("generate", *TABULAR, "verifier=tokn"), "verifier='tokn': did you mean 'token'?"),
+        (("generate", *TABULAR, "sampling=greed"), "sampling='greed': did you mean 'greedy'?"),
+        (("generate", *TABULAR, "gama=3"), "gama: no such setting; did you mean 'gamma'?"),
+        (
+            ("generate", *TABULAR, "drafter.maxn=3"),
+            "drafter.maxn: no such setting; did you mean 'drafter.max_n'",
+        ),
+        (("generate", *TABULAR, "drafter.max_n=x"), "drafter.max_n=x: Value 'x' of type 'str'"),
+        (("generate", *TABULAR, "gamma=0"), "gamma=0: expected a whole number of at least 1"),
+        (("generate", *TABULAR, "gamma=-2"), "gamma=-2: expected a whole number of at least 1"),
+        (("generate", *TABULAR, "gamma=few"), "gamma='few': expected a whole number"),
+        (
+            ("generate", *TABULAR, "sampling.temperature=hot"),
+            "sampling.temperature='hot': expected",
+        ),
+        (("generate", *TABULAR, "verifier=lenient", "verifier.lenience=0"), "expected a number in"),
+        (("generate", *TABULAR, "max_new_tokens=0"), "max_new_tokens=0: expected a whole number"),
+        (("generate", "target=tabular", "prompt=[]"), "prompt=[]: expected at least one token"),
+        (("generate", "target=tabular", "prompt=[9]"), "prompt=9: expected ids below 6"),
+        (("generate", "target=tabular", "prompt=''"), "prompt='': expected some text"),
+        (("generate", "target=tabular", "prompt=hi"), "expected ids, the target has no tokenizer"),
+        (
+            ("generate", "target=transformers", "target.model=./gone", "prompt=hi"),
+            "model='./gone': expected a hub id (owner/name) or a folder that exists",
+        ),
+        (
+            ("generate", *TABULAR, "drafter=small_lm"),
+            "drafter SmallLM needs model: the target offers nothing",
+        ),
+        (("check",), "nothing to check: expected drafter=NAME or verifier=NAME"),
+        (("check", "drafter=bigrm"), "drafter='bigrm': did you mean 'bigram'?"),
+        (("generate", *TABULAR, "hydra.run.dir=/dev/null/x"), "/dev/null/x: Not a directory"),
+    ],
+)
+def test_a_fault_is_one_line(run: Any, arguments: tuple[str, ...], line: str) -> None:
+    status, _, err = run(*arguments)
+    assert status == 1
+    assert line in err
+    assert err.startswith("outrider: ")
+    assert err.count("\n") == 1
+
+
+def test_generate_writes_what_it_streamed(run: Any, tmp_path: Path) -> None:
+    status, out, _ = run("generate", *TABULAR, "drafter=random", "sampling=standard")
+    assert status == 0
+    report = written(tmp_path, "generation.json")
+    counts = report["counts"]
+    assert set(counts) == {"rounds", "drafted", "tested", "accepted", "emitted"}
+    assert set(report["seconds"]) == {"draft", "score", "verify", "total"}
+    assert len(report["tokens"]) == counts["emitted"] == 12
+    assert len(report["rounds"]) == counts["rounds"]
+    assert report["text"] == ""  # a table has no tokenizer
+    assert report["stop"] == "max_new_tokens"
+    assert report["lossless"] is True
+    assert report["error"] is None
+    assert "block_efficiency" in out
+
+
+def test_the_same_seed_gives_the_same_text(run: Any, tmp_path: Path) -> None:
+    tokens = []
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        run(
+            "generate",
+            *TABULAR,
+            "drafter=random",
+            "sampling=standard",
+            f"sampling.seed={seed}",
+            f"hydra.run.dir={name}",
+        )
+        tokens.append(written(tmp_path / name, "generation.json")["tokens"])
+    assert tokens[0] == tokens[1] != tokens[2]
+
+
+def test_a_lossy_run_says_so(run: Any, tmp_path: Path) -> None:
+    _, out, _ = run("generate", *TABULAR, "verifier=lenient")
+    assert "LOSSY" in out
+    assert written(tmp_path, "generation.json")["lossless"] is False
+
+
+@pytest.mark.usefixtures("with_fails")
+@pytest.mark.parametrize(
+    ("way", "line"),
+    [
+        ("raise", "drafter Fails raised ZeroDivisionError: by accident"),
+        ("nan", "drafter Fails gave logits with NaN, infinity or no finite entry"),
+        ("id", "drafter Fails wrote id 6: the vocabulary has 6 tokens"),
+        ("more", "drafter Fails wrote to depth 6: gamma is 5"),
+    ],
+)
+def test_nothing_is_lost_when_a_drafter_fails(
+    run: Any, tmp_path: Path, way: str, line: str
+) -> None:
+    status, out, err = run("generate", *TABULAR, "drafter=fails", f"drafter.way={way}")
+    assert status == 1
+    assert err == f"outrider: {line}\n"
+    report = written(tmp_path, "generation.json")
+    assert len(report["tokens"]) == 2
+    assert report["error"] == f"DrafterError: {line}"
+    assert "generation.json" in out
+
+
+def test_check_says_what_held(run: Any) -> None:
+    status, out, _ = run("check", "verifier=token")
+    assert status == 0
+    assert "NO" not in out
+    status, out, _ = run("check", "verifier=lenient", "drafter=none")
+    assert status == 0
+    assert "LOSSY" in out
+
+
+@pytest.mark.usefixtures("with_fails")
+def test_check_fails_where_a_check_does(run: Any) -> None:
+    status, out, err = run("check", "drafter=fails")
+    assert status == 1
+    assert "NO" in out
+    assert "checks failed" in err
+
+
+def test_plugins_lists_parts_and_their_losslessness(run: Any) -> None:
+    status, out, _ = run("plugins")
+    assert status == 0
+    rows = {line.split("│")[2].strip(): line for line in out.splitlines() if line.startswith("│")}
+    assert "LOSSY" in rows["lenient"]
+    assert "yes" in rows["token"]
+    assert "outrider" in rows["prompt_lookup"]
+
+
+def test_a_sweep_runs_each_job(run: Any, tmp_path: Path) -> None:
+    status, _, _ = run("generate", *TABULAR, "--multirun", "gamma=1,2", "drafter=none,random")
+    assert status == 0
+    assert len(list((tmp_path / "multirun").rglob("generation.json"))) == 4
+
+
+def test_a_sweep_on_joblib_runs_each_job(run: Any, tmp_path: Path) -> None:
+    status, _, _ = run("generate", *TABULAR, "--multirun", "gamma=1,2", "hydra/launcher=joblib")
+    assert status == 0
+    assert len(list((tmp_path / "multirun").rglob("generation.json"))) == 2
