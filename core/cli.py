@@ -55,7 +55,9 @@ def _run(command: str, overrides: list[str]) -> None:
     from outrider.plugins import installed
 
     install(installed())
-    sys.argv = [f"outrider {command}", *overrides]
+    # Hydra's parser takes a flag only before the overrides; people put it anywhere.
+    ordered = sorted(overrides, key=lambda word: word not in ("-m", "--multirun"))
+    sys.argv = [f"outrider {command}", *ordered]
     # Hydra then lets errors through, rather than printing a trace and ending the process.
     os.environ["HYDRA_FULL_ERROR"] = "1"
     app = hydra.main(version_base="1.3", config_path=f"pkg://{MODULE}", config_name=command)

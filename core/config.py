@@ -1,7 +1,7 @@
 """Configs: each registered part becomes a Hydra option, composed with the YAML files."""
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import field, make_dataclass
 from functools import partial
@@ -111,7 +111,7 @@ def named_drafters(wanted: Any) -> dict[str, DictConfig]:
     if not isinstance(wanted, Sequence) or isinstance(wanted, str):
         raise ConfigError(f"drafters={wanted!r}: expected a list, such as [none,prompt_lookup]")
     for item in wanted:
-        arguments = {"drafter": item} if isinstance(item, str) else dict(item)
+        arguments = dict(item) if isinstance(item, Mapping) else {"drafter": item}
         option = arguments.pop("drafter", None)
         if not isinstance(option, str):
             raise ConfigError(f"drafters: {item!r}: expected a name, or a mapping with 'drafter'")

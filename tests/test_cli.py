@@ -121,7 +121,7 @@ def test_help_needs_no_hydra(run: Any) -> None:
             "drafter SmallLM needs model: the target offers nothing",
         ),
         (("check",), "nothing to check: expected drafter=NAME or verifier=NAME"),
-        (("check", "drafter=bigrm"), "drafter='bigrm': did you mean 'bigram'?"),
+        (("check", "drafter=bigrm"), "drafter='bigrm': did you mean 'bigram' or"),
         (("generate", *TABULAR, "hydra.run.dir=/dev/null/x"), "/dev/null/x: Not a directory"),
     ],
 )

@@ -19,7 +19,7 @@ CONF = Path(__file__).parent.parent / "conf"
 
 
 def entry(factory: type) -> Entry:
-    return Entry("drafter", "odd", factory, "odd_plugin", "odd-dist")
+    return Entry("drafter", "odd", factory, factory, "odd_plugin", "odd-dist")
 
 
 def test_the_signature_is_the_config() -> None:
@@ -78,7 +78,7 @@ def test_every_sampling_instantiates(path: Path) -> None:
 
 @pytest.mark.parametrize("path", sorted(CONF.glob("*.yaml")))
 def test_every_command_composes(path: Path) -> None:
-    assert compose(path.stem)
+    assert compose(path.stem) is not None
 
 
 def test_every_yaml_file_is_tried_by_a_test_here() -> None:

@@ -2,9 +2,9 @@
 
 from functools import partial
 
-from outrider.testing import parametrize_with_checks
-
 from outrider_echo import Echo
+
+from outrider.testing import parametrize_with_checks
 
 
 @parametrize_with_checks([Echo, partial(Echo, period=1)])
