@@ -35,8 +35,9 @@ class Tokens(Sequence[int]):
     def __getitem__(self, index: int | slice) -> int | list[int]:
         if isinstance(index, slice):
             start, stop, step = index.indices(self._length)
-            # Counting down to the first id leaves stop at -1, which a list reads as its end.
-            return self._ids[start : stop if stop >= 0 else None : step]
+            if step > 0:
+                return self._ids[start:stop:step]
+            return [self._ids[place] for place in range(start, stop, step)]
         if not -self._length <= index < self._length:
             raise IndexError(f"position {index} of {self._length} tokens")
         return self._ids[index if index >= 0 else self._length + index]

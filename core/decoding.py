@@ -57,7 +57,7 @@ def prepare(target: Target, drafter: Drafter, verifier: Verifier) -> None:
 
     Raises:
         ConfigError: the drafter needs what the target does not offer, or may branch where
-            the verifier takes only chains, or does not fit for reasons of its own.
+            the rule or the target takes only chains, or does not fit for reasons of its own.
     """
     name = type(drafter).__name__
     if missing := sorted(drafter.needs - target.offers):
@@ -66,6 +66,8 @@ def prepare(target: Target, drafter: Drafter, verifier: Verifier) -> None:
     if drafter.trees and not verifier.trees:
         rule = type(verifier).__name__
         raise ConfigError(f"drafter {name} writes trees: the rule {rule} takes only chains")
+    if drafter.trees and not target.trees:
+        raise ConfigError(f"drafter {name} writes trees: the target takes only chains")
     drafter.bind(target)
 
 

@@ -41,6 +41,7 @@ class Target(ABC):
     max_length: the longest text in tokens, None where there is no bound.
     eos: the ids that end a text.
     offers: what drafters may ask for with `needs`.
+    trees: whether drafts may branch.
     tokenizer: a transformers tokenizer, where the target has one.
     model: a transformers model, where the target has one.
     """
@@ -49,6 +50,7 @@ class Target(ABC):
     max_length: int | None = None
     eos: frozenset[int] = frozenset()
     offers: frozenset[str] = frozenset()
+    trees: bool = True
     tokenizer: "PreTrainedTokenizerBase | None" = None
     model: Any = None
 

@@ -42,9 +42,13 @@ class InstantSession(Session):
 
     def score(self, draft: Draft) -> Tensor:
         self.target.rounds += 1
-        logits = self.target.logits[self.target.rounds % 64, : len(draft) + 1]
-        for row, token in enumerate(draft.tokens[: self.target.rounds % (GAMMA + 1)]):
+        logits = self.target.logits[self.target.rounds % 64, : len(draft) + 1].clone()
+        agreed = self.target.rounds % (GAMMA + 1)
+        for row, token in enumerate(draft.tokens[:agreed]):
             logits[row, token] = 40.0
+        # Then another token that stands in the prompt, so that the next draft is full again.
+        other = next(token for token in range(50) if token not in draft.tokens[agreed : agreed + 1])
+        logits[min(agreed, len(draft)), other] = 40.0
         return logits
 
     def commit(self, verdict: Verdict) -> None:
@@ -67,6 +71,7 @@ def milliseconds(temperature: float, rounds: int) -> list[float]:
     for _ in range(rounds):
         began = perf_counter()
         round = next(loop)
+        assert round.drafted == GAMMA, "only rounds with a full draft count"
         spent.append((perf_counter() - began - round.seconds["score"]) * 1000)
     return spent[5:]
 

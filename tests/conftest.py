@@ -1,0 +1,115 @@
+"""Tiny models and tokenizers that every test can have at once."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tokenizers
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from outrider import Context, Drafter, Pen
+
+WORDS = [
+    "<unk>",
+    "<eos>",
+    "the",
+    "a",
+    "cat",
+    "dog",
+    "sat",
+    "ran",
+    "on",
+    "mat",
+    "and",
+    "red",
+    "blue",
+    "big",
+    "small",
+    "one",
+    "two",
+    "three",
+    ",",
+    ".",
+    "!",
+    "?",
+    "he",
+    "she",
+    "it",
+    "was",
+    "is",
+    "not",
+    "yes",
+    "no",
+    "so",
+]
+
+
+@pytest.fixture(scope="session")
+def words() -> Any:
+    """A tokenizer of 32 words, with <eos> as its last."""
+    backend = tokenizers.Tokenizer(
+        tokenizers.models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="<unk>")
+    )
+    backend.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, eos_token="<eos>", unk_token="<unk>", bos_token=None
+    )
+
+
+@pytest.fixture(scope="session")
+def llama() -> Callable[..., Any]:
+    """Makes a random Llama of 32 tokens and five layers, far from uniform; more on request."""
+
+    def make(seed: int = 0, **changes: Any) -> Any:
+        config = LlamaConfig(
+            **{
+                "vocab_size": len(WORDS),
+                "hidden_size": 16,
+                "intermediate_size": 32,
+                "num_hidden_layers": 5,
+                "num_attention_heads": 2,
+                "num_key_value_heads": 1,
+                "max_position_embeddings": 256,
+                "eos_token_id": 1,
+                "bos_token_id": None,
+                "pad_token_id": 1,
+                "initializer_range": 0.4,
+            }
+            | changes
+        )
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            return LlamaForCausalLM(config).eval()
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory, llama: Any, words: Any) -> Path:
+    """A folder that holds such a model and tokenizer."""
+    place = tmp_path_factory.mktemp("tiny-llama")
+    llama().save_pretrained(place)
+    words.save_pretrained(place)
+    return place
+
+
+class Scripted(Drafter):
+    """Proposes the continuation of the text that it was given, wrong from place `wrong` on."""
+
+    def __init__(self, text: list[int], wrong: int = 10**6) -> None:
+        self.text, self.wrong = text, wrong
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        place = len(context.tokens)
+        while pen.open and place < len(self.text):
+            right = self.text[place]
+            pen.write(right if place < self.wrong else (right + 1) % pen.vocab_size)
+            place += 1
+
+
+@pytest.fixture
+def scripted() -> type[Scripted]:
+    """A drafter that is told what to draft."""
+    return Scripted

@@ -1,0 +1,272 @@
+"""The loop: what is emitted, counted and refused, at every kind of ending."""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+
+from outrider import (
+    ConfigError,
+    Context,
+    Draft,
+    Drafter,
+    DrafterError,
+    Lookahead,
+    Pen,
+    Round,
+    Sampling,
+    Session,
+    Target,
+    TargetError,
+    decode,
+)
+from outrider.drafters.none import NoDraft
+from outrider.drafters.random import Random
+from outrider.targets.tabular import TabularTarget
+from outrider.targets.transformers import TransformersTarget
+from outrider.testing.stage import TreeDrafter
+from outrider.verifiers.sample_match import SampleMatch
+from outrider.verifiers.token import Token
+
+TARGET = TabularTarget(6, seed=1)
+PROMPT = [0, 1]
+
+
+def run(drafter: Drafter, target: Target = TARGET, **options: Any) -> list[Round]:
+    return list(decode(target, drafter, Token(), PROMPT, **({"max_new_tokens": 12} | options)))
+
+
+def tokens(rounds: Sequence[Round]) -> list[int]:
+    return list(itertools.chain.from_iterable(round.tokens for round in rounds))
+
+
+GREEDY = tokens(run(NoDraft()))
+
+
+def test_plain_decoding_is_a_round_a_token() -> None:
+    rounds = run(NoDraft())
+    assert len(rounds) == 12
+    assert {round.origins for round in rounds} == {("bonus",)}
+    assert {(round.drafted, round.tested, round.accepted) for round in rounds} == {(0, 0, 0)}
+    assert [round.stop for round in rounds] == [None] * 11 + ["max_new_tokens"]
+
+
+@pytest.mark.parametrize("wrong", [2, 4, 7, 100])
+@pytest.mark.parametrize("gamma", [1, 3, 20])
+def test_greedy_text_does_not_depend_on_the_drafter(scripted: Any, wrong: int, gamma: int) -> None:
+    drafter = scripted([*PROMPT, *GREEDY], wrong)
+    assert tokens(run(drafter, gamma=gamma)) == GREEDY
+
+
+def test_counts_and_origins_of_a_rejection(scripted: Any) -> None:
+    first = run(scripted([*PROMPT, *GREEDY], wrong=4), gamma=4)[0]
+    assert first.tokens == tuple(GREEDY[:3])
+    assert first.origins == ("accepted", "accepted", "recovered")
+    assert (first.drafted, first.tested, first.accepted) == (4, 3, 2)
+    assert first.draft[:2] == tuple(GREEDY[:2])
+    assert first.parents == (-1, 0, 1, 2)
+    assert set(first.seconds) == {"draft", "score", "verify"}
+
+
+def test_counts_and_origins_of_a_whole_draft(scripted: Any) -> None:
+    first = run(scripted([*PROMPT, *GREEDY]), gamma=4)[0]
+    assert first.origins == ("accepted",) * 4 + ("bonus",)
+    assert (first.drafted, first.tested, first.accepted) == (4, 4, 4)
+
+
+def test_the_last_draft_leaves_room_for_the_targets_token(scripted: Any) -> None:
+    rounds = run(scripted([*PROMPT, *GREEDY]), gamma=4)
+    assert [len(round.tokens) for round in rounds] == [5, 5, 2]
+    assert rounds[-1].drafted == rounds[-1].accepted == 1
+    assert rounds[-1].stop == "max_new_tokens"
+
+
+def test_a_token_past_eos_is_never_emitted(scripted: Any, monkeypatch: Any) -> None:
+    end = next(place for place in range(1, 12) if GREEDY[place] not in GREEDY[:place])
+    monkeypatch.setattr(TARGET, "eos", frozenset({GREEDY[end]}))
+    for gamma in (1, 2, 3, 11):
+        rounds = run(scripted([*PROMPT, *GREEDY]), gamma=gamma)
+        assert tokens(rounds) == GREEDY[: end + 1]
+        assert rounds[-1].stop == "eos"
+
+
+def test_what_lies_past_a_stop_counts_nowhere(scripted: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(TARGET, "eos", frozenset({GREEDY[0]}))
+    (only,) = run(scripted([*PROMPT, *GREEDY]), gamma=6)
+    assert (only.drafted, only.tested, only.accepted) == (1, 1, 1)
+    assert only.origins == ("accepted",)
+
+
+def test_a_stop_string_inside_an_accepted_block(llama: Any, words: Any, scripted: Any) -> None:
+    target = TransformersTarget(llama(eos_token_id=None), words)
+    text = tokens(run(NoDraft(), target, max_new_tokens=20))
+    stop = words.decode(text[5:7])
+    for gamma in (1, 4, 15):
+        rounds = run(
+            scripted([*PROMPT, *text]), target, gamma=gamma, max_new_tokens=20, stops=[stop]
+        )
+        shown = "".join(round.text for round in rounds)
+        assert shown.endswith(stop)
+        assert shown.count(stop) == 1
+        assert tokens(rounds) == text[: len(tokens(rounds))]
+        assert rounds[-1].stop == "stop_string"
+
+
+def test_the_context_window_ends_the_text(scripted: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(TARGET, "max_length", 8)
+    rounds = run(scripted([*PROMPT, *GREEDY]), gamma=4)
+    assert tokens(rounds) == GREEDY[:6]
+    assert rounds[-1].stop == "max_length"
+
+
+def test_the_same_seed_gives_the_same_text() -> None:
+    texts = [
+        tokens(run(Random(), sampling=Sampling(temperature=1.0, seed=seed), max_new_tokens=40))
+        for seed in (5, 5, 6)
+    ]
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_a_policy_that_stops_at_nothing_gives_plain_decoding(scripted: Any) -> None:
+    class Never(Lookahead):
+        def depth(self, gamma: int) -> int:
+            return 0
+
+    rounds = run(scripted([*PROMPT, *GREEDY]), lookahead=Never())
+    assert tokens(rounds) == GREEDY
+    assert {round.drafted for round in rounds} == {0}
+
+
+def test_a_policy_is_told_of_each_round_and_each_text(scripted: Any) -> None:
+    class Watches(Lookahead):
+        def __init__(self) -> None:
+            self.seen: list[Round] = []
+            self.resets = 0
+
+        def depth(self, gamma: int) -> int:
+            return gamma
+
+        def more(self, draft: Draft) -> bool:
+            return len(draft) < 2
+
+        def observe(self, round: Round) -> None:
+            self.seen.append(round)
+
+        def reset(self) -> None:
+            self.resets += 1
+
+    policy = Watches()
+    rounds = run(scripted([*PROMPT, *GREEDY]), gamma=5, lookahead=policy)
+    assert policy.seen == rounds
+    assert policy.resets == 1
+    assert max(round.drafted for round in rounds) == 2
+
+
+@pytest.mark.parametrize("field", ["gamma", "budget", "max_new_tokens"])
+@pytest.mark.parametrize("value", [0, -1, "x", True, 2.5])
+def test_numbers_that_make_no_sense_are_refused_at_the_call(field: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=f"^{field}={value!r}: expected a whole number of at"):
+        decode(TARGET, NoDraft(), Token(), PROMPT, **{field: value})
+
+
+def test_a_prompt_that_makes_no_sense_is_refused_at_the_call(monkeypatch: Any) -> None:
+    with pytest.raises(ConfigError, match="expected at least one token"):
+        decode(TARGET, NoDraft(), Token(), [])
+    with pytest.raises(ConfigError, match="prompt=6: expected ids below 6"):
+        decode(TARGET, NoDraft(), Token(), [0, 6])
+    monkeypatch.setattr(TARGET, "max_length", 4)
+    with pytest.raises(ConfigError, match="prompt of 4 tokens: expected fewer than the context"):
+        decode(TARGET, NoDraft(), Token(), [0] * 4)
+
+
+def test_a_need_that_the_target_can_not_meet_is_refused_at_the_call() -> None:
+    class Needy(NoDraft):  # type: ignore[misc]
+        needs = frozenset({"hidden_states"})
+
+    with pytest.raises(ConfigError, match="Needy needs hidden_states: the target offers nothing"):
+        decode(TARGET, Needy(), Token(), PROMPT)
+
+
+def test_a_tree_is_refused_where_the_rule_takes_chains() -> None:
+    with pytest.raises(ConfigError, match="TreeDrafter writes trees: the rule Token takes only"):
+        decode(TARGET, TreeDrafter(TARGET, "iid"), Token(), PROMPT)
+
+
+def test_a_tree_is_refused_where_the_target_takes_chains(monkeypatch: Any) -> None:
+    monkeypatch.setattr(TARGET, "trees", False)
+    with pytest.raises(ConfigError, match="TreeDrafter writes trees: the target takes only"):
+        decode(TARGET, TreeDrafter(TARGET, "iid"), SampleMatch(), PROMPT)
+
+
+def test_trees_go_through_the_loop() -> None:
+    rounds = list(
+        decode(
+            TARGET,
+            TreeDrafter(TARGET, "written"),
+            SampleMatch(),
+            PROMPT,
+            gamma=3,
+            budget=14,
+            max_new_tokens=12,
+        )
+    )
+    assert tokens(rounds) == GREEDY
+    assert rounds[0].drafted == 14
+
+
+class Fails(Drafter):
+    def __init__(self, way: str) -> None:
+        self.way, self.rounds = way, 0
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        self.rounds += 1
+        if self.rounds < 3:
+            return
+        match self.way:
+            case "raise":
+                raise KeyError("gone")
+            case "nan":
+                pen.draw(torch.full((pen.vocab_size,), float("nan")))
+            case "shape":
+                pen.draw(torch.zeros(1, pen.vocab_size))
+            case "id":
+                pen.write(-1)
+            case "more":
+                while True:
+                    pen.write(0)
+            case "tree":
+                pen.write(0)
+                pen.write(1, after=-1)
+
+
+@pytest.mark.parametrize(
+    ("way", "line"),
+    [
+        ("raise", "drafter Fails raised KeyError: 'gone'"),
+        ("nan", "drafter Fails gave logits with NaN, infinity or no finite entry"),
+        ("shape", r"drafter Fails gave logits of shape \(1, 6\): expected \(6,\)"),
+        ("id", "drafter Fails wrote id -1: the vocabulary has 6 tokens"),
+        ("more", "drafter Fails wrote to depth 6: gamma is 5"),
+        ("tree", "drafter Fails wrote a tree: it says that it writes chains"),
+    ],
+)
+def test_a_faulty_drafter_is_named_and_nothing_is_lost(way: str, line: str) -> None:
+    kept = []
+    with pytest.raises(DrafterError, match=f"^{line}$"):
+        for round in decode(TARGET, Fails(way), Token(), PROMPT, max_new_tokens=12):
+            kept.append(round)
+    assert tokens(kept) == GREEDY[:2]
+
+
+def test_a_target_that_scores_nothing_is_named(monkeypatch: Any) -> None:
+    class Broken(Session):
+        def score(self, draft: Draft) -> torch.Tensor:
+            return torch.full((1, 6), float("nan"))
+
+        def commit(self, verdict: Any) -> None: ...
+
+    monkeypatch.setattr(TabularTarget, "open", lambda *_: Broken())
+    with pytest.raises(TargetError, match="the target gave logits with NaN"):
+        list(decode(TabularTarget(6), NoDraft(), Token(), PROMPT))

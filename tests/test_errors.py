@@ -1,0 +1,23 @@
+"""Messages for people."""
+
+import pytest
+
+from outrider.errors import ConfigError, nearest, number, require, whole
+
+
+def test_require_names_field_value_and_expectation() -> None:
+    require(True, "x", 1, "anything")
+    with pytest.raises(ConfigError, match=r"^top_p=5: expected a number in \(0, 1\]$"):
+        require(False, "top_p", 5, "a number in (0, 1]")
+
+
+def test_nearest_offers_close_names_first() -> None:
+    names = ["bigram", "prompt_lookup", "unigram"]
+    assert nearest("promt_lookup", names).startswith("did you mean 'prompt_lookup'?")
+    assert nearest("zzz", names) == "there are: bigram, prompt_lookup, unigram"
+    assert nearest("zzz", []) == "there are: none"
+
+
+def test_true_is_no_number() -> None:
+    assert whole(3) and number(3) and number(0.5)
+    assert not (whole(True) or whole(0.5) or number(False) or number("3"))

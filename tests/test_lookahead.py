@@ -1,0 +1,10 @@
+"""The fixed policy, and what a policy does unless it says otherwise."""
+
+from outrider import Draft, Fixed
+
+
+def test_fixed_drafts_as_deep_as_it_may() -> None:
+    policy = Fixed()
+    assert [policy.depth(gamma) for gamma in (1, 5)] == [1, 5]
+    assert policy.more(Draft((1,), (-1,), (None,)))
+    policy.reset()

@@ -1,0 +1,78 @@
+"""Sampling agrees with transformers' own processors, setting by setting."""
+
+import itertools
+from typing import Any
+
+import pytest
+import torch
+from transformers import (
+    LogitsProcessorList,
+    MinPLogitsWarper,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
+
+from outrider import ConfigError, Sampling
+
+SETTINGS = list(
+    itertools.product((0.3, 1.0, 1.7), (0, 1, 5, 1000), (0.05, 0.5, 0.9, 1.0), (0.0, 0.1, 1.0))
+)
+
+
+@pytest.mark.parametrize(("temperature", "top_k", "top_p", "min_p"), SETTINGS)
+def test_the_law_is_that_of_transformers(
+    temperature: float, top_k: int, top_p: float, min_p: float
+) -> None:
+    warpers: list[Any] = [TemperatureLogitsWarper(temperature)]
+    warpers += [TopKLogitsWarper(top_k)] if top_k else []
+    warpers += [TopPLogitsWarper(top_p)] if top_p < 1 else []
+    warpers += [MinPLogitsWarper(min_p)] if min_p else []
+    generator = torch.Generator().manual_seed(top_k)
+    logits = torch.randn(20, 60, generator=generator)
+    logits[10:] = logits[10:].round()  # many ties
+    expected = LogitsProcessorList(warpers)(torch.zeros(20, 1, dtype=torch.long), logits.clone())
+    law = Sampling(temperature, top_k, top_p, min_p).law(logits)
+    torch.testing.assert_close(law, expected.softmax(-1))
+    torch.testing.assert_close(law.sum(-1), torch.ones(20))
+
+
+def test_temperature_zero_is_a_point_mass_on_the_first_of_the_highest() -> None:
+    law = Sampling().law(torch.tensor([[1.0, 3.0, 3.0], [2.0, 0.0, 1.0]]))
+    assert law.tolist() == [[0, 1, 0], [1, 0, 0]]
+    assert Sampling().greedy
+    assert not Sampling(temperature=0.1).greedy
+
+
+def test_half_precision_becomes_float32_and_double_stays() -> None:
+    sampling = Sampling(temperature=1.0)
+    assert sampling.law(torch.randn(5).bfloat16()).dtype == torch.float32
+    assert sampling.law(torch.randn(5).double()).dtype == torch.float64
+
+
+def test_logits_are_left_alone() -> None:
+    logits = torch.randn(3, 8)
+    before = logits.clone()
+    Sampling(0.5, 3, 0.9, 0.1).law(logits)
+    assert torch.equal(logits, before)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "expected"),
+    [
+        ("temperature", -1, "a number of at least 0"),
+        ("temperature", float("inf"), "a number of at least 0"),
+        ("temperature", float("nan"), "a number of at least 0"),
+        ("temperature", "hot", "a number of at least 0"),
+        ("top_k", -1, "a whole number of at least 0"),
+        ("top_k", 2.5, "a whole number of at least 0"),
+        ("top_p", 0, "a number in (0, 1]"),
+        ("top_p", 1.1, "a number in (0, 1]"),
+        ("min_p", -0.1, "a number in [0, 1]"),
+        ("seed", "x", "a whole number"),
+    ],
+)
+def test_a_value_outside_its_range(field: str, value: Any, expected: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Sampling(**{field: value})
+    assert str(caught.value) == f"sampling.{field}={value!r}: expected {expected}"
