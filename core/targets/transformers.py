@@ -112,7 +112,7 @@ def load(place: str, dtype: str, device: str) -> "tuple[PreTrainedModel, PreTrai
     import transformers
     from transformers.utils import logging
 
-    bars: Any = logging
+    talk: Any = logging
     auto: Any = transformers.AutoModelForCausalLM
 
     require(dtype in DTYPES, "dtype", dtype, f"one of {', '.join(DTYPES)}")
@@ -124,10 +124,11 @@ def load(place: str, dtype: str, device: str) -> "tuple[PreTrainedModel, PreTrai
         raise ConfigError(
             f"model={place!r}: expected a hub id (owner/name) or a folder that exists"
         )
-    shown = bars.is_progress_bar_enabled()
+    shown, level = talk.is_progress_bar_enabled(), talk.get_verbosity()
+    talk.set_verbosity_error()  # what it would report of the weights is raised below
     if local.is_dir():
         place = str(local)
-        bars.disable_progress_bar()  # it is a matter of a second
+        talk.disable_progress_bar()  # it is a matter of a second
     try:
         model, report = auto.from_pretrained(place, dtype=dtype, output_loading_info=True)
         tokenizer = transformers.AutoTokenizer.from_pretrained(place)
@@ -137,8 +138,9 @@ def load(place: str, dtype: str, device: str) -> "tuple[PreTrainedModel, PreTrai
             f"model={place!r} can't be loaded: {type(error).__name__}: {line}"
         ) from error
     finally:
+        talk.set_verbosity(level)
         if shown:
-            bars.enable_progress_bar()
+            talk.enable_progress_bar()
     for fault in ("missing_keys", "mismatched_keys"):
         if names := sorted(map(str, report[fault])):
             raise TargetError(

@@ -1,0 +1,25 @@
+"""Uniform guesses keep the contract, and are uniform."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from outrider import Context, Pen, SampledChance, Sampling, Tokens
+from outrider.drafters.random import Random
+from outrider.testing import parametrize_with_checks
+
+
+@parametrize_with_checks([Random])
+def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
+    check(make)
+
+
+def test_the_law_is_uniform() -> None:
+    pen = Pen(
+        sampling=Sampling(temperature=0.7), chance=SampledChance.seeded(0), vocab_size=8, gamma=3
+    )
+    Random().propose(Context(Tokens([0])), pen)
+    for law in pen.finish().laws:
+        assert law is not None
+        torch.testing.assert_close(law, torch.full((8,), 1 / 8, dtype=torch.float64))

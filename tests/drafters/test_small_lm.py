@@ -1,0 +1,136 @@
+"""A small model drafts: with its own cache, or as the target's first layers."""
+
+import random
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tokenizers
+import torch
+from transformers import PreTrainedTokenizerFast
+
+from outrider import ConfigError, Context, Sampling, Tokens, decode
+from outrider.drafters.small_lm import SmallLM, first_layers, fits
+from outrider.targets.tabular import TabularTarget
+from outrider.targets.transformers import TransformersTarget
+from outrider.testing import parametrize_with_checks
+from outrider.testing.stage import play_draft
+from outrider.verifiers.token import Token
+
+
+@parametrize_with_checks([SmallLM, partial(SmallLM, layers=1)])
+def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
+    check(make)
+
+
+def test_a_model_drafting_for_itself_is_always_right(llama: Any) -> None:
+    target = TransformersTarget(llama(eos_token_id=None))
+    rounds = decode(target, SmallLM(llama()), Token(), [3, 4], gamma=4, max_new_tokens=30)
+    assert all(round.accepted == round.drafted for round in rounds)
+
+
+def test_the_first_layers_share_the_weights_and_compute_what_they_should(llama: Any) -> None:
+    model, alone = llama(), llama(num_hidden_layers=2)
+    short = first_layers(model, 2)
+    owned = {parameter.data_ptr() for parameter in model.parameters()}
+    assert {parameter.data_ptr() for parameter in short.parameters()} <= owned
+    alone.load_state_dict(model.state_dict(), strict=False)
+    ids = torch.tensor([[3, 4, 5]])
+    with torch.no_grad():
+        assert torch.equal(short(ids).logits, alone(ids).logits)
+        assert model.config.num_hidden_layers == 5
+        assert not torch.equal(short(ids).logits, model(ids).logits)
+
+
+def test_four_fifths_of_the_layers_unless_told(llama: Any) -> None:
+    assert first_layers(llama(), None).config.num_hidden_layers == 4
+
+
+@pytest.mark.parametrize("layers", [5, 6])
+def test_all_layers_are_no_draft(llama: Any, layers: int) -> None:
+    drafter = SmallLM(layers=layers)
+    with pytest.raises(ConfigError, match=f"drafter.layers={layers}: expected fewer than the ta"):
+        drafter.bind(TransformersTarget(llama()))
+    with pytest.raises(ConfigError, match=r"drafter.layers=0: expected a whole number"):
+        SmallLM(layers=0)
+
+
+def test_a_used_drafter_drafts_as_a_fresh_one(llama: Any) -> None:
+    target = TransformersTarget(llama())
+    used = SmallLM(llama(seed=3))
+    used.bind(target)
+    draw = random.Random(0)
+    text = [1, 2, 3]
+    for _ in range(20):
+        fresh = SmallLM(llama(seed=3))
+        fresh.bind(target)
+        laws = [
+            play_draft(
+                drafter,
+                target,
+                Context(Tokens(list(text))),
+                gamma=3,
+                sampling=Sampling(temperature=1.0),
+            ).laws
+            for drafter in (used, fresh)
+        ]
+        for ours, theirs in zip(*laws, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+        text = text[: draw.randrange(len(text) + 1)] + [draw.randrange(31) for _ in range(4)]
+
+
+def test_only_what_is_new_is_fed(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = TransformersTarget(llama())
+    drafter = SmallLM(llama(seed=3))
+    drafter.bind(target)
+    fed: list[int] = []
+    feed = drafter._feed
+    monkeypatch.setattr(drafter, "_feed", lambda ids: (fed.append(len(ids)), feed(ids))[1])
+    text = list(range(20))
+    for new in (0, 1, 5):
+        text += [3] * new
+        play_draft(drafter, target, Context(Tokens(text)), gamma=3, sampling=Sampling())
+    assert fed[0] == 20
+    assert max(fed[1:]) <= 5
+
+
+def tokenizer(words: list[str]) -> Any:
+    backend = tokenizers.Tokenizer(
+        tokenizers.models.WordLevel({word: i for i, word in enumerate(words)}, unk_token=words[0])
+    )
+    return PreTrainedTokenizerFast(tokenizer_object=backend)
+
+
+def test_another_vocabulary_is_refused_with_both_sizes(llama: Any) -> None:
+    drafter = SmallLM(llama())
+    with pytest.raises(ConfigError, match="vocabulary has 31 tokens, the target's 6"):
+        drafter.bind(TabularTarget(6))
+
+
+def test_another_tokenizer_is_refused_with_a_word(llama: Any) -> None:
+    target = TransformersTarget(llama(), tokenizer(["a", "b", "c"]))
+    with pytest.raises(ConfigError, match="31 tokens, the target's 31, and their tokenizers disag"):
+        fits(llama(), tokenizer(["a", "c", "b"]), target)
+    fits(llama(), tokenizer(["a", "b", "c"]), target)
+
+
+def test_padding_of_another_size_is_no_other_vocabulary(llama: Any, words: Any) -> None:
+    small, large = llama(), llama(vocab_size=40)
+    fits(large, words, TransformersTarget(small, words))
+    for target, model in ((small, large), (large, small)):
+        bound = TransformersTarget(target, words)
+        drafter = SmallLM(model)
+        drafter._model, drafter._target = model, bound
+        draft = play_draft(
+            drafter, bound, Context(Tokens([3])), gamma=2, sampling=Sampling(temperature=1.0)
+        )
+        assert [law.shape[0] for law in draft.laws if law is not None] == [bound.vocab_size] * 2
+
+
+def test_a_folder_is_loaded(folder: Path) -> None:
+    target = TransformersTarget(str(folder))
+    drafter = SmallLM(str(folder))
+    rounds = list(decode(target, drafter, Token(), [3, 4], gamma=3, max_new_tokens=8))
+    assert all(round.accepted == round.drafted for round in rounds)

@@ -1,0 +1,8 @@
+"""The built-in targets and policies are registered under the names that the docs give."""
+
+from outrider.plugins import installed
+
+
+def test_names() -> None:
+    assert {"smollm2", "tabular", "transformers"} <= set(installed().of("target"))
+    assert "fixed" in installed().of("lookahead")

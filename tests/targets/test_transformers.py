@@ -1,0 +1,156 @@
+"""Any decoder-only transformers model: exact scores, exact rollback, clear refusals."""
+
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import MistralConfig, MistralForCausalLM
+
+from outrider import ConfigError, Draft, Sampling, TargetError, Verdict, decode
+from outrider.drafters.none import NoDraft
+from outrider.drafters.random import Random
+from outrider.targets.transformers import TransformersTarget
+from outrider.verifiers.token import Token
+
+
+def test_scores_of_trees_after_any_history_are_those_of_each_path(llama: Any) -> None:
+    model = llama().double()
+    draw = random.Random(0)
+    text = [3, 4, 5]
+    session = TransformersTarget(model).open(text, frozenset({"hidden_states"}))
+    for turn in range(10):
+        size = draw.randrange(8)
+        chain = turn % 2 == 0
+        parents = tuple(i - 1 if chain else draw.randrange(-1, i) for i in range(size))
+        draft = Draft(tuple(draw.randrange(31) for _ in range(size)), parents, (None,) * size)
+        rows = session.score(draft)
+        for node in range(-1, size):
+            path = [draft.tokens[step] for step in draft.path(node)]
+            with torch.no_grad():
+                fresh = model(torch.tensor([text + path])).logits[0, -1]
+            torch.testing.assert_close(rows[node + 1], fresh, rtol=1e-9, atol=1e-9)
+        accepted = draft.path(draw.randrange(-1, size))
+        session.commit(Verdict(accepted, 7))
+        text += [draft.tokens[node] for node in accepted]
+        with torch.no_grad():
+            states = model(torch.tensor([text]), output_hidden_states=True).hidden_states[-1][0]
+        torch.testing.assert_close(
+            session.features()["hidden_states"], states, rtol=1e-9, atol=1e-9
+        )
+        text.append(7)
+
+
+def test_sessions_do_not_disturb_each_other(llama: Any) -> None:
+    target = TransformersTarget(llama().double())
+    one, two = target.open([1, 2]), target.open([3])
+    first = one.score(Draft())
+    two.score(Draft())
+    one.commit(Verdict((), 5))
+    two.commit(Verdict((), 6))
+    torch.testing.assert_close(one.score(Draft()), target.open([1, 2, 5]).score(Draft()))
+    assert not torch.equal(first, one.score(Draft()))
+
+
+@pytest.mark.parametrize("gamma", [1, 5])
+def test_greedy_text_is_that_of_transformers(llama: Any, scripted: Any, gamma: int) -> None:
+    model = llama()
+    target = TransformersTarget(model)
+    prompt = [4, 5, 6, 4, 5]
+    text = model.generate(
+        torch.tensor([prompt]),
+        attention_mask=torch.ones(1, 5, dtype=torch.long),
+        do_sample=False,
+        max_new_tokens=40,
+    )[0].tolist()
+    for drafter in (NoDraft(), Random(), scripted(text), scripted(text, wrong=12)):
+        rounds = decode(target, drafter, Token(), prompt, gamma=gamma, max_new_tokens=40)
+        assert [token for round in rounds for token in round.tokens] == text[len(prompt) :]
+
+
+def test_a_folder_gives_model_tokenizer_and_ends(folder: Path) -> None:
+    target = TransformersTarget(str(folder))
+    assert target.vocab_size == 31
+    assert target.max_length == 256
+    assert target.eos == {1}
+    assert target.model.dtype == torch.float32  # on a CPU
+    assert target.offers == {"model", "tokenizer", "hidden_states"}
+    assert target.encode("the cat") == [2, 4]
+    assert TransformersTarget(str(folder), dtype="float64").model.dtype == torch.float64
+
+
+def test_a_sliding_window_takes_chains_only() -> None:
+    config = MistralConfig(
+        vocab_size=31, hidden_size=16, intermediate_size=32, num_hidden_layers=1,
+        num_attention_heads=2, num_key_value_heads=1, sliding_window=4,
+    )  # fmt: skip
+    assert not TransformersTarget(MistralForCausalLM(config)).trees
+
+
+def test_a_model_without_tokenizer_does_not_offer_one(llama: Any) -> None:
+    target = TransformersTarget(llama())
+    assert target.offers == {"model", "hidden_states"}
+    with pytest.raises(ConfigError, match="expected ids, the target has no tokenizer"):
+        target.encode("the cat")
+
+
+@pytest.mark.parametrize("place", ["./gone", "/gone/for/good", "gone", "a/b/c"])
+def test_a_missing_folder(place: str) -> None:
+    with pytest.raises(ConfigError, match=f"model='{place}': expected a hub id"):
+        TransformersTarget(place)
+
+
+def test_unknown_dtype_and_device(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="dtype='int3': expected one of auto, float32"):
+        TransformersTarget(str(folder), dtype="int3")
+    with pytest.raises(ConfigError, match="device='warp': expected one that is here"):
+        TransformersTarget(str(folder), device="warp")
+
+
+def damaged(folder: Path, tmp_path: Path) -> tuple[Path, Path]:
+    place = tmp_path / "model"
+    shutil.copytree(folder, place)
+    return place, place / "model.safetensors"
+
+
+def test_corrupt_weights_are_one_line(folder: Path, tmp_path: Path) -> None:
+    place, weights = damaged(folder, tmp_path)
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(TargetError, match=r"can't be loaded: SafetensorError") as caught:
+        TransformersTarget(str(place))
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_weights_are_named(folder: Path, tmp_path: Path) -> None:
+    place, weights = damaged(folder, tmp_path)
+    tensors = load_file(weights)
+    del tensors["model.layers.3.mlp.up_proj.weight"]
+    save_file(tensors, weights, metadata={"format": "pt"})
+    with pytest.raises(
+        TargetError, match=r"1 missing keys in its weights, such as model\.layers\.3"
+    ):
+        TransformersTarget(str(place))
+
+
+def test_weights_of_another_shape_are_refused(folder: Path, tmp_path: Path) -> None:
+    place, weights = damaged(folder, tmp_path)
+    tensors = load_file(weights)
+    tensors["model.norm.weight"] = torch.ones(8)
+    save_file(tensors, weights, metadata={"format": "pt"})
+    with pytest.raises(
+        TargetError, match=r"1 mismatched keys in its weights, such as .*model\.norm"
+    ):
+        TransformersTarget(str(place))
+
+
+def test_sampling_at_temperature_one_runs_to_the_end(llama: Any) -> None:
+    target = TransformersTarget(llama(eos_token_id=None))
+    rounds = list(
+        decode(
+            target, Random(), Token(), [3], sampling=Sampling(temperature=1.0), max_new_tokens=30
+        )
+    )
+    assert sum(len(round.tokens) for round in rounds) == 30

@@ -1,0 +1,81 @@
+"""Lenience: the published formulas, the bound, and the right way round at temperature 0."""
+
+import pytest
+import torch
+
+from outrider import Chance, ConfigError, Draft, EnumeratedChance, SampledChance, Sampling, Scores
+from outrider.verifiers.lenient import Lenient
+from outrider.verifiers.token import Token
+
+SAMPLED = Sampling(temperature=1.0)
+
+
+def law(rule: Lenient | Token, p: torch.Tensor, q: torch.Tensor) -> tuple[torch.Tensor, float]:
+    """Returns the exact law of the first token, and the probability that the draft is kept."""
+    scores = Scores(torch.stack([p, p]).log(), SAMPLED)
+
+    def play(chance: Chance) -> tuple[int, bool]:
+        x = chance.categorical(q)
+        verdict = rule.verify(Draft((x,), (-1,), (q,)), scores, chance)
+        return (x if verdict.accepted else verdict.next_token), bool(verdict.accepted)
+
+    out, kept = torch.zeros(len(p)).double(), 0.0
+    for weight, (token, accepted) in EnumeratedChance.outcomes(play):
+        out[token] += weight
+        kept += weight * accepted
+    return out, kept
+
+
+@pytest.mark.parametrize("residual", ["plain", "scaled"])
+@pytest.mark.parametrize("lenience", [1.0, 0.5, 0.3, 0.1])
+def test_acceptance_and_bound_on_random_laws(lenience: float, residual: str) -> None:
+    """alpha_l = sum_x min(p / l, q), and no token above p / l (Appendix A.5)."""
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(200):
+        p, q = torch.rand(2, 4, generator=generator, dtype=torch.float64) ** 3
+        p, q = p / p.sum(), q / q.sum()
+        out, kept = law(Lenient(lenience, residual), p, q)
+        assert kept == pytest.approx(float((p / lenience).minimum(q).sum()), abs=1e-12)
+        assert (out <= p / lenience + 1e-12).all()
+        assert float(out.sum()) == pytest.approx(1, abs=1e-12)
+
+
+def test_lenience_one_is_the_token_rule_and_lossless() -> None:
+    p, q = torch.tensor([[0.2, 0.5, 0.3], [0.6, 0.1, 0.3]], dtype=torch.float64)
+    torch.testing.assert_close(law(Lenient(1.0), p, q)[0], p)
+    assert Lenient(1.0).lossless
+    assert not Lenient(0.99).lossless
+
+
+def test_the_two_residuals_differ() -> None:
+    p, q = torch.tensor([[0.2, 0.5, 0.3], [0.7, 0.2, 0.1]], dtype=torch.float64)
+    plain, scaled = (law(Lenient(0.5, way), p, q)[0] for way in ("plain", "scaled"))
+    assert not torch.allclose(plain, scaled)
+
+
+def greedy(lenience: float, logits: torch.Tensor, token: int) -> tuple[tuple[int, ...], int]:
+    scores = Scores(torch.stack([logits, logits]), Sampling())
+    rule = Lenient(lenience)
+    verdict = rule.verify(Draft((token,), (-1,), (None,)), scores, SampledChance.seeded(0))
+    return verdict.accepted, verdict.next_token
+
+
+def test_at_temperature_zero_a_token_stands_if_p_is_at_least_l_times_the_highest() -> None:
+    logits = torch.tensor([0.6, 0.31, 0.09]).log()
+    assert greedy(0.5, logits, 1) == ((0,), 0)
+    assert greedy(0.52, logits, 1) == ((), 0)
+    assert greedy(0.1, logits, 2) == ((0,), 0)
+    for token in (1, 2):
+        assert greedy(1.0, logits, token) == ((), 0)
+    assert greedy(1.0, logits, 0) == ((0,), 0)
+
+
+@pytest.mark.parametrize("lenience", [0, -0.5, 1.01, float("nan")])
+def test_a_lenience_outside_its_range(lenience: float) -> None:
+    with pytest.raises(ConfigError, match=r"verifier.lenience=.*: expected a number in \(0, 1\]"):
+        Lenient(lenience)
+
+
+def test_an_unknown_residual() -> None:
+    with pytest.raises(ConfigError, match=r"verifier.residual='p': expected one of plain, scaled"):
+        Lenient(0.5, "p")

@@ -1,0 +1,30 @@
+"""The naive rule follows the target's own draws through any tree."""
+
+import pytest
+import torch
+
+from outrider import Chance, Draft, EnumeratedChance, Sampling, Scores
+from outrider.verifiers.sample_match import SampleMatch
+
+P = torch.tensor([0.1, 0.6, 0.3], dtype=torch.float64)
+
+
+def test_a_token_is_accepted_with_probability_p() -> None:
+    scores = Scores(torch.stack([P] * 4).log(), Sampling(temperature=1.0))
+    tree = Draft((1, 2, 1), (-1, -1, 0), (None,) * 3)
+
+    def play(chance: Chance) -> tuple[int, ...]:
+        return SampleMatch().verify(tree, scores, chance).accepted
+
+    law: dict[tuple[int, ...], float] = {}
+    for p, accepted in EnumeratedChance.outcomes(play):
+        law[accepted] = law.get(accepted, 0) + p
+    assert law[()] == pytest.approx(0.1)
+    assert law[(1,)] == pytest.approx(0.3)
+    assert law[(0,)] == pytest.approx(0.6 * 0.4)
+    assert law[(0, 2)] == pytest.approx(0.6 * 0.6)
+
+
+def test_it_says_what_it_is() -> None:
+    assert SampleMatch().lossless
+    assert SampleMatch().trees

@@ -1,0 +1,66 @@
+"""The token rule: acceptance and residual by hand, and the traps of rounding."""
+
+import pytest
+import torch
+
+from outrider import Chance, Draft, EnumeratedChance, SampledChance, Sampling, Scores, Verdict
+from outrider.verifiers.token import Token, acceptance, leading, residual
+
+P = torch.tensor([0.1, 0.6, 0.3], dtype=torch.float64)
+Q = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
+SAMPLED = Sampling(temperature=1.0)
+
+
+def scores(*rows: torch.Tensor) -> Scores:
+    return Scores(torch.stack(rows).log(), SAMPLED)
+
+
+def test_acceptance_is_p_over_q() -> None:
+    draft = Draft((0, 1, 2), (-1, 0, 1), (Q, Q, None))
+    expected = torch.tensor([0.2, 2.0, 0.3], dtype=torch.float64)
+    torch.testing.assert_close(acceptance(draft, scores(P, P, P, P)), expected)
+    assert len(acceptance(Draft(), scores(P))) == 0
+
+
+def test_residual_by_hand() -> None:
+    torch.testing.assert_close(residual(P, Q, 0), torch.tensor([0, 0.3, 0.1]).double())
+    torch.testing.assert_close(residual(P, None, 1), torch.tensor([0.1, 0, 0.3]).double())
+
+
+def test_a_residual_without_mass_is_p_itself() -> None:
+    """p equals q but for rounding: a rejection then is a matter of 1e-7, and must not fail."""
+    assert torch.equal(residual(P, P, 1), P)
+    certain = torch.tensor([0.0, 0.99999994, 0.0])
+    assert torch.equal(residual(certain, None, 1), certain)
+
+
+def test_leading_counts_up_to_the_first_failure() -> None:
+    assert [leading(c) for c in ([], [True], [True, False, True], [False])] == [0, 1, 1, 0]
+
+
+def test_the_first_token_accepts_with_the_overlap_of_p_and_q() -> None:
+    """E[beta] = sum_x min(p, q) = .6 (2211.17192, Theorem 3.5)."""
+
+    def play(chance: Chance) -> bool:
+        x = chance.categorical(Q)
+        verdict = Token().verify(Draft((x,), (-1,), (Q,)), scores(P, P), chance)
+        return len(verdict.accepted) == 1
+
+    accepted = sum(p for p, yes in EnumeratedChance.outcomes(play) if yes)
+    assert accepted == pytest.approx(float(P.minimum(Q).sum()), abs=1e-12)
+
+
+def test_a_draft_without_probability_is_always_rejected() -> None:
+    p = torch.tensor([0.0, 0.5, 0.5], dtype=torch.float64)
+    for law in (Q, None):
+        for seed in range(50):
+            verdict = Token().verify(
+                Draft((0,), (-1,), (law,)), scores(p, P), SampledChance.seeded(seed)
+            )
+            assert verdict.accepted == ()
+            assert verdict.next_token != 0
+
+
+def test_an_empty_draft_gets_a_token_of_p() -> None:
+    point = torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)
+    assert Token().verify(Draft(), scores(point), SampledChance.seeded(0)) == Verdict((), 1)
