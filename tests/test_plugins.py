@@ -141,7 +141,9 @@ def test_a_hook_that_fails_names_its_distribution(install: Any) -> None:
 def test_what_is_no_class_of_its_role_names_its_distribution(install: Any) -> None:
     for thing in (NoDraft(), Token, int, lambda: NoDraft()):
         install(EntryPoint("mine", registered("x", thing)))
-        with pytest.raises(PluginError, match=r"drafter 'x' of strange-dist is .* a class of Draft"):
+        with pytest.raises(
+            PluginError, match=r"drafter 'x' of strange-dist is .* a class of Draft"
+        ):
             registry()
 
 

@@ -22,7 +22,7 @@ def table(rows: Sequence[Row], title: str) -> Table:
     """Returns the table of `rows`; under a lossy rule it says so."""
     lossy = any(not row.lossless for row in rows)
     caption = "LOSSY: the rule does not keep the target's law" if lossy else None
-    shown = Table(title=title, caption=caption, box=SIMPLE_HEAD)
+    shown = Table(title=title, caption=caption, box=SIMPLE_HEAD, collapse_padding=True)
     shown.add_column("drafter", no_wrap=True)
     for heading, _ in COLUMNS.values():
         shown.add_column(heading, justify="right", no_wrap=True)

@@ -130,7 +130,9 @@ def load(place: str, dtype: str, device: str) -> "tuple[PreTrainedModel, PreTrai
         place = str(local)
         talk.disable_progress_bar()  # it is a matter of a second
     try:
-        model, report = auto.from_pretrained(place, dtype=dtype, output_loading_info=True)
+        model, report = auto.from_pretrained(
+            place, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True
+        )
         tokenizer = transformers.AutoTokenizer.from_pretrained(place)
     except Exception as error:  # many libraries, each with errors of its own
         line = " ".join(str(error).split())

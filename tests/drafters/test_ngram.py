@@ -1,0 +1,116 @@
+"""N-gram drafters keep the contract, wherever their counts come from."""
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from outrider import ConfigError, Context, Sampling, Tokens, decode
+from outrider.drafters.ngram import NGram, bigram, unigram
+from outrider.ngrams import NGramTable, log_law
+from outrider.targets.tabular import TabularTarget
+from outrider.testing import parametrize_with_checks
+from outrider.testing.stage import play_draft
+from outrider.verifiers.token import Token
+
+SAMPLED = Sampling(temperature=1.0)
+
+
+@parametrize_with_checks([unigram, bigram, partial(bigram, order=4)])
+def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
+    check(make)
+
+
+@pytest.fixture
+def target(words: Any) -> TabularTarget:
+    table = TabularTarget(31)
+    table.tokenizer = words
+    table.offers = frozenset({"tokenizer"})
+    return table
+
+
+def laws(drafter: NGram, target: TabularTarget, history: list[int]) -> list[Any]:
+    drafter.bind(target)
+    context = Context(Tokens(history))
+    return list(play_draft(drafter, target, context, gamma=2, sampling=SAMPLED).laws)
+
+
+def test_a_text_file_is_counted(tmp_path: Path, target: TabularTarget, words: Any) -> None:
+    text = "the cat sat on the mat and the dog sat on the cat"
+    (tmp_path / "text.txt").write_text(text)
+    drafter = bigram(counts=str(tmp_path / "text.txt"))
+    assert drafter.needs == {"tokenizer"}
+    table = NGramTable.fit([words.encode(text)], 2, 31)
+    law = laws(drafter, target, words.encode("a cat"))[0]
+    np.testing.assert_allclose(law, np.exp(log_law(table, words.encode("cat"))), rtol=1e-5)
+    assert int(law.argmax()) == words.encode("sat")[0]
+
+
+def test_a_data_set_is_counted_turn_by_turn(
+    tmp_path: Path, target: TabularTarget, words: Any
+) -> None:
+    lines = [
+        {"question_id": 1, "category": "x", "turns": ["the cat", "the dog"]},
+        {"question_id": 2, "category": "x", "turns": ["the dog"]},
+    ]
+    (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    law = laws(bigram(counts=str(tmp_path / "data.jsonl")), target, words.encode("the"))[0]
+    assert int(law.argmax()) == words.encode("dog")[0]
+
+
+def test_a_fitted_table_is_saved_and_loaded(
+    tmp_path: Path, target: TabularTarget, words: Any
+) -> None:
+    (tmp_path / "text.txt").write_text("the cat sat on the mat . the cat ran")
+    saved = str(tmp_path / "table.safetensors")
+    fitted = bigram(order=3, counts=str(tmp_path / "text.txt"), save=saved)
+    fitted.bind(target)
+    loaded = bigram(order=3, counts=saved)
+    assert not loaded.needs
+    for ours, theirs in zip(
+        laws(fitted, target, words.encode("on the")),
+        laws(loaded, target, words.encode("on the")),
+        strict=True,
+    ):
+        torch.testing.assert_close(ours, theirs)
+    assert len(laws(bigram(order=2, counts=saved), target, [2])) == 2
+
+
+def test_the_same_target_is_not_counted_twice(
+    tmp_path: Path, target: TabularTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "text.txt").write_text("the cat")
+    drafter = bigram(counts=str(tmp_path / "text.txt"))
+    drafter.bind(target)
+    monkeypatch.setattr(NGramTable, "fit", lambda *_: pytest.fail("fitted again"))
+    drafter.bind(target)
+
+
+def test_what_does_not_fit_is_one_line(tmp_path: Path, target: TabularTarget) -> None:
+    with pytest.raises(ConfigError, match=r"drafter\.counts='gone\.txt': expected 'context' or a"):
+        bigram(counts="gone.txt")
+    with pytest.raises(ConfigError, match=r"drafter\.order=0: expected a whole number"):
+        bigram(order=0)
+    with pytest.raises(ConfigError, match=r"drafter\.save='x': expected none, nothing is fitted"):
+        bigram(save="x")
+    table = tmp_path / "t.safetensors"
+    NGramTable.fit([[1, 2]], 2, 7).save(table)
+    with pytest.raises(ConfigError, match="its vocabulary has 7 tokens, the target's 31"):
+        bigram(counts=str(table)).bind(target)
+    with pytest.raises(ConfigError, match=r"drafter\.order=3: expected at most the table's 2"):
+        bigram(order=3, counts=str(table)).bind(TabularTarget(7))
+    binary = tmp_path / "binary.txt"
+    binary.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match=r"binary\.txt': expected text"):
+        bigram(counts=str(binary)).bind(target)
+
+
+def test_it_decodes_from_the_running_text() -> None:
+    target = TabularTarget(6, sharpness=6.0)
+    rounds = list(decode(target, bigram(order=3), Token(), [0, 1], max_new_tokens=60))
+    assert sum(round.accepted for round in rounds) > 20  # a sharp chain repeats itself

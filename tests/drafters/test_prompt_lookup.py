@@ -1,0 +1,91 @@
+"""Prompt lookup finds what a search through the whole text finds, at once."""
+
+import random
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from outrider import ConfigError, Context, Pen, SampledChance, Sampling, Tokens
+from outrider.drafters.prompt_lookup import PromptLookup
+from outrider.testing import parametrize_with_checks
+
+
+@parametrize_with_checks([PromptLookup, partial(PromptLookup, max_n=2, newest=False)])
+def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
+    check(make)
+
+
+def draft(drafter: PromptLookup, tokens: Tokens, gamma: int) -> list[int]:
+    pen = Pen(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=10**6, gamma=gamma)
+    drafter.propose(Context(tokens), pen)
+    written = pen.finish()
+    assert all(law is None for law in written.laws)
+    return list(written.tokens)
+
+
+def searched(text: list[int], gamma: int, max_n: int, min_n: int, newest: bool) -> list[int]:
+    """Looks at every place, longest match first; a copy reads on into itself."""
+    for n in range(max_n, min_n - 1, -1):
+        places = [end for end in range(n, len(text)) if text[end - n : end] == text[-n:]]
+        if places and n < len(text):
+            place = max(places) if newest else min(places)
+            grown = list(text)
+            for step in range(gamma):
+                grown.append(grown[place + step])
+            return grown[len(text) :]
+    return []
+
+
+@pytest.mark.parametrize("newest", [True, False])
+@pytest.mark.parametrize(("max_n", "min_n"), [(1, 1), (3, 1), (3, 2), (5, 4)])
+def test_it_finds_what_a_search_finds(max_n: int, min_n: int, newest: bool) -> None:
+    draw = random.Random(0)
+    drafter = PromptLookup(max_n, min_n, newest)
+    text: list[int] = []
+    for _ in range(300):
+        text = text[: draw.randrange(len(text) + 1)] if draw.random() < 0.1 else list(text)
+        text += [draw.randrange(3) for _ in range(draw.randrange(1, 5))]
+        found = draft(drafter, Tokens(text), 4)
+        assert found == searched(text, 4, max_n, min_n, newest)
+
+
+def test_a_periodic_text_goes_on() -> None:
+    assert draft(PromptLookup(), Tokens([1, 2, 3, 1, 2, 3]), 7) == [1, 2, 3, 1, 2, 3, 1]
+    assert draft(PromptLookup(), Tokens([4, 4]), 3) == [4, 4, 4]
+
+
+def test_nothing_found_is_no_draft() -> None:
+    assert draft(PromptLookup(), Tokens([1, 2, 3]), 5) == []
+    assert draft(PromptLookup(), Tokens([1]), 5) == []
+    assert draft(PromptLookup(max_n=4, min_n=3), Tokens([1, 2, 9, 1, 2]), 5) == []
+
+
+def test_a_long_text_costs_only_what_is_new() -> None:
+    draw = random.Random(0)
+    ids = [draw.randrange(3000) for _ in range(100_000)]
+    drafter = PromptLookup()
+    draft(drafter, Tokens(ids, len(ids)), 8)
+    spent = []
+    for _ in range(50):
+        ids += [draw.randrange(3000) for _ in range(5)]
+        began = time.perf_counter()
+        draft(drafter, Tokens(ids, len(ids)), 8)
+        spent.append(time.perf_counter() - began)
+    assert sorted(spent)[25] < 0.005
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ({"min_n": 0}, "drafter.min_n=0: expected a whole number of at least 1"),
+        ({"max_n": 2, "min_n": 3}, "drafter.max_n=2: expected a whole number of at least min_n=3"),
+        ({"max_n": "x"}, "drafter.max_n='x': expected a whole number"),
+    ],
+)
+def test_sizes_that_make_no_sense(arguments: dict[str, Any], line: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        PromptLookup(**arguments)
+    assert line in str(caught.value)
