@@ -1,0 +1,59 @@
+"""Draws docs/generation.svg: a generation, each token in the colour of who wrote it.
+
+python docs/picture.py
+"""
+
+import io
+import re
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from outrider import decode
+from outrider.commands.generate import STYLES
+from outrider.lab.data import demo
+from outrider.plugins import make
+
+WIDTH = 88
+
+
+def main() -> None:
+    target = make("target", "smollm2")
+    prompt = next(prompt for prompt in demo() if "Rewrite the paragraph" in prompt.turns[0])
+    text = Text()
+    rounds = list(
+        decode(
+            target,
+            make("drafter", "prompt_lookup"),
+            make("verifier", "token"),
+            target.encode(prompt.turns[0], chat=True),
+            gamma=5,
+            max_new_tokens=80,
+        )
+    )
+    for round in rounds:
+        for piece, origin in zip(round.pieces, round.origins, strict=True):
+            word = piece.lstrip(" ")
+            text.append(piece[: len(piece) - len(word)]).append(word, style=STYLES[origin])
+    emitted = sum(len(round.tokens) for round in rounds)
+    console = Console(width=WIDTH, record=True, file=io.StringIO())
+    console.print(text)
+    console.print()
+    legend = Text("  ").join(
+        [
+            Text("accepted from the draft", style=STYLES["accepted"]),
+            Text("recovered after a rejection", style=STYLES["recovered"]),
+            Text("bonus of the target", style=STYLES["bonus"]),
+        ]
+    )
+    console.print(legend)
+    title = f"prompt_lookup on SmolLM2-135M: {emitted} tokens in {len(rounds)} target calls"
+    place = Path(__file__).parent / "generation.svg"
+    # A fixed id, so that another run gives the same file; and no fonts from elsewhere.
+    picture = console.export_svg(title=title, unique_id="generation")
+    place.write_text(re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL))
+
+
+if __name__ == "__main__":
+    main()

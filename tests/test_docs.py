@@ -1,0 +1,83 @@
+"""What the docs show is what runs: files are quoted whole, code blocks and commands are executed."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+QUICK = {
+    "generate": ["max_new_tokens=6"],
+    "compare": ["max_new_tokens=4", "data.limit=1"],
+}
+"""Settings that keep a documented command short; they come last, so they win."""
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """Returns the fenced blocks of a page that quote no file."""
+    pattern = rf"(?<!-->\n)^```{language}\n(.*?)^```"
+    return re.findall(pattern, page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def quoted(page: Path) -> list[tuple[str, str]]:
+    """Returns the files that a page quotes, with what it quotes."""
+    pattern = r"<!-- file: (\S+) -->\n```\w+\n(.*?)^```"
+    return re.findall(pattern, page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+COMMANDS = sorted(
+    {line for page in PAGES for block in blocks(page, "sh") for line in block.splitlines()}
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [pair for page in PAGES for pair in quoted(page)], ids=lambda x: x[:60]
+)
+def test_a_quoted_file_is_the_file(name: str, text: str) -> None:
+    assert (ROOT / name).read_text() == text
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_code_of_a_page_runs(page: Path) -> None:
+    names: dict[str, Any] = {}
+    for block in blocks(page, "python"):
+        exec(compile(block, page.name, "exec"), names)  # noqa: S102  our own docs
+
+
+def test_there_is_something_to_run() -> None:
+    assert len(COMMANDS) >= 12
+    assert sum(len(blocks(page, "python")) for page in PAGES) >= 5
+    assert sum(len(quoted(page)) for page in PAGES) >= 4
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_documented_command_runs(command: str, tmp_path: Path) -> None:
+    words = shlex.split(command)
+    if words[0] == "make":
+        makefile = (ROOT / "Makefile").read_text()
+        assert re.search(rf"^{words[1]}:", makefile, re.MULTILINE), command
+        return
+    assert words[0] == "outrider", command
+    quick = QUICK.get(words[1], [])
+    done = subprocess.run(
+        [sys.executable, "-m", "outrider.cli", *words[1:], *quick],
+        check=False,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)#]+)\)|src=\"([^\"]+)\"", page.read_text()):
+        place = next(filter(None, link))
+        if not place.startswith("http"):
+            assert (page.parent / place).exists(), place

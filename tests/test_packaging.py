@@ -1,0 +1,149 @@
+"""The package as others get it: complete in a wheel, and open to a stranger's plugin."""
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+EXAMPLE = ROOT / "examples" / "outrider-echo"
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def run(*command: object, cwd: Path, **variables: str) -> str:
+    done = subprocess.run(
+        [str(word) for word in command],
+        check=False,
+        cwd=cwd,
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_every_folder_with_code_or_configs_is_listed() -> None:
+    listed = set(SETTINGS["tool"]["setuptools"]["packages"])
+    found = set()
+    for folder, package in SETTINGS["tool"]["setuptools"]["package-dir"].items():
+        for path in [*(ROOT / package).rglob("*.py"), *(ROOT / package).rglob("*.yaml")]:
+            parts = path.parent.relative_to(ROOT / package).parts
+            found.add(".".join([folder, *parts]))
+    assert found == listed
+
+
+def test_no_module_of_the_core_hides_another_folder() -> None:
+    for name in ("drafters", "verifiers", "conf"):
+        assert not (ROOT / "core" / name).exists()
+        assert not (ROOT / "core" / f"{name}.py").exists()
+
+
+def test_modules_stay_small() -> None:
+    for folder in ("core", "drafters", "verifiers"):
+        for path in (ROOT / folder).rglob("*.py"):
+            assert len(path.read_text().splitlines()) <= 300, path
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built of a copy, since setuptools leaves its build folder in the tree."""
+    place = tmp_path_factory.mktemp("wheel")
+    run("git", "clone", "--quiet", ROOT, place / "copy", cwd=place)
+    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", place, place / "copy",
+        cwd=place)  # fmt: skip
+    (built,) = place.glob("*.whl")
+    return built
+
+
+def test_the_wheel_holds_code_configs_and_prompts_but_no_tests(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {
+        "outrider/__init__.py",
+        "outrider/py.typed",
+        "outrider/drafters/random.py",
+        "outrider/verifiers/token.py",
+        "outrider/conf/compare.yaml",
+        "outrider/conf/data/demo.yaml",
+        "outrider/lab/demo.jsonl",
+    } <= names
+    assert not [name for name in names if "test_" in name or name.startswith(("core", "tests"))]
+
+
+@pytest.fixture(scope="module")
+def stranger(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A throw-away environment with the wheel and the example plugin, both installed plainly.
+
+    Their dependencies come from the environment that the tests run in, through a path file.
+    """
+    place = tmp_path_factory.mktemp("stranger")
+    venv.create(place / "venv", with_pip=False)
+    python = place / "venv" / "bin" / "python"
+    site = Path(
+        run(python, "-c", "import site; print(site.getsitepackages()[0])", cwd=place).strip()
+    )
+    copy = place / "outrider-echo"
+    run("cp", "-r", EXAMPLE, copy, cwd=place)
+    for package in (wheel, copy):
+        run(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", site, package,
+            cwd=place)  # fmt: skip
+    own = [path for path in sys.path if path.endswith("site-packages")]
+    # As plain paths: their .pth files, and with them this checkout, stay out.
+    (site / "dependencies.pth").write_text("\n".join(own))
+    return python
+
+
+def test_a_strangers_plugin_decodes_with_its_preset(stranger: Path, tmp_path: Path) -> None:
+    where = run(stranger, "-c", "import outrider; print(outrider.__file__)", cwd=tmp_path)
+    assert "venv" in where
+    assert str(ROOT / "core") not in where
+    assert "outrider-echo" in run(
+        stranger, "-m", "outrider.cli", "plugins", cwd=tmp_path, COLUMNS="120"
+    )
+    for drafter in ("echo", "echo_word"):
+        run(stranger, "-m", "outrider.cli", "generate", "target=tabular", "prompt=[0,1]",
+            f"drafter={drafter}", f"hydra.run.dir={drafter}", "max_new_tokens=30",
+            cwd=tmp_path)  # fmt: skip
+        report = json.loads((tmp_path / drafter / "generation.json").read_text())
+        assert report["counts"]["emitted"] == 30
+        assert report["counts"]["drafted"] > 0
+
+
+def test_a_strangers_plugin_is_checked_and_compared(stranger: Path, tmp_path: Path) -> None:
+    checked = run(stranger, "-m", "outrider.cli", "check", "drafter=echo", cwd=tmp_path)
+    assert "NO" not in checked
+    shown = run(stranger, "-m", "outrider.cli", "generate", "target=tabular", "prompt=[0]",
+                "drafter=echo_word", "--cfg", "job", cwd=tmp_path)  # fmt: skip
+    assert "period: 1" in shown
+
+
+def test_the_example_passes_its_own_tests(stranger: Path, tmp_path: Path) -> None:
+    out = run(stranger, "-m", "pytest", "-q", "-p", "no:cacheprovider", EXAMPLE / "test_echo.py",
+              cwd=tmp_path)  # fmt: skip
+    assert "16 passed" in out
+
+
+def test_a_blocked_plugin_is_not_there(stranger: Path, tmp_path: Path) -> None:
+    listed = run(
+        stranger, "-m", "outrider.cli", "plugins", cwd=tmp_path, OUTRIDER_BLOCK_PLUGINS="echo"
+    )
+    assert "outrider-echo" not in listed
+    assert "prompt_lookup" in listed
+
+
+def test_nothing_is_fetched_at_import(tmp_path: Path) -> None:
+    """Importing the package opens no socket."""
+    code = (
+        "import socket\n"
+        "def refuse(*a, **k): raise AssertionError('network at import')\n"
+        "socket.socket.connect = refuse\n"
+        "import outrider, outrider.cli, outrider.plugins, outrider.testing\n"
+        "outrider.plugins.installed()"
+    )
+    run(sys.executable, "-c", code, cwd=tmp_path)
