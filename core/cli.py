@@ -1,6 +1,7 @@
 """The console script: `outrider generate | compare | check | plugins`, Hydra apps but the last."""
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -21,6 +22,8 @@ usage: outrider COMMAND [SETTING=VALUE ...]
 
 Each command but plugins is a Hydra app: `outrider COMMAND --help` shows its settings,
 `--multirun` sweeps over them."""
+
+SWEEP = ("-m", "--multirun")
 
 
 def main() -> None:
@@ -56,8 +59,9 @@ def _run(command: str, overrides: list[str]) -> None:
 
     install(installed())
     # Hydra's parser takes a flag only before the overrides; people put it anywhere.
-    ordered = sorted(overrides, key=lambda word: word not in ("-m", "--multirun"))
-    sys.argv = [f"outrider {command}", *ordered]
+    flags = [word for word in overrides if word in SWEEP]
+    rest = [word for word in overrides if word not in SWEEP]
+    sys.argv = [f"outrider {command}", *flags, *(rest if flags else map(literal, rest))]
     # Hydra then lets errors through, rather than printing a trace and ending the process.
     os.environ["HYDRA_FULL_ERROR"] = "1"
     app = hydra.main(version_base="1.3", config_path=f"pkg://{MODULE}", config_name=command)
@@ -65,6 +69,20 @@ def _run(command: str, overrides: list[str]) -> None:
         app(partial(_guarded, task, command))()
     except (HydraException, OmegaConfBaseException) as error:
         _fail(explain(error, command, overrides))
+
+
+def literal(override: str) -> str:
+    """Returns the override with a prompt as it was typed: commas, quotes, brackets and all.
+
+    To Hydra they would be a sweep, a quotation or a list. A prompt in quotation marks of its own, or
+    a list of ids in brackets, is left to Hydra.
+    """
+    key, equals, text = override.partition("=")
+    if key != "prompt" or not equals or text[:1] in ("'", '"', "["):
+        return override
+    # A backslash stands for itself but before a quote, where it has to be doubled.
+    escaped = re.sub(r'(\\*)("|$)', lambda found: 2 * found[1] + ('\\"' if found[2] else ""), text)
+    return 'prompt="' + escaped.replace("${", "\\${") + '"'
 
 
 def _guarded(task: Callable[[Any], None], command: str, config: Any) -> None:

@@ -84,8 +84,8 @@ def generate(
     """
     model: Target = make("target", target)
     tokens = model.encode(prompt, chat=chat)
-    generation = Generation()
     rounds = decode(model, make("drafter", drafter), make("verifier", verifier), tokens, **options)
+    generation = Generation()
     try:
         for round in rounds:
             generation.add(round)

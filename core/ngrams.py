@@ -109,7 +109,7 @@ class NGramTable:
 
     def save(self, path: str | Path) -> None:
         """Writes the table as safetensors."""
-        tensors = {}
+        tensors: dict[str, Ints] = {}
         for length, (keys, seen) in enumerate(self._levels, start=1):
             tensors |= {f"keys.{length}": keys, f"counts.{length}": seen}
         facts = {"format": "outrider-ngrams-1", "vocab_size": str(self.vocab_size)}

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from outrider import Context, Drafter, Pen, cli, hookimpl, plugins
+from outrider.targets.transformers import TransformersTarget
 
 TABULAR = ("target=tabular", "prompt=[0,1]", "max_new_tokens=12")
 
@@ -216,6 +217,41 @@ def test_plugins_lists_parts_and_their_losslessness(run: Any) -> None:
     assert "LOSSY" in rows["lenient"]
     assert "yes" in rows["token"]
     assert "outrider" in rows["prompt_lookup"]
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "the cat, the dog",
+        'he said "no" , and (then) {so} : ?',
+        "it's a = b",
+        "one\ntwo ${three}",
+        "back \\ slash \\",
+        'say \\"hi\\\\" \\\\',
+        "null",
+        "12",
+    ],
+)
+def test_a_prompt_is_taken_as_it_was_typed(
+    run: Any, tmp_path: Path, folder: Path, prompt: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    encode = TransformersTarget.encode
+
+    def remember(self: TransformersTarget, text: Any, **options: Any) -> list[int]:
+        seen.append(text)
+        return encode(self, text, **options)
+
+    monkeypatch.setattr(TransformersTarget, "encode", remember)
+    status, _, err = run(
+        "generate",
+        f"prompt={prompt}",
+        "target=transformers",
+        f"target.model={folder}",
+        "max_new_tokens=2",
+    )
+    assert status == 0, err
+    assert seen[0] == prompt
 
 
 def test_a_sweep_runs_each_job(run: Any, tmp_path: Path) -> None:

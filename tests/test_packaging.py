@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -55,7 +56,10 @@ def test_modules_stay_small() -> None:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built of a copy, since setuptools leaves its build folder in the tree."""
     place = tmp_path_factory.mktemp("wheel")
-    run("git", "clone", "--quiet", ROOT, place / "copy", cwd=place)
+    leave = shutil.ignore_patterns(
+        ".*", "build", "outputs", "multirun", "*.egg-info", "__pycache__"
+    )
+    shutil.copytree(ROOT, place / "copy", ignore=leave)
     run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", place, place / "copy",
         cwd=place)  # fmt: skip
     (built,) = place.glob("*.whl")
@@ -89,7 +93,7 @@ def stranger(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         run(python, "-c", "import site; print(site.getsitepackages()[0])", cwd=place).strip()
     )
     copy = place / "outrider-echo"
-    run("cp", "-r", EXAMPLE, copy, cwd=place)
+    shutil.copytree(EXAMPLE, copy)
     for package in (wheel, copy):
         run(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", site, package,
             cwd=place)  # fmt: skip
