@@ -13,7 +13,7 @@ EVIDENCE = Path(__file__).parent / "evidence"
     ("script", "arguments", "line"),
     [
         ("greedy.py", ["--count", "2", "--tokens", "12"], "0 texts differ"),
-        ("law.py", ["--samples", "250", "--drafters", "prompt_lookup", "random"], "liar"),
+        ("law.py", ["--samples", "400", "--drafters", "prompt_lookup", "bigram"], "liar"),
         ("overhead.py", ["--rounds", "60"], "ms a round"),
         ("memory.py", [], "peak"),
     ],

@@ -19,7 +19,10 @@ from outrider import Context, Draft, Drafter, Pen, Sampling, Session, Target, Ve
 from outrider.plugins import make
 from outrider.testing.drafters import QUANTILE, chi_square
 
-PROMPT = "Write one sentence about the sea, then the same sentence again."
+PROMPT = (
+    "The old man and the cat went to the sea. The old woman and the dog went to the hill. The old"
+)
+"""A text that goes on in many ways, some of which every drafter but the random one hits."""
 SETTINGS = (
     Sampling(temperature=1.0, top_k=8),
     Sampling(temperature=1.0, top_k=8, top_p=0.9),
@@ -92,8 +95,12 @@ def exact(target: Remembered, prompt: list[int]) -> dict[tuple[int, int], float]
     return law
 
 
-def survival(target: Remembered, drafter: Drafter, prompt: list[int], samples: int) -> float:
-    """Returns the probability that right samples would stray as far as these."""
+def survival(
+    target: Remembered, drafter: Drafter, prompt: list[int], samples: int
+) -> tuple[float, int]:
+    """Returns the probability that right samples would stray as far as these, and how many
+    draft tokens were accepted."""
+    accepted = 0
     pairs: Counter[tuple[int, int]] = Counter()
     verifier = make("verifier", "token")
     for seed in range(samples):
@@ -103,12 +110,13 @@ def survival(target: Remembered, drafter: Drafter, prompt: list[int], samples: i
             target, drafter, verifier, prompt, gamma=2, sampling=sampling, max_new_tokens=4
         ):
             text += round.tokens
+            accepted += round.accepted
             if len(text) >= 2:
                 break
         pairs[text[0], text[1]] += 1
     law = exact(target, prompt)
     if set(pairs) - set(law):
-        return 0.0
+        return 0.0, accepted
     # Cells that expect fewer than five go together, as the test asks.
     large = [pair for pair, p in law.items() if p * samples >= 5]
     rest = 1 - sum(law[pair] for pair in large)
@@ -117,7 +125,7 @@ def survival(target: Remembered, drafter: Drafter, prompt: list[int], samples: i
     if rest > 0:
         counts.append(samples - sum(counts))
         probs.append(rest)
-    return chi_square(torch.tensor(counts), torch.tensor(probs))
+    return chi_square(torch.tensor(counts), torch.tensor(probs)), accepted
 
 
 def main() -> None:
@@ -126,17 +134,21 @@ def main() -> None:
     parser.add_argument("--drafters", nargs="*", default=DRAFTERS)
     wanted = parser.parse_args()
     model = make("target", "smollm2")
-    prompt = model.encode(PROMPT, chat=True)
+    prompt = model.encode(PROMPT)
     wrong = 0
     for sampling in SETTINGS:
         target = Remembered(model, sampling)
         for name in (*wanted.drafters, "liar"):
             drafter = Liar() if name == "liar" else make("drafter", name)
-            p = survival(target, drafter, prompt, wanted.samples)
+            p, accepted = survival(target, drafter, prompt, wanted.samples)
             right = (p > QUANTILE) != (name == "liar")
             wrong += not right
             verdict = "rejected" if p <= QUANTILE else "agrees"
-            print(f"top-p {sampling.top_p}: {name:<14} p = {p:.2e}  {verdict}", flush=True)
+            print(
+                f"top-p {sampling.top_p}: {name:<14} p = {p:.2e}  {verdict}"
+                f"  ({accepted} draft tokens accepted)",
+                flush=True,
+            )
     sys.exit(wrong > 0)
 
 
