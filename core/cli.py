@@ -1,4 +1,4 @@
-"""The console script: `outrider generate | compare | check | plugins`, Hydra apps but the last."""
+"""The console script: `outrider generate | compare | check | report | plugins`."""
 
 import os
 import re
@@ -18,9 +18,10 @@ usage: outrider COMMAND [SETTING=VALUE ...]
   generate   write a text:                outrider generate prompt="Name three rivers."
   compare    drafters side by side:       outrider compare drafters=[none,prompt_lookup]
   check      prove a drafter or rule:     outrider check drafter=prompt_lookup
+  report     gather runs of compare:      outrider report multirun/compare
   plugins    what is registered, and by whom
 
-Each command but plugins is a Hydra app: `outrider COMMAND --help` shows its settings,
+Each command but the last two is a Hydra app: `outrider COMMAND --help` shows its settings,
 `--multirun` sweeps over them."""
 
 SWEEP = ("-m", "--multirun")
@@ -36,6 +37,10 @@ def main() -> None:
             from outrider.commands.plugins import plugins
 
             plugins()
+        elif command == "report":
+            from outrider.commands.report import run
+
+            run(rest)
         else:
             _run(command, rest)
     except KeyboardInterrupt:
@@ -115,7 +120,7 @@ def _task(command: str) -> Callable[[Any], None]:
 
         return check
     raise ConfigError(
-        f"{command!r}: {nearest(command, ('generate', 'compare', 'check', 'plugins'))}"
+        f"{command!r}: {nearest(command, ('generate', 'compare', 'check', 'report', 'plugins'))}"
     )
 
 

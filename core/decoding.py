@@ -71,6 +71,15 @@ def prepare(target: Target, drafter: Drafter, verifier: Verifier) -> None:
     drafter.bind(target)
 
 
+def check_lengths(gamma: int, budget: int | None, max_new_tokens: int) -> None:
+    """Raises `ConfigError` for a length that makes no sense."""
+    require(whole(gamma) and gamma >= 1, "gamma", gamma, "a whole number of at least 1")
+    fits = budget is None or (whole(budget) and budget >= 1)
+    require(fits, "budget", budget, "a whole number of at least 1, or none")
+    enough = whole(max_new_tokens) and max_new_tokens >= 1
+    require(enough, "max_new_tokens", max_new_tokens, "a whole number of at least 1")
+
+
 def decode(
     target: Target,
     drafter: Drafter,
@@ -101,11 +110,7 @@ def decode(
         ConfigError: at the call, before any model runs, for what can't work.
         DrafterError, TargetError: while iterating; what was yielded stays good.
     """
-    require(whole(gamma) and gamma >= 1, "gamma", gamma, "a whole number of at least 1")
-    fits = budget is None or (whole(budget) and budget >= 1)
-    require(fits, "budget", budget, "a whole number of at least 1, or none")
-    enough = whole(max_new_tokens) and max_new_tokens >= 1
-    require(enough, "max_new_tokens", max_new_tokens, "a whole number of at least 1")
+    check_lengths(gamma, budget, max_new_tokens)
     sampling = Sampling() if sampling is None else sampling
     text = TextStream(target.tokenizer, stops)
     prompt = target.encode(tokens)

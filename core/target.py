@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.chance import Chance
 from outrider.draft import Draft
 from outrider.errors import ConfigError, require
+from outrider.sampling import Sampling
 from outrider.verifier import Verdict
 
 if TYPE_CHECKING:
@@ -61,6 +63,39 @@ class Target(ABC):
         needs: the features to keep, out of what the target offers.
         """
 
+    def fingerprint(self) -> str | None:
+        """Returns what stands for the target's laws in the key of a cached text.
+
+        None where there is no such thing: its texts are then written anew each time.
+        """
+        return None
+
+    def write(
+        self,
+        prompts: Sequence[Sequence[int]],
+        sampling: Sampling,
+        chances: Sequence[Chance],
+        max_new_tokens: int,
+    ) -> list[list[int]]:
+        """Returns the target's own continuation of each prompt, up to and with an `eos`.
+
+        The texts are independent of each other; a target that runs them at once overrides this.
+
+        chances: one a prompt.
+        """
+        texts: list[list[int]] = []
+        for prompt, chance in zip(prompts, chances, strict=True):
+            session, text = self.open(prompt), list[int]()
+            limit = min(
+                max_new_tokens, (self.max_length or len(prompt) + max_new_tokens) - len(prompt)
+            )
+            while len(text) < limit and not (text and text[-1] in self.eos):
+                token = chance.categorical(sampling.law(session.score(Draft())[0]))
+                session.commit(Verdict((), token))
+                text.append(token)
+            texts.append(text)
+        return texts
+
     def encode(self, prompt: str | Sequence[int], *, chat: bool = False) -> list[int]:
         """Returns the ids of a prompt; ids pass through, checked.
 
@@ -71,21 +106,32 @@ class Target(ABC):
             ConfigError: the prompt is empty, too long, or holds what is no id.
         """
         if isinstance(prompt, str):
-            require(prompt.strip() != "", "prompt", prompt, "some text")
-            if self.tokenizer is None:
-                raise ConfigError(f"prompt={prompt!r}: expected ids, the target has no tokenizer")
-            if chat and getattr(self.tokenizer, "chat_template", None):
-                turns = [{"role": "user", "content": prompt}]
-                text = str(
-                    self.tokenizer.apply_chat_template(
-                        turns, tokenize=False, add_generation_prompt=True
-                    )
-                )
-                tokens = list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
-            else:
-                tokens = list(self.tokenizer(prompt)["input_ids"])
-        else:
-            tokens = [int(token) for token in prompt]
+            return self.encode_turns([prompt], chat=chat)
+        return self._checked([int(token) for token in prompt], prompt)
+
+    def encode_turns(self, turns: Sequence[str], *, chat: bool = False) -> list[int]:
+        """Returns the ids of a conversation: the user's turns, with the answers between them.
+
+        chat: as in `encode`; otherwise the turns are paragraphs.
+
+        Raises:
+            ConfigError: as `encode` does.
+        """
+        prompt = "\n\n".join(turns)
+        require(prompt.strip() != "", "prompt", prompt, "some text")
+        if self.tokenizer is None:
+            raise ConfigError(f"prompt={prompt!r}: expected ids, the target has no tokenizer")
+        if not (chat and getattr(self.tokenizer, "chat_template", None)):
+            return self._checked(list(self.tokenizer(prompt)["input_ids"]), prompt)
+        roles = ("user", "assistant")
+        messages = [{"role": roles[i % 2], "content": turn} for i, turn in enumerate(turns)]
+        text = str(
+            self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        )
+        tokens = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return self._checked(list(tokens), prompt)
+
+    def _checked(self, tokens: list[int], prompt: str | Sequence[int]) -> list[int]:
         require(len(tokens) > 0, "prompt", prompt, "at least one token")
         for token in tokens:
             require(0 <= token < self.vocab_size, "prompt", token, f"ids below {self.vocab_size}")

@@ -66,6 +66,15 @@ class Verifier(ABC):
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         """Returns the accepted path and the token after it."""
 
+    def accepts(
+        self, q: Float[Tensor, "vocab"], scores: Scores, node: int
+    ) -> Float[Tensor, "vocab"] | None:
+        """Returns the probability that each token, drawn from q to follow `node`, is accepted.
+
+        None where that depends on more than the one place, as under block verification.
+        """
+        return None
+
     def ceiling(self, scores: Scores) -> Float[Tensor, "nodes+1 vocab"]:
         """Returns what no token's output probability exceeds, row by row as `scores.logits`.
 

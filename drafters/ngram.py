@@ -32,6 +32,8 @@ class NGram(Drafter):
         self._order = order
         self._source = None if counts == "context" else Path(counts).expanduser()
         self._save = save
+        # The running counts leave out what the draft itself has written.
+        self.autoregressive = self._source is not None
         if self._source is not None and not self._source.is_file():
             raise ConfigError(f"drafter.counts={counts!r}: expected 'context' or a file")
         self._fitted = self._source is not None and self._source.suffix == ".safetensors"

@@ -17,6 +17,8 @@ class Random(Drafter):
     At temperature 0 every law is a point mass, here on the first id.
     """
 
+    autoregressive = True
+
     def propose(self, context: Context, pen: Pen) -> None:
         flat = torch.zeros(pen.vocab_size)
         while pen.open:

@@ -55,25 +55,6 @@ def with_fails(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     return
 
 
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Runs a command in a fresh folder; returns (exit status, stdout, stderr)."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("HYDRA_FULL_ERROR", raising=False)
-
-    def go(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["outrider", *arguments])
-        status = 0
-        try:
-            cli.main()
-        except SystemExit as stop:
-            status = int(stop.code or 0)
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return go
-
-
 def written(folder: Path, name: str) -> Any:
     (path,) = folder.rglob(name)
     return json.loads(path.read_text())

@@ -58,6 +58,14 @@ class Lenient(Verifier):
             p = residual(p, q, draft.tokens[accepted])
         return Verdict(tuple(range(accepted)), chance.categorical(p))
 
+    def accepts(
+        self, q: Float[Tensor, "vocab"], scores: Scores, node: int
+    ) -> Float[Tensor, "vocab"]:
+        if scores.sampling.greedy:
+            return self._likely(scores)[node + 1].to(q.dtype)
+        scaled = scores.after(node) / (self.lenience * q)
+        return scaled.nan_to_num(0.0, posinf=1.0).clamp(max=1)
+
     def ceiling(self, scores: Scores) -> Float[Tensor, "nodes+1 vocab"]:
         if scores.sampling.greedy:
             return self._likely(scores).double()

@@ -2,6 +2,9 @@
 
 from typing import final
 
+from jaxtyping import Float
+from torch import Tensor
+
 from outrider.chance import Chance
 from outrider.draft import ROOT, Draft
 from outrider.hookspecs import Register, hookimpl
@@ -31,6 +34,11 @@ class SampleMatch(Verifier):
                 return Verdict(tuple(accepted), token)
             node = match[0]
             accepted.append(node)
+
+    def accepts(
+        self, q: Float[Tensor, "vocab"], scores: Scores, node: int
+    ) -> Float[Tensor, "vocab"]:
+        return scores.after(node)
 
 
 @hookimpl

@@ -30,6 +30,11 @@ class Token(Verifier):
             p = residual(p, draft.laws[accepted], draft.tokens[accepted])
         return Verdict(tuple(range(accepted)), chance.categorical(p))
 
+    def accepts(
+        self, q: Float[Tensor, "vocab"], scores: Scores, node: int
+    ) -> Float[Tensor, "vocab"]:
+        return (scores.after(node) / q).nan_to_num(0.0, posinf=1.0).clamp(max=1)
+
 
 def acceptance(draft: Draft, scores: Scores) -> Float[Tensor, "gamma"]:
     """Returns p(x) / q(x) of each token of a chain; a law that is a point mass has q(x) = 1."""

@@ -1,6 +1,11 @@
 """`outrider compare`: drafters side by side over the same prompts."""
 
+import hashlib
+import json
+import logging
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
@@ -8,52 +13,145 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from outrider.config import build, named_drafters, plain
-from outrider.lab.compare import Measurement, Question, Settings
-from outrider.lab.compare import compare as compare_drafters
-from outrider.lab.table import table
+from outrider.drafter import Drafter
+from outrider.errors import nearest, require
+from outrider.lab.compare import PROTOCOLS, fit, measure, questions
+from outrider.lab.data import Prompt
+from outrider.lab.export import write_json, write_parquet
+from outrider.lab.report import report
+from outrider.lab.store import FACTS, RunFolder, unfinished
+from outrider.lab.summary import Summary
+from outrider.lab.table import pair_table, table
+from outrider.lab.texts import cache_folder
+from outrider.lab.trial import Question, Settings
+from outrider.target import Target
+from outrider.verifier import Verifier
 
 
 def compare(config: DictConfig) -> None:
-    """Prints the table and writes `comparison.json` in Hydra's run dir."""
-    folder = Path(HydraConfig.get().runtime.output_dir)
+    """Prints the table; the run's folder holds each measurement, and in the end the report."""
+    expected = nearest(str(config.protocol), PROTOCOLS)
+    require(config.protocol in PROTOCOLS, "protocol", config.protocol, f"another: {expected}")
+    # Hydra logs what libraries have to say, and this one says where its fonts are.
+    logging.getLogger("matplotlib").setLevel(logging.WARNING)
     nodes = named_drafters(plain(config.drafters))
-    target, verifier, sampling = (
-        build(config.target),
-        build(config.verifier),
-        build(config.sampling),
-    )
-    questions = [
-        Question(prompt.id, prompt.category, target.encode(prompt.turns[0], chat=config.chat))
-        for prompt in build(config.data)
-    ]
+    target, verifier = build(config.target), build(config.verifier)
     settings = Settings(
-        config.gamma, config.budget, sampling, build(config.lookahead), config.max_new_tokens
+        config.gamma,
+        config.budget,
+        build(config.sampling),
+        build(config.lookahead),
+        config.max_new_tokens,
+        config.batch,
     )
+    prompts = _turns(build(config.data), config.turns)
     drafters = {name: build(node) for name, node in nodes.items()}
+    fit(target, drafters, verifier)
+    shown = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress:
-        work = progress.add_task("Measuring", total=len(questions) * len(drafters))
-
-        def show(done: Measurement) -> None:
-            progress.update(work, advance=1, description=f"prompt {done.prompt}, {done.drafter}")
-
-        rows = compare_drafters(
-            target,
-            drafters,
-            verifier,
-            questions,
-            settings,
-            folder,
-            facts={
-                **plain(config),
-                "drafters": {name: plain(node) for name, node in nodes.items()},
-            },
-            on_measurement=show,
+    with Progress(*columns, TimeRemainingColumn(), console=shown) as progress:
+        asked = _asked(progress, target, prompts, settings, config)
+        folder = RunFolder(
+            _place(config), _facts(config, nodes, asked, prompts, verifier), resume=config.resume
         )
-    title = (
-        f"{len(questions)} prompts, {config.max_new_tokens} tokens each,"
-        f" gamma {config.gamma}, temperature {sampling.temperature:g}"
-    )
+        try:
+            _measured(
+                progress, folder, target, drafters, verifier, asked, settings, config.protocol
+            )
+        finally:
+            summary = Summary(folder.run)
+            write_json(summary, folder.folder)
+    write_parquet(folder.run, folder.folder)
+    page = report({"": summary}, folder.folder)
     console = Console()
-    console.print(table(rows, title))
-    console.print(f"{folder / 'comparison.json'}", soft_wrap=True)
+    title = (
+        f"{len(summary.prompts)} prompts, {config.max_new_tokens} tokens each,"
+        f" gamma {config.gamma}, temperature {settings.sampling.temperature:g}"
+    )
+    console.print(table({"": summary.rows}, title))
+    if summary.pairs and summary.prompts[1:]:
+        console.print(pair_table(summary.pairs))
+    for place in (folder.folder / "comparison.json", page):
+        console.print(str(place), soft_wrap=True)
+
+
+def _turns(prompts: Sequence[Prompt], turns: int | None) -> list[Prompt]:
+    """Returns the prompts with their first `turns` turns."""
+    require(turns is None or turns >= 1, "turns", turns, "a whole number of at least 1, or none")
+    return [Prompt(prompt.id, prompt.category, prompt.turns[:turns]) for prompt in prompts]
+
+
+def _asked(
+    progress: Progress,
+    target: Target,
+    prompts: Sequence[Prompt],
+    settings: Settings,
+    config: DictConfig,
+) -> list[Question]:
+    answers = "overlap" in PROTOCOLS[config.protocol]
+    total = sum(len(prompt.turns) - (not answers) for prompt in prompts)
+    work = progress.add_task("the target writes", total=total, visible=total > 0)
+    return questions(
+        target,
+        prompts,
+        settings,
+        chat=config.chat,
+        answers=answers,
+        folder=cache_folder() if config.cache else None,
+        on_text=lambda: progress.advance(work),
+    )
+
+
+def _measured(
+    progress: Progress,
+    folder: RunFolder,
+    target: Target,
+    drafters: Mapping[str, Drafter],
+    verifier: Verifier,
+    asked: Sequence[Question],
+    settings: Settings,
+    protocol: str,
+) -> None:
+    total = len(asked) * len(drafters) * len(PROTOCOLS[protocol])
+    work = progress.add_task("measuring", total=total, completed=len(folder.measurements))
+    done = {(each.protocol, each.prompt, each.turn) for each in folder.measurements}
+    for each in measure(target, drafters, verifier, asked, settings, protocol, done):
+        folder.add(each)
+        said = f"{each.protocol}, prompt {each.prompt}, {each.drafter}"
+        progress.update(work, advance=1, description=said)
+
+
+def _place(config: DictConfig) -> Path:
+    """Returns the folder of the run: Hydra's, or that of the run to be resumed."""
+    fresh = Path(HydraConfig.get().runtime.output_dir)
+    if not config.resume or (fresh / FACTS).is_file():
+        return fresh
+    found = unfinished(fresh.parent)
+    require(found is not None, "resume", True, f"a run in {fresh.parent} that broke off")
+    assert found is not None
+    return found
+
+
+def _facts(
+    config: DictConfig,
+    nodes: Mapping[str, DictConfig],
+    asked: Sequence[Question],
+    prompts: Sequence[Prompt],
+    verifier: Verifier,
+) -> dict[str, Any]:
+    """Returns what the run is, and what one that continues it has to agree with."""
+    settings = {
+        key: value for key, value in plain(config).items() if key not in ("resume", "drafters")
+    }
+    turns = {prompt.id: prompt.turns for prompt in prompts}
+    digest = hashlib.sha256(json.dumps([each.tokens for each in asked]).encode()).hexdigest()
+    return {
+        "settings": settings,
+        "drafters": {name: plain(node) for name, node in nodes.items()},
+        "protocols": list(PROTOCOLS[config.protocol]),
+        "lossless": verifier.lossless,
+        "questions": [
+            [each.prompt, each.turn, turns[each.prompt][each.turn - 1][:300]] for each in asked
+        ],
+        "questions_sha256": digest,
+    }

@@ -1,5 +1,6 @@
 """TransformersTarget: any decoder-only model of transformers, from a hub id or a folder."""
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -9,9 +10,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.causal import CachedModel, refuse_stateful
+from outrider.chance import Chance
 from outrider.draft import Draft
 from outrider.errors import ConfigError, TargetError, require
+from outrider.sampling import Sampling
 from outrider.target import Session, Target
+from outrider.targets.batch import write
 from outrider.verifier import Verdict
 
 if TYPE_CHECKING:
@@ -53,10 +57,29 @@ class TransformersTarget(Target):
         self.eos = frozenset([ends] if isinstance(ends, int) else ends or ())
         # A given mask takes the place of the model's own, and with it of a window.
         self.trees = not getattr(config, "sliding_window", None)
+        self._fingerprint: str | None = None
 
     def open(self, tokens: Sequence[int], needs: frozenset[str] = frozenset()) -> Session:
         cached = CachedModel(self.model, hidden_states="hidden_states" in needs)
         return _TransformersSession(cached, list(tokens))
+
+    def write(
+        self,
+        prompts: Sequence[Sequence[int]],
+        sampling: Sampling,
+        chances: Sequence[Chance],
+        max_new_tokens: int,
+    ) -> list[list[int]]:
+        return write(self.model, self.eos, prompts, sampling, chances, max_new_tokens)
+
+    def fingerprint(self) -> str:
+        if self._fingerprint is None:
+            digest = hashlib.sha256(self.model.config.to_json_string().encode())
+            for name, tensor in self.model.state_dict().items():
+                digest.update(name.encode())
+                digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy())
+            self._fingerprint = digest.hexdigest()
+        return self._fingerprint
 
 
 @final

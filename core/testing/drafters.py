@@ -14,7 +14,7 @@ from outrider.drafter import Drafter
 from outrider.sampling import Sampling
 from outrider.target import Target
 from outrider.testing.exact import loop_law, output_law, target_law
-from outrider.testing.stage import play_draft, stage
+from outrider.testing.stage import play_draft, play_drafts, stage
 from outrider.verifier import Verifier
 from outrider.verifiers.sample_match import SampleMatch
 from outrider.verifiers.token import Token
@@ -141,6 +141,40 @@ def check_laws_are_those_drawn_from(make: Make) -> None:
         assert survival > QUANTILE, f"{what} do not follow the recorded laws (p = {survival:.0e})"
 
 
+def check_batches_are_drafts_one_by_one(make: Make) -> None:
+    """Many drafts at once are those that each context gets by itself."""
+    text = [0, 1, 2, 0, 1, 3, 0, 2]
+    prefixes = [text[:length] for length in range(3, len(text) + 1)]
+    for texts, gamma in ((prefixes, 1), (list(PROMPTS), 4)):
+        for sampling in (SAMPLED, Sampling()):
+            drafter, target = _staged(make)
+            contexts = [Context(Tokens(list(tokens))) for tokens in texts]
+            drafts = play_drafts(drafter, target, contexts, gamma=gamma, sampling=sampling)
+            for seed, (tokens, draft) in enumerate(zip(texts, drafts, strict=True)):
+                alone = _draft(drafter, target, tokens, gamma, sampling, seed)
+                assert _same(draft, alone), (
+                    f"after {tokens} it wrote {draft.tokens} in a batch, and {alone.tokens} alone"
+                )
+
+
+def check_is_autoregressive_if_it_says_so(make: Make) -> None:
+    """Where a drafter says that it is autoregressive, the law of each token of a draft is that of
+    a first token after the same text.
+    """
+    drafter, target = _staged(make)
+    if not drafter.autoregressive:
+        return
+    for prompt, seed in itertools.product(PROMPTS, range(4)):
+        draft = _draft(drafter, target, prompt, 4, seed=seed)
+        for depth, law in enumerate(draft.laws):
+            text = [*prompt, *draft.tokens[:depth]]
+            first = _draft(drafter, target, text, 1).laws[0]
+            assert law is not None and first is not None, "wrote a token that it did not draw"
+            assert torch.allclose(law, first, atol=1e-6), (
+                f"token {depth + 1} of a draft has another law than the first one after {text}"
+            )
+
+
 def check_output_law_is_the_targets(make: Make) -> None:
     """The law of the text is exactly the target's, for every branch of a round and of the loop."""
     drafter, target = _staged(make)
@@ -221,5 +255,7 @@ CHECKS = (
     check_is_deterministic_when_greedy,
     check_greedy_text_is_the_targets,
     check_laws_are_those_drawn_from,
+    check_batches_are_drafts_one_by_one,
+    check_is_autoregressive_if_it_says_so,
     check_output_law_is_the_targets,
 )

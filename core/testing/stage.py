@@ -1,5 +1,6 @@
 """The stage: tiny targets whose every conditional is known, and drafters of every kind."""
 
+from collections.abc import Sequence
 from typing import Any, final
 
 import torch
@@ -59,6 +60,30 @@ def tiny_target(vocab_size: int, seed: int = 0) -> TransformersTarget:
     return TransformersTarget(model.eval(), wrap(tokenizer_object=backend))
 
 
+def play_drafts(
+    drafter: Drafter,
+    target: Target,
+    contexts: Sequence[Context],
+    *,
+    gamma: int,
+    sampling: Sampling,
+    seed: int = 0,
+) -> list[Draft]:
+    """Returns the drafts that `drafter` writes after some contexts at once, seeds counting up."""
+    pens = [
+        Pen(
+            sampling=sampling,
+            chance=SampledChance.seeded(seed + place),
+            vocab_size=target.vocab_size,
+            gamma=gamma,
+            budget=gamma * 4 if drafter.trees else None,
+        )
+        for place in range(len(contexts))
+    ]
+    drafter.propose_batch(list(zip(contexts, pens, strict=True)))
+    return [pen.finish() for pen in pens]
+
+
 def play_draft(
     drafter: Drafter,
     target: Target,
@@ -69,15 +94,7 @@ def play_draft(
     seed: int = 0,
 ) -> Draft:
     """Returns the draft that `drafter` writes after `context`."""
-    pen = Pen(
-        sampling=sampling,
-        chance=SampledChance.seeded(seed),
-        vocab_size=target.vocab_size,
-        gamma=gamma,
-        budget=gamma * 4 if drafter.trees else None,
-    )
-    drafter.propose_batch([(context, pen)])
-    return pen.finish()
+    return play_drafts(drafter, target, [context], gamma=gamma, sampling=sampling, seed=seed)[0]
 
 
 @final

@@ -9,7 +9,7 @@ import torch
 
 from outrider.chance import Chance, EnumeratedChance, SampledChance
 from outrider.context import Context, Tokens
-from outrider.draft import ROOT
+from outrider.draft import ROOT, Draft
 from outrider.drafter import Drafter
 from outrider.sampling import Sampling
 from outrider.targets.tabular import TabularTarget
@@ -118,6 +118,33 @@ def check_leaves_laws_alone(make: Make) -> None:
             assert same, f"changed the scores or laws that it was given: {name} draft"
 
 
+def check_accepts_is_how_often_it_accepts(make: Make) -> None:
+    """Where a rule says how likely it accepts each token at a place, that is how often it does."""
+    verifier, target = make(), TabularTarget(VOCAB)
+    laws = (TabularTarget(VOCAB, seed=3).logits([0, 1]).softmax(-1), torch.eye(VOCAB).double()[1])
+    for q, sampling in itertools.product(laws, (*SETTINGS, GREEDY)):
+        point = bool(q.max() == 1)
+        for token in q.nonzero().flatten().tolist():
+            draft = Draft((token,), (ROOT,), (None if point else q,))
+            scores = Scores(target.open([0, 1]).score(draft), sampling)
+            said = verifier.accepts(q, scores, ROOT)
+            if said is None:
+                return
+            found = sum(
+                p
+                for p, verdict in EnumeratedChance.outcomes(
+                    lambda chance, draft=draft, scores=scores: verifier.verify(
+                        draft, scores, chance
+                    )
+                )
+                if verdict.accepted
+            )
+            assert abs(found - float(said[token])) <= TOLERANCE, (
+                f"accepts token {token} with probability {found:.6f}: it says {said[token]:.6f}"
+                f" ({sampling})"
+            )
+
+
 def accepted_tokens(
     verifier: Verifier, drafter: Drafter, target: TabularTarget, prompt: list[int], gamma: int
 ) -> float:
@@ -180,6 +207,7 @@ CHECKS = (
     check_loop_law_keeps_its_word,
     check_greedy_text_keeps_its_word,
     check_accepts_a_path,
+    check_accepts_is_how_often_it_accepts,
     check_draws_only_from_chance,
     check_leaves_laws_alone,
 )

@@ -16,7 +16,7 @@ from outrider.drafters.small_lm import SmallLM, first_layers, fits
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.stage import play_draft
+from outrider.testing.stage import play_draft, play_drafts
 from outrider.verifiers.token import Token
 
 
@@ -87,13 +87,34 @@ def test_only_what_is_new_is_fed(llama: Any, monkeypatch: pytest.MonkeyPatch) ->
     drafter.bind(target)
     fed: list[int] = []
     feed = drafter._feed
-    monkeypatch.setattr(drafter, "_feed", lambda ids: (fed.append(len(ids)), feed(ids))[1])
+    monkeypatch.setattr(
+        drafter, "_feed", lambda ids, rows=1: (fed.append(len(ids)), feed(ids, rows))[1]
+    )
     text = list(range(20))
     for new in (0, 1, 5):
         text += [3] * new
         play_draft(drafter, target, Context(Tokens(text)), gamma=3, sampling=Sampling())
     assert fed[0] == 20
     assert max(fed[1:]) <= 5
+
+
+def test_the_places_of_one_text_are_drafted_in_a_single_pass(
+    llama: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = TransformersTarget(llama().double())
+    drafter = SmallLM(llama(seed=3).double())
+    drafter.bind(target)
+    fed: list[int] = []
+    feed = drafter._feed
+    monkeypatch.setattr(
+        drafter, "_feed", lambda ids, rows=1: (fed.append(len(ids)), feed(ids, rows))[1]
+    )
+    text = list(range(20))
+    for first, last in ((8, 14), (14, 20), (3, 9)):
+        contexts = [Context(Tokens(text, length)) for length in range(first, last + 1)]
+        play_drafts(drafter, target, contexts, gamma=1, sampling=Sampling(temperature=1.0))
+    assert len(fed) == 3
+    assert fed[1] == 7  # what the second call had to add, and its first place again
 
 
 def tokenizer(words: list[str]) -> Any:

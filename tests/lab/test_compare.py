@@ -1,103 +1,107 @@
-"""Side by side over the same prompts; what is finished is on disk whatever happens."""
+"""Side by side over the same questions, by either protocol."""
 
-import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from outrider import ConfigError, Context, Drafter, DrafterError, Pen, Sampling
+from outrider import ConfigError, Drafter, Sampling, decode
 from outrider.drafters.none import NoDraft
 from outrider.drafters.random import Random
-from outrider.lab.compare import Measurement, Question, Settings, compare, measure, summarise
+from outrider.drafters.small_lm import SmallLM
+from outrider.lab.compare import fit, measure, questions
+from outrider.lab.data import Prompt
+from outrider.lab.trial import Settings
 from outrider.targets.tabular import TabularTarget
-from outrider.testing.stage import ChainDrafter
-from outrider.verifiers.lenient import Lenient
 from outrider.verifiers.token import Token
 
-TARGET = TabularTarget(6)
-QUESTIONS = [Question(str(i), "x", [i, 1]) for i in range(3)]
-SETTINGS = Settings(gamma=3, sampling=Sampling(temperature=1.0), max_new_tokens=20)
+TWO_TURNS = Prompt("a", "chat", ("the cat sat", "and the dog ?"))
+ONE_TURN = Prompt("b", "chat", ("one two three",))
+SETTINGS = Settings(gamma=3, max_new_tokens=8)
 
 
-def test_a_row_a_drafter_and_a_line_a_measurement(tmp_path: Path) -> None:
-    drafters = {"none": NoDraft(), "random": Random(), "itself": ChainDrafter(TARGET, "exact")}
-    seen: list[Measurement] = []
-    rows = compare(
-        TARGET,
-        drafters,
-        Token(),
-        QUESTIONS,
-        SETTINGS,
-        tmp_path,
-        facts={"gamma": 3},
-        on_measurement=seen.append,
-    )
-    report = json.loads((tmp_path / "comparison.json").read_text())
-    assert [row["drafter"] for row in report["rows"]] == ["none", "random", "itself"]
-    assert set(report["rows"][0]) >= {
-        "drafter",
-        "alpha",
-        "alpha_tested",
-        "acceptance_rate",
-        "block_efficiency",
-        "tokens_per_second",
-        "speedup",
-        "counts",
-    }
-    assert report["finished"] and report["lossless"]
-    assert report["settings"] == {"gamma": 3}
-    assert report["prompts"] == ["0", "1", "2"]
-    lines = (tmp_path / "measurements.jsonl").read_text().splitlines()
-    assert len(lines) == len(seen) == 9
-    none, random, itself = rows
-    assert (none.alpha, none.alpha_tested, none.block_efficiency, none.speedup) == (0, None, 1, 1)
-    assert itself.alpha == pytest.approx(1)
-    assert itself.alpha_tested == 1
-    assert itself.block_efficiency == 4
-    assert random.alpha is not None and 0 < random.alpha < 1
-    assert random.counts["emitted"] == 60
+def test_a_later_turn_holds_the_targets_own_answer(target: Any) -> None:
+    asked = questions(target, [TWO_TURNS, ONE_TURN], SETTINGS, chat=False, answers=True)
+    assert [(each.prompt, each.turn) for each in asked] == [("a", 1), ("a", 2), ("b", 1)]
+    first, second, _ = asked
+    plain = [
+        token
+        for round in decode(target, NoDraft(), Token(), first.tokens, max_new_tokens=8)
+        for token in round.tokens
+    ]
+    assert first.text == plain
+    answer = target.tokenizer.decode(plain, skip_special_tokens=True)
+    assert second.tokens == target.encode_turns(["the cat sat", answer, "and the dog ?"])
+    assert all(each.text for each in asked)
 
 
-def test_a_lossy_rule_is_reported_as_such(tmp_path: Path) -> None:
-    rows = compare(TARGET, {"r": Random()}, Lenient(0.3), QUESTIONS, SETTINGS, tmp_path)
-    assert not rows[0].lossless
-    assert json.loads((tmp_path / "comparison.json").read_text())["lossless"] is False
+def test_answers_are_written_only_where_they_are_wanted(target: Any) -> None:
+    asked = questions(target, [TWO_TURNS, ONE_TURN], SETTINGS, chat=False, answers=False)
+    assert [bool(each.text) for each in asked] == [True, False, False]
 
 
-class Breaks(Drafter):
-    """Fails, or is interrupted, on the third prompt."""
-
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
-
-    def propose(self, context: Context, pen: Pen) -> None:
-        if context.tokens[0] == 2:
-            raise self.error
-
-
-@pytest.mark.parametrize(
-    ("error", "raised"), [(ValueError("x"), DrafterError), (KeyboardInterrupt(), KeyboardInterrupt)]
-)
-def test_a_run_that_breaks_off_keeps_the_finished_prompts(
-    tmp_path: Path, error: BaseException, raised: Any
+def test_each_protocol_measures_every_drafter_on_every_question(
+    target: Any, drafters: dict[str, Drafter]
 ) -> None:
-    drafters = {"random": Random(), "breaks": Breaks(error)}
-    with pytest.raises(raised):
-        compare(TARGET, drafters, Token(), QUESTIONS, SETTINGS, tmp_path)
-    report = json.loads((tmp_path / "comparison.json").read_text())
-    assert report["finished"] is False
-    assert report["prompts"] == ["0", "1"]
-    assert [row["counts"]["emitted"] for row in report["rows"]] == [40, 40]
-    assert len((tmp_path / "measurements.jsonl").read_text().splitlines()) == 5
+    asked = questions(target, [TWO_TURNS, ONE_TURN], SETTINGS, chat=False, answers=True)
+    fit(target, drafters, Token())
+    every = list(measure(target, drafters, Token(), asked, SETTINGS))
+    assert [each.protocol for each in every] == ["overlap"] * 9 + ["decode"] * 9
+    assert [each.drafter for each in every] == list(drafters) * 6
+    done = {("overlap", "a", 1), ("overlap", "a", 2), ("decode", "b", 1)}
+    left = list(measure(target, drafters, Token(), asked, SETTINGS, done=done))
+    assert {(each.protocol, each.prompt, each.turn) for each in left} == {
+        ("overlap", "b", 1),
+        ("decode", "a", 1),
+        ("decode", "a", 2),
+    }
 
 
-def test_nothing_to_compare_is_refused() -> None:
+def test_at_temperature_0_decoding_counts_what_the_laws_expect(
+    run_in: Callable[..., Any], tmp_path: Path
+) -> None:
+    kept = {}
+    for each in run_in(tmp_path).measurements:
+        kept[each.prompt, each.turn, each.drafter, each.protocol] = each
+    for (prompt, turn, drafter, protocol), each in kept.items():
+        if protocol == "overlap":
+            counts = kept[prompt, turn, drafter, "decode"].decoding.counts
+            expected = (each.overlap.rounds[-1], each.overlap.tested[-1], each.overlap.accepted[-1])
+            assert expected == (counts.rounds, counts.tested, counts.accepted)
+
+
+def test_the_same_seed_gives_the_same_texts_and_laws(
+    run_in: Callable[..., Any], tmp_path: Path
+) -> None:
+    one, other = (
+        run_in(tmp_path / name, temperature=1.0).measurements for name in ("one", "other")
+    )
+    for first, second in zip(one, other, strict=True):
+        assert first.overlap == second.overlap
+        if first.decoding:
+            assert [step.tokens for step in first.decoding.steps] == [
+                step.tokens for step in second.decoding.steps
+            ]
+
+
+def test_what_can_not_be_compared_is_refused_before_any_model_runs(target: Any) -> None:
     with pytest.raises(ConfigError, match=r"drafters=\[\]: expected at least one"):
-        list(measure(TARGET, {}, Token(), QUESTIONS, SETTINGS))
+        fit(target, {}, Token())
+    with pytest.raises(ConfigError, match="needs model"):
+        fit(TabularTarget(6), {"random": Random(), "small": SmallLM()}, Token())
     with pytest.raises(ConfigError, match=r"data=\[\]: expected at least one prompt"):
-        list(measure(TARGET, {"none": NoDraft()}, Token(), [], SETTINGS))
+        questions(target, [], SETTINGS, chat=False, answers=True)
 
 
-def test_a_drafter_without_a_finished_prompt_has_no_row() -> None:
-    assert summarise([], ["none"], True) == []
+def test_a_prompt_that_is_too_long_is_named(target: Any) -> None:
+    long = Prompt("q7", "chat", ("the cat " * 200,))
+    with pytest.raises(ConfigError, match="data: prompt q7, turn 1: prompt of 400 tokens"):
+        questions(target, [ONE_TURN, long], SETTINGS, chat=False, answers=True)
+
+
+def test_sampling_of_each_prompt_is_its_own(target: Any) -> None:
+    settings = Settings(gamma=3, sampling=Sampling(temperature=1.0), max_new_tokens=8)
+    twins = [Prompt("a", "x", ("the cat sat",)), Prompt("b", "x", ("the cat sat on",))]
+    one, other = questions(target, twins, settings, chat=False, answers=True)
+    assert one.text != other.text

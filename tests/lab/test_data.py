@@ -1,9 +1,13 @@
 """Prompts from files, and one line for each way in which a file can be wrong."""
 
 import json
+import sys
 from collections import Counter
 from pathlib import Path
+from types import ModuleType
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from outrider import ConfigError
@@ -32,12 +36,14 @@ def test_a_line_is_a_prompt(tmp_path: Path) -> None:
     ("lines", "message"),
     [
         ((LINE, "{oops"), "line 2: no JSON (Expecting property name"),
-        (([1],), "line 1: expected an object with question_id, category, turns"),
-        (({"turns": ["x"]},), "line 1: expected an object with question_id, category, turns"),
+        (([1],), "line 1: expected an object with prompt, or with question_id, category and turns"),
+        (({"turns": ["x"]},), "line 1: expected an object with prompt, or with question_id"),
+        (({"prompt": " "},), "line 1: prompt=' ': expected some text"),
+        (({"task_id": "HumanEval/0", "prompt": None},), "line 1: prompt=None: expected some text"),
         ((LINE | {"turns": []},), "line 1: turns=[]: expected a list of strings"),
         ((LINE | {"turns": [3]},), "line 1: turns=[3]: expected a list of strings"),
-        ((LINE, LINE), "line 2: question_id 7 a second time"),
-        ((), "expected at least one prompt, the file is empty"),
+        ((LINE, LINE), "line 2: the id 7 a second time"),
+        ((), "expected at least one prompt, there is none"),
     ],
 )
 def test_a_file_that_does_not_fit(tmp_path: Path, lines: tuple[object, ...], message: str) -> None:
@@ -45,6 +51,85 @@ def test_a_file_that_does_not_fit(tmp_path: Path, lines: tuple[object, ...], mes
         data.read_jsonl(written(tmp_path, *lines))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_each_form_is_recognised_by_its_keys(tmp_path: Path) -> None:
+    human = {"task_id": "HumanEval/3", "prompt": "def f():\n", "test": "", "entry_point": "f"}
+    plain = {"prompt": "Name three rivers."}
+    whole = plain | {"id": "r", "category": "chat"}
+    path = written(tmp_path, LINE, human, plain, whole)
+    prompts = data.jsonl(path)
+    assert prompts == [
+        data.Prompt("7", "chat", ("Hello", "And then?")),
+        data.Prompt("HumanEval/3", "code", ("def f():\n",)),
+        data.Prompt(f"{path}, line 3", "prompt", ("Name three rivers.",)),
+        data.Prompt("r", "chat", ("Name three rivers.",)),
+    ]
+
+
+def test_an_odd_line_end_inside_a_string_is_no_line_end(tmp_path: Path) -> None:
+    path = tmp_path / "data.jsonl"
+    path.write_text('{"prompt": "one\u2028two"}\n{"prompt": "three"}\n', encoding="utf-8")
+    assert len(data.jsonl(str(path))) == 2
+
+
+def test_a_parquet_file_has_the_same_forms(tmp_path: Path) -> None:
+    path = tmp_path / "data.parquet"
+    rows = [LINE, LINE | {"question_id": 8, "turns": ["x"]}]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    assert data.parquet(str(path)) == [
+        data.Prompt("7", "chat", ("Hello", "And then?")),
+        data.Prompt("8", "chat", ("x",)),
+    ]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist([{"said": "x"}]), path)
+    with pytest.raises(ConfigError, match=r"data\.parquet, row 1: expected an object with prompt"):
+        data.parquet(str(path))
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(ConfigError, match="no parquet file, or a damaged one") as caught:
+        data.parquet(str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_text_is_cut_between_words(tmp_path: Path) -> None:
+    path = tmp_path / "book.txt"
+    path.write_text("one two\n\nthree  four five\n", encoding="utf-8")
+    assert data.text(str(path), words=2) == [
+        data.Prompt("1", "book", ("one two",)),
+        data.Prompt("2", "book", ("three  four",)),
+        data.Prompt("3", "book", ("five",)),
+    ]
+    assert len(data.text(str(path), words=1, limit=2)) == 2
+    with pytest.raises(ConfigError, match=r"data\.words=0: expected a whole number"):
+        data.text(str(path), words=0)
+    path.write_text("\n")
+    with pytest.raises(ConfigError, match="expected at least one word in it"):
+        data.text(str(path))
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="expected text in UTF-8"):
+        data.text(str(path))
+
+
+def test_the_hub_is_read_through_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = ModuleType("datasets")
+    rows = [{"instruction": "Name three rivers."}, {"instruction": "And lakes."}]
+
+    def load_dataset(name: str, subset: str | None, split: str) -> list[dict[str, str]]:
+        if name != "some/set":
+            raise FileNotFoundError("no such\nset")
+        assert (subset, split) == (None, "test")
+        return rows
+
+    library.load_dataset = load_dataset  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "datasets", library)
+    prompts = data.hub("some/set", column="instruction")
+    assert [prompt.turns for prompt in prompts] == [("Name three rivers.",), ("And lakes.",)]
+    with pytest.raises(ConfigError, match="row 1: expected an object with prompt"):
+        data.hub("some/set")
+    with pytest.raises(ConfigError, match=r"data\.name='gone' can't be loaded: no such set"):
+        data.hub("gone")
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(ConfigError, match=r"data=hub needs: pip install 'outrider\[hub\]'"):
+        data.hub("some/set")
 
 
 def test_a_missing_file() -> None:

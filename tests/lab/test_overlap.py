@@ -1,14 +1,27 @@
-"""Alpha is the overlap of p and q, worked out directly on a table."""
+"""Alpha is the overlap of p and q, and decoding counts what the laws say; both worked out exactly."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
 
-from outrider import Context, Draft, Drafter, Pen, Sampling
+from outrider import Chance, Context, Draft, Drafter, Pen, Sampling, decode
+from outrider.chance import EnumeratedChance
+from outrider.drafters.ngram import bigram
 from outrider.drafters.none import NoDraft
+from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.random import Random
 from outrider.lab.overlap import Overlap, overlap, reference
+from outrider.metrics import Counts
 from outrider.targets.tabular import TabularTarget
+from outrider.targets.transformers import TransformersTarget
 from outrider.testing.stage import ChainDrafter
+from outrider.verifier import Scores
+from outrider.verifiers.lenient import Lenient
+from outrider.verifiers.sample_match import SampleMatch
+from outrider.verifiers.token import Token
 
 TARGET = TabularTarget(6, seed=2)
 PROMPT, TEXT = [0, 1], [3, 2, 5, 5, 0, 1]
@@ -16,13 +29,20 @@ SAMPLED = Sampling(temperature=1.0)
 PREFIXES = [[*PROMPT, *TEXT[:t]] for t in range(len(TEXT))]
 
 
-def alpha(drafter: Drafter, sampling: Sampling) -> float | None:
-    return overlap(reference(TARGET, PROMPT, TEXT), drafter, sampling).alpha
+def overlapped(drafter: Drafter, sampling: Sampling = SAMPLED, gamma: int = 2) -> Overlap:
+    drafter.bind(TARGET)
+    return overlap(reference(TARGET, PROMPT, TEXT), drafter, Token(), sampling, gamma)
+
+
+def alpha(drafter: Drafter, sampling: Sampling) -> float:
+    found = overlapped(drafter, sampling)
+    return found.beta[0] / found.prefixes[0]
 
 
 def test_the_reference_holds_the_logits_at_each_prefix() -> None:
     text = reference(TARGET, PROMPT, TEXT)
     assert text.ids == PROMPT + TEXT
+    assert not text.ended
     for row, prefix in enumerate(PREFIXES):
         assert torch.equal(text.logits[row], TARGET.open(prefix).score(Draft())[0])
 
@@ -44,9 +64,10 @@ def test_alpha_of_uniform_guesses() -> None:
     assert alpha(Random(), SAMPLED) == pytest.approx(expected, abs=1e-12)
 
 
-def test_the_target_itself_has_alpha_one() -> None:
-    for sampling in (SAMPLED, Sampling()):
-        assert alpha(ChainDrafter(TARGET, "exact"), sampling) == pytest.approx(1, abs=1e-12)
+def test_the_target_itself_has_alpha_one_at_every_depth() -> None:
+    found = overlapped(ChainDrafter(TARGET, "exact"), SAMPLED, 3)
+    assert found.beta == pytest.approx(found.prefixes, abs=1e-12)
+    assert found.prefixes == (6, 5, 4)
 
 
 def test_a_written_token_counts_its_probability() -> None:
@@ -58,17 +79,185 @@ def test_a_written_token_counts_its_probability() -> None:
     assert alpha(Zero(), SAMPLED) == pytest.approx(expected / len(PREFIXES), abs=1e-12)
 
 
-def test_silence_counts_nothing_and_shows_in_coverage() -> None:
-    silent = overlap(reference(TARGET, PROMPT, TEXT), NoDraft(), SAMPLED)
-    assert (silent.alpha, silent.coverage) == (0, 0)
-    assert silent.prefixes == len(TEXT)
-    assert Overlap().alpha is None
-    assert Overlap().coverage is None
+def test_silence_counts_nothing_and_shows_in_what_is_reached() -> None:
+    silent = overlapped(NoDraft())
+    assert silent.beta == silent.reached == (0, 0)
+    assert silent.prefixes[0] == len(TEXT)
+    assert silent.rounds == (6, 6)
 
 
-def test_a_drafter_sees_the_states_that_it_would_see_while_decoding(llama: object) -> None:
-    from outrider.targets.transformers import TransformersTarget
+@pytest.mark.parametrize("sampling", [SAMPLED, Sampling()])
+def test_what_the_runs_rule_accepts_is_taken_at_each_prefix(sampling: Sampling) -> None:
+    drafter = ChainDrafter(TARGET, "drawn")
+    laws = TabularTarget(6, 2, 7, sharpness=2.5)
+    for rule in (Token(), SampleMatch(), Lenient(0.4)):
+        found = overlap(reference(TARGET, PROMPT, TEXT), drafter, rule, sampling, 2)
+        expected = 0.0
+        for prefix in PREFIXES:
+            q = sampling.law(laws.logits(prefix))
+            scores = Scores(TARGET.logits(prefix)[None], sampling)
+            rates = rule.accepts(q, scores, -1)
+            assert rates is not None
+            expected += float((q * rates).sum())
+        assert found.by_rule == pytest.approx(expected, abs=1e-12)
 
+
+class Stepwise(Drafter):
+    """Another drafter, made to draft step by step."""
+
+    def __init__(self, inner: Drafter) -> None:
+        self.propose = inner.propose  # type: ignore[method-assign]
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        raise NotImplementedError
+
+
+def test_one_pass_says_the_same_of_an_autoregressive_drafter() -> None:
+    guesses = Random()
+    for gamma, sampling in itertools.product((1, 4, 9), (SAMPLED, Sampling())):
+        led = overlapped(Stepwise(guesses), sampling, gamma)
+        slid = overlapped(guesses, sampling, gamma)
+        for field in ("prefixes", "reached", "beta", "rounds", "tested", "accepted"):
+            assert getattr(slid, field) == pytest.approx(getattr(led, field), abs=1e-12)
+
+
+LITTLE = TabularTarget(2, seed=4)
+LENGTH = 4
+
+
+def texts(prompt: list[int], length: int) -> Iterator[tuple[float, list[int]]]:
+    """Yields each text of the little target with its probability."""
+    for text in itertools.product(range(2), repeat=length):
+        p = 1.0
+        for place, token in enumerate(text):
+            p *= float(LITTLE.logits([*prompt, *text[:place]]).softmax(-1)[token])
+        yield p, list(text)
+
+
+DRAFTERS: list[Callable[[], Drafter]] = [
+    *(
+        lambda kind=kind: ChainDrafter(LITTLE, kind)
+        for kind in ("drawn", "written", "mixed", "exact", "disjoint", "silent", "short")
+    ),
+    PromptLookup,
+    bigram,
+    Random,
+]
+
+
+@pytest.mark.parametrize("make", DRAFTERS)
+@pytest.mark.parametrize("gamma", [1, 2, 3])
+def test_the_laws_give_what_decoding_counts_exactly(
+    make: Callable[[], Drafter], gamma: int
+) -> None:
+    """The mean over all texts of what a text is expected to take is the mean over all runs."""
+    prompt = [0, 1, 0]
+    drafter = make()
+    drafter.bind(LITTLE)
+    expected = [0.0, 0.0, 0.0]
+    for p, text in texts(prompt, LENGTH):
+        found = overlap(reference(LITTLE, prompt, text), drafter, Token(), SAMPLED, gamma)
+        for i, field in enumerate(("rounds", "tested", "accepted")):
+            expected[i] += p * getattr(found, field)[-1]
+
+    def play(chance: Chance) -> Counts:
+        rounds = decode(
+            LITTLE,
+            drafter,
+            Token(),
+            prompt,
+            gamma=gamma,
+            sampling=SAMPLED,
+            chance=chance,
+            max_new_tokens=LENGTH,
+        )
+        return Counts.of(rounds)
+
+    counted = [0.0, 0.0, 0.0]
+    for p, counts in EnumeratedChance.outcomes(play):
+        for i, count in enumerate((counts.rounds, counts.tested, counts.accepted)):
+            counted[i] += p * count
+    assert expected == pytest.approx(counted, abs=1e-12)
+
+
+@pytest.mark.parametrize("make", DRAFTERS)
+def test_beta_by_depth_is_the_probability_that_a_draft_is_accepted_so_far(
+    make: Callable[[], Drafter],
+) -> None:
+    prompt, gamma = [0, 1, 0], 3
+    drafter = make()
+    drafter.bind(LITTLE)
+    expected = [0.0] * gamma
+    for p, text in texts(prompt, gamma):
+        one = reference(LITTLE, prompt, text)
+        # At the first prefix alone: what all prefixes add up to, less the same without it.
+        rest = reference(LITTLE, [*prompt, text[0]], text[1:])
+        whole = overlap(one, drafter, Token(), SAMPLED, gamma).beta
+        later = overlap(rest, drafter, Token(), SAMPLED, gamma).beta
+        for depth in range(gamma):
+            expected[depth] += p * (whole[depth] - later[depth])
+
+    def play(chance: Chance) -> int:
+        round = next(
+            decode(LITTLE, drafter, Token(), prompt, gamma=gamma, sampling=SAMPLED, chance=chance)
+        )
+        return round.accepted
+
+    survived = [0.0] * gamma
+    for p, accepted in EnumeratedChance.outcomes(play):
+        for depth in range(accepted):
+            survived[depth] += p
+    assert expected == pytest.approx(survived, abs=1e-12)
+
+
+@pytest.mark.parametrize("make", [PromptLookup, bigram, Random])
+def test_greedy_decoding_counts_exactly_what_the_laws_say(
+    make: Callable[[], Drafter], llama: Any
+) -> None:
+    target = TransformersTarget(llama())
+    for prompt in ([3, 4, 3, 4], [9, 2]):
+        text = [
+            token
+            for round in decode(target, NoDraft(), Token(), prompt, max_new_tokens=40)
+            for token in round.tokens
+        ]
+        drafter = make()
+        drafter.bind(target)
+        found = overlap(reference(target, prompt, text), drafter, Token(), Sampling(), 4)
+        for gamma in (1, 2, 3, 4):
+            rounds = decode(target, drafter, Token(), prompt, gamma=gamma, max_new_tokens=40)
+            counts = Counts.of(rounds)
+            sums = [getattr(found, field)[gamma - 1] for field in ("rounds", "tested", "accepted")]
+            assert sums == [counts.rounds, counts.tested, counts.accepted]
+
+
+def test_a_draft_may_hold_the_end_of_a_text_that_ended(llama: Any) -> None:
+    """A stop inside a draft: decoding and the laws agree there too."""
+    target = TransformersTarget(llama())
+    plain = [
+        token
+        for round in decode(target, NoDraft(), Token(), [3, 4], max_new_tokens=12)
+        for token in round.tokens
+    ]
+    target.eos = frozenset({plain[-1]})
+    text = plain[: plain.index(plain[-1]) + 1]
+
+    class Knows(Drafter):
+        def propose(self, context: Context, pen: Pen) -> None:
+            for token in text[len(context.tokens) - 2 :]:
+                if pen.open:
+                    pen.write(token)
+
+    found = overlap(reference(target, [3, 4], text), Knows(), Token(), Sampling(), 5)
+    counts = Counts.of(decode(target, Knows(), Token(), [3, 4], gamma=5, max_new_tokens=40))
+    assert (found.rounds[-1], found.tested[-1], found.accepted[-1]) == (
+        counts.rounds,
+        counts.tested,
+        counts.accepted,
+    )
+
+
+def test_a_drafter_sees_the_states_that_it_would_see_while_decoding(llama: Any) -> None:
     class Watches(Drafter):
         needs = frozenset({"hidden_states"})
 
@@ -79,6 +268,6 @@ def test_a_drafter_sees_the_states_that_it_would_see_while_decoding(llama: objec
             self.lengths.append((len(context.tokens), len(context.features["hidden_states"])))
 
     drafter = Watches()
-    target = TransformersTarget(llama())  # type: ignore[operator]
-    overlap(reference(target, PROMPT, TEXT, drafter.needs), drafter, SAMPLED)
+    target = TransformersTarget(llama())
+    overlap(reference(target, PROMPT, TEXT, drafter.needs), drafter, Token(), SAMPLED, 2)
     assert drafter.lengths == [(length, length - 1) for length in range(2, 8)]

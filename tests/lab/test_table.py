@@ -1,42 +1,66 @@
-"""The table fits a terminal and says when a rule is lossy."""
+"""The tables fit a terminal and say when a rule is lossy."""
 
-from dataclasses import replace
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
+import pytest
 from rich.console import Console
+from rich.table import Table
 
-from outrider.lab.compare import Row
-from outrider.lab.table import table
-
-ROW = Row(
-    drafter="prompt_lookup",
-    alpha=0.6534,
-    coverage=0.831,
-    alpha_tested=None,
-    acceptance_rate=0.4759,
-    block_efficiency=2.2501,
-    tokens_per_second=130.44,
-    speedup=1.957,
-    counts={},
-    seconds={},
-    lossless=True,
-)
+from outrider.intervals import Interval
+from outrider.lab.summary import Summary
+from outrider.lab.table import cell, pair_table, spread, table
+from outrider.verifiers.lenient import Lenient
 
 
-def printed(*rows: Row) -> str:
-    console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    console.print(table(rows, "3 prompts"))
-    text = console.export_text()
-    console.file.close()
-    return text
+def printed(shown: Table) -> str:
+    console = Console(width=80, file=io.StringIO(), record=True)
+    console.print(shown)
+    return console.export_text()
 
 
-def test_it_fits_eighty_columns() -> None:
-    text = printed(ROW)
-    for cell in ("prompt_lookup", "0.653", "0.83", "-", "0.476", "2.25", "130.4", "1.96"):
-        assert cell in text.split()
+@pytest.mark.parametrize("protocol", ["overlap", "decode", "both"])
+def test_it_fits_eighty_columns(run_in: Callable[..., Any], tmp_path: Path, protocol: str) -> None:
+    summary = Summary(run_in(tmp_path, protocol=protocol).run)
+    text = printed(table({"": summary.rows}, "3 prompts"))
     assert "…" not in text
     assert "LOSSY" not in text
+    for row in summary.rows:
+        for name, found in row.rates.items():
+            if (
+                found is not None
+                and name not in ("alpha_rule", "coverage")
+                and (protocol != "both" or not name.startswith("expected"))
+            ):
+                assert cell(found, name).split("\n")[0] in text
 
 
-def test_a_lossy_rule_is_named() -> None:
-    assert "LOSSY" in printed(replace(ROW, lossless=False))
+def test_a_lossy_rule_is_named_and_its_own_alpha_shown(
+    run_in: Callable[..., Any], tmp_path: Path
+) -> None:
+    run = run_in(tmp_path, protocol="overlap", verifier=Lenient(0.1), temperature=1.0).run
+    text = printed(table({"": Summary(run).rows}, "3 prompts"))
+    assert "LOSSY" in text
+    assert "of rule" in text
+
+
+def test_several_runs_are_told_apart(run_in: Callable[..., Any], tmp_path: Path) -> None:
+    rows = Summary(run_in(tmp_path, protocol="overlap").run).rows
+    text = printed(table({"gamma 2": rows, "gamma 4": rows}, "2 runs"))
+    assert text.count("gamma 2") == text.count("gamma 4") == 3
+
+
+def test_pairs_are_shown_in_one_rate(run_in: Callable[..., Any], tmp_path: Path) -> None:
+    text = printed(pair_table(Summary(run_in(tmp_path).run).pairs))
+    assert "alpha: differences" in text
+    assert "block_efficiency" not in text
+
+
+def test_figures_with_their_intervals() -> None:
+    assert cell(None, "alpha") == "-"
+    assert cell(Interval(0.5, 0.412, 1.0), "alpha") == "0.500\n[dim].41-1.00[/]"
+    assert cell(Interval(0.5, None, None), "alpha") == "0.500"
+    assert cell(Interval(31.26, 30.0, 32.0), "tokens_per_second") == "31.3"
+    assert spread(Interval(0.5, None, None), 2) == "0.50"

@@ -1,6 +1,6 @@
 """Each check of a drafter bites: a gallery of culprits, each caught by its check."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
@@ -17,6 +17,8 @@ LAW = TabularTarget(VOCAB_SIZE, seed=11).logits
 
 
 class Honest(Drafter):
+    autoregressive = True
+
     def propose(self, context: Context, pen: Pen) -> None:
         text = context.tokens[:]
         while pen.open:
@@ -139,6 +141,25 @@ class SharesOneUniform(Drafter):
             text.append(token)
 
 
+class MixesUpItsBatch(Honest):
+    def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
+        first = pairs[0][0]
+        for _, pen in pairs:
+            self.propose(first, pen)
+
+
+class ForgetsHowDeepItIs(Drafter):
+    """Says that it is autoregressive, and grows less certain with depth."""
+
+    autoregressive = True
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        text, sharpness = context.tokens[:], 1.0
+        while pen.open:
+            text.append(pen.draw(LAW(text) * sharpness))
+            sharpness *= 0.7
+
+
 CULPRITS: list[tuple[type[Drafter], Callable[[Callable[[], Drafter]], None]]] = [
     (Overreaches, drafters.check_stays_within_gamma),
     (OutOfVocabulary, drafters.check_stays_within_gamma),
@@ -152,6 +173,8 @@ CULPRITS: list[tuple[type[Drafter], Callable[[Callable[[], Drafter]], None]]] = 
     (LiesAboutTemperature, drafters.check_laws_are_those_drawn_from),
     (DropsTheUnlikely, drafters.check_laws_are_those_drawn_from),
     (SharesOneUniform, drafters.check_laws_are_those_drawn_from),
+    (MixesUpItsBatch, drafters.check_batches_are_drafts_one_by_one),
+    (ForgetsHowDeepItIs, drafters.check_is_autoregressive_if_it_says_so),
     (LiesAboutTemperature, drafters.check_output_law_is_the_targets),
     (DropsTheUnlikely, drafters.check_output_law_is_the_targets),
 ]

@@ -156,6 +156,13 @@ class OverlyLenient(Lenient):  # type: ignore[misc]  # final, but a mutant must 
         return super().ceiling(scores) * 0.75
 
 
+class SaysToken(Lenient):  # type: ignore[misc]
+    """Accepts leniently, and says that it accepts as the token rule does."""
+
+    def accepts(self, q: Tensor, scores: Scores, node: int) -> Tensor:
+        return Token().accepts(q, scores, node)
+
+
 CULPRITS: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] = [
     *(
         (mutant, verifiers.check_output_law_keeps_its_word)
@@ -172,6 +179,7 @@ CULPRITS: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] 
     (WrongResidual, verifiers.check_loop_law_keeps_its_word),
     (TakesTheLikeliest, verifiers.check_greedy_text_keeps_its_word),
     (ForgetsItsPlace, verifiers.check_accepts_a_path),
+    (SaysToken, verifiers.check_accepts_is_how_often_it_accepts),
     (GlobalCoins, verifiers.check_draws_only_from_chance),
     (WritesIntoScores, verifiers.check_leaves_laws_alone),
 ]

@@ -1,0 +1,80 @@
+"""Prediction: the speedup that theory expects, and what lies between it and the measured one."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+from outrider import theory
+from outrider.intervals import Interval
+from outrider.lab.measurement import Decoding
+
+FACTORS = {
+    "stretches": "tokens a call: acceptance comes in stretches, and drafts end early",
+    "draft": "fewer tokens drafted a round than gamma",
+    "scoring": "scoring a whole draft costs more than scoring one token",
+    "overhead": "the rule and the loop",
+    "rest": "reading the prompt, and the spread between prompts",
+}
+"""What each factor between the predicted and the measured speedup is about."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What Theorem 3.8 expects of a drafter, and how the measured speedup comes about.
+
+    cost_ratio: c, seconds of one draft token over seconds of the target's call for one token.
+    score_ratio: seconds of the call that scores a draft, over the same.
+    overhead: seconds a round of everything else, over the same.
+    predicted_speedup: Theorem 3.8 from alpha_tested, gamma and c.
+    factors: by name as in FACTORS; their product is the measured over the predicted speedup.
+
+    The first call of each text, which reads the prompt, counts only in `rest`.
+    """
+
+    cost_ratio: float
+    score_ratio: float
+    overhead: float
+    predicted_speedup: float
+    optimal_gamma: int
+    factors: dict[str, float]
+
+    def plain(self) -> dict[str, Any]:
+        """Returns the prediction for JSON."""
+        return {
+            "cost_ratio": self.cost_ratio,
+            "score_ratio": self.score_ratio,
+            "overhead": self.overhead,
+            "predicted_speedup": self.predicted_speedup,
+            "optimal_gamma": self.optimal_gamma,
+            "factors": self.factors,
+        }
+
+
+def predict(texts: Sequence[Decoding], gamma: int, measured: Interval | None) -> Prediction | None:
+    """Returns the prediction for a drafter from its texts; None where it drafted nothing."""
+    later = [(text, step) for text in texts for step in text.steps[1:]]
+    drafted = sum(step.drafted for _, step in later)
+    tested = sum(step.tested for _, step in later)
+    if not tested or measured is None:
+        return None
+    call = statistics.mean(text.plain_call for text, _ in later)
+    rounds = len(later)
+    accepted = sum(step.accepted for _, step in later)
+    c = sum(step.draft for _, step in later) / drafted / call
+    score = sum(step.score for _, step in later) / rounds / call
+    overhead = sum(step.verify for _, step in later) / rounds / call
+    alpha, length = accepted / tested, drafted / rounds
+    tokens = sum(len(step.tokens) for _, step in later) / rounds
+    predicted = theory.walltime_improvement(alpha, gamma, c)
+    factors = {
+        "stretches": tokens / theory.expected_tokens(alpha, gamma),
+        "draft": (gamma * c + 1) / (length * c + 1),
+        "scoring": (length * c + 1) / (length * c + score),
+        "overhead": (length * c + score) / (length * c + score + overhead),
+    }
+    steady = tokens / (length * c + score + overhead)
+    factors["rest"] = measured.value / steady
+    best = theory.optimal_gamma(alpha, c)
+    return Prediction(c, score, overhead, predicted, best, factors)

@@ -1,0 +1,178 @@
+"""`outrider compare`, as a person runs it: the table, the files, going on after an end."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FILES = {
+    "comparison.json",
+    "comparison.parquet",
+    "rounds.parquet",
+    "report.html",
+    "alpha.png",
+    "run.json",
+    "measurements.jsonl",
+}
+
+
+def flat(value: Any, prefix: str = "") -> dict[str, float]:
+    """Returns every number in a report by its place."""
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        return {k: v for key, each in items for k, v in flat(each, f"{prefix}.{key}").items()}
+    return {prefix: value} if isinstance(value, int | float) else {}
+
+
+def test_the_table_and_every_file(compared: Any, tmp_path: Path) -> None:
+    printed, report = compared()
+    assert "prompt_lookup" in printed
+    assert "report.html" in printed
+    assert FILES <= {path.name for path in (tmp_path / "out").iterdir()}
+    assert [row["drafter"] for row in report["rows"]] == ["none", "prompt_lookup", "bigram"]
+    wanted = {"alpha", "alpha_low", "alpha_high", "alpha_tested", "acceptance_rate",
+              "block_efficiency", "tokens_per_second", "speedup", "counts"}  # fmt: skip
+    assert wanted <= set(report["rows"][0])
+    assert report["settings"]["gamma"] == 2
+
+
+@pytest.mark.parametrize("protocol", ["overlap", "decode"])
+def test_one_protocol_alone(compared: Any, protocol: str) -> None:
+    _, report = compared(f"protocol={protocol}")
+    row = report["rows"][1]
+    assert (row["alpha"] is None) == (protocol == "decode")
+    assert (row["counts"] is None) == (protocol == "overlap")
+
+
+def test_turns_are_all_asked_unless_told(compared: Any, tmp_path: Path) -> None:
+    compared()
+    lines = (tmp_path / "out" / "measurements.jsonl").read_text().splitlines()
+    assert len(lines) == 4 * 3 * 2
+    compared("turns=1", out="one")
+    lines = (tmp_path / "one" / "measurements.jsonl").read_text().splitlines()
+    assert len(lines) == 3 * 3 * 2
+
+
+def test_a_killed_run_goes_on_and_gives_the_same_table(
+    compared: Any, quick: list[str], tmp_path: Path
+) -> None:
+    """Killed outright, at whatever it was doing, in a process of its own."""
+    sampled = ["sampling=standard", "protocol=overlap", "max_new_tokens=64"]
+    _, whole = compared(*sampled, out="runs/whole")
+    lines = tmp_path / "runs" / "killed" / "measurements.jsonl"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "outrider.cli", "compare", *quick, *sampled,
+         f"hydra.run.dir={lines.parent}"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    end = time.monotonic() + 120
+    while time.monotonic() < end and not (lines.is_file() and lines.read_text().count("\n") >= 4):
+        time.sleep(0.001)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert lines.read_text().count("\n") < 12, "it was done before it could be killed"
+    # Another folder, as a new start has: the run that broke off is found beside it.
+    printed, _ = compared(*sampled, "resume=true", out="runs/new")
+    assert str(lines.parent) in printed
+    resumed = json.loads((lines.parent / "comparison.json").read_text())
+    assert resumed["finished"]
+    # Up to how many threads summed it up.
+    assert flat(resumed["rows"]) == pytest.approx(flat(whole["rows"]), rel=1e-6, abs=1e-9)
+    assert flat(resumed["pairs"]) == pytest.approx(flat(whole["pairs"]), rel=1e-6, abs=1e-9)
+
+
+def test_only_the_same_config_goes_on(compared: Any, tmp_path: Path) -> None:
+    compared("protocol=overlap")
+    lines = tmp_path / "out" / "measurements.jsonl"
+    kept = lines.read_text().splitlines(keepends=True)[:4]
+    lines.write_text("".join(kept))
+    said, _ = compared("protocol=overlap", "resume=true", "gamma=3", status=1)
+    assert "resume: gamma is 3 now, and was 2 in" in said
+    said, _ = compared("protocol=overlap", "resume=true", "drafters=[none,bigram]", status=1)
+    assert "resume: drafters.prompt_lookup" in said
+    said, _ = compared("protocol=overlap", status=1)
+    assert "resume=False: expected true, since" in said
+    said, _ = compared("protocol=overlap", "resume=true", "max_new_tokens=9", out="new", status=1)
+    assert "resume: max_new_tokens is 9 now, and was 8 in" in said
+    assert lines.read_text() == "".join(kept)
+    compared("protocol=overlap", "resume=true")
+    assert len(lines.read_text().splitlines()) == 12
+    said, _ = compared("protocol=overlap", "resume=true", out="new", status=1)
+    assert "resume=True: expected a run in" in said
+
+
+def test_adding_a_drafter_writes_no_text_again(
+    compared: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from outrider.targets.transformers import TransformersTarget
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    _, first = compared("cache=true", "protocol=overlap", "drafters=[bigram]")
+
+    def fail(*_: object) -> None:
+        raise AssertionError("the target wrote a text again")
+
+    monkeypatch.setattr(TransformersTarget, "write", fail)
+    _, second = compared(
+        "cache=true", "protocol=overlap", "drafters=[bigram,unigram]", out="second"
+    )
+    assert second["rows"][0] == first["rows"][0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["gama=3"], "gama: no such setting; did you mean 'gamma'"),
+        (["protocol=overlp"], "protocol='overlp': expected another: did you mean 'overlap'"),
+        (["drafters=[bigram,bigram]"], "two are named 'bigram'"),
+        (["turns=0"], "turns=0: expected a whole number of at least 1"),
+        (["batch=0"], "batch=0: expected a whole number of at least 1"),
+        (["data.limit=0"], "data.limit=0: expected a whole number"),
+    ],
+)
+def test_bad_settings_are_one_line(compared: Any, arguments: list[str], message: str) -> None:
+    said, _ = compared(*arguments, status=1)
+    lines = [line for line in said.splitlines() if line.startswith("outrider:")]
+    assert len(lines) == 1
+    assert message in lines[0]
+
+
+def test_bad_data_is_one_line(compared: Any, data: Path) -> None:
+    whole = data.read_text()
+    for content, message in (
+        (whole + "{oops\n", "data.jsonl, line 4: no JSON"),
+        ("\n", "expected at least one prompt, there is none"),
+    ):
+        data.write_text(content)
+        said, _ = compared(status=1)
+        assert message in said
+
+
+def test_a_drafter_that_fails_leaves_what_was_measured(
+    compared: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from outrider.drafters.prompt_lookup import PromptLookup
+
+    calls = []
+    inner = PromptLookup.propose
+
+    def fails(self: PromptLookup, *rest: Any) -> None:
+        calls.append(1)
+        if len(calls) > 12:
+            raise ZeroDivisionError("by accident")
+        inner(self, *rest)
+
+    monkeypatch.setattr(PromptLookup, "propose", fails)
+    said, report = compared("turns=1", "protocol=decode", status=1)
+    assert "drafter PromptLookup raised ZeroDivisionError: by accident" in said
+    assert report["finished"] is False
+    assert report["prompts"]
+    assert report["rows"]

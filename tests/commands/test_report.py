@@ -1,0 +1,52 @@
+"""`outrider report`: sweeps and half-finished runs in one table and one page."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def test_a_sweep_is_gathered(run: Any, quick: list[str], tmp_path: Path) -> None:
+    status, _, complaint = run(
+        "compare", *quick, "--multirun", "gamma=1,2,3", f"hydra.sweep.dir={tmp_path / 'sweep'}"
+    )
+    assert status == 0, complaint
+    lines = tmp_path / "sweep" / "1" / "measurements.jsonl"
+    lines.write_text("".join(lines.read_text().splitlines(keepends=True)[:19]))
+    status, printed, _ = run("report", str(tmp_path / "sweep"), "--out", str(tmp_path / "all"))
+    assert status == 0
+    assert "3 runs" in printed
+    assert "unfinished, 1 of 3 prompts" in printed
+    report = json.loads((tmp_path / "all" / "report.json").read_text())
+    found = {(row["label"], row["drafter"]) for row in report["rows"]}
+    assert found == {
+        (f"gamma {gamma}", drafter)
+        for gamma in (1, 2, 3)
+        for drafter in ("none", "prompt_lookup", "bigram")
+    }
+    assert (tmp_path / "all" / "time_over_gamma.png").is_file()
+    assert "Unfinished" in (tmp_path / "all" / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["gone"], "report='gone': expected a folder that exists"),
+        (["."], "expected a run of `outrider compare` in it"),
+    ],
+)
+def test_where_there_is_no_run(run: Any, arguments: list[str], message: str) -> None:
+    status, _, complaint = run("report", *arguments)
+    assert status == 1
+    assert message in complaint
+
+
+def test_a_damaged_run_is_named(compared: Any, run: Any, tmp_path: Path) -> None:
+    compared("protocol=overlap")
+    lines = tmp_path / "out" / "measurements.jsonl"
+    lines.write_text("{\n" + lines.read_text())
+    status, _, complaint = run("report", str(tmp_path / "out"))
+    assert status == 1
+    assert "measurements.jsonl, line 1: damaged" in complaint
+    assert len(complaint.strip().splitlines()) == 1

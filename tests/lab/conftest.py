@@ -1,0 +1,82 @@
+"""Runs of the lab on tiny models, whole and broken off."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider import Drafter, Sampling, Verifier
+from outrider.drafters.ngram import bigram
+from outrider.drafters.none import NoDraft
+from outrider.drafters.prompt_lookup import PromptLookup
+from outrider.lab.compare import PROTOCOLS, fit, measure, questions
+from outrider.lab.data import Prompt
+from outrider.lab.store import RunFolder
+from outrider.lab.trial import Settings
+from outrider.targets.transformers import TransformersTarget
+from outrider.verifiers.token import Token
+
+PROMPTS = [
+    Prompt("a", "chat", ("the cat sat on the mat", "and the dog ?")),
+    Prompt("b", "chat", ("one two three one two",)),
+    Prompt("c", "code", ("red blue red blue red",)),
+    Prompt("d", "code", ("he was not so big !",)),
+]
+
+
+@pytest.fixture(scope="session")
+def target(llama: Any, words: Any) -> TransformersTarget:
+    return TransformersTarget(llama(), words)
+
+
+@pytest.fixture
+def drafters() -> dict[str, Drafter]:
+    return {"none": NoDraft(), "lookup": PromptLookup(), "bigram": bigram()}
+
+
+@pytest.fixture
+def run_in(target: TransformersTarget, drafters: dict[str, Drafter]) -> Callable[..., RunFolder]:
+    """Measures into a folder, by default everything there is to measure."""
+
+    def go(
+        folder: Path,
+        *,
+        protocol: str = "both",
+        verifier: Verifier | None = None,
+        gamma: int = 3,
+        temperature: float = 0.0,
+        stop_after: int | None = None,
+        resume: bool = False,
+        named: Mapping[str, Drafter] | None = None,
+    ) -> RunFolder:
+        folder.mkdir(parents=True, exist_ok=True)
+        rule = verifier or Token()
+        named = drafters if named is None else named
+        settings = Settings(gamma, None, Sampling(temperature=temperature), None, 16)
+        asked = questions(
+            target, PROMPTS, settings, chat=False, answers=protocol != "decode", folder=None
+        )
+        fit(target, named, rule)
+        facts = {
+            "settings": {
+                "gamma": gamma,
+                "sampling": {"temperature": temperature},
+                "verifier": {"_target_": f"here.{type(rule).__name__}"},
+            },
+            "drafters": {name: {} for name in named},
+            "protocols": PROTOCOLS[protocol],
+            "lossless": rule.lossless,
+            "questions": [[each.prompt, each.turn, "asked"] for each in asked],
+        }
+        run = RunFolder(folder, facts, resume=resume)
+        done = {(each.protocol, each.prompt, each.turn) for each in run.measurements}
+        for count, each in enumerate(
+            measure(target, named, rule, asked, settings, protocol, done), start=1
+        ):
+            run.add(each)
+            if count == stop_after:
+                break
+        return run
+
+    return go

@@ -1,0 +1,55 @@
+"""Every figure is drawn, from whichever data there are."""
+
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from outrider.lab.figures import COLOURS, MARKS, figures
+from outrider.lab.summary import Summary
+from outrider.verifiers.lenient import Lenient
+
+LAWS = {"alpha", "tokens_over_gamma", "acceptance_by_depth", "categories"}
+CLOCKS = {"alpha_tested", "speedup", "speedup_over_gamma", "predicted_against_measured"}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "expected"),
+    [
+        ("overlap", LAWS),
+        ("decode", (LAWS | CLOCKS) - {"alpha"}),
+        ("both", LAWS | CLOCKS),
+    ],
+)
+def test_what_there_are_data_for_is_drawn(
+    run_in: Callable[..., Any], tmp_path: Path, protocol: str, expected: set[str]
+) -> None:
+    rows = {"": Summary(run_in(tmp_path, protocol=protocol).run).rows}
+    drawn = figures(rows, {"": 3})
+    assert set(drawn) == expected
+    for png in drawn.values():
+        image = Image.open(BytesIO(png))
+        assert image.width == 840
+        assert len(image.getcolors(1 << 20) or []) > 20  # something is drawn
+
+
+def test_runs_of_several_gammas_give_the_time_of_a_round(
+    run_in: Callable[..., Any], tmp_path: Path
+) -> None:
+    rows = {
+        f"gamma {gamma}": Summary(run_in(tmp_path / str(gamma), gamma=gamma).run).rows
+        for gamma in (1, 2)
+    }
+    assert "time_over_gamma" in figures(rows, {"gamma 1": 1, "gamma 2": 2})
+
+
+def test_a_lossy_rule_has_a_figure_of_its_own(run_in: Callable[..., Any], tmp_path: Path) -> None:
+    run = run_in(tmp_path, protocol="overlap", verifier=Lenient(0.1), temperature=1.0).run
+    assert "alpha_rule" in figures({"": Summary(run).rows}, {"": 3})
+
+
+def test_drafters_are_told_apart_by_mark_and_colour() -> None:
+    assert len(set(COLOURS)) == len(set(MARKS)) == len(COLOURS) == len(MARKS)

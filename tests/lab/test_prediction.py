@@ -1,0 +1,61 @@
+"""Predicted beside measured: what lies between them is named, factor by factor."""
+
+import math
+import random
+
+import pytest
+
+from outrider import theory
+from outrider.intervals import Interval
+from outrider.lab.measurement import Decoding, Step
+from outrider.lab.prediction import FACTORS, predict
+
+
+def decoded(
+    alpha: float, gamma: int, c: float, score: float, overhead: float, rounds: int
+) -> tuple[Decoding, float]:
+    """Returns a text whose rounds cost exactly what they are told, and its speedup."""
+    draw = random.Random(1)
+    steps = [Step((0,), ("bonus",), ("",), 0, 0, 0, 0.0, 1.0, 0.0, None)]
+    for _ in range(rounds):
+        accepted = 0
+        while accepted < gamma and draw.random() < alpha:
+            accepted += 1
+        tested = min(gamma, accepted + 1)
+        tokens = tuple(range(accepted + 1))
+        steps.append(
+            Step(tokens, ("x",) * len(tokens), ("",) * len(tokens), gamma, tested, accepted,
+                 gamma * c, score, overhead, None)
+        )  # fmt: skip
+    seconds = sum(each.draft + each.score + each.verify for each in steps)
+    emitted = sum(len(each.tokens) for each in steps)
+    return Decoding(tuple(steps), seconds, 1.0, 1.0), emitted / seconds
+
+
+def test_where_theory_holds_it_predicts_what_is_measured() -> None:
+    text, speedup = decoded(0.7, 5, 0.05, 1.0, 0.0, 20_000)
+    found = predict([text], 5, Interval(speedup, None, None))
+    assert found is not None
+    assert found.cost_ratio == pytest.approx(0.05)
+    assert found.predicted_speedup == pytest.approx(2.353, rel=0.02)
+    assert found.predicted_speedup == pytest.approx(speedup, rel=0.02)
+    assert all(factor == pytest.approx(1, rel=0.02) for factor in found.factors.values())
+    assert found.optimal_gamma == theory.optimal_gamma(0.7, 0.05)
+
+
+def test_the_factors_name_what_theory_leaves_out() -> None:
+    text, speedup = decoded(0.7, 5, 0.05, 1.6, 0.1, 20_000)
+    found = predict([text], 5, Interval(speedup, None, None))
+    assert found is not None
+    assert found.score_ratio == pytest.approx(1.6)
+    assert found.overhead == pytest.approx(0.1)
+    assert found.factors["scoring"] == pytest.approx(1.25 / 1.85)
+    assert found.factors["overhead"] == pytest.approx(1.85 / 1.95)
+    assert set(found.factors) == set(FACTORS)
+    product = found.predicted_speedup * math.prod(found.factors.values())
+    assert product == pytest.approx(speedup, rel=1e-12)
+
+
+def test_without_a_draft_there_is_nothing_to_predict() -> None:
+    plain = Decoding((Step((0,), ("bonus",), ("",), 0, 0, 0, 0, 1, 0, None),) * 3, 3.0, 1.0, 1.0)
+    assert predict([plain], 5, Interval(1, None, None)) is None

@@ -1,0 +1,104 @@
+"""The target's texts: written once, found again by content."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider import Sampling
+from outrider.lab import texts
+from outrider.lab.texts import seeded, written
+from outrider.target import Target
+from outrider.targets.tabular import TabularTarget
+from outrider.targets.transformers import TransformersTarget
+
+PROMPTS = [[3, 4, 5], [9, 2], [7, 7, 2, 20, 11]]
+SAMPLED = Sampling(temperature=1.0)
+
+
+class Counted:
+    """Counts the texts that a target writes."""
+
+    def __init__(self, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.batches: list[int] = []
+        inner = target.write
+
+        def write(prompts: Any, *rest: Any) -> Any:
+            self.batches.append(len(prompts))
+            return inner(prompts, *rest)
+
+        monkeypatch.setattr(target, "write", write)
+
+
+def test_a_text_is_written_once(
+    llama: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = TransformersTarget(llama())
+    counted = Counted(target, monkeypatch)
+    seen: list[int] = []
+    first = written(
+        target, PROMPTS[:2], SAMPLED, 8, batch=16, folder=tmp_path, on_text=lambda: seen.append(1)
+    )
+    again = written(
+        target, PROMPTS, SAMPLED, 8, batch=16, folder=tmp_path, on_text=lambda: seen.append(1)
+    )
+    assert counted.batches == [2, 1]
+    assert again[:2] == first
+    assert len(seen) == 5
+    # Another seed, length or model is another text.
+    written(target, PROMPTS, Sampling(1.0, seed=1), 8, batch=16, folder=tmp_path)
+    written(target, PROMPTS, SAMPLED, 9, batch=16, folder=tmp_path)
+    assert counted.batches[2:] == [3, 3]
+    other = TransformersTarget(llama(seed=3))
+    counted = Counted(other, monkeypatch)
+    written(other, PROMPTS, SAMPLED, 8, batch=16, folder=tmp_path)
+    assert counted.batches == [3]
+
+
+def test_batches_are_of_like_length_and_texts_do_not_depend_on_them(
+    llama: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = TransformersTarget(llama().double())
+    whole = written(target, PROMPTS, SAMPLED, 8, batch=16, folder=None)
+    counted = Counted(target, monkeypatch)
+    assert written(target, PROMPTS, SAMPLED, 8, batch=2, folder=None) == whole
+    assert counted.batches == [2, 1]
+
+
+def test_what_was_written_before_an_end_is_kept(
+    llama: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = TransformersTarget(llama())
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        written(target, PROMPTS, SAMPLED, 8, batch=1, folder=tmp_path, on_text=interrupt)
+    counted = Counted(target, monkeypatch)
+    written(target, PROMPTS, SAMPLED, 8, batch=1, folder=tmp_path)
+    assert counted.batches == [1, 1]
+
+
+def test_a_damaged_file_is_written_again(llama: Any, tmp_path: Path) -> None:
+    target = TransformersTarget(llama())
+    first = written(target, PROMPTS, SAMPLED, 8, batch=16, folder=tmp_path)
+    for place in tmp_path.rglob("*.json"):
+        place.write_text("[3, 4")
+    assert written(target, PROMPTS, SAMPLED, 8, batch=16, folder=tmp_path) == first
+
+
+def test_a_target_without_a_fingerprint_keeps_nothing(tmp_path: Path) -> None:
+    written(TabularTarget(31), PROMPTS, SAMPLED, 8, batch=16, folder=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_prompts_have_seeds_of_their_own() -> None:
+    seeds = {seeded(Sampling(seed=seed), prompt).seed for prompt in PROMPTS for seed in (0, 1)}
+    assert len(seeds) == 6
+    assert seeded(SAMPLED, PROMPTS[0]) == seeded(SAMPLED, PROMPTS[0])
+
+
+def test_the_cache_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert texts.cache_folder() == tmp_path / "outrider" / "texts"

@@ -1,0 +1,119 @@
+"""The papers' formulas against the papers' own numbers."""
+
+import itertools
+
+import pytest
+import torch
+
+from outrider import ConfigError, theory
+
+
+@pytest.mark.parametrize(
+    ("alpha", "gamma", "operations", "speed"),
+    [
+        (0.6, 2, 1.53, 1.96),
+        (0.7, 3, 1.58, 2.53),
+        (0.8, 2, 1.23, 2.44),
+        (0.8, 5, 1.63, 3.69),
+        (0.9, 2, 1.11, 2.71),
+        (0.9, 10, 1.60, 6.86),
+    ],
+)
+def test_table_1_of_leviathan(alpha: float, gamma: int, operations: float, speed: float) -> None:
+    assert theory.operations(alpha, gamma, 0) == pytest.approx(operations, abs=0.0051)
+    assert theory.walltime_improvement(alpha, gamma, 0) == pytest.approx(speed, abs=0.0051)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "gamma", "c", "expected"),
+    [
+        (0.7, 5, 0.05, 2.352),
+        (0.8, 6, 0.01, 3.727),
+        (0.5, 3, 0.01, 1.820),
+        (0.5, 3, 0.05, 1.630),
+        (0.6, 4, 0.01, 2.217),
+        (0.6, 4, 0.05, 1.921),
+        (0.7, 3, 0.05, 2.203),
+        (0.8, 6, 0.05, 3.040),
+    ],
+)
+def test_speedup_over_alpha_gamma_and_c(
+    alpha: float, gamma: int, c: float, expected: float
+) -> None:
+    found = theory.walltime_improvement(alpha, gamma, c)
+    by_hand = sum(alpha**i for i in range(gamma + 1)) / (gamma * c + 1)
+    assert found == pytest.approx(by_hand, rel=1e-12)
+    assert found == pytest.approx(expected, abs=0.0011)
+
+
+def test_the_whole_table_is_the_sum_of_powers_over_the_cost() -> None:
+    for alpha, gamma, c in itertools.product((0.5, 0.6, 0.7, 0.8), (3, 4, 5, 6), (0.01, 0.05)):
+        tokens = sum(alpha**i for i in range(gamma + 1))
+        assert theory.expected_tokens(alpha, gamma) == pytest.approx(tokens, rel=1e-12)
+        assert theory.walltime_improvement(alpha, gamma, c) == pytest.approx(
+            tokens / (1 + gamma * c), rel=1e-12
+        )
+
+
+def test_the_ends_of_alpha() -> None:
+    assert theory.expected_tokens(0, 7) == 1
+    assert theory.expected_tokens(1, 7) == 8
+    assert theory.expected_tokens(1 - 1e-12, 7) == pytest.approx(8, rel=1e-4)
+
+
+def test_a_measured_share_of_places_gives_the_speedup() -> None:
+    assert theory.filled_improvement(0.8125, 4, 73.3, 11.9) == pytest.approx(2.46, abs=0.005)
+    assert theory.filled(4.0625, 4) == 0.8125
+    # With independent acceptance both ways are one.
+    tokens = theory.expected_tokens(0.7, 5)
+    assert theory.filled_improvement(theory.filled(tokens, 5), 5, 1, 0.05) == pytest.approx(
+        theory.walltime_improvement(0.7, 5, 0.05), rel=1e-12
+    )
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.5, 0.8, 0.97])
+@pytest.mark.parametrize("c", [0.0, 0.01, 0.05, 0.3, 0.6])
+def test_the_optimal_gamma_is_the_best_there_is(alpha: float, c: float) -> None:
+    gains = [theory.walltime_improvement(alpha, gamma, c) for gamma in range(65)]
+    best = theory.optimal_gamma(alpha, c)
+    assert gains[best] == max(gains)
+    assert (best > 0) == (alpha > c)
+    assert max(gains) >= theory.smallest_gain(alpha, c) - 1e-12
+    assert max(gains) <= theory.oracle_improvement(alpha, c) + 1e-12
+
+
+def test_the_oracle_pays_for_accepted_tokens_alone() -> None:
+    """By simulation: draft exactly as many as will be accepted, over geometric runs."""
+    alpha, c, rounds = 0.7, 0.1, 200_000
+    torch.manual_seed(0)
+    runs = torch.distributions.Geometric(torch.tensor(1 - alpha)).sample((rounds,))
+    simulated = float((runs + 1).sum() / (1 + c * runs).sum())
+    assert theory.oracle_improvement(alpha, c) == pytest.approx(simulated, rel=0.01)
+
+
+def test_lenient_alpha_is_the_sum_of_the_smaller() -> None:
+    p, q = torch.tensor([0.2, 0.3, 0.5]), torch.tensor([0.6, 0.3, 0.1])
+    assert theory.lenient_alpha(p, q, 1.0) == pytest.approx(0.2 + 0.3 + 0.1)
+    assert theory.lenient_alpha(p, q, 0.5) == pytest.approx(0.4 + 0.3 + 0.1)
+    assert theory.lenient_alpha(p, q, 0.1) == pytest.approx(1.0)
+    both = theory.lenient_alpha(torch.stack([p, q]), torch.stack([q, p]), 0.5)
+    assert both.shape == (2,)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: theory.expected_tokens(1.2, 3), r"alpha=1\.2: expected a number in \[0, 1\]"),
+        (lambda: theory.expected_tokens(0.2, -1), "gamma=-1: expected a whole number"),
+        (lambda: theory.walltime_improvement(0.2, 1, -0.1), r"c=-0\.1: expected a number"),
+        (lambda: theory.oracle_improvement(1, 0), "c=0: expected above 0 where alpha is 1"),
+        (lambda: theory.filled_improvement(0.5, 1, 0, 1), "target=0: expected a number above 0"),
+        (
+            lambda: theory.lenient_alpha(torch.ones(1), torch.ones(1), 0),
+            r"lenience=0: expected a number in \(0, 1\]",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_refused(call: object, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        call()  # type: ignore[operator]
