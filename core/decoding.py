@@ -9,7 +9,7 @@ import torch
 
 from outrider.chance import Chance, SampledChance
 from outrider.context import Context, Tokens
-from outrider.draft import ROOT, Draft, Pen
+from outrider.draft import KINDS, ROOT, Draft, Pen
 from outrider.drafter import Drafter
 from outrider.errors import ConfigError, DrafterError, OutriderError, TargetError, require, whole
 from outrider.lookahead import Fixed, Lookahead
@@ -63,12 +63,23 @@ def prepare(target: Target, drafter: Drafter, verifier: Verifier) -> None:
     if missing := sorted(drafter.needs - target.offers):
         offered = ", ".join(sorted(target.offers)) or "nothing"
         raise ConfigError(f"drafter {name} needs {', '.join(missing)}: the target offers {offered}")
-    if drafter.trees and not verifier.trees:
-        rule = type(verifier).__name__
-        raise ConfigError(f"drafter {name} writes trees: the rule {rule} takes only chains")
+    if drafter.kind not in verifier.takes:
+        raise ConfigError(
+            f"drafter {name} writes {drafter.kind!r} drafts ({KINDS[drafter.kind]}): the rule"
+            f" {type(verifier).__name__} takes {', '.join(sorted(verifier.takes))};"
+            f" rules that fit: {', '.join(rules_for(drafter.kind))}"
+        )
     if drafter.trees and not target.trees:
         raise ConfigError(f"drafter {name} writes trees: the target takes only chains")
     drafter.bind(target)
+
+
+def rules_for(kind: str) -> list[str]:
+    """Returns the names of the registered rules that take drafts of a kind."""
+    from outrider.plugins import installed
+
+    entries = installed().of("verifier")
+    return [name for name, entry in entries.items() if kind in entry.product.takes]
 
 
 def check_lengths(gamma: int, budget: int | None, max_new_tokens: int) -> None:
@@ -216,8 +227,9 @@ def _propose(drafter: Drafter, context: Context, pen: Pen) -> Draft:
     except Exception as error:
         raise DrafterError(f"drafter {name} raised {type(error).__name__}: {error}") from error
     draft = pen.finish()
-    if not (drafter.trees or draft.is_chain):
-        raise DrafterError(f"drafter {name} wrote a tree: it says that it writes chains")
+    if not draft.is_of(drafter.kind):
+        kind = drafter.kind
+        raise DrafterError(f"drafter {name} wrote what is no {kind!r}: {KINDS[kind]}")
     return draft
 
 

@@ -15,6 +15,15 @@ from outrider.sampling import Sampling
 ROOT = -1
 """The node before the first token of a draft: the context itself."""
 
+KINDS = {
+    "chain": "no token has a sibling",
+    "paths": "chains drawn independently, which part at the first token",
+    "iid": "siblings drawn independently, duplicates included",
+    "distinct": "siblings drawn without replacement",
+    "deterministic": "siblings that were chosen, not drawn",
+}
+"""How the siblings of a draft come about, which is what a rule has to know of it."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -43,6 +52,26 @@ class Draft:
     def children(self, node: int) -> list[int]:
         """Returns the nodes that continue `node`, in the order they were written."""
         return [child for child, parent in enumerate(self.parents) if parent == node]
+
+    def law(self, node: int, like: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
+        """Returns the law that `node` was drawn from, a point mass where it was written.
+
+        like: a law of the target, for the device, and for the precision of a point mass.
+        """
+        law = self.laws[node]
+        if law is not None:
+            return law.to(like.device)
+        point = torch.zeros_like(like)
+        point[self.tokens[node]] = 1.0
+        return point
+
+    def is_of(self, kind: str) -> bool:
+        """Returns whether its shape, and whether its tokens were drawn, are those of a kind."""
+        if kind == "chain":
+            return self.is_chain
+        if kind == "paths":
+            return max((self.parents.count(node) for node in range(len(self))), default=0) <= 1
+        return kind != "deterministic" or all(law is None for law in self.laws)
 
     def path(self, node: int) -> tuple[int, ...]:
         """Returns the nodes from the root to `node`, both ends but the root included."""

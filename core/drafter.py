@@ -20,15 +20,21 @@ class Drafter(ABC):
 
     needs: what the target must offer: "model" (a transformers model), "tokenizer",
         or "hidden_states" (which then come in `context.features`).
-    trees: whether drafts may branch.
+    kind: how the siblings of a draft come about, of `outrider.draft.KINDS`: a rule takes some kinds
+        and not others. A drafter that never branches writes a "chain".
     autoregressive: whether the law of a token depends on the text before it and on nothing else,
         whoever wrote that text. The laws along a given text are then the same at every
         depth, and the lab takes them in one pass.
     """
 
     needs: frozenset[str] = frozenset()
-    trees: bool = False
+    kind: str = "chain"
     autoregressive: bool = False
+
+    @property
+    def trees(self) -> bool:
+        """Returns whether drafts may branch."""
+        return self.kind != "chain"
 
     def bind(self, target: "Target") -> None:
         """Fits the drafter to its target before the first draft; may be called again.

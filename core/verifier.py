@@ -52,10 +52,10 @@ class Verdict:
 class Verifier(ABC):
     """Accepts a path of the draft and adds one token.
 
-    trees: whether drafts may branch.
+    takes: the kinds of drafts that the rule is right for, of `outrider.draft.KINDS`.
     """
 
-    trees: bool = False
+    takes: frozenset[str] = frozenset({"chain"})
 
     @property
     @abstractmethod

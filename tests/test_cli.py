@@ -1,7 +1,6 @@
 """The console script: what a person types, and the one line they get back when it is wrong."""
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from outrider import Context, Drafter, Pen, cli, hookimpl, plugins
+from outrider import Context, Drafter, Pen, hookimpl, plugins
 from outrider.targets.transformers import TransformersTarget
 
 TABULAR = ("target=tabular", "prompt=[0,1]", "max_new_tokens=12")

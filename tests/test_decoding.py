@@ -190,7 +190,10 @@ def test_a_need_that_the_target_can_not_meet_is_refused_at_the_call() -> None:
 
 
 def test_a_tree_is_refused_where_the_rule_takes_chains() -> None:
-    with pytest.raises(ConfigError, match="TreeDrafter writes trees: the rule Token takes only"):
+    with pytest.raises(
+        ConfigError,
+        match=r"TreeDrafter writes 'iid' drafts \(siblings drawn.* takes chain; rules that fit: k_seq, multi_step",
+    ):
         decode(TARGET, TreeDrafter(TARGET, "iid"), Token(), PROMPT)
 
 
@@ -204,7 +207,7 @@ def test_trees_go_through_the_loop() -> None:
     rounds = list(
         decode(
             TARGET,
-            TreeDrafter(TARGET, "written"),
+            TreeDrafter(TARGET, "deterministic"),
             SampleMatch(),
             PROMPT,
             gamma=3,
@@ -249,7 +252,7 @@ class Fails(Drafter):
         ("shape", r"drafter Fails gave logits of shape \(1, 6\): expected \(6,\)"),
         ("id", "drafter Fails wrote id -1: the vocabulary has 6 tokens"),
         ("more", "drafter Fails wrote to depth 6: gamma is 5"),
-        ("tree", "drafter Fails wrote a tree: it says that it writes chains"),
+        ("tree", "drafter Fails wrote what is no 'chain': no token has a sibling"),
     ],
 )
 def test_a_faulty_drafter_is_named_and_nothing_is_lost(way: str, line: str) -> None:

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.chance import Chance
-from outrider.draft import ROOT, Draft
+from outrider.draft import KINDS, ROOT, Draft
 from outrider.hookspecs import Register, hookimpl
 from outrider.verifier import Scores, Verdict, Verifier
 
@@ -22,7 +22,7 @@ class SampleMatch(Verifier):
     """
 
     lossless = True
-    trees = True
+    takes = frozenset(KINDS)
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         accepted: list[int] = []

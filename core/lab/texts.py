@@ -80,7 +80,8 @@ def _place(
 ) -> Path | None:
     if folder is None or fingerprint is None:
         return None
-    key = _digest([fingerprint, list(prompt), asdict(sampling), max_new_tokens])
+    law = asdict(replace(sampling, seed=0) if sampling.greedy else sampling)  # greedy has no luck
+    key = _digest([fingerprint, list(prompt), law, max_new_tokens])
     return folder / key[:2] / f"{key[2:]}.json"
 
 

@@ -18,6 +18,7 @@ from outrider.testing.stage import play_draft, play_drafts, stage
 from outrider.verifier import Verifier
 from outrider.verifiers.sample_match import SampleMatch
 from outrider.verifiers.token import Token
+from outrider.verifiers.traversal import Traversal
 
 Make = Callable[[], Drafter]
 
@@ -35,7 +36,7 @@ def check_stays_within_gamma(make: Make) -> None:
     for prompt, gamma in itertools.product(PROMPTS, (0, 1, 2, 5)):
         draft = _draft(drafter, target, prompt, gamma)
         assert gamma > 0 or len(draft) == 0, f"wrote {len(draft)} tokens where gamma is 0"
-        assert drafter.trees or draft.is_chain, "wrote a tree: it says that it writes chains"
+        assert draft.is_of(drafter.kind), f"wrote what is no {drafter.kind!r} draft"
 
 
 def check_draws_only_from_chance(make: Make) -> None:
@@ -178,7 +179,9 @@ def check_is_autoregressive_if_it_says_so(make: Make) -> None:
 def check_output_law_is_the_targets(make: Make) -> None:
     """The law of the text is exactly the target's, for every branch of a round and of the loop."""
     drafter, target = _staged(make)
-    rules: list[Verifier] = [SampleMatch()] if drafter.trees else [Token(), SampleMatch()]
+    rules: list[Verifier] = [SampleMatch(), Traversal()]
+    if not drafter.trees:
+        rules.append(Token())
     for verifier, sampling in itertools.product(rules, (SAMPLED, NARROW)):
         law = output_law(
             target, drafter, verifier, [0, 2], gamma=2, sampling=sampling, budget=_budget(drafter)

@@ -17,7 +17,7 @@ from outrider.targets.transformers import TransformersTarget
 VOCAB_SIZE = 4
 """The vocabulary of the targets that drafters are checked on: 4 ** 3 texts of three tokens."""
 CHAINS = ("drawn", "written", "mixed", "exact", "disjoint", "silent", "short")
-TREES = ("iid", "distinct", "written")
+TREES = ("paths", "iid", "distinct", "deterministic")
 
 
 def stage(drafter: Drafter) -> Target:
@@ -130,12 +130,13 @@ class ChainDrafter(Drafter):
 
 @final
 class TreeDrafter(Drafter):
-    """Drafts a tree of two siblings a node: i.i.d., distinct, or the two likeliest, written."""
+    """Drafts a tree of two siblings a node, or two paths, from a random table over two tokens.
 
-    trees = True
+    kind: of `outrider.draft.KINDS`. The "deterministic" ones are the two likeliest.
+    """
 
-    def __init__(self, target: TabularTarget, siblings: str, seed: int = 7) -> None:
-        self._siblings = siblings
+    def __init__(self, target: TabularTarget, kind: str, seed: int = 7) -> None:
+        self.kind = kind
         self._law = TabularTarget(target.vocab_size, 2, seed, sharpness=2.5).logits
 
     def propose(self, context: Context, pen: Pen) -> None:
@@ -144,17 +145,17 @@ class TreeDrafter(Drafter):
         for _ in range(pen.gamma):
             parents, layer = layer, []
             for parent in parents:
-                if pen.last + 1 + 2 > pen.budget:
+                width = 1 if self.kind == "paths" and parent != ROOT else 2
+                if pen.last + 1 + width > pen.budget:
                     return
-                for node in self._children(self._law(texts[parent]), pen, parent):
+                for node in self._children(self._law(texts[parent]), width, pen, parent):
                     texts[node] = [*texts[parent], pen.token(node)]
                     layer.append(node)
 
-    def _children(self, logits: torch.Tensor, pen: Pen, parent: int) -> tuple[int, ...]:
-        if self._siblings != "written":
-            return pen.branch(logits, 2, replacement=self._siblings == "iid", after=parent)
+    def _children(self, logits: torch.Tensor, width: int, pen: Pen, parent: int) -> tuple[int, ...]:
+        if self.kind != "deterministic":
+            return pen.branch(logits, width, replacement=self.kind != "distinct", after=parent)
         first = pen.last + 1
-        best = logits.topk(2).indices.tolist()
-        for token in best:
+        for token in logits.topk(width).indices.tolist():
             pen.write(token, after=parent)
-        return tuple(range(first, first + len(best)))
+        return tuple(range(first, first + width))

@@ -4,6 +4,7 @@ import itertools
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
 
@@ -132,11 +133,7 @@ def check_accepts_is_how_often_it_accepts(make: Make) -> None:
                 return
             found = sum(
                 p
-                for p, verdict in EnumeratedChance.outcomes(
-                    lambda chance, draft=draft, scores=scores: verifier.verify(
-                        draft, scores, chance
-                    )
-                )
+                for p, verdict in EnumeratedChance.outcomes(partial(verifier.verify, draft, scores))
                 if verdict.accepted
             )
             assert abs(found - float(said[token])) <= TOLERANCE, (
@@ -165,8 +162,9 @@ def accepted_tokens(
 def _drafters(verifier: Verifier, target: TabularTarget) -> Iterator[tuple[str, Drafter]]:
     for kind in CHAINS:
         yield kind, ChainDrafter(target, kind)
-    for siblings in TREES if verifier.trees else ():
-        yield f"{siblings} tree", TreeDrafter(target, siblings)
+    for kind in TREES:
+        if kind in verifier.takes:
+            yield f"{kind} tree", TreeDrafter(target, kind)
 
 
 def _verdict(

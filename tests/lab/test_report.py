@@ -118,7 +118,7 @@ def test_predictions_stand_beside_what_was_measured(opened: Callable[..., Page])
         cells = rows.nth(number).locator("td").all_inner_texts()
         product = float(cells[heads.index("predicted")])
         for head, value in zip(heads, cells, strict=True):
-            product *= float(value) if head.startswith("×") else 1
+            product *= float(value) if head.startswith("\u00d7") else 1
         assert product == pytest.approx(float(cells[-1]), rel=0.1)
 
 

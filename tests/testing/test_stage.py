@@ -60,12 +60,10 @@ def test_chains_of_each_kind() -> None:
 
 def test_trees_of_each_kind() -> None:
     target = TabularTarget(3)
-    for siblings in TREES:
-        draft = play_draft(
-            TreeDrafter(target, siblings), target, CONTEXT, gamma=2, sampling=SAMPLED
-        )
-        assert len(draft) == 6
-        assert len(draft.children(-1)) == 2
+    for kind in TREES:
+        draft = play_draft(TreeDrafter(target, kind), target, CONTEXT, gamma=2, sampling=SAMPLED)
+        assert draft.is_of(kind)
+        assert len(draft) == (4 if kind == "paths" else 6)
         first, second = draft.children(-1)
-        assert siblings == "iid" or draft.tokens[first] != draft.tokens[second]
-        assert (draft.laws[first] is None) == (siblings == "written")
+        assert kind in ("iid", "paths") or draft.tokens[first] != draft.tokens[second]
+        assert (draft.laws[first] is None) == (kind == "deterministic")

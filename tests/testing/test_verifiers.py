@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from outrider.draft import KINDS
 from outrider import Chance, Draft, Scores, Verdict, Verifier
 from outrider.testing import check_verifier, verifiers
 from outrider.verifiers.lenient import Lenient
@@ -19,7 +20,7 @@ class Recursive(Verifier):
     tree. (It is here as the control for the mutant that takes siblings out of order.)"""
 
     lossless = True
-    trees = True
+    takes = frozenset(KINDS)
 
     def order(self, children: list[int]) -> list[int]:
         return children

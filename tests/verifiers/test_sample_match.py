@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from outrider.draft import KINDS
 from outrider import Chance, Draft, EnumeratedChance, Sampling, Scores
 from outrider.verifiers.sample_match import SampleMatch
 
@@ -27,4 +28,4 @@ def test_a_token_is_accepted_with_probability_p() -> None:
 
 def test_it_says_what_it_is() -> None:
     assert SampleMatch().lossless
-    assert SampleMatch().trees
+    assert SampleMatch().takes == set(KINDS)

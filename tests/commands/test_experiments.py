@@ -1,0 +1,76 @@
+"""Every experiment that is shipped runs, as a sweep, and is gathered by the report."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+JOBS = {"table3": 2, "lenience": 8, "chen": 14, "scaled_uniform": 5}
+
+
+def test_every_experiment_is_tested() -> None:
+    assert {path.stem for path in (ROOT / "conf" / "experiment").glob("*.yaml")} == set(JOBS)
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_an_experiment_runs(run: Any, quick: list[str], tmp_path: Path, name: str) -> None:
+    # Those settings of the quick run that are no part of the experiment itself.
+    kept = [word for word in quick if not word.startswith(("gamma=", "drafters="))]
+    status, _, complaint = run(
+        "compare", f"+experiment={name}", *kept, "drafters=[bigram,prompt_lookup]", "data.limit=2",
+        "max_new_tokens=4", "batch=4", f"hydra.sweep.dir={tmp_path / 'sweep'}",
+    )  # fmt: skip
+    assert status == 0, complaint
+    assert len(list((tmp_path / "sweep").glob("*/comparison.json"))) == JOBS[name]
+    status, _, complaint = run("report", str(tmp_path / "sweep"))
+    assert status == 0, complaint
+    rows = json.loads((tmp_path / "sweep" / "report.json").read_text())["rows"]
+    assert len(rows) == 2 * JOBS[name]
+    assert len({(row["label"], row["drafter"]) for row in rows}) == len(rows)
+
+
+def test_lenience_raises_the_alpha_of_the_rule_and_leaves_alpha(
+    run: Any, quick: list[str], tmp_path: Path
+) -> None:
+    kept = [word for word in quick if not word.startswith(("gamma=", "drafters="))]
+    run("compare", "+experiment=lenience", *kept, "drafters=[bigram]",
+        f"hydra.sweep.dir={tmp_path / 'sweep'}")  # fmt: skip
+    found: dict[tuple[float, float], tuple[float, float]] = {}
+    for place in (tmp_path / "sweep").glob("*/comparison.json"):
+        report = json.loads(place.read_text())
+        row, settings = report["rows"][0], report["settings"]
+        key = settings["sampling"]["temperature"], settings["verifier"]["lenience"]
+        found[key] = row["alpha"], row["alpha_rule"]
+    for temperature in (0, 1):
+        rows = [found[temperature, lenience] for lenience in (1, 0.5, 0.3, 0.1)]
+        assert len({round(alpha, 9) for alpha, _ in rows}) == 1
+        of_rule = [rule for _, rule in rows]
+        assert of_rule == sorted(of_rule)
+        assert of_rule[0] == pytest.approx(rows[0][0])
+        assert of_rule[-1] > of_rule[0]
+
+
+def test_the_slurm_launcher_composes() -> None:
+    """As far as it goes without a cluster: the config is whole and makes the launcher."""
+    from hydra import compose, initialize_config_module
+    from hydra.utils import instantiate
+
+    from outrider.config import install
+    from outrider.plugins import installed
+
+    install(installed())
+    with initialize_config_module("outrider.conf", version_base="1.3"):
+        config = compose(
+            "compare",
+            ["hydra/launcher=outrider_slurm", "hydra.launcher.partition=night"],
+            return_hydra_config=True,
+        )
+    launcher = config.hydra.launcher
+    assert (launcher.partition, launcher.timeout_min, launcher.array_parallelism) == (
+        "night",
+        240,
+        8,
+    )
+    assert type(instantiate(launcher)).__name__ == "SlurmLauncher"

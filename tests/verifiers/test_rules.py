@@ -1,0 +1,233 @@
+"""All rules together: exactness, order, and the bounds that theory sets them."""
+
+import itertools
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+
+from outrider import Chance, Context, Draft, Drafter, Pen, Sampling, Tokens, Verifier
+from outrider.chance import EnumeratedChance
+from outrider.draft import ROOT
+from outrider.plugins import installed
+from outrider.targets.tabular import TabularTarget
+from outrider.testing import parametrize_with_checks
+from outrider.testing.stage import ChainDrafter, TreeDrafter
+from outrider.testing.verifiers import accepted_tokens
+from outrider.verifier import Scores
+from outrider.verifiers.block import Block
+from outrider.verifiers.candidates import Candidates
+from outrider.verifiers.k_seq import KSeq, smallest_rho
+from outrider.verifiers.multi_path_block import MultiPathBlock
+from outrider.verifiers.multi_step import MultiStep
+from outrider.verifiers.rejection import Rejection
+from outrider.verifiers.sample_match import SampleMatch
+from outrider.verifiers.token import Token
+from outrider.verifiers.traversal import Traversal
+from outrider.verifiers.typical import Typical
+from outrider.verifiers.without_replacement import WithoutReplacement
+
+SAMPLED = Sampling(temperature=1.0)
+TREE_RULES: dict[str, list[Callable[[], Verifier]]] = {
+    "iid": [MultiStep, KSeq, Traversal, SampleMatch],
+    "distinct": [WithoutReplacement, Traversal, SampleMatch],
+    "paths": [MultiStep, KSeq, Traversal, SampleMatch, MultiPathBlock],
+    "deterministic": [Candidates, Traversal, SampleMatch],
+}
+
+
+@parametrize_with_checks(
+    [
+        Block,
+        Rejection,
+        MultiStep,
+        partial(MultiStep, order="random"),
+        WithoutReplacement,
+        Candidates,
+        KSeq,
+        Traversal,
+        MultiPathBlock,
+        Typical,
+        partial(Typical, epsilon=0.5, delta=0.9),
+    ]
+)
+def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
+    check(make)
+
+
+def models(count: int) -> list[tuple[TabularTarget, int]]:
+    return [(TabularTarget(3, 2, seed, sharpness=1.5), 1000 + seed) for seed in range(count)]
+
+
+class TwoLetters(Drafter):
+    """The example of Sun et al., section 2: q = (2/3, 1/3) everywhere."""
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        while pen.open:
+            pen.draw(torch.tensor([2.0, 1.0]).log())
+
+
+def test_the_papers_example_of_ten_and_eleven_ninths() -> None:
+    target = TabularTarget.of(torch.tensor([[1 / 3, 2 / 3]], dtype=torch.float64), 0)
+    counts = [accepted_tokens(rule, TwoLetters(), target, [0], 2) for rule in (Token(), Block())]
+    assert counts == pytest.approx([10 / 9, 11 / 9], abs=1e-7)  # the drafter's logits are float32
+
+
+@pytest.mark.parametrize("kind", ["drawn", "mixed", "disjoint", "short"])
+def test_block_accepts_no_less_than_token(kind: str) -> None:
+    more = 0
+    for target, seed in models(300 if kind == "drawn" else 40):
+        drafter = ChainDrafter(target, kind, seed)
+        token, block = (
+            accepted_tokens(rule, drafter, target, [0, 2], 2) for rule in (Token(), Block())
+        )
+        assert block >= token - 1e-12
+        more += block > token + 1e-9
+    assert more > (20 if kind in ("drawn", "disjoint") else -1)
+
+
+def test_what_is_known_of_the_order_on_chains() -> None:
+    for target, seed in models(40):
+        drafter = ChainDrafter(target, "drawn", seed)
+        counts = {
+            rule: accepted_tokens(rule(), drafter, target, [0, 2], 2)
+            for rule in (Token, Block, Rejection, SampleMatch, MultiStep, WithoutReplacement, KSeq,
+                         Traversal, MultiPathBlock)
+        }  # fmt: skip
+        for rule in (MultiStep, WithoutReplacement, KSeq):
+            assert counts[rule] == pytest.approx(counts[Token], abs=1e-12)
+        for rule in (Traversal, MultiPathBlock):
+            assert counts[rule] == pytest.approx(counts[Block], abs=1e-12)
+        assert counts[Rejection] <= counts[Token] + 1e-12
+        assert counts[SampleMatch] <= counts[Token] + 1e-12
+
+
+def test_all_rules_are_one_where_the_draft_is_a_point_mass() -> None:
+    for target, seed in models(20):
+        drafter = ChainDrafter(target, "written", seed)
+        counts = [
+            accepted_tokens(rule(), drafter, target, [0, 2], 3)
+            for rule in (Token, Block, SampleMatch, Candidates, KSeq, Traversal, MultiPathBlock)
+        ]
+        assert counts == pytest.approx([counts[0]] * len(counts), abs=1e-12)
+
+
+def node_acceptance(verifier: Verifier, drafter: Drafter, target: TabularTarget) -> float:
+    """Returns the exact probability that a child of the root is accepted."""
+
+    def play(chance: Chance) -> bool:
+        pen = Pen(sampling=SAMPLED, chance=chance, vocab_size=3, gamma=1, budget=2)
+        drafter.propose(Context(Tokens([0, 2])), pen)
+        draft = pen.finish()
+        scores = Scores(target.open([0, 2]).score(draft), SAMPLED)
+        return bool(verifier.verify(draft, scores, chance).accepted)
+
+    return sum(p for p, accepted in EnumeratedChance.outcomes(play) if accepted)
+
+
+def ceiling(target: TabularTarget, drafter: Drafter) -> float:
+    """Returns 1 + min over H of p(H) - P(all siblings lie in H), the optimal transport's value."""
+    drawn: dict[frozenset[int], float] = {}
+
+    def play(chance: Chance) -> frozenset[int]:
+        pen = Pen(sampling=SAMPLED, chance=chance, vocab_size=3, gamma=1, budget=2)
+        drafter.propose(Context(Tokens([0, 2])), pen)
+        return frozenset(pen.finish().tokens)
+
+    for q, tokens in EnumeratedChance.outcomes(play):
+        drawn[tokens] = drawn.get(tokens, 0.0) + q
+    p = target.logits([0, 2]).softmax(-1)
+    values = []
+    for size in range(4):
+        for subset in itertools.combinations(range(3), size):
+            inside = sum(q for tokens, q in drawn.items() if tokens <= set(subset))
+            values.append(float(p[list(subset)].sum()) - inside)
+    return 1 + min(values)
+
+
+@pytest.mark.parametrize("kind", TREE_RULES)
+def test_no_rule_beats_optimal_transport_at_a_node(kind: str) -> None:
+    for target, seed in models(100):
+        drafter = TreeDrafter(target, kind, seed)
+        best = ceiling(target, drafter)
+        found = {rule: node_acceptance(rule(), drafter, target) for rule in TREE_RULES[kind]}
+        assert all(value <= best + 1e-9 for value in found.values())
+        if kind == "deterministic":  # to look whether p's own draw is among them is the best
+            assert all(value == pytest.approx(best, abs=1e-9) for value in found.values())
+
+
+def test_a_second_sibling_only_adds() -> None:
+    for target, seed in models(40):
+        single = ChainDrafter(target, "drawn", seed)
+        token = accepted_tokens(Token(), single, target, [0, 2], 1)
+        for kind in ("iid", "distinct"):
+            for rule in TREE_RULES[kind][:-1]:
+                assert (
+                    node_acceptance(rule(), TreeDrafter(target, kind, seed), target) >= token - 1e-9
+                )
+
+
+def test_k_seq_keeps_its_share_of_the_best() -> None:
+    for target, seed in models(60):
+        drafter = TreeDrafter(target, "iid", seed)
+        found = node_acceptance(KSeq(), drafter, target)
+        assert found >= (1 - 1 / 2.718281828) * ceiling(target, drafter)
+
+
+def test_rho_is_the_smallest_that_fits() -> None:
+    generator = torch.Generator().manual_seed(0)
+    for siblings in (1, 2, 3, 5):
+        for _ in range(20):
+            p, q = torch.rand(2, 5, generator=generator, dtype=torch.float64).softmax(-1)
+            rho = smallest_rho(p, q, siblings)
+            assert 1 <= rho <= siblings
+            beta = float(q.minimum(p / rho).sum())
+            assert 1 - (1 - beta) ** siblings <= rho * beta + 1e-9
+            if rho > 1:
+                less = float(q.minimum(p / (rho - 1e-6)).sum())
+                assert 1 - (1 - less) ** siblings > (rho - 1e-6) * less
+
+
+def test_equal_ranks_need_a_strict_order() -> None:
+    """p and q alike on two tokens, so that their ratios tie: the law stays exact."""
+    from outrider.testing.exact import output_law, target_law
+
+    p = torch.tensor([[0.3, 0.3, 0.4]], dtype=torch.float64)
+    target = TabularTarget.of(p, 0)
+
+    class Even(Drafter):
+        kind = "paths"
+
+        def propose(self, context: Context, pen: Pen) -> None:
+            if not pen.open:
+                return
+            law = torch.tensor([0.3, 0.3, 0.4], dtype=torch.float64).log()
+            for node in pen.branch(law, 2, replacement=True):
+                pen.draw(law, after=node)
+
+    law = output_law(target, Even(), MultiPathBlock(), [0], gamma=2, sampling=SAMPLED, budget=4)
+    exact = target_law(target, [0], 3, SAMPLED, MultiPathBlock())
+    assert all(abs(law.get(text, 0) - exact[text]) < 1e-12 for text in exact)
+
+
+def test_typical_takes_the_longest_path_and_of_equals_the_likelier() -> None:
+    target = TabularTarget.of(torch.tensor([[0.5, 0.3, 0.2]], dtype=torch.float64), 0)
+    draft = Draft((1, 0, 2, 0, 1), (ROOT, ROOT, 0, 1, 1), (None,) * 5)
+    scores = Scores(target.open([0]).score(draft), SAMPLED)
+    from outrider.chance import SampledChance
+
+    verdict = Typical(epsilon=0.1).verify(draft, scores, SampledChance.seeded(0))
+    assert verdict.accepted == (1, 3)  # .5 * .5 beats .3 * .2 and .5 * .3
+    strict = Typical(epsilon=0.4, delta=1.0).verify(draft, scores, SampledChance.seeded(0))
+    assert strict.accepted == (1, 3)
+    assert Typical(epsilon=0.6, delta=1.0)._typical(scores)[0].tolist() == [True, False, False]
+
+
+def test_every_rule_says_what_it_takes() -> None:
+    entries = installed().of("verifier")
+    assert {"token", "block", "rejection", "multi_step", "without_replacement", "k_seq",
+            "traversal", "multi_path_block", "candidates", "typical", "scaled_uniform",
+            "lenient", "sample_match"} <= set(entries)  # fmt: skip
+    assert all("chain" in entry.product.takes for entry in entries.values())

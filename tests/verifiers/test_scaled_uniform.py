@@ -1,0 +1,74 @@
+"""A uniform number on [0, b]: lenient below 1, stricter above, lossless with its own residual."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from outrider import ConfigError, Sampling
+from outrider.targets.tabular import TabularTarget
+from outrider.testing import parametrize_with_checks
+from outrider.testing.exact import output_law, target_law
+from outrider.testing.stage import ChainDrafter
+from outrider.testing.verifiers import accepted_tokens
+from outrider.verifiers.lenient import Lenient
+from outrider.verifiers.scaled_uniform import ScaledUniform
+from outrider.verifiers.token import Token
+
+SAMPLED = Sampling(temperature=1.0)
+TARGET = TabularTarget(3)
+
+
+@parametrize_with_checks(
+    [
+        ScaledUniform,
+        partial(ScaledUniform, b=0.4),
+        partial(ScaledUniform, b=1.0),
+        partial(ScaledUniform, b=3.0, residual="plain"),
+    ]
+)
+def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
+    check(make)
+
+
+def law(verifier: Any) -> dict[tuple[int, ...], float]:
+    drafter = ChainDrafter(TARGET, "drawn")
+    return output_law(TARGET, drafter, verifier, [0, 2], gamma=2, sampling=SAMPLED, budget=2)
+
+
+def test_at_b_of_1_it_is_the_token_rule_and_below_it_is_lenience() -> None:
+    assert law(ScaledUniform(1.0)) == pytest.approx(law(Token()), abs=1e-12)
+    for residual in ("own", "plain"):
+        assert law(ScaledUniform(0.3, residual)) == pytest.approx(law(Lenient(0.3)), abs=1e-12)
+
+
+def test_above_1_it_accepts_less_and_is_lossless_only_with_its_own_residual() -> None:
+    exact = target_law(TARGET, [0, 2], 3, SAMPLED, Token())
+    assert law(ScaledUniform(2.0)) == pytest.approx(exact, abs=1e-12)
+    off = law(ScaledUniform(2.0, "plain"))
+    assert max(abs(off[text] - exact[text]) for text in exact) > 0.01
+    drafter = ChainDrafter(TARGET, "drawn")
+    counts = [accepted_tokens(ScaledUniform(b), drafter, TARGET, [0, 2], 2) for b in (0.5, 1, 2, 4)]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[1] == pytest.approx(accepted_tokens(Token(), drafter, TARGET, [0, 2], 2))
+
+
+def test_it_says_whether_it_is_lossless() -> None:
+    assert ScaledUniform(1.0, "plain").lossless
+    assert ScaledUniform(2.0).lossless
+    assert not ScaledUniform(2.0, "plain").lossless
+    assert not ScaledUniform(0.5).lossless
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"b": 0}, r"verifier\.b=0: expected a number above 0"),
+        ({"b": -1.0}, r"verifier\.b=-1\.0: expected a number above 0"),
+        ({"residual": "p"}, r"verifier\.residual='p': expected one of own, plain"),
+    ],
+)
+def test_bad_settings(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        ScaledUniform(**arguments)

@@ -1,0 +1,98 @@
+"""MultiPathBlock: block verification of the best of several independent paths."""
+
+from collections.abc import Sequence
+from typing import final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from outrider.chance import Chance
+from outrider.draft import ROOT, Draft
+from outrider.errors import DrafterError
+from outrider.hookspecs import Register, hookimpl
+from outrider.verifier import Scores, Verdict, Verifier
+from outrider.verifiers.block import Block
+
+
+@final
+class MultiPathBlock(Verifier):
+    """Greedy multi-path block verification (2602.16961).
+
+    At each prefix tokens are ranked by p / q, and those that tie by their id, so that the order is
+    strict. Of the K paths the lexicographically largest is taken, whose law is that of a largest
+    of K draws: F^K with F the distribution function of a path. Block verification on that path
+    with that law is lossless. (With ties left open it would not be.) With one path it is
+    block verification. More than four paths are a matter of rounding.
+    """
+
+    lossless = True
+    takes = frozenset({"chain", "paths"})
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        paths = [_down(draft, child) for child in draft.children(ROOT)]
+        if len({len(path) for path in paths}) > 1:
+            raise DrafterError(
+                "wrote paths of different lengths: multi_path_block takes equal ones"
+            )
+        laws: list[Tensor] = []
+        path: list[int] = []
+        below, joint = 0.0, 1.0  # the mass of paths ranked below this prefix, and its own
+        while paths and len(path) < len(paths[0]):
+            node = path[-1] if path else ROOT
+            children = sorted({each[len(path)] for each in paths})
+            p, q = scores.after(node).double(), draft.law(children[0], scores.after(node)).double()
+            order = ranked(p, q)
+            rank = torch.empty_like(order)
+            rank[order] = torch.arange(len(order), device=order.device)
+            best = max(int(rank[draft.tokens[child]]) for child in children)
+            token = int(order[best])
+            paths = [each for each in paths if draft.tokens[each[len(path)]] == token]
+            smaller = torch.zeros_like(q)
+            smaller[order] = q[order].cumsum(0) - q[order]
+            laws.append(largest_of(len(draft.children(ROOT)), q, below + joint * smaller, joint))
+            below += joint * float(smaller[token])
+            joint *= float(q[token])
+            path.append(paths[0][len(path)])
+        chosen = Draft(
+            tuple(draft.tokens[node] for node in path), tuple(range(-1, len(path) - 1)), tuple(laws)
+        )
+        rows = torch.tensor([0, *(node + 1 for node in path)])
+        verdict = Block().verify(chosen, Scores(scores.logits[rows], scores.sampling), chance)
+        return Verdict(tuple(path[step] for step in verdict.accepted), verdict.next_token)
+
+
+def ranked(p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"]) -> Int[Tensor, "vocab"]:
+    """Returns the tokens in rising order of p / q, and of their ids where that ties."""
+    ratio = (p / q).nan_to_num(0.0, posinf=float("inf"))
+    return ratio.sort(stable=True).indices
+
+
+def largest_of(
+    paths: int, q: Float[Tensor, "vocab"], before: Float[Tensor, "vocab"], joint: float
+) -> Float[Tensor, "vocab"]:
+    """Returns the law of the next token of the largest of some paths.
+
+    before: for each token, the mass of all paths ranked below it. joint: of this prefix.
+    """
+    upto = before + joint * q
+    # upto^K - before^K over upto - before, without the loss of digits of that difference.
+    weight = sum(
+        (upto**i * before ** (paths - 1 - i) for i in range(paths)), start=torch.zeros_like(q)
+    )
+    law = q * weight
+    return law / law.sum()
+
+
+def _down(draft: Draft, node: int) -> Sequence[int]:
+    path = [node]
+    while children := draft.children(path[-1]):
+        if len(children) > 1:
+            raise DrafterError("wrote siblings below the first token: multi_path_block takes paths")
+        path.append(children[0])
+    return path
+
+
+@hookimpl
+def register_verifiers(register: Register) -> None:
+    register("multi_path_block", MultiPathBlock)

@@ -1,0 +1,48 @@
+"""Rejection: plain rejection sampling of each token, a lossless baseline."""
+
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from outrider.chance import Chance
+from outrider.draft import Draft
+from outrider.hookspecs import Register, hookimpl
+from outrider.verifier import Scores, Verdict, Verifier
+from outrider.verifiers.token import leading
+
+
+@final
+class Rejection(Verifier):
+    """Accepts token x with probability p(x) / (M q(x)), M = max p / q (2211.17192, Appendix A.2).
+
+    What is accepted has the law p already, so a rejected token is replaced by a draw from p itself.
+    Lossless, and never better than the token rule: it accepts 1 / M = min q / p of the tokens,
+    and none where q holds back a token that p has.
+    """
+
+    lossless = True
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        rates = [
+            float(
+                self.accepts(draft.law(node, scores.after(node - 1)), scores, node - 1)[
+                    draft.tokens[node]
+                ]
+            )
+            for node in range(len(draft))
+        ]
+        accepted = leading(chance.coins(torch.tensor(rates, dtype=torch.float64)))
+        return Verdict(tuple(range(accepted)), chance.categorical(scores.after(accepted - 1)))
+
+    def accepts(
+        self, q: Float[Tensor, "vocab"], scores: Scores, node: int
+    ) -> Float[Tensor, "vocab"]:
+        ratio = (scores.after(node) / q).nan_to_num(0.0, posinf=float("inf"))
+        return ratio / ratio.max() if ratio.max() < float("inf") else torch.zeros_like(ratio)
+
+
+@hookimpl
+def register_verifiers(register: Register) -> None:
+    register("rejection", Rejection)

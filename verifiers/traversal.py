@@ -1,0 +1,89 @@
+"""Traversal: verifies a tree from its leaves, so that whole paths stand together."""
+
+from dataclasses import dataclass, field
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from outrider.chance import Chance
+from outrider.draft import KINDS, ROOT, Draft
+from outrider.hookspecs import Register, hookimpl
+from outrider.verifier import Scores, Verdict, Verifier
+from outrider.verifiers.block import keep
+
+
+@dataclass
+class _Place:
+    """A node under way: what is left of the target's law after it, its weight, its children."""
+
+    p: Float[Tensor, "vocab"]
+    weight: float
+    children: list[int]
+    tested: list[int] = field(default_factory=list)
+
+
+@final
+class Traversal(Verifier):
+    """Traversal verification (2505.12398, Algorithm 2).
+
+    Each node has the weight w = min(1, w_parent p(x) / q(x)). The first leaf, in the order of
+    drawing, is accepted with the probability of its weight, and the path to it with it. Otherwise
+    it goes, and its parent's p becomes norm(max(0, w p - q)) with the weight S / (S + 1 - w),
+    S being what was normalised; a parent without children is a leaf. Lossless for siblings drawn
+    without replacement; of i.i.d. ones the first of each token counts. On a chain it is block
+    verification.
+    """
+
+    lossless = True
+    takes = frozenset(KINDS)
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        places = {ROOT: _place(draft, scores, ROOT, 1.0)}
+        path = [ROOT]
+        while True:
+            while places[path[-1]].children:  # down to the first leaf
+                parent = path[-1]
+                child = places[parent].children[0]
+                q = _law(draft, child, places[parent])
+                rate = float(places[parent].p[draft.tokens[child]]) / float(q[draft.tokens[child]])
+                weight = min(1.0, places[parent].weight * rate)
+                places[child] = _place(draft, scores, child, weight)
+                path.append(child)
+            leaf = path[-1]
+            sure = torch.tensor([places[leaf].weight], dtype=torch.float64)
+            if leaf == ROOT or chance.coins(sure)[0]:
+                return Verdict(tuple(path[1:]), chance.categorical(places[leaf].p))
+            path.pop()
+            parent = places[path[-1]]
+            rest = (parent.weight * parent.p - _law(draft, leaf, parent)).clamp(min=0)
+            mass = float(rest.sum())
+            parent.weight = keep(mass, parent.weight) if mass > 0 else 0.0
+            if mass > 0:
+                parent.p = rest / mass
+            parent.children.remove(leaf)
+            parent.tested.append(draft.tokens[leaf])
+
+
+def _place(draft: Draft, scores: Scores, node: int, weight: float) -> _Place:
+    children: dict[int, int] = {}
+    for child in draft.children(node):
+        children.setdefault(draft.tokens[child], child)
+    p = scores.after(node).double()
+    return _Place(p / p.sum(), weight, list(children.values()))
+
+
+def _law(draft: Draft, child: int, parent: _Place) -> Float[Tensor, "vocab"]:
+    """Returns the law of a child given that its tested siblings are others."""
+    law = draft.law(child, parent.p)
+    if not parent.tested or draft.laws[child] is None:
+        return law
+    law = law.clone()
+    law[parent.tested] = 0
+    return law / law.sum()
+
+
+@hookimpl
+def register_verifiers(register: Register) -> None:
+    register("traversal", Traversal)

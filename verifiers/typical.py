@@ -1,0 +1,68 @@
+"""Typical: Medusa's typical acceptance, which keeps what is likely enough. Lossy."""
+
+from typing import final
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from outrider.chance import Chance
+from outrider.draft import KINDS, ROOT, Draft
+from outrider.errors import require
+from outrider.hookspecs import Register, hookimpl
+from outrider.verifier import Scores, Verdict, Verifier
+
+
+@final
+class Typical(Verifier):
+    """Accepts token x where p(x) > min(epsilon, delta exp(-H(p))) (Medusa, 2401.10774, section 2.3.1).
+
+    Of the paths so accepted the longest is taken, of several the likeliest; the next token is drawn
+    from p. A token that is typical may come out however often the drafter says so: lossy, without
+    a bound for those tokens, and none other comes out more often than p has it. At
+    temperature 0 it is exact.
+
+    epsilon: the hard threshold. delta: the one that falls with the entropy H(p), in nats. The
+    paper's code decodes with these defaults, though a signature there has them swapped.
+
+    Raises `ConfigError` for a threshold outside (0, 1].
+    """
+
+    takes = frozenset(KINDS)
+    lossless = False
+
+    def __init__(self, epsilon: float = 0.09, delta: float = 0.3) -> None:
+        require(0 < epsilon <= 1, "verifier.epsilon", epsilon, "a number in (0, 1]")
+        require(0 < delta <= 1, "verifier.delta", delta, "a number in (0, 1]")
+        self.epsilon = epsilon
+        self.delta = delta
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        typical = self._typical(scores)
+        best: tuple[int, float, int] = (0, 0.0, ROOT)  # depth, log-likelihood, node
+        reached = {ROOT: (0, 0.0)}
+        for node, (token, parent) in enumerate(zip(draft.tokens, draft.parents, strict=True)):
+            if parent in reached and typical[parent + 1, token]:
+                depth, likelihood = reached[parent]
+                likelihood += float(scores.after(parent)[token].log())
+                reached[node] = depth + 1, likelihood
+                best = max(best, (depth + 1, likelihood, node), key=lambda each: each[:2])
+        return Verdict(draft.path(best[2]), chance.categorical(scores.after(best[2])))
+
+    def accepts(
+        self, q: Float[Tensor, "vocab"], scores: Scores, node: int
+    ) -> Float[Tensor, "vocab"]:
+        return self._typical(scores)[node + 1].to(q.dtype)
+
+    def ceiling(self, scores: Scores) -> Float[Tensor, "nodes+1 vocab"]:
+        return torch.where(self._typical(scores), 1.0, scores.probs)
+
+    def _typical(self, scores: Scores) -> Bool[Tensor, "nodes+1 vocab"]:
+        p = scores.probs
+        entropy = -torch.xlogy(p, p).sum(-1, keepdim=True)
+        return p > (self.delta * (-entropy).exp()).clamp(max=self.epsilon)
+
+
+@hookimpl
+def register_verifiers(register: Register) -> None:
+    register("typical", Typical)

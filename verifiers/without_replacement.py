@@ -1,0 +1,29 @@
+"""WithoutReplacement: recursive rejection for siblings that are all different."""
+
+from typing import final
+
+from outrider.chance import Chance
+from outrider.draft import Draft
+from outrider.hookspecs import Register, hookimpl
+from outrider.verifier import Scores, Verdict, Verifier
+from outrider.verifiers.recursive import descend
+
+
+@final
+class WithoutReplacement(Verifier):
+    """Recursive rejection without replacement (RSD, 2402.14160, Algorithm 2; EAGLE-1; Sequoia).
+
+    Each child is tested in the order in which it was drawn, against the law that it was drawn
+    from: q without the children before it. Lossless; the first child's test is the token rule.
+    """
+
+    lossless = True
+    takes = frozenset({"chain", "distinct"})
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        return descend(draft, scores, chance)
+
+
+@hookimpl
+def register_verifiers(register: Register) -> None:
+    register("without_replacement", WithoutReplacement)
