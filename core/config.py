@@ -97,10 +97,10 @@ def build(node: Any) -> Any:
         raise ConfigError(_line(error)) from error
 
 
-def named_drafters(wanted: Any) -> dict[str, DictConfig]:
-    """Returns the config of each drafter in a list of names, or of mappings with arguments.
+def named(role: str, wanted: Any) -> dict[str, DictConfig]:
+    """Returns the config of each part in a list of names, or of mappings with arguments.
 
-    >>> named_drafters(["none", {"drafter": "bigram", "order": 3, "name": "trigram"}])
+    >>> named("drafter", ["none", {"drafter": "bigram", "order": 3, "name": "trigram"}])
 
     Needs Hydra to be initialised, as it is inside a command.
 
@@ -109,28 +109,32 @@ def named_drafters(wanted: Any) -> dict[str, DictConfig]:
     """
     found: dict[str, DictConfig] = {}
     if not isinstance(wanted, Sequence) or isinstance(wanted, str):
-        raise ConfigError(f"drafters={wanted!r}: expected a list, such as [none,prompt_lookup]")
+        raise ConfigError(f"{role}s={wanted!r}: expected a list, such as [{_examples(role)}]")
     for item in wanted:
-        arguments = dict(item) if isinstance(item, Mapping) else {"drafter": item}
-        option = arguments.pop("drafter", None)
+        arguments = dict(item) if isinstance(item, Mapping) else {role: item}
+        option = arguments.pop(role, None)
         if not isinstance(option, str):
-            raise ConfigError(f"drafters: {item!r}: expected a name, or a mapping with 'drafter'")
+            raise ConfigError(f"{role}s: {item!r}: expected a name, or a mapping with {role!r}")
         name = str(arguments.pop("name", option))
         if name in found:
             raise ConfigError(
-                f"drafters: two are named {name!r}: give one another with"
-                f" {{drafter: {option}, name: ...}}"
+                f"{role}s: two are named {name!r}: give one another with"
+                f" {{{role}: {option}, name: ...}}"
             )
-        node = hydra_compose(overrides=[f"+drafter={option}"]).drafter
+        node = hydra_compose(overrides=[f"+{role}={option}"])[role]
         for key, value in arguments.items():
             if key not in node:
-                raise ConfigError(f"drafters: {name}.{key}: {nearest(key, _parameters(node))}")
+                raise ConfigError(f"{role}s: {name}.{key}: {nearest(key, _parameters(node))}")
             try:
                 node[key] = value
             except OmegaConfBaseException as error:
-                raise ConfigError(f"drafters: {name}.{key}={value!r}: {_line(error)}") from error
+                raise ConfigError(f"{role}s: {name}.{key}={value!r}: {_line(error)}") from error
         found[name] = node
     return found
+
+
+def _examples(role: str) -> str:
+    return ",".join(list(installed().of(role))[:2])
 
 
 def explain(error: Exception, command: str, overrides: Sequence[str]) -> str:

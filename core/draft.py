@@ -125,6 +125,11 @@ class Pen:
         return not self._stopped and len(self._tokens) < self.budget and depth < self.gamma
 
     @property
+    def room(self) -> int:
+        """Returns how many nodes may still be written; 0 where the policy said stop."""
+        return 0 if self._stopped else self.budget - len(self._tokens)
+
+    @property
     def last(self) -> int:
         """Returns the node written last, -1 before the first."""
         return len(self._tokens) - 1

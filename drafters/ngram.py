@@ -1,9 +1,11 @@
 """NGram: drafts from counts of n-grams, fitted on a corpus or taken from the running text."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import torch
+from torch import Tensor
 
 from outrider.context import Context
 from outrider.draft import Pen
@@ -12,6 +14,7 @@ from outrider.errors import ConfigError, require, whole
 from outrider.hookspecs import Register, hookimpl
 from outrider.ngrams import NGramTable, RunningCounts, log_law
 from outrider.target import Target
+from outrider.trees import one_by_one, parse
 
 
 @final
@@ -22,14 +25,23 @@ class NGram(Drafter):
     counts: "context" for the running text, prompt included, or a file: a text to tokenise, a
         data set (.jsonl in Spec-Bench's format), or a fitted table (.safetensors).
     save: where to write the table fitted on a text or data set, to load it next time.
+    tree: a shape to fill, see `outrider.trees`; a chain unless told.
 
     Raises `ConfigError` for a file that is missing or does not fit.
     """
 
-    def __init__(self, order: int = 2, counts: str = "context", save: str | None = None) -> None:
+    def __init__(
+        self,
+        order: int = 2,
+        counts: str = "context",
+        save: str | None = None,
+        tree: Any = None,
+    ) -> None:
         some = whole(order) and order >= 1
         require(some, "drafter.order", order, "a whole number of at least 1")
         self._order = order
+        self._shape = parse(tree)
+        self.kind = self._shape.kind
         self._source = None if counts == "context" else Path(counts).expanduser()
         self._save = save
         # The running counts leave out what the draft itself has written.
@@ -77,9 +89,12 @@ class NGram(Drafter):
         assert counts is not None, "bind comes first"
         reach = self._order - 1
         history = context.tokens[-reach:] if reach else []
-        while pen.open:
-            law = log_law(counts, history[len(history) - min(reach, len(history)) :])
-            history.append(pen.draw(torch.from_numpy(law).float()))
+
+        def law(path: Sequence[int]) -> Tensor:
+            seen = [*history, *path]
+            return torch.from_numpy(log_law(counts, seen[max(0, len(seen) - reach) :])).float()
+
+        self._shape.grow(pen, one_by_one(law))
 
 
 def corpus(source: Path, target: Target) -> list[list[int]]:
@@ -102,14 +117,16 @@ def corpus(source: Path, target: Target) -> list[list[int]]:
     return [list(text) for text in ids]
 
 
-def unigram(counts: str = "context", save: str | None = None) -> NGram:
+def unigram(counts: str = "context", save: str | None = None, tree: Any = None) -> NGram:
     """Returns the drafter that knows only how common each token is."""
-    return NGram(1, counts, save)
+    return NGram(1, counts, save, tree)
 
 
-def bigram(order: int = 2, counts: str = "context", save: str | None = None) -> NGram:
+def bigram(
+    order: int = 2, counts: str = "context", save: str | None = None, tree: Any = None
+) -> NGram:
     """Returns the drafter that looks back order - 1 tokens."""
-    return NGram(order, counts, save)
+    return NGram(order, counts, save, tree)
 
 
 @hookimpl

@@ -1,6 +1,6 @@
 """Random: uniform guesses, the floor under every drafter."""
 
-from typing import final
+from typing import Any, final
 
 import torch
 
@@ -8,21 +8,27 @@ from outrider.context import Context
 from outrider.draft import Pen
 from outrider.drafter import Drafter
 from outrider.hookspecs import Register, hookimpl
+from outrider.trees import one_by_one, parse
 
 
 @final
 class Random(Drafter):
     """Draws each token uniformly over the vocabulary.
 
+    tree: a shape to fill, see `outrider.trees`; a chain unless told.
+
     At temperature 0 every law is a point mass, here on the first id.
     """
 
     autoregressive = True
 
+    def __init__(self, tree: Any = None) -> None:
+        self._shape = parse(tree)
+        self.kind = self._shape.kind
+
     def propose(self, context: Context, pen: Pen) -> None:
         flat = torch.zeros(pen.vocab_size)
-        while pen.open:
-            pen.draw(flat)
+        self._shape.grow(pen, one_by_one(lambda path: flat))
 
 
 @hookimpl

@@ -16,6 +16,7 @@ from outrider.errors import ConfigError, require
 from outrider.hookspecs import Register, hookimpl
 from outrider.target import Target
 from outrider.targets.transformers import load
+from outrider.trees import parse
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -32,6 +33,7 @@ class SmallLM(Drafter):
         four fifths of them, since a model that was never trained to leave early says
         little before its last layers.
     dtype, device: of a model that is loaded here, as for a target.
+    tree: a shape to fill, see `outrider.trees`; a chain unless told. Each depth is one pass.
 
     Raises `ConfigError` in `bind` where the two don't go together.
     """
@@ -44,6 +46,7 @@ class SmallLM(Drafter):
         layers: int | None = None,
         dtype: str = "auto",
         device: str = "auto",
+        tree: Any = None,
     ) -> None:
         some = layers is None or layers >= 1
         require(some, "drafter.layers", layers, "a whole number of at least 1")
@@ -51,6 +54,8 @@ class SmallLM(Drafter):
         self._place = model
         self._layers = layers
         self._loading = (dtype, device)
+        self._shape = parse(tree)
+        self.kind = self._shape.kind
         self._target: Target | None = None
         self._cached: CachedModel | None = None
         self._known: list[int] = []
@@ -72,16 +77,42 @@ class SmallLM(Drafter):
     def propose(self, context: Context, pen: Pen) -> None:
         if not pen.open:
             return
-        logits = self._catch_up(context.tokens)
-        while True:
-            token = pen.draw(logits[-1])
-            if not pen.open:
-                return
-            logits = self._feed([token])
+        base = self._catch_up(context.tokens)
+        known = len(self._known)
+        places: dict[tuple[int, ...], int] = {}  # where in the cache each path of the draft ends
+
+        def laws(nodes: Sequence[int], paths: Sequence[Sequence[int]]) -> Tensor:
+            return base if not paths[0] else self._after(known, places, paths)
+
+        self._shape.grow(pen, laws)
+        if self.trees:
+            assert self._cached is not None
+            self._cached.drop(self._cached.length - known)
+
+    def _after(
+        self, known: int, places: dict[tuple[int, ...], int], paths: Sequence[Sequence[int]]
+    ) -> Float[Tensor, "paths vocab"]:
+        """Returns the logits after each path of one depth, whose last tokens are fed at once."""
+        tokens = [path[-1] for path in paths]
+        if not self.trees:
+            return self._feed(tokens)
+        assert self._cached is not None
+        start = self._cached.length
+        reach = torch.full((len(paths), start + len(paths)), float("-inf"))
+        reach[:, :known] = 0
+        for row, path in enumerate(paths):
+            for depth in range(1, len(path)):
+                reach[row, places[tuple(path[:depth])]] = 0
+            reach[row, start + row] = 0
+            # Two siblings with one token have one path, and the same law after it.
+            places[tuple(path)] = start + row
+        depths = torch.full((1, len(paths)), known + len(paths[0]) - 1)
+        return self._rows(tokens, len(paths), reach, depths)
 
     def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
         """Drafts one token at many places of one text in a single pass, as the lab asks for."""
-        if len(pairs) > 1 and all(pen.open and pen.gamma == 1 for _, pen in pairs):
+        single = not self.trees and all(pen.open and pen.gamma == 1 for _, pen in pairs)
+        if len(pairs) > 1 and single:
             texts = [context.tokens for context, _ in pairs]
             longest, first = max(texts, key=len), min(map(len, texts))
             if all(text.shared(longest) == len(text) for text in texts):
@@ -102,9 +133,22 @@ class SmallLM(Drafter):
         return self._feed(text[shared:], rows)
 
     def _feed(self, tokens: list[int], rows: int = 1) -> Float[Tensor, "rows vocab"]:
-        assert self._cached is not None and self._target is not None
-        logits = self._cached.feed(tokens, rows)
         self._known += tokens
+        return self._rows(tokens, rows)
+
+    def _rows(
+        self,
+        tokens: list[int],
+        rows: int,
+        reach: Tensor | None = None,
+        positions: Tensor | None = None,
+    ) -> Float[Tensor, "rows vocab"]:
+        assert self._cached is not None and self._target is not None
+        model = self._cached.model
+        if reach is not None and positions is not None:
+            reach = reach.to(model.device, model.dtype)[None, None]
+            positions = positions.to(model.device)
+        logits = self._cached.feed(tokens, rows, mask=reach, positions=positions)
         extra = self._target.vocab_size - logits.shape[-1]
         if extra > 0:  # padded embeddings of another size hold no tokens
             logits = torch.nn.functional.pad(logits, (0, extra), value=float("-inf"))

@@ -9,7 +9,7 @@ from omegaconf.errors import ValidationError
 
 import outrider
 from outrider import ConfigError, PluginError
-from outrider.config import MODULE, build, compose, install, named_drafters, schema
+from outrider.config import MODULE, build, compose, install, named, schema
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.small_lm import SmallLM
 from outrider.plugins import Entry, installed
@@ -30,6 +30,7 @@ def test_the_signature_is_the_config() -> None:
         "layers": None,
         "dtype": "auto",
         "device": "auto",
+        "tree": None,
     }
     node.layers = 3
     with pytest.raises(ValidationError):
@@ -82,7 +83,7 @@ def test_every_command_composes(path: Path) -> None:
 
 
 def test_every_yaml_file_is_tried_by_a_test_here() -> None:
-    tried = {"sampling", "data", "."}
+    tried = {"sampling", "data", ".", "experiment", "hydra/launcher"}  # the last two: commands/
     assert {str(path.parent.relative_to(CONF)) for path in CONF.rglob("*.yaml")} <= tried
 
 
@@ -100,8 +101,9 @@ def test_installing_twice_changes_nothing() -> None:
 
 def test_drafters_are_named_or_described() -> None:
     with initialize_config_module(MODULE, version_base="1.3"):
-        found = named_drafters(
-            ["none", {"drafter": "prompt_lookup", "max_n": 2, "name": "short"}, "prompt_lookup"]
+        found = named(
+            "drafter",
+            ["none", {"drafter": "prompt_lookup", "max_n": 2, "name": "short"}, "prompt_lookup"],
         )
         assert list(found) == ["none", "short", "prompt_lookup"]
         assert isinstance(build(found["short"]), PromptLookup)
@@ -125,7 +127,7 @@ def test_a_list_of_drafters_that_makes_no_sense(wanted: object, line: str) -> No
         initialize_config_module(MODULE, version_base="1.3"),
         pytest.raises(ConfigError) as caught,
     ):
-        named_drafters(wanted)
+        named("drafter", wanted)
     assert line in str(caught.value)
 
 

@@ -64,6 +64,9 @@ def test_a_documented_command_runs(command: str, tmp_path: Path) -> None:
         return
     assert words[0] == "outrider", command
     quick = QUICK.get(words[1], [])
+    if words[1] == "report":  # of what the command before it has left
+        run = ["compare", "drafters=[none,bigram]", *QUICK["compare"], f"hydra.run.dir={words[2]}"]
+        subprocess.run([sys.executable, "-m", "outrider.cli", *run], check=True, cwd=tmp_path)
     done = subprocess.run(
         [sys.executable, "-m", "outrider.cli", *words[1:], *quick],
         check=False,

@@ -2,7 +2,6 @@
 
 from typing import final
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 

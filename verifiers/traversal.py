@@ -44,11 +44,10 @@ class Traversal(Verifier):
         path = [ROOT]
         while True:
             while places[path[-1]].children:  # down to the first leaf
-                parent = path[-1]
-                child = places[parent].children[0]
-                q = _law(draft, child, places[parent])
-                rate = float(places[parent].p[draft.tokens[child]]) / float(q[draft.tokens[child]])
-                weight = min(1.0, places[parent].weight * rate)
+                above = places[path[-1]]
+                child = above.children[0]
+                token, q = draft.tokens[child], _law(draft, child, above)
+                weight = min(1.0, above.weight * float(above.p[token]) / float(q[token]))
                 places[child] = _place(draft, scores, child, weight)
                 path.append(child)
             leaf = path[-1]

@@ -1,6 +1,7 @@
 """`outrider compare`: drafters side by side over the same prompts."""
 
 import hashlib
+import itertools
 import json
 import logging
 from collections.abc import Mapping, Sequence
@@ -12,8 +13,7 @@ from omegaconf import DictConfig
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from outrider.config import build, named_drafters, plain
-from outrider.drafter import Drafter
+from outrider.config import build, named, plain
 from outrider.errors import nearest, require
 from outrider.lab.compare import PROTOCOLS, fit, measure, questions
 from outrider.lab.data import Prompt
@@ -23,9 +23,11 @@ from outrider.lab.store import FACTS, RunFolder, unfinished
 from outrider.lab.summary import Summary
 from outrider.lab.table import pair_table, table
 from outrider.lab.texts import cache_folder
-from outrider.lab.trial import Question, Settings
+from outrider.lab.trial import Entrant, Question, Settings
 from outrider.target import Target
-from outrider.verifier import Verifier
+
+Parts = tuple[DictConfig, DictConfig, DictConfig]
+"""The configs of a drafter, a rule and a policy."""
 
 
 def compare(config: DictConfig) -> None:
@@ -34,30 +36,27 @@ def compare(config: DictConfig) -> None:
     require(config.protocol in PROTOCOLS, "protocol", config.protocol, f"another: {expected}")
     # Hydra logs what libraries have to say, and this one says where its fonts are.
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
-    nodes = named_drafters(plain(config.drafters))
-    target, verifier = build(config.target), build(config.verifier)
+    nodes = _entrants(config)
+    target = build(config.target)
     settings = Settings(
-        config.gamma,
-        config.budget,
-        build(config.sampling),
-        build(config.lookahead),
-        config.max_new_tokens,
-        config.batch,
+        config.gamma, config.budget, build(config.sampling), config.max_new_tokens, config.batch
     )
     prompts = _turns(build(config.data), config.turns)
-    drafters = {name: build(node) for name, node in nodes.items()}
-    fit(target, drafters, verifier)
+    # One drafter for all of its rules and policies: it may be a model.
+    drafters = {id(node): build(node) for node, _, _ in nodes.values()}
+    entrants = {
+        name: Entrant(drafters[id(drafter)], build(verifier), build(lookahead))
+        for name, (drafter, verifier, lookahead) in nodes.items()
+    }
+    fit(target, entrants)
     shown = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeRemainingColumn(), console=shown) as progress:
         asked = _asked(progress, target, prompts, settings, config)
-        folder = RunFolder(
-            _place(config), _facts(config, nodes, asked, prompts, verifier), resume=config.resume
-        )
+        facts = _facts(config, nodes, entrants, asked, prompts)
+        folder = RunFolder(_place(config), facts, resume=config.resume)
         try:
-            _measured(
-                progress, folder, target, drafters, verifier, asked, settings, config.protocol
-            )
+            _measured(progress, folder, target, entrants, asked, settings, config.protocol)
         finally:
             summary = Summary(folder.run)
             write_json(summary, folder.folder)
@@ -73,6 +72,26 @@ def compare(config: DictConfig) -> None:
         console.print(pair_table(summary.pairs))
     for place in (folder.folder / "comparison.json", page):
         console.print(str(place), soft_wrap=True)
+
+
+def _entrants(config: DictConfig) -> dict[str, Parts]:
+    """Returns the configs of drafter, rule and policy of each entrant: every one with every one.
+
+    Where there are several rules or policies, their names are part of the entrant's.
+    """
+    drafters = named("drafter", plain(config.drafters))
+    verifiers, lookaheads = (
+        {"": config[role]} if config[f"{role}s"] is None else named(role, plain(config[f"{role}s"]))
+        for role in ("verifier", "lookahead")
+    )
+    return {
+        "/".join(filter(None, names)): (
+            drafters[names[0]],
+            verifiers[names[1]],
+            lookaheads[names[2]],
+        )
+        for names in itertools.product(drafters, verifiers, lookaheads)
+    }
 
 
 def _turns(prompts: Sequence[Prompt], turns: int | None) -> list[Prompt]:
@@ -106,16 +125,15 @@ def _measured(
     progress: Progress,
     folder: RunFolder,
     target: Target,
-    drafters: Mapping[str, Drafter],
-    verifier: Verifier,
+    entrants: Mapping[str, Entrant],
     asked: Sequence[Question],
     settings: Settings,
     protocol: str,
 ) -> None:
-    total = len(asked) * len(drafters) * len(PROTOCOLS[protocol])
+    total = len(asked) * len(entrants) * len(PROTOCOLS[protocol])
     work = progress.add_task("measuring", total=total, completed=len(folder.measurements))
     done = {(each.protocol, each.prompt, each.turn) for each in folder.measurements}
-    for each in measure(target, drafters, verifier, asked, settings, protocol, done):
+    for each in measure(target, entrants, asked, settings, protocol, done):
         folder.add(each)
         said = f"{each.protocol}, prompt {each.prompt}, {each.drafter}"
         progress.update(work, advance=1, description=said)
@@ -134,22 +152,24 @@ def _place(config: DictConfig) -> Path:
 
 def _facts(
     config: DictConfig,
-    nodes: Mapping[str, DictConfig],
+    nodes: Mapping[str, Parts],
+    entrants: Mapping[str, Entrant],
     asked: Sequence[Question],
     prompts: Sequence[Prompt],
-    verifier: Verifier,
 ) -> dict[str, Any]:
     """Returns what the run is, and what one that continues it has to agree with."""
-    settings = {
-        key: value for key, value in plain(config).items() if key not in ("resume", "drafters")
-    }
+    lists = ("resume", "drafters", "verifiers", "lookaheads")
+    settings = {key: value for key, value in plain(config).items() if key not in lists}
     turns = {prompt.id: prompt.turns for prompt in prompts}
     digest = hashlib.sha256(json.dumps([each.tokens for each in asked]).encode()).hexdigest()
     return {
         "settings": settings,
-        "drafters": {name: plain(node) for name, node in nodes.items()},
+        "drafters": {
+            name: dict(zip(Entrant.__slots__, map(plain, parts), strict=True))
+            for name, parts in nodes.items()
+        },
         "protocols": list(PROTOCOLS[config.protocol]),
-        "lossless": verifier.lossless,
+        "lossless": {name: each.verifier.lossless for name, each in entrants.items()},
         "questions": [
             [each.prompt, each.turn, turns[each.prompt][each.turn - 1][:300]] for each in asked
         ],

@@ -1,18 +1,16 @@
-"""Compare: drafters side by side over the same questions, by either protocol or both."""
+"""Compare: drafters, rules and policies side by side over the same questions, by either protocol or both."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from outrider.decoding import prepare
-from outrider.drafter import Drafter
 from outrider.errors import ConfigError, require
 from outrider.lab.data import Prompt
 from outrider.lab.measurement import Measurement
 from outrider.lab.overlap import overlap, reference
 from outrider.lab.texts import written
-from outrider.lab.trial import Question, Settings, plain, trial, warm_up
+from outrider.lab.trial import Entrant, Question, Settings, plain, trial, warm_up
 from outrider.target import Target
-from outrider.verifier import Verifier
 
 PROTOCOLS = {"overlap": ("overlap",), "decode": ("decode",), "both": ("overlap", "decode")}
 """By the config's name, what is done, in that order."""
@@ -76,27 +74,26 @@ def questions(
     ]
 
 
-def fit(target: Target, drafters: Mapping[str, Drafter], verifier: Verifier) -> None:
-    """Fits every drafter to the target, before any model runs.
+def fit(target: Target, entrants: Mapping[str, Entrant]) -> None:
+    """Fits every entrant to the target, before any model runs.
 
     Raises:
         ConfigError: there is none, or one does not fit.
     """
-    require(len(drafters) > 0, "drafters", list(drafters), "at least one")
-    for drafter in drafters.values():
-        prepare(target, drafter, verifier)
+    require(len(entrants) > 0, "drafters", list(entrants), "at least one")
+    for entrant in entrants.values():
+        prepare(target, entrant.drafter, entrant.verifier)
 
 
 def measure(
     target: Target,
-    drafters: Mapping[str, Drafter],
-    verifier: Verifier,
+    entrants: Mapping[str, Entrant],
     questions: Sequence[Question],
     settings: Settings,
     protocol: str = "both",
     done: Collection[tuple[str, str, int]] = (),
 ) -> Iterator[Measurement]:
-    """Yields a measurement for each protocol, question and drafter as it is there.
+    """Yields a measurement for each protocol, question and entrant as it is there.
 
     done: protocol, prompt and turn of what is left out, since it is there already.
     """
@@ -105,13 +102,13 @@ def measure(
         for name in PROTOCOLS[protocol]
     }
     for question in left.get("overlap", ()):
-        yield from _overlaps(target, drafters, verifier, question, settings)
+        yield from _overlaps(target, entrants, question, settings)
     for number, question in enumerate(left.get("decode", ())):
         if not number:
-            warm_up(target, verifier, question, settings)
-        baseline = plain(target, verifier, question, settings)
-        for name, drafter in drafters.items():
-            decoding = trial(target, drafter, verifier, question, settings, baseline)
+            warm_up(target, question, settings)
+        baseline = plain(target, question, settings)
+        for name, entrant in entrants.items():
+            decoding = trial(target, entrant, question, settings, baseline)
             yield Measurement(
                 question.prompt, question.turn, question.category, name, decoding=decoding
             )
@@ -119,13 +116,13 @@ def measure(
 
 def _overlaps(
     target: Target,
-    drafters: Mapping[str, Drafter],
-    verifier: Verifier,
+    entrants: Mapping[str, Entrant],
     question: Question,
     settings: Settings,
 ) -> Iterator[Measurement]:
-    needs = frozenset[str]().union(*(drafter.needs for drafter in drafters.values()))
+    drafters = [entrant.drafter for entrant in entrants.values()]
+    needs = frozenset[str]().union(*(drafter.needs for drafter in drafters))
     text = reference(target, question.tokens, question.text, needs)
-    for name, drafter in drafters.items():
-        found = overlap(text, drafter, verifier, settings.sampling, settings.gamma)
+    for name, each in entrants.items():
+        found = overlap(text, each.drafter, each.verifier, settings.sampling, settings.gamma)
         yield Measurement(question.prompt, question.turn, question.category, name, overlap=found)

@@ -20,7 +20,7 @@ def write_json(summary: Summary, folder: Path) -> None:
         "prompts": summary.prompts,
         "settings": run.facts["settings"],
         "drafters": run.facts["drafters"],
-        "lossless": run.facts["lossless"],
+        "lossless": all(run.facts["lossless"].values()),
         "finished": run.finished,
     }
     (folder / "comparison.json").write_text(json.dumps(report, indent=1), encoding="utf-8")

@@ -54,7 +54,8 @@ def figures(rows: Rows, gammas: Mapping[str, int]) -> dict[str, bytes]:
         if len(set(gammas.values())) > 1:
             drawn["time_over_gamma"] = partial(_times, gammas=gammas)
         drawn["predicted_against_measured"] = _predicted
-    if len(_kinds(rows)) > 1:
+    first = next(iter(rows.values()))
+    if len(_kinds(rows)) > 1 and any(any(row.categories.values()) for row in first):
         drawn["categories"] = _categories
     return {name: _png(draw, rows, _height(name, rows)) for name, draw in drawn.items()}
 

@@ -89,11 +89,15 @@ def overlap(
     A draft is led along the text. Of the tokens x that a lossless rule emits at a place,
     min(p, q)(x) come from the draft, and p(x) do in all: given the text, its token x there was
     drafted and accepted with probability min(1, q(x) / p(x)). These weights make the means over
-    texts exactly those of drafts that are drawn, without the noise of drawing.
+    texts exactly those of drafts that are drawn, without the noise of drawing. Of a drafter of
+    trees there is nothing to sum.
     """
+    places = len(text.logits)
+    if drafter.trees:  # a tree has no one place at a depth
+        nothing = (0.0,) * gamma
+        return Overlap(nothing, nothing, nothing, nothing, nothing, nothing, None)
     scores = Scores(text.logits, sampling)
     by_rule: float | None = 0.0
-    places = len(text.logits)
     depths = 1 if drafter.autoregressive else gamma
     beta, keep, has = np.zeros((3, places, depths))
     for first in range(0, places, CHUNK):

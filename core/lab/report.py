@@ -89,7 +89,7 @@ def report(summaries: Mapping[str, Summary], folder: Path) -> Path:
             for label, run in zip(summaries, runs, strict=True)
             if not run.finished
         ],
-        lossy=sorted({str(_rule(run)) for run in runs if not run.facts["lossless"]}),
+        lossy=sorted({row.drafter for row in every if not row.lossless}),
         settings=_common(runs),
         generations=_generations(next(iter(summaries.values()))),
     )
@@ -138,11 +138,6 @@ def _common(runs: Sequence[Run]) -> list[tuple[str, str]]:
         and not key.endswith("_target_")
         and not isinstance(value, list | dict)
     ]
-
-
-def _rule(run: Run) -> str:
-    target: str = run.facts["settings"]["verifier"]["_target_"]
-    return target.rpartition(".")[2]
 
 
 def _flat(value: Any, prefix: str = "") -> list[tuple[str, Any]]:

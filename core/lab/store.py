@@ -17,7 +17,8 @@ FACTS, LINES = "run.json", "measurements.jsonl"
 class Run:
     """A run as it stands on disk, finished or not.
 
-    facts: what it was started with: `settings`, `drafters`, `questions`, `lossless`.
+    facts: what it was started with: `settings`, `drafters` (of each its config, with its rule and
+        policy), `protocols`, `questions`, and for each drafter whether it is `lossless`.
     """
 
     folder: Path

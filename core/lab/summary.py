@@ -144,7 +144,7 @@ class Summary:
             counts=counts,
             seconds=_seconds(texts) if texts else None,
             prediction=predict(texts, gamma, rates["speedup"]) if texts else None,
-            lossless=bool(self.run.facts["lossless"]),
+            lossless=bool(self.run.facts["lossless"][name]),
         )
 
     def _speedups(self, name: str) -> list[float]:
@@ -157,8 +157,9 @@ class Summary:
 
     def _categories(self, name: str) -> dict[str, Interval | None]:
         found: dict[str, Interval | None] = {}
-        rate = "alpha" if "overlap" in self.run.facts["protocols"] else "alpha_tested"
-        above, below = self.share(name, rate)
+        above, below = self.share(name, "alpha")
+        if not any(below):
+            above, below = self.share(name, "alpha_tested")
         kinds = [self._kept[name][prompt][0].category for prompt in self.prompts]
         for kind in dict.fromkeys(kinds):
             here = [index for index, other in enumerate(kinds) if other == kind]

@@ -1,4 +1,4 @@
-"""Trial: one question decoded with one drafter, its clock set beside plain decoding's."""
+"""Trial: one question decoded by one entrant, its clock set beside plain decoding's."""
 
 import statistics
 from dataclasses import dataclass, field
@@ -11,10 +11,11 @@ from outrider.errors import require, whole
 from outrider.generation import Generation
 from outrider.lab.measurement import Decoding, Step
 from outrider.lab.texts import seeded
-from outrider.lookahead import Lookahead
+from outrider.lookahead import Fixed, Lookahead
 from outrider.sampling import Sampling
 from outrider.target import Target
 from outrider.verifier import Verifier
+from outrider.verifiers.token import Token
 
 WARM_UP = 8
 """Tokens that are decoded before the clock starts."""
@@ -33,7 +34,6 @@ class Settings:
     gamma: int = 5
     budget: int | None = None
     sampling: Sampling = field(default_factory=Sampling)
-    lookahead: Lookahead | None = None
     max_new_tokens: int = 128
     batch: int = 16
 
@@ -41,6 +41,16 @@ class Settings:
         check_lengths(self.gamma, self.budget, self.max_new_tokens)
         some = whole(self.batch) and self.batch >= 1
         require(some, "batch", self.batch, "a whole number of at least 1")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Entrant:
+    """What is compared: a drafter, the rule that judges it, and how long it drafts."""
+
+    drafter: Drafter
+    verifier: Verifier
+    lookahead: Lookahead = field(default_factory=Fixed)
 
 
 @final
@@ -59,31 +69,30 @@ class Question:
     text: list[int] = field(default_factory=list)
 
 
-def plain(target: Target, verifier: Verifier, question: Question, settings: Settings) -> Generation:
+def plain(target: Target, question: Question, settings: Settings) -> Generation:
     """Returns the question decoded without a draft, by the same loop."""
-    return _decoded(target, NoDraft(), verifier, question, settings)
+    return _decoded(target, Entrant(NoDraft(), Token()), question, settings)
 
 
-def warm_up(target: Target, verifier: Verifier, question: Question, settings: Settings) -> None:
+def warm_up(target: Target, question: Question, settings: Settings) -> None:
     """Decodes a few tokens, so that no clock counts what happens only once."""
-    _decoded(target, NoDraft(), verifier, question, settings, WARM_UP)
+    _decoded(target, Entrant(NoDraft(), Token()), question, settings, WARM_UP)
 
 
 def trial(
     target: Target,
-    drafter: Drafter,
-    verifier: Verifier,
+    entrant: Entrant,
     question: Question,
     settings: Settings,
     baseline: Generation,
 ) -> Decoding:
-    """Returns how the drafter decodes the question.
+    """Returns how the entrant decodes the question.
 
     baseline: what `plain` gave on it, just before; it is the result where there is no draft.
     """
     run = baseline
-    if not isinstance(drafter, NoDraft):
-        run = _decoded(target, drafter, verifier, question, settings)
+    if not isinstance(entrant.drafter, NoDraft):
+        run = _decoded(target, entrant, question, settings)
     # The first call reads the prompt.
     calls = [round.seconds["score"] for round in baseline.rounds[1:] or baseline.rounds]
     return Decoding(
@@ -96,21 +105,20 @@ def trial(
 
 def _decoded(
     target: Target,
-    drafter: Drafter,
-    verifier: Verifier,
+    entrant: Entrant,
     question: Question,
     settings: Settings,
     tokens: int | None = None,
 ) -> Generation:
     rounds = decode(
         target,
-        drafter,
-        verifier,
+        entrant.drafter,
+        entrant.verifier,
         question.tokens,
         gamma=settings.gamma,
         budget=settings.budget,
         sampling=seeded(settings.sampling, question.tokens),
-        lookahead=settings.lookahead,
+        lookahead=entrant.lookahead,
         max_new_tokens=settings.max_new_tokens if tokens is None else tokens,
     )
     generation = Generation()

@@ -42,6 +42,37 @@ def test_the_table_and_every_file(compared: Any, tmp_path: Path) -> None:
     assert report["settings"]["gamma"] == 2
 
 
+def test_rules_and_policies_side_by_side(compared: Any) -> None:
+    _, report = compared(
+        "drafters=[none,bigram]", "verifiers=[token,block,{verifier: lenient, lenience: 0.2}]",
+        "sampling=standard", "turns=1",
+    )  # fmt: skip
+    rows = {row["drafter"]: row for row in report["rows"]}
+    assert list(rows) == [
+        f"{d}/{v}" for d in ("none", "bigram") for v in ("token", "block", "lenient")
+    ]
+    assert rows["bigram/token"]["lossless"] and not rows["bigram/lenient"]["lossless"]
+    assert rows["bigram/token"]["alpha"] == rows["bigram/block"]["alpha"]
+    assert rows["bigram/lenient"]["alpha_rule"] > rows["bigram/token"]["alpha_rule"]
+    assert rows["bigram/block"]["alpha_rule"] is None  # it looks at whole blocks
+    assert report["lossless"] is False
+    _, report = compared("drafters=[bigram]", "lookaheads=[fixed]", "turns=1", out="policies")
+    assert [row["drafter"] for row in report["rows"]] == ["bigram/fixed"]
+
+
+def test_a_tree_is_compared_by_decoding(compared: Any) -> None:
+    _, report = compared(
+        "drafters=[{drafter: bigram, tree: 2x2}]", "verifiers=[without_replacement,traversal]",
+        "sampling=standard", "turns=1", "budget=6",
+    )  # fmt: skip
+    for row in report["rows"]:
+        assert row["alpha"] is None
+        assert row["block_efficiency"] > 1
+    said, _ = compared("drafters=[{drafter: bigram, tree: 2x2}]", out="x", status=1)
+    assert "writes 'distinct' drafts" in said
+    assert "rules that fit: sample_match, traversal, typical, without_replacement" in said
+
+
 @pytest.mark.parametrize("protocol", ["overlap", "decode"])
 def test_one_protocol_alone(compared: Any, protocol: str) -> None:
     _, report = compared(f"protocol={protocol}")

@@ -21,7 +21,15 @@ from outrider.verifiers.token import Token
 SAMPLED = Sampling(temperature=1.0)
 
 
-@parametrize_with_checks([unigram, bigram, partial(bigram, order=4)])
+@parametrize_with_checks(
+    [
+        unigram,
+        bigram,
+        partial(bigram, order=4),
+        partial(bigram, tree="2x2"),
+        partial(bigram, tree="dynamic:2"),
+    ]
+)
 def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
     check(make)
 

@@ -1,6 +1,7 @@
 """Uniform guesses keep the contract, and are uniform."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from outrider.drafters.random import Random
 from outrider.testing import parametrize_with_checks
 
 
-@parametrize_with_checks([Random])
+@parametrize_with_checks([Random, *(partial(Random, tree=tree) for tree in ("2x2", "iid:2x2"))])
 def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
     check(make)
 

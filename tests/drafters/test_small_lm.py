@@ -19,8 +19,12 @@ from outrider.testing import parametrize_with_checks
 from outrider.testing.stage import play_draft, play_drafts
 from outrider.verifiers.token import Token
 
+TREES = ("2x2", "iid:3x2", "paths:2", "top:2x2", "dynamic:2", "sequoia:.5,.2")
 
-@parametrize_with_checks([SmallLM, partial(SmallLM, layers=1)])
+
+@parametrize_with_checks(
+    [SmallLM, partial(SmallLM, layers=1), *(partial(SmallLM, tree=tree) for tree in TREES)]
+)
 def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
     check(make)
 
@@ -115,6 +119,32 @@ def test_the_places_of_one_text_are_drafted_in_a_single_pass(
         play_drafts(drafter, target, contexts, gamma=1, sampling=Sampling(temperature=1.0))
     assert len(fed) == 3
     assert fed[1] == 7  # what the second call had to add, and its first place again
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_the_laws_of_a_tree_are_those_of_its_paths(llama: Any, tree: str) -> None:
+    """Each depth in one pass, round after round, against a fresh model on each path."""
+    model = llama(seed=3).double()
+    target = TransformersTarget(llama().double())
+    drafter = SmallLM(model, tree=tree)
+    drafter.bind(target)
+    sampling = Sampling(temperature=1.0)
+    text = [3, 4, 5]
+    for seed in range(6):
+        draft = play_draft(
+            drafter, target, Context(Tokens(list(text))), gamma=3, sampling=sampling, seed=seed
+        )
+        for node, parent in enumerate(draft.parents):
+            path = [draft.tokens[step] for step in draft.path(parent)]
+            with torch.no_grad():
+                exact = model(torch.tensor([text + path])).logits[0, -1].softmax(-1)
+            law, first = draft.laws[node], draft.children(parent)[0] == node
+            if law is not None and (first or drafter.kind != "distinct"):
+                torch.testing.assert_close(law, exact, rtol=1e-8, atol=1e-10)
+            if law is None:
+                ranks = exact.argsort(descending=True).tolist()
+                assert ranks.index(draft.tokens[node]) < 2
+        text += [*[draft.tokens[node] for node in draft.path(len(draft) - 1)][:seed], 7]
 
 
 def tokenizer(words: list[str]) -> Any:

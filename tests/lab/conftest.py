@@ -13,7 +13,7 @@ from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.lab.compare import PROTOCOLS, fit, measure, questions
 from outrider.lab.data import Prompt
 from outrider.lab.store import RunFolder
-from outrider.lab.trial import Settings
+from outrider.lab.trial import Entrant, Settings
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.token import Token
 
@@ -53,11 +53,12 @@ def run_in(target: TransformersTarget, drafters: dict[str, Drafter]) -> Callable
         folder.mkdir(parents=True, exist_ok=True)
         rule = verifier or Token()
         named = drafters if named is None else named
-        settings = Settings(gamma, None, Sampling(temperature=temperature), None, 16)
+        entrants = {name: Entrant(drafter, rule) for name, drafter in named.items()}
+        settings = Settings(gamma, None, Sampling(temperature=temperature), 16)
         asked = questions(
             target, PROMPTS, settings, chat=False, answers=protocol != "decode", folder=None
         )
-        fit(target, named, rule)
+        fit(target, entrants)
         facts = {
             "settings": {
                 "gamma": gamma,
@@ -66,13 +67,13 @@ def run_in(target: TransformersTarget, drafters: dict[str, Drafter]) -> Callable
             },
             "drafters": {name: {} for name in named},
             "protocols": PROTOCOLS[protocol],
-            "lossless": rule.lossless,
+            "lossless": {name: rule.lossless for name in named},
             "questions": [[each.prompt, each.turn, "asked"] for each in asked],
         }
         run = RunFolder(folder, facts, resume=resume)
         done = {(each.protocol, each.prompt, each.turn) for each in run.measurements}
         for count, each in enumerate(
-            measure(target, named, rule, asked, settings, protocol, done), start=1
+            measure(target, entrants, asked, settings, protocol, done), start=1
         ):
             run.add(each)
             if count == stop_after:

@@ -12,7 +12,7 @@ from outrider.drafters.random import Random
 from outrider.drafters.small_lm import SmallLM
 from outrider.lab.compare import fit, measure, questions
 from outrider.lab.data import Prompt
-from outrider.lab.trial import Settings
+from outrider.lab.trial import Entrant, Settings
 from outrider.targets.tabular import TabularTarget
 from outrider.verifiers.token import Token
 
@@ -45,12 +45,13 @@ def test_each_protocol_measures_every_drafter_on_every_question(
     target: Any, drafters: dict[str, Drafter]
 ) -> None:
     asked = questions(target, [TWO_TURNS, ONE_TURN], SETTINGS, chat=False, answers=True)
-    fit(target, drafters, Token())
-    every = list(measure(target, drafters, Token(), asked, SETTINGS))
+    entrants = {name: Entrant(drafter, Token()) for name, drafter in drafters.items()}
+    fit(target, entrants)
+    every = list(measure(target, entrants, asked, SETTINGS))
     assert [each.protocol for each in every] == ["overlap"] * 9 + ["decode"] * 9
     assert [each.drafter for each in every] == list(drafters) * 6
     done = {("overlap", "a", 1), ("overlap", "a", 2), ("decode", "b", 1)}
-    left = list(measure(target, drafters, Token(), asked, SETTINGS, done=done))
+    left = list(measure(target, entrants, asked, SETTINGS, done=done))
     assert {(each.protocol, each.prompt, each.turn) for each in left} == {
         ("overlap", "b", 1),
         ("decode", "a", 1),
@@ -87,9 +88,14 @@ def test_the_same_seed_gives_the_same_texts_and_laws(
 
 def test_what_can_not_be_compared_is_refused_before_any_model_runs(target: Any) -> None:
     with pytest.raises(ConfigError, match=r"drafters=\[\]: expected at least one"):
-        fit(target, {}, Token())
+        fit(target, {})
     with pytest.raises(ConfigError, match="needs model"):
-        fit(TabularTarget(6), {"random": Random(), "small": SmallLM()}, Token())
+        fit(
+            TabularTarget(6),
+            {"random": Entrant(Random(), Token()), "small": Entrant(SmallLM(), Token())},
+        )
+    with pytest.raises(ConfigError, match="writes 'distinct' drafts"):
+        fit(TabularTarget(6), {"tree": Entrant(Random("2x2"), Token())})
     with pytest.raises(ConfigError, match=r"data=\[\]: expected at least one prompt"):
         questions(target, [], SETTINGS, chat=False, answers=True)
 
