@@ -35,11 +35,14 @@ class Draft:
     laws: the law [vocab] each token was drawn from, given all that was written before it
         (so a sibling drawn without replacement has the law without the earlier ones);
         None where the token was written rather than drawn: a point mass on it.
+    logits: what the drafter gave for each token, before the run's sampling; None where it was
+        written. Policies judge by it, which the law at temperature 0 says nothing of.
     """
 
     tokens: tuple[int, ...] = ()
     parents: tuple[int, ...] = ()
     laws: tuple[Float[Tensor, "vocab"] | None, ...] = ()
+    logits: tuple[Float[Tensor, "vocab"] | None, ...] = ()
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -111,6 +114,7 @@ class Pen:
         self._parents: list[int] = []
         self._depths: list[int] = []
         self._laws: list[Tensor | None] = []
+        self._logits: list[Tensor | None] = []
         self._stopped = False
 
     @property
@@ -187,7 +191,7 @@ class Pen:
         if self._sampling.greedy:
             # One token holds all the mass: nothing is left to draw without replacement.
             best = int(logits.argmax())
-            return self._submit([(best, None)] * (width if replacement else 1), after)
+            return self._submit([(best, None)] * (width if replacement else 1), after, logits)
         # In float64, so that what is recorded is what is drawn from, to the last bit that counts.
         law = self._sampling.law(logits).double()
         law = law / law.sum()
@@ -202,13 +206,20 @@ class Pen:
                 if mass <= 0:
                     break
                 law = law / mass
-        return self._submit(drawn, after)
+        return self._submit(drawn, after, logits)
 
     def finish(self) -> Draft:
         """Returns the draft as written so far."""
-        return Draft(tuple(self._tokens), tuple(self._parents), tuple(self._laws))
+        return Draft(
+            tuple(self._tokens), tuple(self._parents), tuple(self._laws), tuple(self._logits)
+        )
 
-    def _submit(self, drawn: list[tuple[int, Tensor | None]], after: int | None) -> tuple[int, ...]:
+    def _submit(
+        self,
+        drawn: list[tuple[int, Tensor | None]],
+        after: int | None,
+        logits: Tensor | None = None,
+    ) -> tuple[int, ...]:
         parent = self.last if after is None else after
         if not ROOT <= parent <= self.last:
             raise DrafterError(f"wrote after node {parent}: the last node is {self.last}")
@@ -225,6 +236,7 @@ class Pen:
             self._parents.append(parent)
             self._depths.append(depth)
             self._laws.append(law)
+            self._logits.append(logits)
         if self._more is not None:
             self._stopped = not self._more(self.finish())
         return tuple(range(first, len(self)))

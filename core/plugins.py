@@ -45,6 +45,13 @@ BUILTIN = (
     "outrider.verifiers.scaled_uniform",
     "outrider.verifiers.lenient",
     "outrider.verifiers.typical",
+    "outrider.lookaheads.heuristic",
+    "outrider.lookaheads.confidence",
+    "outrider.lookaheads.entropy",
+    "outrider.lookaheads.optimal",
+    "outrider.lookaheads.goodput",
+    "outrider.lookaheads.utility",
+    "outrider.lookaheads.bandit",
     "outrider.targets.builtin",
 )
 

@@ -101,7 +101,7 @@ def test_help_needs_no_hydra(run: Any) -> None:
             ("generate", *TABULAR, "drafter=small_lm"),
             "drafter SmallLM needs model: the target offers nothing",
         ),
-        (("check",), "nothing to check: expected drafter=NAME or verifier=NAME"),
+        (("check",), "nothing to check: expected drafter=NAME, verifier=NAME or"),
         (("check", "drafter=bigrm"), "drafter='bigrm': did you mean 'bigram' or"),
         (("generate", *TABULAR, "hydra.run.dir=/dev/null/x"), "/dev/null/x: Not a directory"),
     ],

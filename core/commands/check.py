@@ -1,4 +1,4 @@
-"""`outrider check`: runs the conformance kit on a drafter or a rule."""
+"""`outrider check`: runs the conformance kit on a drafter, a rule or a policy."""
 
 from functools import partial
 
@@ -11,12 +11,16 @@ from outrider.errors import ConfigError, OutriderError
 from outrider.testing import run_checks
 from outrider.verifier import Verifier
 
+ROLES = ("drafter", "verifier", "lookahead")
+
 
 def check(config: DictConfig) -> None:
     """Prints what held, check by check; raises `OutriderError` where something did not."""
-    parts = {role: config[role] for role in ("drafter", "verifier") if config.get(role)}
+    parts = {role: config[role] for role in ROLES if config.get(role)}
     if not parts:
-        raise ConfigError("nothing to check: expected drafter=NAME or verifier=NAME")
+        raise ConfigError(
+            "nothing to check: expected drafter=NAME, verifier=NAME or lookahead=NAME"
+        )
     console, failed = Console(), 0
     for role, node in parts.items():
         part = build(node)

@@ -1,4 +1,4 @@
-"""The conformance kit: checks that a drafter or a rule keeps the contract, exactly where it can.
+"""The conformance kit: checks that a drafter, rule or policy keeps the contract, exactly where it can.
 
 >>> from outrider.testing import check_drafter, parametrize_with_checks
 >>> check_drafter(MyDrafter)                     # raises at the first check that fails
@@ -13,6 +13,7 @@ from outrider.testing.exact import loop_law, output_law, target_law
 from outrider.testing.kit import (
     Outcome,
     check_drafter,
+    check_lookahead,
     check_verifier,
     checks_of,
     parametrize_with_checks,
@@ -24,6 +25,7 @@ __all__ = [
     "VOCAB_SIZE",
     "Outcome",
     "check_drafter",
+    "check_lookahead",
     "check_verifier",
     "checks_of",
     "loop_law",

@@ -2,14 +2,14 @@
 
 import itertools
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from outrider.chance import Chance, EnumeratedChance
 from outrider.context import Context, Tokens
 from outrider.decoding import decode
 from outrider.draft import Draft, Pen
 from outrider.drafter import Drafter
-from outrider.lookahead import Lookahead
+from outrider.lookahead import Fixed, Lookahead
 from outrider.sampling import Sampling
 from outrider.target import Target
 from outrider.verifier import Scores, Verifier
@@ -46,9 +46,13 @@ def output_law(
     gamma: int,
     sampling: Sampling,
     budget: int | None = None,
+    policy: Callable[[], Lookahead] = Fixed,
 ) -> Law:
     """Returns the law of gamma + 1 tokens after `prompt`: one round, then what it would take
     the rule without a draft to fill up.
+
+    policy: makes the policy of how long to draft, one for each branch, with all that it
+        has learned.
 
     The drafter must be bound to the target. One drafter serves every branch, so one that
     remembers an earlier branch is found out as well.
@@ -56,13 +60,14 @@ def output_law(
     ids = list(prompt)
 
     def play(chance: Chance) -> tuple[int, ...]:
-        session = target.open(ids, drafter.needs)
+        session, lookahead = target.open(ids, drafter.needs), policy()
         pen = Pen(
             sampling=sampling,
             chance=chance,
             vocab_size=target.vocab_size,
-            gamma=gamma,
+            gamma=lookahead.depth(gamma),
             budget=budget,
+            more=lookahead.more,
         )
         drafter.propose_batch([(Context(Tokens(list(ids)), None, session.features()), pen)])
         draft = pen.finish()

@@ -6,7 +6,8 @@ from time import perf_counter
 from typing import Any, final
 
 from outrider.drafter import Drafter
-from outrider.testing import drafters, verifiers
+from outrider.lookahead import Lookahead
+from outrider.testing import drafters, lookaheads, verifiers
 from outrider.verifier import Verifier
 
 Make = Callable[[], Any]
@@ -28,14 +29,18 @@ def checks_of(make: Make) -> tuple[Check, ...]:
     """Returns the checks for what `make` makes.
 
     Raises:
-        TypeError: it is neither a drafter nor a verifier.
+        TypeError: it is no drafter, verifier or lookahead.
     """
     part = make()
     if isinstance(part, Drafter):
         return drafters.CHECKS
     if isinstance(part, Verifier):
         return verifiers.CHECKS
-    raise TypeError(f"expected what makes a Drafter or a Verifier, got {type(part).__name__}")
+    if isinstance(part, Lookahead):
+        return lookaheads.CHECKS
+    raise TypeError(
+        f"expected what makes a Drafter, Verifier or Lookahead, got {type(part).__name__}"
+    )
 
 
 def check_drafter(make: Callable[[], Drafter]) -> None:
@@ -47,6 +52,12 @@ def check_drafter(make: Callable[[], Drafter]) -> None:
 def check_verifier(make: Callable[[], Verifier]) -> None:
     """Runs every check of an acceptance rule; raises AssertionError at the first that fails."""
     for check in verifiers.CHECKS:
+        check(make)
+
+
+def check_lookahead(make: Callable[[], Lookahead]) -> None:
+    """Runs every check of a policy; raises AssertionError at the first that fails."""
+    for check in lookaheads.CHECKS:
         check(make)
 
 

@@ -1,0 +1,1 @@
+"""Policies of how long to draft, one file each; every one is an ordinary plugin."""
