@@ -32,6 +32,7 @@ BUILTIN = (
     "outrider.drafters.ngram",
     "outrider.drafters.prompt_lookup",
     "outrider.drafters.small_lm",
+    "outrider.drafters.hierarchy",
     "outrider.verifiers.token",
     "outrider.verifiers.block",
     "outrider.verifiers.sample_match",

@@ -109,6 +109,10 @@ class SmallLM(Drafter):
         depths = torch.full((1, len(paths)), known + len(paths[0]) - 1)
         return self._rows(tokens, len(paths), reach, depths)
 
+    def scores(self, text: Sequence[int], extra: Sequence[int]) -> Float[Tensor, "extra+1 vocab"]:
+        """Returns the logits after `text`, and after each of some tokens that continue it."""
+        return self._catch_up(Tokens([*text, *extra]), rows=len(extra) + 1)
+
     def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
         """Drafts one token at many places of one text in a single pass, as the lab asks for."""
         single = not self.trees and all(pen.open and pen.gamma == 1 for _, pen in pairs)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import final
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -19,8 +20,7 @@ from outrider.verifiers.block import Block
 class MultiPathBlock(Verifier):
     """Greedy multi-path block verification (2602.16961).
 
-    At each prefix tokens are ranked by p / q, and those that tie by their id, so that the order is
-    strict. Of the K paths the lexicographically largest is taken, whose law is that of a largest
+    At each prefix tokens are ranked by p / q in one strict order, ties included. Of the K paths the lexicographically largest is taken, whose law is that of a largest
     of K draws: F^K with F the distribution function of a path. Block verification on that path
     with that law is lossless. (With ties left open it would not be.) With one path it is
     block verification. More than four paths are a matter of rounding.
@@ -63,9 +63,15 @@ class MultiPathBlock(Verifier):
 
 
 def ranked(p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"]) -> Int[Tensor, "vocab"]:
-    """Returns the tokens in rising order of p / q, and of their ids where that ties."""
+    """Returns the tokens in rising order of p / q.
+
+    However ties fall, they fall the same way for the choice of the path and for its law, since
+    both are made of this one order.
+    """
     ratio = (p / q).nan_to_num(0.0, posinf=float("inf"))
-    return ratio.sort(stable=True).indices
+    return torch.from_numpy(np.argsort(ratio.cpu().numpy())).to(
+        p.device
+    )  # torch's takes four times as long
 
 
 def largest_of(
@@ -76,10 +82,12 @@ def largest_of(
     before: for each token, the mass of all paths ranked below it. joint: of this prefix.
     """
     upto = before + joint * q
-    # upto^K - before^K over upto - before, without the loss of digits of that difference.
-    weight = sum(
-        (upto**i * before ** (paths - 1 - i) for i in range(paths)), start=torch.zeros_like(q)
-    )
+    # upto^K - before^K over upto - before, without the loss of digits of that difference:
+    # the sum of upto^i before^(K - 1 - i), step by step.
+    weight, power = torch.ones_like(q), torch.ones_like(q)
+    for _ in range(paths - 1):
+        power = power * before
+        weight = weight * upto + power
     law = q * weight
     return law / law.sum()
 

@@ -13,7 +13,14 @@ from outrider import decode
 from outrider.lab import data
 from outrider.plugins import installed, make
 
-DRAFTERS = ("none", "random", "unigram", "bigram", "prompt_lookup", "small_lm")
+DRAFTERS = ("none", "random", "unigram", "bigram", "prompt_lookup", "small_lm", "hierarchy")
+TREES = {
+    "small_lm top:3x2x1": ("small_lm", "top:3x2x1", "candidates"),
+    "bigram dynamic:8": ("bigram", "dynamic:8", "traversal"),
+}
+"""Trees by name, with their drafter and a rule that takes them."""
+BUDGET = 16
+"""Nodes of a tree."""
 
 
 def main() -> None:
@@ -26,8 +33,12 @@ def main() -> None:
     limit = wanted.count
     prompts = data.jsonl(wanted.prompts, limit) if wanted.prompts else data.demo(limit)
     target = make("target", "smollm2")
-    drafters = {name: make("drafter", name) for name in DRAFTERS}
-    assert set(drafters) == set(installed().of("drafter")), "a built-in drafter is left out"
+    assert set(DRAFTERS) == set(installed().of("drafter")), "a built-in drafter is left out"
+    token = make("verifier", "token")
+    drafters = {name: (make("drafter", name), token) for name in DRAFTERS} | {
+        name: (make("drafter", drafter, tree=tree), make("verifier", rule))
+        for name, (drafter, tree, rule) in TREES.items()
+    }
     different = 0
     for prompt in track(prompts, "Comparing"):
         ids = target.encode(prompt.turns[0], chat=True)
@@ -37,13 +48,14 @@ def main() -> None:
             do_sample=False,
             max_new_tokens=wanted.tokens,
         )[0, len(ids) :].tolist()
-        for name, drafter in drafters.items():
+        for name, (drafter, rule) in drafters.items():
             rounds = decode(
                 target,
                 drafter,
-                make("verifier", "token"),
+                rule,
                 ids,
                 gamma=wanted.gamma,
+                budget=BUDGET if drafter.trees else None,
                 max_new_tokens=wanted.tokens,
             )
             text = [token for round in rounds for token in round.tokens]

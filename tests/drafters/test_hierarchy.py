@@ -1,0 +1,123 @@
+"""A drafter that is sped up by a faster one has its own law, and takes fewer passes."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+
+from outrider import ConfigError, Context, Drafter, Pen, Sampling, Tokens
+from outrider.chance import Chance, EnumeratedChance, SampledChance
+from outrider.drafters.hierarchy import Hierarchy
+from outrider.drafters.ngram import bigram
+from outrider.drafters.none import NoDraft
+from outrider.drafters.random import Random
+from outrider.drafters.small_lm import SmallLM
+from outrider.targets.transformers import TransformersTarget
+from outrider.testing import parametrize_with_checks
+from outrider.testing.stage import VOCAB_SIZE, play_draft, tiny_target
+
+SAMPLED = Sampling(temperature=1.0)
+
+
+@parametrize_with_checks(
+    [
+        Hierarchy,
+        partial(Hierarchy, faster="random", ahead=2),
+        partial(Hierarchy, faster="bigram", ahead=1),
+    ]
+)
+def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
+    check(make)
+
+
+@pytest.mark.parametrize("faster", ["random", "bigram", "prompt_lookup", "none"])
+@pytest.mark.parametrize("ahead", [1, 3])
+def test_the_draft_has_the_law_of_the_small_model_whoever_guesses(faster: str, ahead: int) -> None:
+    """Exactly: every branch of the guesses and of their tests, added up."""
+    target = tiny_target(VOCAB_SIZE)
+    drafter = Hierarchy(faster, ahead, layers=2)
+    drafter.bind(target)
+    alone = SmallLM(layers=2)
+    alone.bind(target)
+
+    def play(drafter: Drafter, chance: Chance) -> tuple[int, ...]:
+        pen = Pen(sampling=SAMPLED, chance=chance, vocab_size=VOCAB_SIZE, gamma=2)
+        drafter.propose(Context(Tokens([0, 1, 0])), pen)
+        draft = pen.finish()
+        assert all(law is not None for law in draft.laws)
+        return draft.tokens
+
+    laws = []
+    for each in (drafter, alone):
+        law: dict[tuple[int, ...], float] = {}
+        for p, tokens in EnumeratedChance.outcomes(partial(play, each)):
+            law[tokens] = law.get(tokens, 0.0) + p
+        laws.append(law)
+    assert laws[0] == pytest.approx(laws[1], abs=1e-9)
+
+
+def test_the_law_recorded_is_the_small_models() -> None:
+    target = tiny_target(VOCAB_SIZE)
+    drafter, alone = Hierarchy("random", 3, layers=2), SmallLM(layers=2)
+    drafter.bind(target)
+    alone.bind(target)
+    for seed in range(10):
+        context = Context(Tokens([0, 1, 0]))
+        draft = play_draft(drafter, target, context, gamma=4, sampling=SAMPLED, seed=seed)
+        for depth, law in enumerate(draft.laws):
+            after = Context(Tokens([0, 1, 0, *draft.tokens[:depth]]))
+            exact = play_draft(alone, target, after, gamma=1, sampling=SAMPLED).laws[0]
+            assert law is not None and exact is not None
+            torch.testing.assert_close(law, exact, rtol=1e-8, atol=1e-10)
+
+
+class Oracle(Drafter):
+    """Guesses what the small model will say."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        text = context.tokens[:]
+        while pen.open:
+            with torch.no_grad():
+                text.append(pen.draw(self.model(torch.tensor([text])).logits[0, -1]))
+
+
+def test_good_guesses_save_passes(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    target, model = TransformersTarget(llama()), llama(seed=3)
+    passes = []
+    for faster in (NoDraft(), Oracle(model)):
+        drafter = Hierarchy(faster, 3, model=model)
+        drafter.bind(target)
+        count = []
+        inner = drafter._middle.scores
+
+        def scores(*rest: Any, inner: Any = inner, count: list[int] = count) -> Any:
+            count.append(1)
+            return inner(*rest)
+
+        monkeypatch.setattr(drafter._middle, "scores", scores)
+        play_draft(drafter, target, Context(Tokens([3, 4, 5])), gamma=8, sampling=SAMPLED)
+        passes.append(len(count))
+    assert passes == [8, 2]
+
+
+def test_a_pen_redraws_with_the_law_and_not_the_guess() -> None:
+    pen = Pen(sampling=SAMPLED, chance=SampledChance.seeded(0), vocab_size=3, gamma=1)
+    inner = pen.faster(1)
+    inner.write(2)
+    token = pen.redraw(torch.tensor([0.0, 0.0, float("-inf")]), inner.finish(), 0)
+    assert token in (0, 1)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"drafter\.ahead=0"):
+        Hierarchy(ahead=0)
+    with pytest.raises(ConfigError, match=r"drafter\.faster=.*: expected one that writes chains"):
+        Hierarchy(faster=Random("2x2"))
+    with pytest.raises(ConfigError, match="drafter='promt_lookup': did you mean 'prompt_lookup'"):
+        Hierarchy(faster="promt_lookup")
+    assert Hierarchy(faster=bigram()).needs == {"model"}

@@ -1,0 +1,82 @@
+"""What each rule costs a round, at V = 49152: a chain of 8, and a tree of 64 nodes where it takes one.
+
+python tests/evidence/rules.py --rounds 20
+"""
+
+import argparse
+import statistics
+import sys
+from time import perf_counter
+
+import torch
+
+from outrider import Context, Draft, Drafter, Pen, Sampling, Scores, Tokens, Verifier
+from outrider.chance import SampledChance
+from outrider.plugins import installed, make
+from outrider.trees import one_by_one, parse
+
+VOCAB = 49152
+SAMPLED = Sampling(temperature=1.0)
+SHAPES = {"iid": "iid:4x3x4", "distinct": "4x3x4", "deterministic": "top:4x3x4", "paths": "paths:8"}
+"""Of each kind a tree of 64 nodes: 4 + 12 + 48, or eight paths of eight."""
+LIMITS = {"token": 5.0, "block": 5.0}
+LIMIT = 25.0
+"""Milliseconds, of the rules named and of all others."""
+
+
+class Close(Drafter):
+    """Draws from laws that are near the target's, so that drafts are accepted some way."""
+
+    def __init__(self, tree: str | None, logits: torch.Tensor) -> None:
+        self.shape = parse(tree)
+        self.kind = self.shape.kind
+        self.logits = logits
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        self.shape.grow(pen, one_by_one(lambda path: self.logits[len(path)]))
+
+
+def milliseconds(rule: Verifier, tree: str | None, rounds: int) -> tuple[float, float]:
+    """Returns the median milliseconds of a verdict, and the mean length accepted."""
+    generator = torch.Generator().manual_seed(0)
+    target = 4 * torch.randn(9, VOCAB, generator=generator)
+    drafter = Close(tree, target + 0.7 * torch.randn(9, VOCAB, generator=generator))
+    found, accepted = [], 0
+    for seed in range(rounds):
+        chance = SampledChance.seeded(seed)
+        budget = 64 if tree else None
+        pen = Pen(sampling=SAMPLED, chance=chance, vocab_size=VOCAB, gamma=8, budget=budget)
+        drafter.propose(Context(Tokens([0])), pen)
+        draft = pen.finish()
+        logits = target[[0, *(len(draft.path(node)) for node in range(len(draft)))]]
+        scores = Scores(logits, SAMPLED)
+        _ = scores.probs  # the softmax of the target's rows is every rule's
+        began = perf_counter()
+        verdict = rule.verify(draft, scores, chance)
+        found.append(1000 * (perf_counter() - began))
+        accepted += len(verdict.accepted)
+    assert isinstance(draft, Draft)
+    return statistics.median(found[rounds // 5 :]), accepted / rounds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=20)
+    wanted = parser.parse_args()
+    slow = 0
+    for name, entry in installed().of("verifier").items():
+        limit = LIMITS.get(name, LIMIT)
+        for kind, tree in {"chain": None, **SHAPES}.items():
+            if kind in entry.product.takes:
+                spent, accepted = milliseconds(make("verifier", name), tree, wanted.rounds)
+                slow += spent > limit
+                print(
+                    f"{name:<20} {tree or 'chain of 8':<12} {spent:6.2f} ms a round (limit {limit:g}),"
+                    f" {accepted:.2f} accepted",
+                    flush=True,
+                )
+    sys.exit(slow > 0)
+
+
+if __name__ == "__main__":
+    main()
