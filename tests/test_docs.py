@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from outrider.draft import KINDS
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 QUICK = {
@@ -84,3 +86,18 @@ def test_links_lead_somewhere(page: Path) -> None:
         place = next(filter(None, link))
         if not place.startswith("http"):
             assert (page.parent / place).exists(), place
+
+
+@pytest.mark.parametrize("role", ["verifier", "lookahead"])
+def test_every_rule_and_policy_has_its_line(role: str) -> None:
+    from outrider.plugins import installed
+
+    page = (ROOT / "docs" / "rules.md").read_text()
+    for name, entry in installed().of(role).items():
+        (line,) = [line for line in page.splitlines() if line.startswith(f"| `{name}` |")]
+        if role == "verifier":
+            takes = line.split("|")[2].strip()
+            kinds = entry.product.takes
+            names = {"chains": "chain"}
+            shown = KINDS if takes == "all" else {names.get(k, k) for k in takes.split(", ")}
+            assert set(shown) == kinds, name
