@@ -7,6 +7,7 @@ from outrider.decoding import Round
 from outrider.errors import require
 from outrider.hookspecs import Register, hookimpl
 from outrider.lookahead import Lookahead
+from outrider.lookaheads.memory import Memory
 
 
 @final
@@ -19,13 +20,16 @@ class Bandit(Lookahead):
     explore: the factor of the bonus, sqrt(2) in UCB1.
     c: if given, tokens over 1 + c drafted stands for tokens a second, so that depths do not depend
         on the clock.
+    state: a file that keeps what was learned, from run to run.
 
     What was learned goes on from prompt to prompt.
 
     Raises `ConfigError` for an explore or c below 0.
     """
 
-    def __init__(self, explore: float = math.sqrt(2), c: float | None = None) -> None:
+    def __init__(
+        self, explore: float = math.sqrt(2), c: float | None = None, state: str | None = None
+    ) -> None:
         require(explore >= 0, "lookahead.explore", explore, "a number of at least 0")
         fits = c is None or c >= 0
         require(fits, "lookahead.c", c, "a number of at least 0, or none")
@@ -33,8 +37,12 @@ class Bandit(Lookahead):
         self._c = c
         self._pulls: dict[int, int] = {}
         self._gains: dict[int, float] = {}
+        self._learned: list[tuple[int, int, float]] = []  # of an arm its pulls and gains, in a file
         self._arm = 1
         self._first = True
+        self._memory = Memory(self, state, "_learned")
+        for arm, pulls, gains in self._learned:
+            self._pulls[arm], self._gains[arm] = pulls, gains
 
     def reset(self) -> None:
         self._first = True  # its call reads the prompt, and says nothing of a round
@@ -59,6 +67,9 @@ class Bandit(Lookahead):
         self._pulls[self._arm] = self._pulls.get(self._arm, 0) + 1
         gain = len(round.tokens) / max(cost, 1e-9)
         self._gains[self._arm] = self._gains.get(self._arm, 0.0) + gain
+        if round.stop is not None:
+            self._learned = [(arm, pulls, self._gains[arm]) for arm, pulls in self._pulls.items()]
+            self._memory.keep()
 
 
 @hookimpl

@@ -7,6 +7,7 @@ from outrider.draft import Draft
 from outrider.errors import require
 from outrider.hookspecs import Register, hookimpl
 from outrider.lookahead import Lookahead
+from outrider.lookaheads.memory import Memory
 
 KEEP = 1000
 """Tokens that the threshold is fitted on, the latest ones."""
@@ -25,16 +26,21 @@ class Confidence(Lookahead):
         and three times that of accepted ones below it add up to least. State that is learned goes
         on from prompt to prompt.
 
+    state: a file that keeps what was learned, from run to run.
+
     Raises `ConfigError` for a threshold outside [0, 1].
     """
 
-    def __init__(self, threshold: float = 0.4, refit: bool = False) -> None:
+    def __init__(
+        self, threshold: float = 0.4, refit: bool = False, state: str | None = None
+    ) -> None:
         within = 0 <= threshold <= 1
         require(within, "lookahead.threshold", threshold, "a number in [0, 1]")
         self.threshold = threshold
         self._refit = refit
         self._sure: list[float | None] = []
         self._seen: list[tuple[float, bool]] = []
+        self._memory = Memory(self, state, "threshold", "_seen")
 
     def depth(self, gamma: int) -> int:
         self._sure = []
@@ -54,6 +60,8 @@ class Confidence(Lookahead):
                 self._seen.append((sure, place < round.accepted))
         self._seen = self._seen[-KEEP:]
         self.threshold = fitted(self._seen, self.threshold)
+        if round.stop is not None:
+            self._memory.keep()
 
 
 def fitted(seen: list[tuple[float, bool]], before: float) -> float:

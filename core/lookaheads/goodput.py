@@ -9,6 +9,7 @@ from outrider.decoding import Round
 from outrider.errors import require, whole
 from outrider.hookspecs import Register, hookimpl
 from outrider.lookahead import Lookahead
+from outrider.lookaheads.memory import Memory
 
 KEEP = 256
 """Rounds that the times are fitted on, the latest ones."""
@@ -25,13 +26,20 @@ class Goodput(Lookahead):
     alpha: the running acceptance to begin with. update: the weight of a round in it.
     probe: where drafting does not pay, draft one token every so many rounds, lest what has
         changed go unseen.
+    state: a file that keeps what was learned, from run to run.
 
     What was learned goes on from prompt to prompt.
 
     Raises `ConfigError` for an alpha or update outside [0, 1], or a probe below 1.
     """
 
-    def __init__(self, alpha: float = 0.7, update: float = 0.15, probe: int = 16) -> None:
+    def __init__(
+        self,
+        alpha: float = 0.7,
+        update: float = 0.15,
+        probe: int = 16,
+        state: str | None = None,
+    ) -> None:
         require(0 <= alpha <= 1, "lookahead.alpha", alpha, "a number in [0, 1]")
         require(0 <= update <= 1, "lookahead.update", update, "a number in [0, 1]")
         some = whole(probe) and probe >= 1
@@ -43,6 +51,7 @@ class Goodput(Lookahead):
         self._drafts: list[tuple[int, float]] = []  # tokens drafted, seconds
         self._idle = 0
         self._first = True
+        self._memory = Memory(self, state, "alpha", "_calls", "_drafts")
 
     def reset(self) -> None:
         self._first = True  # its call reads the prompt, and says nothing of a round
@@ -71,6 +80,8 @@ class Goodput(Lookahead):
         if round.tested:
             rate = round.accepted / round.tested
             self.alpha += self._update * (rate - self.alpha)
+        if round.stop is not None:
+            self._memory.keep()
 
 
 def line(points: list[tuple[int, float]]) -> tuple[float, float] | None:

@@ -7,6 +7,7 @@ from outrider.decoding import Round
 from outrider.errors import require
 from outrider.hookspecs import Register, hookimpl
 from outrider.lookahead import Lookahead
+from outrider.lookaheads.memory import Memory
 
 
 @final
@@ -16,6 +17,7 @@ class Optimal(Lookahead):
     alpha: what to take the acceptance for before any token was tested.
     c: seconds of a draft token over those of a target call; none measures it as it goes, so that
         the depths, though not the law of the text, depend on the clock.
+    state: a file that keeps what was learned, from run to run.
     weight: of what was expected beforehand, in tokens: alpha counts as that many.
 
     It drafts at least one token, without which nothing more would be learned. What was learned goes
@@ -24,7 +26,13 @@ class Optimal(Lookahead):
     Raises `ConfigError` for an alpha outside [0, 1], or a c or weight below 0.
     """
 
-    def __init__(self, alpha: float = 0.7, c: float | None = None, weight: float = 10.0) -> None:
+    def __init__(
+        self,
+        alpha: float = 0.7,
+        c: float | None = None,
+        weight: float = 10.0,
+        state: str | None = None,
+    ) -> None:
         require(0 <= alpha <= 1, "lookahead.alpha", alpha, "a number in [0, 1]")
         fits = c is None or c >= 0
         require(fits, "lookahead.c", c, "a number of at least 0, or none")
@@ -33,6 +41,8 @@ class Optimal(Lookahead):
         self._c = c
         self._draft = self._score = 0.0
         self._drafted = self._rounds = 0
+        names = ("_accepted", "_tested", "_draft", "_score", "_drafted", "_rounds")
+        self._memory = Memory(self, state, *names)
 
     @property
     def alpha(self) -> float:
@@ -59,6 +69,8 @@ class Optimal(Lookahead):
             self._drafted += round.drafted
             self._score += round.seconds["score"]
             self._rounds += 1
+        if round.stop is not None:
+            self._memory.keep()
 
 
 @hookimpl

@@ -29,6 +29,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=12)
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--gamma", type=int, default=5)
+    parser.add_argument("--only", nargs="*", help="of the drafters and trees, these")
     wanted = parser.parse_args()
     limit = wanted.count
     prompts = data.jsonl(wanted.prompts, limit) if wanted.prompts else data.demo(limit)
@@ -39,6 +40,8 @@ def main() -> None:
         name: (make("drafter", drafter, tree=tree), make("verifier", rule))
         for name, (drafter, tree, rule) in TREES.items()
     }
+    if wanted.only:
+        drafters = {name: drafters[name] for name in wanted.only}
     different = 0
     for prompt in track(prompts, "Comparing"):
         ids = target.encode(prompt.turns[0], chat=True)

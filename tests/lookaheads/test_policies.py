@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from outrider import ConfigError, Context, Draft, Drafter, Fixed, Lookahead, Pen, decode, theory
-from outrider.decoding import Round
 from outrider.lookaheads.bandit import Bandit
 from outrider.lookaheads.confidence import Confidence, fitted
 from outrider.lookaheads.entropy import Entropy
@@ -43,39 +42,7 @@ def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> N
     check(make)
 
 
-def outcome(
-    drafted: int, accepted: int, *, draft: float = 0.0, score: float = 1.0, verify: float = 0.0
-) -> Round:
-    """Returns a round with a chain of which so much was accepted. draft: seconds a token."""
-    tokens = tuple(range(accepted + 1))
-    return Round(
-        tokens=tokens,
-        origins=("x",) * len(tokens),
-        pieces=("",) * len(tokens),
-        draft=tuple(range(drafted)),
-        parents=tuple(range(-1, drafted - 1)),
-        drafted=drafted,
-        tested=min(drafted, accepted + 1),
-        accepted=accepted,
-        seconds={"draft": draft * drafted, "score": score, "verify": verify},
-    )
-
-
-def played(
-    policy: Lookahead, rounds: int, gamma: int, alpha: Callable[[int], int], **times: Any
-) -> list[int]:
-    """Returns the depths that a policy chose. alpha: from a depth, how many are accepted."""
-    score = times.pop("score", lambda drafted: 1.0)
-    policy.reset()
-    depths = []
-    for _ in range(rounds):
-        depth = policy.depth(gamma)
-        depths.append(depth)
-        policy.observe(outcome(depth, alpha(depth), score=score(depth), **times))
-    return depths
-
-
-def test_heuristic_goes_up_by_two_and_down_by_one() -> None:
+def test_heuristic_goes_up_by_two_and_down_by_one(outcome: Any, played: Any) -> None:
     policy = Heuristic(start=3)
     depths = []
     for accepted_all in (True, True, False, False, True):
@@ -96,14 +63,7 @@ def test_heuristic_goes_up_by_two_and_down_by_one() -> None:
     assert before.depth(9) == 3
 
 
-def sure(*probabilities: float) -> Draft:
-    """Returns a draft whose token 0 the drafter gave those probabilities."""
-    logits = tuple(torch.tensor([p, (1 - p) / 2, (1 - p) / 2]).log() for p in probabilities)
-    count = len(probabilities)
-    return Draft((0,) * count, tuple(range(-1, count - 1)), (None,) * count, logits)
-
-
-def test_confidence_stops_behind_an_unsure_token() -> None:
+def test_confidence_stops_behind_an_unsure_token(sure: Any) -> None:
     policy = Confidence(threshold=0.4)
     assert policy.depth(5) == 5
     assert policy.more(sure(0.5))
@@ -141,7 +101,7 @@ def test_the_threshold_is_fitted_to_what_was_accepted() -> None:
     assert fitted([*mixed, (0.05, True)], 0.5) == 0.05  # 1 against 0 + 3 * 2/5
 
 
-def test_confidence_learns_from_tested_tokens_alone() -> None:
+def test_confidence_learns_from_tested_tokens_alone(outcome: Any, sure: Any) -> None:
     policy = Confidence(threshold=0.0, refit=True)
     for _ in range(4):
         policy.depth(3)
@@ -152,7 +112,7 @@ def test_confidence_learns_from_tested_tokens_alone() -> None:
     assert len(policy._seen) == 8
 
 
-def test_entropy_stops_where_the_bound_is_low() -> None:
+def test_entropy_stops_where_the_bound_is_low(outcome: Any, sure: Any) -> None:
     svip = Entropy(scale=0.15, limit=0.3, target=None)
     for p in (0.99, 0.9, 0.7, 0.5):
         entropy = -p * math.log(p) - (1 - p) * math.log((1 - p) / 2)
@@ -169,7 +129,7 @@ def test_entropy_stops_where_the_bound_is_low() -> None:
 
 
 @pytest.mark.parametrize("c", [0.02, 0.2, 0.5])
-def test_optimal_finds_theorem_3_8(c: float) -> None:
+def test_optimal_finds_theorem_3_8(c: float, played: Any) -> None:
     """Of ten tested tokens seven are accepted; a draft token costs c of a call."""
     runs = [3, 2, 2, 0] * 200  # seven accepted and three rejected of ten, at depth 3 or more
 
@@ -184,7 +144,7 @@ def test_optimal_finds_theorem_3_8(c: float) -> None:
     assert Optimal(alpha=0.1, c=0.9).depth(20) == 1  # or it would never learn more
 
 
-def test_goodput_drafts_nothing_where_it_does_not_pay_and_looks_again() -> None:
+def test_goodput_drafts_nothing_where_it_does_not_pay_and_looks_again(played: Any) -> None:
     policy = Goodput(probe=8)
     depths = played(policy, 120, 5, lambda depth: 0, draft=0.2, score=lambda rows: 1 + 0.2 * rows)
     late = depths[40:]
@@ -204,7 +164,7 @@ def test_goodput_fits_a_line_to_the_calls() -> None:
     assert line([(1, 0.1), (5, 1.9)]) == pytest.approx((0.0, (0.1 + 0.38) / 2))
 
 
-def test_utility_keeps_to_what_pays() -> None:
+def test_utility_keeps_to_what_pays(played: Any) -> None:
     step = lambda rows: 1 + 0.1 * rows
     never = played(Utility(trial=2, keep=20), 100, 4, lambda depth: 0, draft=0.1, score=step)
     assert never[1:10] == [0, 0, 4, 4, 2, 2, 1, 1, 0]
@@ -215,7 +175,7 @@ def test_utility_keeps_to_what_pays() -> None:
     assert best({0: [(1, 1.0)], 4: [(1, 2.0)]}) == 0
 
 
-def test_the_bandit_finds_the_best_arm() -> None:
+def test_the_bandit_finds_the_best_arm(played: Any) -> None:
     """Tokens a second peak at depth 3: four tokens at 1.6, against others at less."""
     cost = {1: 1.2, 2: 1.4, 3: 1.6, 4: 2.4, 5: 3.2}
     policy = Bandit(explore=0.3)
@@ -227,7 +187,7 @@ def test_the_bandit_finds_the_best_arm() -> None:
     assert max(set(depths[-150:]), key=depths.count) == 2
 
 
-def test_each_arm_counts_its_own_pulls() -> None:
+def test_each_arm_counts_its_own_pulls(outcome: Any) -> None:
     policy = Bandit(explore=1.0, c=0.0)
     for _ in range(30):
         policy.observe(outcome(policy.depth(3), 0))
