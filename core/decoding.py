@@ -69,7 +69,7 @@ def prepare(target: Target, drafter: Drafter, verifier: Verifier) -> None:
             f" {type(verifier).__name__} takes {', '.join(sorted(verifier.takes))};"
             f" rules that fit: {', '.join(rules_for(drafter.kind))}"
         )
-    if drafter.trees and not target.trees:
+    if (drafter.trees or drafter.asks) and not target.trees:
         raise ConfigError(f"drafter {name} writes trees: the target takes only chains")
     drafter.bind(target)
 
@@ -174,13 +174,17 @@ def _rounds(
             more=lookahead.more,
         )
         draft = _propose(drafter, Context(Tokens(ids, len(ids)), None, session.features()), pen)
+        questions = pen.questions()
         drafted = perf_counter()
-        logits = session.score(draft)
+        logits = session.score(draft.joined(questions) if questions else draft)
         if not torch.isfinite(logits.amax(-1)).all():
             raise TargetError("the target gave logits with NaN, infinity or no finite entry")
         scored = perf_counter()
+        logits, answers = logits[: len(draft) + 1], logits[len(draft) + 1 :]
         verdict = verifier.verify(draft, Scores(logits, sampling), chance)
         session.commit(verdict)
+        if questions:
+            drafter.answer(questions, answers)
         tokens, origins = _emission(draft, verdict)
         pieces = []
         for count, token in enumerate(tokens, start=1):

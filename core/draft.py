@@ -56,6 +56,12 @@ class Draft:
         """Returns the nodes that continue `node`, in the order they were written."""
         return [child for child, parent in enumerate(self.parents) if parent == node]
 
+    def joined(self, other: "Draft") -> "Draft":
+        """Returns both trees in one, the nodes of `other` behind its own."""
+        own = len(self)
+        parents = (parent if parent == ROOT else parent + own for parent in other.parents)
+        return Draft(self.tokens + other.tokens, (*self.parents, *parents), self.laws + other.laws)
+
     def law(self, node: int, like: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
         """Returns the law that `node` was drawn from, a point mass where it was written.
 
@@ -116,6 +122,7 @@ class Pen:
         self._laws: list[Tensor | None] = []
         self._logits: list[Tensor | None] = []
         self._stopped = False
+        self._asked: list[tuple[int, int]] = []
 
     @property
     def open(self) -> bool:
@@ -188,10 +195,27 @@ class Pen:
         Raises:
             DrafterError: the pen is closed, or `token` is no id of the vocabulary.
         """
-        if not 0 <= token < self.vocab_size:
-            raise DrafterError(f"wrote id {token}: the vocabulary has {self.vocab_size} tokens")
-        self._submit([(int(token), None)], after)
+        self._submit([(self._known(token), None)], after)
         return int(token)
+
+    def ask(self, token: int, after: int | None = None) -> int:
+        """Has the target score `token` in the same pass without its being part of the draft.
+
+        What follows comes to the drafter's `answer`. Questions form a tree of their own.
+
+        after: the question that it continues, -1 for the context; the last one unless told.
+
+        Returns:
+            The number of the question.
+
+        Raises:
+            DrafterError: `token` is no id of the vocabulary, or there is no such question.
+        """
+        parent = len(self._asked) - 1 if after is None else after
+        if not ROOT <= parent < len(self._asked):
+            raise DrafterError(f"asked after question {parent}: there are {len(self._asked)}")
+        self._asked.append((self._known(token), parent))
+        return len(self._asked) - 1
 
     def branch(
         self,
@@ -240,6 +264,16 @@ class Pen:
         if not torch.isfinite(logits.max()):
             raise DrafterError("gave logits with NaN, infinity or no finite entry")
         return logits
+
+    def _known(self, token: int) -> int:
+        if not 0 <= token < self.vocab_size:
+            raise DrafterError(f"wrote id {token}: the vocabulary has {self.vocab_size} tokens")
+        return int(token)
+
+    def questions(self) -> Draft:
+        """Returns what was asked, as a tree without laws."""
+        tokens, parents = zip(*self._asked, strict=True) if self._asked else ((), ())
+        return Draft(tokens, parents, (None,) * len(tokens))
 
     def finish(self) -> Draft:
         """Returns the draft as written so far."""

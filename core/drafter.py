@@ -4,8 +4,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from jaxtyping import Float
+from torch import Tensor
+
 from outrider.context import Context
-from outrider.draft import Pen
+from outrider.draft import Draft, Pen
 
 if TYPE_CHECKING:
     from outrider.target import Target
@@ -22,6 +25,7 @@ class Drafter(ABC):
         or "hidden_states" (which then come in `context.features`).
     kind: how the siblings of a draft come about, of `outrider.draft.KINDS`: a rule takes some kinds
         and not others. A drafter that never branches writes a "chain".
+    asks: whether it has the target score tokens of its own with `pen.ask`.
     autoregressive: whether the law of a token depends on the text before it and on nothing else,
         whoever wrote that text. The laws along a given text are then the same at every
         depth, and the lab takes them in one pass.
@@ -29,6 +33,7 @@ class Drafter(ABC):
 
     needs: frozenset[str] = frozenset()
     kind: str = "chain"
+    asks: bool = False
     autoregressive: bool = False
 
     @property
@@ -46,6 +51,9 @@ class Drafter(ABC):
     @abstractmethod
     def propose(self, context: Context, pen: Pen) -> None:
         """Writes a draft that continues `context`, while `pen.open`; none at all is fine."""
+
+    def answer(self, questions: Draft, logits: Float[Tensor, "questions vocab"]) -> None:
+        """Takes what the target says after each question that the last draft's pen was asked."""
 
     def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
         """Writes a draft for each pair; a network drafter overrides this to run them at once."""

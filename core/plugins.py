@@ -33,6 +33,7 @@ BUILTIN = (
     "outrider.drafters.prompt_lookup",
     "outrider.drafters.small_lm",
     "outrider.drafters.hierarchy",
+    "outrider.drafters.lookahead_decoding",
     "outrider.verifiers.token",
     "outrider.verifiers.block",
     "outrider.verifiers.sample_match",

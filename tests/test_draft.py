@@ -146,3 +146,22 @@ def test_what_no_draft_may_hold_is_refused() -> None:
             pen().write(token)
     with pytest.raises(DrafterError, match="wrote after node 2: the last node is -1"):
         pen().write(0, after=2)
+
+
+def test_questions_are_a_tree_of_their_own() -> None:
+    pen = Pen(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=6, gamma=2)
+    pen.write(3)
+    assert [pen.ask(1), pen.ask(2), pen.ask(4, after=0), pen.ask(5, after=-1)] == [0, 1, 2, 3]
+    pen.write(0)
+    questions = pen.questions()
+    assert (questions.tokens, questions.parents) == ((1, 2, 4, 5), (-1, 0, 0, -1))
+    draft = pen.finish()
+    assert draft.tokens == (3, 0)
+    both = draft.joined(questions)
+    assert both.tokens == (3, 0, 1, 2, 4, 5)
+    assert both.parents == (-1, 0, -1, 2, 2, -1)
+    assert draft.joined(Draft()) == Draft(draft.tokens, draft.parents, draft.laws)
+    with pytest.raises(DrafterError, match="asked after question 4: there are 4"):
+        pen.ask(0, after=4)
+    with pytest.raises(DrafterError, match="wrote id 6: the vocabulary has 6 tokens"):
+        pen.ask(6)

@@ -13,12 +13,24 @@ from outrider import decode
 from outrider.lab import data
 from outrider.plugins import installed, make
 
-DRAFTERS = ("none", "random", "unigram", "bigram", "prompt_lookup", "small_lm", "hierarchy")
-TREES = {
+ENTRANTS = {
+    **{
+        name: (name, None, "token")
+        for name in (
+            "none",
+            "random",
+            "unigram",
+            "bigram",
+            "prompt_lookup",
+            "small_lm",
+            "hierarchy",
+        )
+    },
+    "lookahead_decoding": ("lookahead_decoding", None, "candidates"),
     "small_lm top:3x2x1": ("small_lm", "top:3x2x1", "candidates"),
     "bigram dynamic:8": ("bigram", "dynamic:8", "traversal"),
 }
-"""Trees by name, with their drafter and a rule that takes them."""
+"""By name the drafter, its tree, and a rule that takes what it writes."""
 BUDGET = 16
 """Nodes of a tree."""
 
@@ -34,11 +46,11 @@ def main() -> None:
     limit = wanted.count
     prompts = data.jsonl(wanted.prompts, limit) if wanted.prompts else data.demo(limit)
     target = make("target", "smollm2")
-    assert set(DRAFTERS) == set(installed().of("drafter")), "a built-in drafter is left out"
-    token = make("verifier", "token")
-    drafters = {name: (make("drafter", name), token) for name in DRAFTERS} | {
-        name: (make("drafter", drafter, tree=tree), make("verifier", rule))
-        for name, (drafter, tree, rule) in TREES.items()
+    used = {drafter for drafter, *_ in ENTRANTS.values()}
+    assert used == set(installed().of("drafter")), "a built-in drafter is left out"
+    drafters = {
+        name: (make("drafter", drafter, **({"tree": tree} if tree else {})), make("verifier", rule))
+        for name, (drafter, tree, rule) in ENTRANTS.items()
     }
     if wanted.only:
         drafters = {name: drafters[name] for name in wanted.only}

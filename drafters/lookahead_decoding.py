@@ -1,0 +1,111 @@
+"""LookaheadDecoding: n-grams that the target itself guesses, in the pass that scores the draft."""
+
+from collections.abc import Sequence
+from typing import final
+
+from jaxtyping import Float
+from torch import Tensor
+
+from outrider.context import Context, Tokens
+from outrider.draft import ROOT, Draft, Pen
+from outrider.drafter import Drafter
+from outrider.errors import require, whole
+from outrider.hookspecs import Register, hookimpl
+
+
+@final
+class LookaheadDecoding(Drafter):
+    """Lookahead decoding (Fu et al. 2402.02057), which needs no draft model.
+
+    A window of guesses for the next `window` places, ngram - 1 rows deep, is scored along with each
+    draft: the first row as a chain, the others as what may follow each of its tokens. The target's
+    likeliest tokens after the last row make a new one (a Jacobi iteration), and each column an
+    n-gram for the pool. The draft is what the pool has seen follow the last token, as a
+    tree of candidates. They are fixed before any chance of the round, so any rule for
+    deterministic drafts keeps the law exact.
+
+    window: columns, W in the paper. ngram: length of the n-grams, N.
+    candidates: how many n-grams to keep for each first token, the newest; G.
+
+    A draft has up to candidates * (ngram - 1) tokens: give `budget` as many. Questions come on top.
+
+    Raises `ConfigError` for a window or candidates below 1, or an ngram below 2.
+    """
+
+    kind = "deterministic"
+    asks = True
+
+    def __init__(self, window: int = 5, ngram: int = 3, candidates: int = 5) -> None:
+        for name, value, least in (
+            ("window", window, 1),
+            ("ngram", ngram, 2),
+            ("candidates", candidates, 1),
+        ):
+            some = whole(value) and value >= least
+            require(some, f"drafter.{name}", value, f"a whole number of at least {least}")
+        self._window = window
+        self._ngram = ngram
+        self._candidates = candidates
+        self._forget()
+
+    def _forget(self) -> None:
+        self._text = Tokens([])
+        self._rows: list[list[int]] = []
+        self._pool: dict[int, list[tuple[int, ...]]] = {}
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        text = context.tokens
+        if len(text) <= len(self._text) or self._text.shared(text) < len(self._text):
+            self._forget()  # another text, or the same from its start
+        self._text = text
+        if not self._rows:
+            self._rows = self._first_guesses(text)
+        if pen.gamma < 1:
+            return
+        self._write(pen, self._pool.get(text[-1], ()))
+        self._ask(pen)
+
+    def _first_guesses(self, text: Tokens) -> list[list[int]]:
+        """Returns rows made of the text's latest tokens: any guess will do to begin with."""
+        size = self._window * (self._ngram - 1)
+        guesses = [text[-1 - place % len(text)] for place in range(size)]
+        return [guesses[row :: self._ngram - 1] for row in range(self._ngram - 1)]
+
+    def _write(self, pen: Pen, ngrams: Sequence[tuple[int, ...]]) -> None:
+        """Writes the n-grams as one tree, each shared beginning once, the newest first."""
+        nodes: dict[tuple[int, ...], int] = {(): ROOT}
+        for ngram in reversed(ngrams):
+            for length in range(1, min(len(ngram), pen.gamma) + 1):
+                path = ngram[:length]
+                if path not in nodes:
+                    if pen.room < 1:
+                        return
+                    pen.write(path[-1], after=nodes[path[:-1]])
+                    nodes[path] = pen.last
+
+    def _ask(self, pen: Pen) -> None:
+        """Asks for the window: the first row a chain, and a branch down from each of its tokens."""
+        chain = ROOT
+        ends: list[int] = []
+        for column in range(self._window):
+            chain = pen.ask(self._rows[0][column], after=chain)
+            ends.append(chain)
+        for row in self._rows[1:]:
+            ends = [pen.ask(token, after=end) for token, end in zip(row, ends, strict=True)]
+
+    def answer(self, questions: Draft, logits: Float[Tensor, "questions vocab"]) -> None:
+        fresh = logits[-self._window :].argmax(-1).tolist()
+        for column, token in enumerate(fresh):
+            first, *rest = (row[column] for row in self._rows)
+            known = self._pool.setdefault(first, [])
+            ngram = (*rest, token)
+            if ngram in known:
+                known.remove(ngram)
+            known.append(ngram)
+            del known[: -self._candidates]
+        self._rows = [*self._rows[1:], fresh]
+
+
+@hookimpl
+def register_drafters(register: Register) -> None:
+    register("lookahead_decoding", LookaheadDecoding)

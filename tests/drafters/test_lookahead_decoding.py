@@ -1,0 +1,134 @@
+"""The target's own guesses: exact in law, greedy text unchanged, and n-grams as the model has them."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+
+from outrider import ConfigError, Context, Sampling, Tokens, Verifier, decode
+from outrider.drafters.lookahead_decoding import LookaheadDecoding
+from outrider.drafters.none import NoDraft
+from outrider.metrics import Counts
+from outrider.targets.tabular import TabularTarget
+from outrider.targets.transformers import TransformersTarget
+from outrider.testing import loop_law, parametrize_with_checks, target_law
+from outrider.testing.stage import play_draft
+from outrider.verifiers.candidates import Candidates
+from outrider.verifiers.sample_match import SampleMatch
+from outrider.verifiers.traversal import Traversal
+
+SAMPLED = Sampling(temperature=1.0)
+
+
+@parametrize_with_checks([LookaheadDecoding, partial(LookaheadDecoding, window=2, ngram=2)])
+def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
+    check(make)
+
+
+@pytest.mark.parametrize("rule", [Candidates(), Traversal(), SampleMatch()])
+@pytest.mark.parametrize("ngram", [2, 3])
+def test_the_law_of_the_loop_is_the_targets(rule: Verifier, ngram: int) -> None:
+    """Five tokens of the whole loop, with the pool filling up: every branch, added up."""
+    target = TabularTarget(2, seed=3)
+    drafter = LookaheadDecoding(window=3, ngram=ngram)
+    law = loop_law(target, drafter, rule, [1], gamma=2, length=5, sampling=SAMPLED, budget=6)
+    exact = target_law(target, [1], 5, SAMPLED, rule)
+    assert max(abs(law.get(text, 0.0) - p) for text, p in exact.items()) < 1e-12
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_greedy_text_is_plain_and_takes_fewer_calls(llama: Any, seed: int) -> None:
+    target = TransformersTarget(llama(seed, eos_token_id=None).double())
+    plain = [
+        token
+        for round in decode(target, NoDraft(), SampleMatch(), [3, 4], max_new_tokens=60)
+        for token in round.tokens
+    ]
+    rounds = list(
+        decode(target, LookaheadDecoding(), Candidates(), [3, 4], gamma=2, budget=10,
+               max_new_tokens=60)
+    )  # fmt: skip
+    assert [token for round in rounds for token in round.tokens] == plain
+    counts = Counts.of(rounds)
+    # A random model soon repeats itself, and then the pool knows what comes.
+    assert counts.rounds < 50
+    assert counts.accepted > 10
+
+
+def test_a_sampled_text_is_the_same_for_the_same_seed(llama: Any) -> None:
+    target = TransformersTarget(llama().double())
+    texts = [
+        [
+            token
+            for round in decode(target, LookaheadDecoding(), Candidates(), [3, 4], gamma=2,
+                                budget=10, sampling=SAMPLED, max_new_tokens=30)
+            for token in round.tokens
+        ]
+        for _ in range(2)
+    ]  # fmt: skip
+    assert texts[0] == texts[1]
+
+
+def test_each_column_is_what_the_model_says_after_its_own_guesses(llama: Any) -> None:
+    """The pool's n-grams against a fresh model on the text, the chain and the column."""
+    model = llama().double()
+    target = TransformersTarget(model)
+    drafter = LookaheadDecoding(window=3, ngram=3)
+    text = [5, 9, 2, 7]
+    rounds = decode(target, drafter, Candidates(), text, gamma=2, budget=10, max_new_tokens=20)
+    for round in rounds:
+        # What the next round will ask, from the state after this one: rows, newest last.
+        chain, column = drafter._rows[0][:], [row[:] for row in drafter._rows]
+        text = [*text, *round.tokens]
+        before = drafter._pool.copy()
+        try:
+            following = next(rounds)
+        except StopIteration:
+            break
+        for j in range(3):
+            path = [*chain[: j + 1], *(row[j] for row in column[1:])]
+            with torch.no_grad():
+                says = int(model(torch.tensor([text + path])).logits[0, -1].argmax())
+            ngram = (*(row[j] for row in column[1:]), says)
+            assert ngram in drafter._pool[chain[j]]
+        assert before is not drafter._pool
+        text = [*text, *following.tokens]
+
+
+def test_the_pool_becomes_a_tree_with_shared_beginnings() -> None:
+    drafter = LookaheadDecoding(window=2, ngram=3)
+    target = TabularTarget(6)
+    context = Context(Tokens([1, 2]))
+    play_draft(drafter, target, context, gamma=2, sampling=SAMPLED)
+    drafter._pool = {4: [(0, 1), (0, 2), (3, 1)]}
+    draft = play_draft(drafter, target, Context(Tokens([1, 2, 4])), gamma=2, sampling=SAMPLED)
+    assert draft.tokens == (3, 1, 0, 2, 1)
+    assert draft.parents == (-1, 0, -1, 2, 2)
+    assert drafter._pool  # a longer text goes on
+    play_draft(drafter, target, Context(Tokens([5])), gamma=2, sampling=SAMPLED)
+    assert not drafter._pool  # another one does not
+
+
+def test_a_pool_keeps_the_newest() -> None:
+    from outrider import Draft
+
+    drafter = LookaheadDecoding(window=1, ngram=2, candidates=2)
+    drafter._rows = [[4]]
+    for token in (0, 1, 2, 1):
+        logits = torch.zeros(1, 6)
+        logits[0, token] = 1
+        drafter._rows = [[4]]
+        drafter.answer(Draft(), logits)
+    assert drafter._pool == {4: [(2,), (1,)]}
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    for arguments, line in (
+        ({"window": 0}, r"drafter\.window=0: expected a whole number of at least 1"),
+        ({"ngram": 1}, r"drafter\.ngram=1: expected a whole number of at least 2"),
+        ({"candidates": 0}, r"drafter\.candidates=0"),
+    ):
+        with pytest.raises(ConfigError, match=line):
+            LookaheadDecoding(**arguments)
