@@ -1,4 +1,4 @@
-"""The console script: `outrider generate | compare | check | report | plugins`."""
+"""The console script: `outrider generate | compare | check | train | report | plugins`."""
 
 import os
 import re
@@ -18,12 +18,14 @@ usage: outrider COMMAND [SETTING=VALUE ...]
   generate   write a text:                outrider generate prompt="Name three rivers."
   compare    drafters side by side:       outrider compare drafters=[none,prompt_lookup]
   check      prove a drafter or rule:     outrider check drafter=prompt_lookup
+  train      fit a policy:                outrider train recipe=classifier drafter=bigram
   report     gather runs of compare:      outrider report multirun/compare
   plugins    what is registered, and by whom
 
 Each command but the last two is a Hydra app: `outrider COMMAND --help` shows its settings,
 `--multirun` sweeps over them."""
 
+COMMANDS = ("generate", "compare", "check", "train", "report", "plugins")
 SWEEP = ("-m", "--multirun")
 
 
@@ -119,9 +121,11 @@ def _task(command: str) -> Callable[[Any], None]:
         from outrider.commands.check import check
 
         return check
-    raise ConfigError(
-        f"{command!r}: {nearest(command, ('generate', 'compare', 'check', 'report', 'plugins'))}"
-    )
+    if command == "train":
+        from outrider.commands.train import train
+
+        return train
+    raise ConfigError(f"{command!r}: {nearest(command, COMMANDS)}")
 
 
 def _fail(line: str) -> None:

@@ -27,7 +27,7 @@ from outrider.errors import ConfigError, OutriderError, PluginError, nearest
 from outrider.plugins import ROLES, Entry, Registry, installed
 
 MODULE = "outrider.conf"
-GROUPS = (*ROLES, "data", "sampling")
+GROUPS = (*ROLES, "data", "recipe", "sampling")
 
 
 class PluginConfigs(SearchPathPlugin):

@@ -9,10 +9,11 @@ import torch
 
 from outrider.chance import Chance, SampledChance
 from outrider.context import Context, Tokens
-from outrider.draft import KINDS, ROOT, Draft, Pen
+from outrider.draft import KINDS, ROOT, Draft
 from outrider.drafter import Drafter
 from outrider.errors import ConfigError, DrafterError, OutriderError, TargetError, require, whole
 from outrider.lookahead import Fixed, Lookahead
+from outrider.pen import Pen
 from outrider.sampling import Sampling
 from outrider.target import Target
 from outrider.text import TextStream

@@ -8,7 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.context import Context
-from outrider.draft import Draft, Pen
+from outrider.draft import Draft
+from outrider.pen import Pen
 
 if TYPE_CHECKING:
     from outrider.target import Target

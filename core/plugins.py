@@ -54,6 +54,7 @@ BUILTIN = (
     "outrider.lookaheads.goodput",
     "outrider.lookaheads.utility",
     "outrider.lookaheads.bandit",
+    "outrider.lookaheads.classifier",
     "outrider.targets.builtin",
 )
 

@@ -12,8 +12,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.draft import ROOT, Pen
+from outrider.draft import ROOT
 from outrider.errors import ConfigError, require, whole
+from outrider.pen import Pen
 
 Path = tuple[int, ...]
 """A place in a shape: which child to take at each step, 0 being the first."""

@@ -3,11 +3,11 @@
 from typing import Any, final
 
 from outrider.context import Context, Tokens
-from outrider.draft import Pen
 from outrider.drafter import Drafter
 from outrider.drafters.small_lm import SmallLM
 from outrider.errors import ConfigError, require, whole
 from outrider.hookspecs import Register, hookimpl
+from outrider.pen import Pen
 from outrider.target import Target
 
 

@@ -7,10 +7,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.context import Context, Tokens
-from outrider.draft import ROOT, Draft, Pen
+from outrider.draft import ROOT, Draft
 from outrider.drafter import Drafter
 from outrider.errors import require, whole
 from outrider.hookspecs import Register, hookimpl
+from outrider.pen import Pen
 
 
 @final

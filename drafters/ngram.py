@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from outrider.context import Context
-from outrider.draft import Pen
 from outrider.drafter import Drafter
 from outrider.errors import ConfigError, require, whole
 from outrider.hookspecs import Register, hookimpl
 from outrider.ngrams import NGramTable, RunningCounts, log_law
+from outrider.pen import Pen
 from outrider.target import Target
 from outrider.trees import one_by_one, parse
 

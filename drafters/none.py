@@ -3,9 +3,9 @@
 from typing import final
 
 from outrider.context import Context
-from outrider.draft import Pen
 from outrider.drafter import Drafter
 from outrider.hookspecs import Register, hookimpl
+from outrider.pen import Pen
 
 
 @final

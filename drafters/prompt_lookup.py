@@ -3,10 +3,10 @@
 from typing import final
 
 from outrider.context import Context, Tokens
-from outrider.draft import Pen
 from outrider.drafter import Drafter
 from outrider.errors import require, whole
 from outrider.hookspecs import Register, hookimpl
+from outrider.pen import Pen
 
 
 @final

@@ -5,9 +5,9 @@ from typing import Any, final
 import torch
 
 from outrider.context import Context
-from outrider.draft import Pen
 from outrider.drafter import Drafter
 from outrider.hookspecs import Register, hookimpl
+from outrider.pen import Pen
 from outrider.trees import one_by_one, parse
 
 

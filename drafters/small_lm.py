@@ -10,10 +10,10 @@ from torch import Tensor
 
 from outrider.causal import CachedModel
 from outrider.context import Context, Tokens
-from outrider.draft import Pen
 from outrider.drafter import Drafter
 from outrider.errors import ConfigError, require
 from outrider.hookspecs import Register, hookimpl
+from outrider.pen import Pen
 from outrider.target import Target
 from outrider.targets.transformers import load
 from outrider.trees import parse

@@ -1,5 +1,6 @@
-"""Tiny models and tokenizers that every test can have at once."""
+"""Tiny models, texts and rounds that every test can have at once."""
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,10 @@ import tokenizers
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from outrider import Context, Drafter, Pen, cli
+from outrider import Context, Draft, Drafter, Pen, cli
+from outrider.decoding import Round
+from outrider.lookaheads.classifier import FEATURES, save
+from outrider.training.classifier import fit
 
 WORDS = [
     "<unk>",
@@ -44,6 +48,12 @@ WORDS = [
     "yes",
     "no",
     "so",
+]
+
+LINES = [
+    {"question_id": 1, "category": "chat", "turns": ["the cat sat on the mat", "and the dog ?"]},
+    {"question_id": 2, "category": "chat", "turns": ["one two three one two"]},
+    {"question_id": 3, "category": "code", "turns": ["red blue red blue red"]},
 ]
 
 
@@ -94,6 +104,58 @@ def folder(tmp_path_factory: pytest.TempPathFactory, llama: Any, words: Any) -> 
     llama().save_pretrained(place)
     words.save_pretrained(place)
     return place
+
+
+@pytest.fixture(scope="session")
+def foresight(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trained classifier: a token is likely to be accepted where it was likely to be drawn."""
+    x = -3 * torch.rand(200, FEATURES, generator=torch.Generator().manual_seed(0)).double()
+    weights, _ = fit(x, x[:, 0] > -1, x, x[:, 0] > -1)
+    place = tmp_path_factory.mktemp("classifier") / "foresight.safetensors"
+    save(weights, place, {})
+    return place
+
+
+@pytest.fixture
+def outcome() -> Any:
+    """Makes a round with a chain of which so much was accepted. draft: seconds a token."""
+
+    def make(
+        drafted: int, accepted: int, *, draft: float = 0.0, score: float = 1.0, verify: float = 0.0
+    ) -> Round:
+        tokens = tuple(range(accepted + 1))
+        return Round(
+            tokens=tokens,
+            origins=("x",) * len(tokens),
+            pieces=("",) * len(tokens),
+            draft=tuple(range(drafted)),
+            parents=tuple(range(-1, drafted - 1)),
+            drafted=drafted,
+            tested=min(drafted, accepted + 1),
+            accepted=accepted,
+            seconds={"draft": draft * drafted, "score": score, "verify": verify},
+        )
+
+    return make
+
+
+@pytest.fixture
+def sure() -> Any:
+    """Makes a draft whose token 0 the drafter gave those probabilities."""
+
+    def make(*probabilities: float) -> Draft:
+        logits = tuple(torch.tensor([p, (1 - p) / 2, (1 - p) / 2]).log() for p in probabilities)
+        count = len(probabilities)
+        return Draft((0,) * count, tuple(range(-1, count - 1)), (None,) * count, logits)
+
+    return make
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "data.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in LINES))
+    return path
 
 
 class Scripted(Drafter):

@@ -1,5 +1,6 @@
 """Every registered part is a config option, with the types and defaults of its signature."""
 
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -65,9 +66,11 @@ def test_every_option_composes(role: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("role", ["drafter", "verifier", "lookahead"])
-def test_every_option_instantiates_to_what_was_registered(role: str) -> None:
+def test_every_option_instantiates_to_what_was_registered(role: str, foresight: Path) -> None:
+    needed = {"classifier": [f"lookahead.path={foresight}"]}
     for name, entry in installed().of(role).items():
-        part = build(compose("generate", [f"{role}={name}", "prompt=hi"])[role])
+        overrides = [f"{role}={name}", "prompt=hi", *needed.get(name, [])]
+        part = build(compose("generate", overrides)[role])
         assert type(part) is entry.product
 
 
@@ -79,11 +82,25 @@ def test_every_sampling_instantiates(path: Path) -> None:
 
 @pytest.mark.parametrize("path", sorted(CONF.glob("*.yaml")))
 def test_every_command_composes(path: Path) -> None:
-    assert compose(path.stem) is not None
+    chosen = ["recipe=classifier"] if path.stem == "train" else []
+    assert compose(path.stem, chosen) is not None
+
+
+@pytest.mark.parametrize("path", sorted(CONF.glob("recipe/*.yaml")))
+def test_every_recipe_takes_its_settings(path: Path) -> None:
+    recipe = build(compose("train", [f"recipe={path.stem}"]).recipe)
+    signature(recipe.func).bind(None, **recipe.keywords)
 
 
 def test_every_yaml_file_is_tried_by_a_test_here() -> None:
-    tried = {"sampling", "data", ".", "experiment", "hydra/launcher"}  # the last two: commands/
+    tried = {
+        "sampling",
+        "data",
+        "recipe",
+        ".",
+        "experiment",
+        "hydra/launcher",
+    }  # the last two: commands/
     assert {str(path.parent.relative_to(CONF)) for path in CONF.rglob("*.yaml")} <= tried
 
 

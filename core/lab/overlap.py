@@ -12,8 +12,9 @@ from torch import Tensor
 
 from outrider.chance import Chance, SampledChance
 from outrider.context import Context, Tokens
-from outrider.draft import Draft, Pen
+from outrider.draft import Draft
 from outrider.drafter import Drafter
+from outrider.pen import Pen
 from outrider.sampling import Sampling
 from outrider.target import Target
 from outrider.verifier import Scores, Verifier

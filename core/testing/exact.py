@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from outrider.chance import Chance, EnumeratedChance
 from outrider.context import Context, Tokens
 from outrider.decoding import decode
-from outrider.draft import Draft, Pen
+from outrider.draft import Draft
 from outrider.drafter import Drafter
 from outrider.lookahead import Fixed, Lookahead
+from outrider.pen import Pen
 from outrider.sampling import Sampling
 from outrider.target import Target
 from outrider.verifier import Scores, Verifier

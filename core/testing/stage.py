@@ -7,8 +7,9 @@ import torch
 
 from outrider.chance import SampledChance
 from outrider.context import Context
-from outrider.draft import ROOT, Draft, Pen
+from outrider.draft import ROOT, Draft
 from outrider.drafter import Drafter
+from outrider.pen import Pen
 from outrider.sampling import Sampling
 from outrider.target import Target
 from outrider.targets.tabular import TabularTarget

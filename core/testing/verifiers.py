@@ -148,7 +148,7 @@ def accepted_tokens(
     """Returns the exact expected number of accepted tokens of a round at temperature 1."""
 
     def play(chance: Chance) -> int:
-        from outrider.draft import Pen
+        from outrider.pen import Pen
 
         pen = Pen(sampling=SAMPLED, chance=chance, vocab_size=target.vocab_size, gamma=gamma)
         drafter.propose(Context(Tokens(list(prompt))), pen)

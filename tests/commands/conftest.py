@@ -6,19 +6,6 @@ from typing import Any
 
 import pytest
 
-LINES = [
-    {"question_id": 1, "category": "chat", "turns": ["the cat sat on the mat", "and the dog ?"]},
-    {"question_id": 2, "category": "chat", "turns": ["one two three one two"]},
-    {"question_id": 3, "category": "code", "turns": ["red blue red blue red"]},
-]
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    path = tmp_path / "data.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in LINES))
-    return path
-
 
 @pytest.fixture
 def quick(folder: Path, data: Path) -> list[str]:

@@ -1,47 +1,8 @@
-"""Rounds and drafts that policies are shown."""
+"""Rounds that a policy is put through."""
 
 from typing import Any
 
 import pytest
-import torch
-
-from outrider import Draft
-from outrider.decoding import Round
-
-
-@pytest.fixture
-def outcome() -> Any:
-    """Makes a round with a chain of which so much was accepted. draft: seconds a token."""
-
-    def make(
-        drafted: int, accepted: int, *, draft: float = 0.0, score: float = 1.0, verify: float = 0.0
-    ) -> Round:
-        tokens = tuple(range(accepted + 1))
-        return Round(
-            tokens=tokens,
-            origins=("x",) * len(tokens),
-            pieces=("",) * len(tokens),
-            draft=tuple(range(drafted)),
-            parents=tuple(range(-1, drafted - 1)),
-            drafted=drafted,
-            tested=min(drafted, accepted + 1),
-            accepted=accepted,
-            seconds={"draft": draft * drafted, "score": score, "verify": verify},
-        )
-
-    return make
-
-
-@pytest.fixture
-def sure() -> Any:
-    """Makes a draft whose token 0 the drafter gave those probabilities."""
-
-    def make(*probabilities: float) -> Draft:
-        logits = tuple(torch.tensor([p, (1 - p) / 2, (1 - p) / 2]).log() for p in probabilities)
-        count = len(probabilities)
-        return Draft((0,) * count, tuple(range(-1, count - 1)), (None,) * count, logits)
-
-    return make
 
 
 @pytest.fixture

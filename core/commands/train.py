@@ -1,0 +1,32 @@
+"""`outrider train`: fits a policy or a drafter by a recipe."""
+
+from functools import partial
+from pathlib import Path
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig
+from rich.console import Console
+
+from outrider.config import build
+from outrider.training.job import Job, Recipe
+
+
+def train(config: DictConfig) -> None:
+    """Runs the recipe; it says what it wrote."""
+    folder = Path(HydraConfig.get().runtime.output_dir)
+    recipe: Recipe = build(config.recipe)
+    recipe(
+        Job(
+            target=build(config.target),
+            drafter=partial(build, config.drafter),
+            verifier=build(config.verifier),
+            sampling=build(config.sampling),
+            prompts=build(config.data),
+            chat=config.chat,
+            gamma=config.gamma,
+            max_new_tokens=config.max_new_tokens,
+            folder=folder,
+            out=Path(config.out).expanduser() if config.out else folder / "trained",
+            console=Console(),
+        )
+    )

@@ -1,0 +1,1 @@
+"""Training: recipes that fit tables, policies and drafters."""

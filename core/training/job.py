@@ -1,0 +1,40 @@
+"""A job: what a recipe is given to train with, whatever it trains."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from rich.console import Console
+
+from outrider.drafter import Drafter
+from outrider.lab.data import Prompt
+from outrider.sampling import Sampling
+from outrider.target import Target
+from outrider.verifier import Verifier
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What `outrider train` hands to a recipe.
+
+    folder: of the run, for what the recipe keeps on the way.
+    out: the file or folder to write, without a suffix; the recipe adds its own.
+    """
+
+    target: Target
+    drafter: Callable[[], Drafter]
+    verifier: Verifier
+    sampling: Sampling
+    prompts: Sequence[Prompt]
+    chat: bool
+    gamma: int
+    max_new_tokens: int
+    folder: Path
+    out: Path
+    console: Console
+
+
+Recipe = Callable[[Job], None]
+"""Trains, writes what it trained, and says how well it does."""
