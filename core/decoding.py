@@ -30,6 +30,7 @@ class Round:
         rejection) or "bonus" (the target, where the draft ended).
     pieces: the characters that each completes.
     draft: the tokens and parents that were proposed.
+    path: the nodes of the draft that were accepted.
     drafted, tested, accepted: counts of draft tokens. A token after the first rejected one is
         not tested, and one past a stop does not count at all.
     seconds: of the phases draft, score and verify.
@@ -41,6 +42,7 @@ class Round:
     pieces: tuple[str, ...]
     draft: tuple[int, ...]
     parents: tuple[int, ...]
+    path: tuple[int, ...]
     drafted: int
     tested: int
     accepted: int
@@ -210,6 +212,7 @@ def _rounds(
             pieces=tuple(pieces),
             draft=draft.tokens,
             parents=draft.parents,
+            path=verdict.accepted[:accepted],
             drafted=accepted if cut else len(draft),
             tested=accepted + (not cut and origins[-1] == "recovered"),
             accepted=accepted,

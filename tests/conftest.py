@@ -130,6 +130,7 @@ def outcome() -> Any:
             pieces=("",) * len(tokens),
             draft=tuple(range(drafted)),
             parents=tuple(range(-1, drafted - 1)),
+            path=tuple(range(accepted)),
             drafted=drafted,
             tested=min(drafted, accepted + 1),
             accepted=accepted,

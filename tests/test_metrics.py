@@ -7,7 +7,7 @@ from outrider import Counts, Round
 
 def made(drafted: int, tested: int, accepted: int, emitted: int) -> Round:
     return Round(
-        (0,) * emitted, (), ("",) * emitted, (0,) * drafted, (), drafted, tested, accepted, {}
+        (0,) * emitted, (), ("",) * emitted, (0,) * drafted, (), (), drafted, tested, accepted, {}
     )
 
 

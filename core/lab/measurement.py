@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, final
 
 from outrider.decoding import Round
+from outrider.draft import ROOT
 from outrider.lab.overlap import Overlap
 from outrider.metrics import Counts
 
@@ -12,7 +13,13 @@ from outrider.metrics import Counts
 @final
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A round of decoding, as far as reports need it. draft, score, verify: seconds."""
+    """A round of decoding, as far as reports need it.
+
+    siblings: at each place that was tested, how many the draft had there.
+    ranks: which of them was accepted, 0 being the first; none at the last place if all were
+        rejected there.
+    draft, score, verify: seconds.
+    """
 
     tokens: tuple[int, ...]
     origins: tuple[str, ...]
@@ -20,6 +27,8 @@ class Step:
     drafted: int
     tested: int
     accepted: int
+    siblings: tuple[int, ...]
+    ranks: tuple[int, ...]
     draft: float
     score: float
     verify: float
@@ -28,6 +37,10 @@ class Step:
     @classmethod
     def of(cls, round: Round) -> "Step":
         """Returns what is kept of a round."""
+        children: dict[int, list[int]] = {}
+        for node, parent in enumerate(round.parents):
+            children.setdefault(parent, []).append(node)
+        asked = (ROOT, *round.path)[: round.tested]
         return cls(
             round.tokens,
             round.origins,
@@ -35,6 +48,11 @@ class Step:
             round.drafted,
             round.tested,
             round.accepted,
+            tuple(len(children[parent]) for parent in asked),
+            tuple(
+                children[parent].index(node)
+                for parent, node in zip((ROOT, *round.path), round.path, strict=False)
+            ),
             **round.seconds,
             stop=round.stop,
         )
@@ -112,6 +130,9 @@ class Measurement:
         return cls(**fields, overlap=overlap, decoding=decoding)
 
 
+LISTS = ("tokens", "origins", "pieces", "siblings", "ranks")
+
+
 def _step(item: Mapping[str, Any]) -> Step:
-    lists = {name: tuple(item[name]) for name in ("tokens", "origins", "pieces")}
+    lists = {name: tuple(item[name]) for name in LISTS}
     return Step(**{**item, **lists})

@@ -7,8 +7,9 @@ from functools import cached_property
 from typing import Any, final
 
 from outrider.intervals import Bootstrap, Interval, difference, exchange_p, holm, median, ratio
-from outrider.lab.measurement import Decoding, Measurement, Step
+from outrider.lab.measurement import Decoding, Measurement
 from outrider.lab.prediction import Prediction, predict
+from outrider.lab.profile import by_depth, by_rank
 from outrider.lab.store import Run
 from outrider.metrics import Counts
 
@@ -43,12 +44,15 @@ class Row:
         overlap protocol: `alpha_at`, the acceptance at that depth given that a draft gets there,
         and `tokens_at`, the expected tokens of a round at that gamma; of decoding the same two
         as `tested_at` and `tokens_tested_at`.
+    ranks: how often the first, second, ... of the siblings in a tree was the accepted one, given
+        that there were so many; None for chains. Sequoia's acceptance vector (2402.12374, 3.1).
     categories: alpha, or where there is none alpha_tested, of each category of prompts.
     """
 
     drafter: str
     rates: Mapping[str, Interval | None]
     depths: Mapping[str, Sequence[float | None]]
+    ranks: Sequence[float] | None
     categories: Mapping[str, Interval | None]
     counts: Counts | None
     seconds: Mapping[str, float] | None
@@ -69,6 +73,7 @@ class Row:
             "seconds": self.seconds,
             **(self.prediction.plain() if self.prediction else {}),
             "depths": dict(self.depths),
+            "acceptance_by_rank": self.ranks,
             "categories": {
                 name: None if found is None else asdict(found)
                 for name, found in self.categories.items()
@@ -139,7 +144,8 @@ class Summary:
         return Row(
             drafter=name,
             rates=rates,
-            depths=_depths(every, gamma),
+            depths=by_depth(every, gamma),
+            ranks=by_rank(texts),
             categories=self._categories(name),
             counts=counts,
             seconds=_seconds(texts) if texts else None,
@@ -238,47 +244,3 @@ def _seconds(texts: Sequence[Decoding]) -> dict[str, float]:
         for phase in ("draft", "score", "verify")
     }
     return phases | {"total": sum(text.seconds for text in texts)}
-
-
-def _depths(every: Sequence[Measurement], gamma: int) -> dict[str, list[float | None]]:
-    laws = [each.overlap for each in every if each.overlap is not None]
-    texts = [each.decoding for each in every if each.decoding is not None]
-    found: dict[str, list[float | None]] = {}
-    if laws:
-        reached, beta, rounds, accepted = (
-            [sum(getattr(law, field)[depth] for law in laws) for depth in range(gamma)]
-            for field in ("reached", "beta", "rounds", "accepted")
-        )
-        found["alpha_at"] = [_over(b, r) for b, r in zip(beta, reached, strict=True)]
-        found["tokens_at"] = [_over(a + r, r) for a, r in zip(accepted, rounds, strict=True)]
-    if texts:
-        steps = [step for text in texts for step in text.steps]
-        # A draft that a stop or its own end cut short was not tested there: it is censored.
-        tested = [sum(step.tested > depth for step in steps) for depth in range(gamma)]
-        accepted = [sum(step.accepted > depth for step in steps) for depth in range(gamma)]
-        found["tested_at"] = [_over(a, t) for a, t in zip(accepted, tested, strict=True)]
-        found["tokens_tested_at"] = _survival(steps, gamma)
-    return found
-
-
-def _survival(steps: Sequence[Step], gamma: int) -> list[float | None]:
-    """Returns the tokens of a round at each gamma, where a round that a stop cut is censored.
-
-    The product-limit estimate (Kaplan and Meier 1958) of how long drafts survive. A draft that
-    ended by itself has ended; one that a stop or the length limit ended would have gone on.
-    """
-    tokens, alive = 1.0, 1.0
-    found: list[float | None] = []
-    for depth in range(gamma):
-        lived = sum(step.accepted > depth for step in steps)
-        ended = sum(
-            step.accepted == depth and (step.stop is None or step.tested > depth) for step in steps
-        )
-        alive *= lived / (lived + ended) if lived + ended else 0.0
-        tokens += alive
-        found.append(tokens)
-    return found
-
-
-def _over(above: float, below: float) -> float | None:
-    return above / below if below else None

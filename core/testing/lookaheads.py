@@ -115,6 +115,7 @@ def rounds(policy: Lookahead, past: str, gamma: int, count: int) -> Iterator[Rou
             pieces=("",) * len(tokens),
             draft=draft.tokens,
             parents=draft.parents,
+            path=tuple(range(accepted)),
             drafted=len(draft),
             tested=accepted + (accepted < len(draft)),
             accepted=accepted,

@@ -16,7 +16,7 @@ def decoded(
 ) -> tuple[Decoding, float]:
     """Returns a text whose rounds cost exactly what they are told, and its speedup."""
     draw = random.Random(1)
-    steps = [Step((0,), ("bonus",), ("",), 0, 0, 0, 0.0, 1.0, 0.0, None)]
+    steps = [Step((0,), ("bonus",), ("",), 0, 0, 0, (), (), 0.0, 1.0, 0.0, None)]
     for _ in range(rounds):
         accepted = 0
         while accepted < gamma and draw.random() < alpha:
@@ -24,7 +24,7 @@ def decoded(
         tested = min(gamma, accepted + 1)
         tokens = tuple(range(accepted + 1))
         steps.append(
-            Step(tokens, ("x",) * len(tokens), ("",) * len(tokens), gamma, tested, accepted,
+            Step(tokens, ("x",) * len(tokens), ("",) * len(tokens), gamma, tested, accepted, (), (),
                  gamma * c, score, overhead, None)
         )  # fmt: skip
     seconds = sum(each.draft + each.score + each.verify for each in steps)
@@ -57,5 +57,7 @@ def test_the_factors_name_what_theory_leaves_out() -> None:
 
 
 def test_without_a_draft_there_is_nothing_to_predict() -> None:
-    plain = Decoding((Step((0,), ("bonus",), ("",), 0, 0, 0, 0, 1, 0, None),) * 3, 3.0, 1.0, 1.0)
+    plain = Decoding(
+        (Step((0,), ("bonus",), ("",), 0, 0, 0, (), (), 0, 1, 0, None),) * 3, 3.0, 1.0, 1.0
+    )
     assert predict([plain], 5, Interval(1, None, None)) is None

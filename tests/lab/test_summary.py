@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from outrider.lab.measurement import Step
 from outrider.lab.store import Run
-from outrider.lab.summary import RATES, Summary, _survival
+from outrider.lab.summary import RATES, Summary
 from outrider.lab.trial import Settings
 
 
@@ -63,49 +62,6 @@ def test_every_pair_is_compared_on_the_same_prompts(
         assert pair.p <= pair.p_holm <= 1
         assert pair.difference.low is not None and pair.difference.high is not None
         assert pair.difference.low <= pair.difference.value <= pair.difference.high
-
-
-def step(accepted: int, drafted: int, *, rejected: bool, stop: str | None = None) -> Step:
-    tested = accepted + rejected
-    return Step((), (), (), drafted, tested, accepted, 0.0, 0.0, 0.0, stop)
-
-
-def test_a_round_that_a_stop_cut_is_censored() -> None:
-    full = [step(3, 3, rejected=False)] * 6
-    assert _survival(full, 3) == [2, 3, 4]
-    # Cut after one or two tokens, rounds that go on in every other case still do.
-    cut = [
-        step(1, 1, rejected=False, stop="max_new_tokens"),
-        step(2, 2, rejected=False, stop="eos"),
-    ]
-    assert _survival([*full, *cut], 3) == [2, 3, 4]
-    # A rejection, or a draft that ended by itself, is an end.
-    assert _survival([*full, *[step(1, 3, rejected=True)] * 6], 3) == [2, 2.5, 3]
-    assert _survival([*full, *[step(1, 1, rejected=False)] * 6], 3) == [2, 2.5, 3]
-    last = step(1, 3, rejected=True, stop="max_new_tokens")
-    assert _survival([*full, *[last] * 6], 3) == [2, 2.5, 3]
-
-
-def test_simulated_rounds_cut_at_random_give_the_known_tokens() -> None:
-    """Geometric acceptance of .7, gamma 5, every text cut after 12 tokens."""
-    import random
-
-    draw = random.Random(0)
-    steps: list[Step] = []
-    for _ in range(4000):
-        left = 12
-        while left:
-            depth = min(5, left - 1)
-            accepted = 0
-            while accepted < depth and draw.random() < 0.7:
-                accepted += 1
-            left -= accepted + 1
-            stop = None if left else "max_new_tokens"
-            steps.append(step(accepted, depth, rejected=accepted < depth, stop=stop))
-    expected = [sum(0.7**i for i in range(gamma + 1)) for gamma in range(1, 6)]
-    assert _survival(steps, 5) == pytest.approx(expected, rel=0.02)
-    naive = sum(each.accepted + 1 for each in steps) / len(steps)
-    assert naive < expected[-1] * 0.95  # what censoring is for
 
 
 def test_settings_of_a_run_are_those_of_decode() -> None:
