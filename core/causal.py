@@ -1,7 +1,7 @@
 """CachedModel: a transformers decoder together with the key-value cache of one text."""
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 import torch
@@ -13,6 +13,8 @@ from outrider.errors import TargetError
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+HIDDEN = "hidden_states"
+
 
 @final
 class CachedModel:
@@ -21,16 +23,19 @@ class CachedModel:
     The cache keeps every position, also where a model attends to a sliding window (the mask
     sees to the window), since a window that dropped its past can't be rolled back.
 
+    features: what to keep of the text, by name: "hidden_states" is what the head reads, and
+        "hidden_states.7" what seven layers give.
+
     Raises `TargetError` for a model whose state can't be rolled back.
     """
 
-    def __init__(self, model: "PreTrainedModel", *, hidden_states: bool = False) -> None:
+    def __init__(self, model: "PreTrainedModel", features: Collection[str] = ()) -> None:
         from transformers import DynamicCache
 
         refuse_stateful(model)
         self.model = model
-        self.hidden: Float[Tensor, "tokens width"] | None = None
-        self._hidden_states = hidden_states
+        self.features: dict[str, Float[Tensor, "tokens width"]] = {}
+        self._wanted = {name: layer(name) for name in features if name.startswith(HIDDEN)}
         self._cache = DynamicCache()
         self._keeps_rows = "logits_to_keep" in inspect.signature(model.forward).parameters
 
@@ -55,7 +60,7 @@ class CachedModel:
         options: dict[str, Any] = {"logits_to_keep": rows} if self._keeps_rows else {}
         if mask is not None:
             options |= {"attention_mask": mask, "position_ids": positions}
-        if self._hidden_states:
+        if self._wanted:
             options |= {"output_hidden_states": True}
         output = self.model(
             input_ids=torch.tensor([list(tokens)], device=self.model.device),
@@ -63,17 +68,17 @@ class CachedModel:
             use_cache=True,
             **options,
         )
-        if self._hidden_states:
-            new = output.hidden_states[-1][0]
-            self.hidden = new if self.hidden is None else torch.cat([self.hidden, new])
+        for name, place in self._wanted.items():
+            new = output.hidden_states[place][0]
+            old = self.features.get(name)
+            self.features[name] = new if old is None else torch.cat([old, new])
         logits: Tensor = output.logits[0, -rows:]
         return logits
 
     def drop(self, count: int) -> None:
         """Takes the last `count` tokens out of the cache."""
         self._cache.crop(-count)
-        if self.hidden is not None:
-            self.hidden = self.hidden[: self.length]
+        self.features = {name: rows[: self.length] for name, rows in self.features.items()}
 
     def keep(self, count: int, rows: Sequence[int]) -> None:
         """Of the last `count` tokens, keeps those at `rows`, in that order."""
@@ -87,8 +92,13 @@ class CachedModel:
             layer.values = torch.cat(
                 [layer.values[..., :start, :], layer.values[..., kept, :]], dim=-2
             )
-        if self.hidden is not None:
-            self.hidden = torch.cat([self.hidden[:start], self.hidden[kept]])
+        for name, states in self.features.items():
+            self.features[name] = torch.cat([states[:start], states[kept]])
+
+
+def layer(name: str) -> int:
+    """Returns the place among a model's hidden states of a feature's name."""
+    return int(name.partition(".")[2] or -1)
 
 
 def refuse_stateful(model: "PreTrainedModel") -> None:

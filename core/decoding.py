@@ -64,7 +64,7 @@ def prepare(target: Target, drafter: Drafter, verifier: Verifier) -> None:
     """
     name = type(drafter).__name__
     if missing := sorted(drafter.needs - target.offers):
-        offered = ", ".join(sorted(target.offers)) or "nothing"
+        offered = ", ".join(sorted(name for name in target.offers if "." not in name)) or "nothing"
         raise ConfigError(f"drafter {name} needs {', '.join(missing)}: the target offers {offered}")
     if drafter.kind not in verifier.takes:
         raise ConfigError(

@@ -13,6 +13,7 @@ from outrider.context import Context, Tokens
 from outrider.drafter import Drafter
 from outrider.errors import ConfigError, require
 from outrider.hookspecs import Register, hookimpl
+from outrider.networks.branches import Branches
 from outrider.pen import Pen
 from outrider.target import Target
 from outrider.targets.transformers import load
@@ -78,35 +79,27 @@ class SmallLM(Drafter):
         if not pen.open:
             return
         base = self._catch_up(context.tokens)
-        known = len(self._known)
-        places: dict[tuple[int, ...], int] = {}  # where in the cache each path of the draft ends
+        branches = Branches(len(self._known))
 
         def laws(nodes: Sequence[int], paths: Sequence[Sequence[int]]) -> Tensor:
-            return base if not paths[0] else self._after(known, places, paths)
+            return base if not paths[0] else self._after(branches, paths)
 
         self._shape.grow(pen, laws)
         if self.trees:
             assert self._cached is not None
-            self._cached.drop(self._cached.length - known)
+            self._cached.drop(self._cached.length - len(self._known))
 
     def _after(
-        self, known: int, places: dict[tuple[int, ...], int], paths: Sequence[Sequence[int]]
+        self, branches: Branches, paths: Sequence[Sequence[int]]
     ) -> Float[Tensor, "paths vocab"]:
         """Returns the logits after each path of one depth, whose last tokens are fed at once."""
         tokens = [path[-1] for path in paths]
         if not self.trees:
             return self._feed(tokens)
         assert self._cached is not None
-        start = self._cached.length
-        reach = torch.full((len(paths), start + len(paths)), float("-inf"))
-        reach[:, :known] = 0
-        for row, path in enumerate(paths):
-            for depth in range(1, len(path)):
-                reach[row, places[tuple(path[:depth])]] = 0
-            reach[row, start + row] = 0
-            # Two siblings with one token have one path, and the same law after it.
-            places[tuple(path)] = start + row
-        depths = torch.full((1, len(paths)), known + len(paths[0]) - 1)
+        seen = branches.reach(self._cached.length, paths)
+        reach = torch.zeros(seen.shape).masked_fill(~seen, float("-inf"))
+        depths = torch.full((1, len(paths)), len(self._known) + len(paths[0]) - 1)
         return self._rows(tokens, len(paths), reach, depths)
 
     def scores(self, text: Sequence[int], extra: Sequence[int]) -> Float[Tensor, "extra+1 vocab"]:

@@ -18,7 +18,7 @@ from transformers import (
 )
 
 from outrider import TargetError
-from outrider.causal import CachedModel, refuse_stateful
+from outrider.causal import CachedModel, layer, refuse_stateful
 
 SMALL = {
     "vocab_size": 31,
@@ -53,7 +53,7 @@ def test_scores_are_those_of_the_text_after_any_history(make: Any, llama: Any) -
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = make(llama).double().eval()
-    cached = CachedModel(model, hidden_states=True)
+    cached = CachedModel(model, {"hidden_states", "hidden_states.0", "hidden_states.1"})
     draw = random.Random(1)
     text: list[int] = []
     for _ in range(12):
@@ -64,8 +64,10 @@ def test_scores_are_those_of_the_text_after_any_history(make: Any, llama: Any) -
         with torch.no_grad():
             fresh = model(torch.tensor([text]), output_hidden_states=True)
         torch.testing.assert_close(logits, fresh.logits[0, -rows:], rtol=1e-9, atol=1e-9)
-        assert cached.hidden is not None
-        torch.testing.assert_close(cached.hidden, fresh.hidden_states[-1][0], rtol=1e-9, atol=1e-9)
+        assert len(cached.features) == 3
+        for name, kept in cached.features.items():
+            right = fresh.hidden_states[layer(name)][0]
+            torch.testing.assert_close(kept, right, rtol=1e-9, atol=1e-9)
         drop = draw.randrange(len(new) + 1)
         cached.drop(drop)
         del text[len(text) - drop :]

@@ -31,6 +31,11 @@ def demo(limit: int | None = None) -> list[Prompt]:
     return spaced(read_jsonl(str(DEMO)), limit)
 
 
+def own() -> list[Prompt]:
+    """Returns no prompts: the target writes its own, where a recipe can do with that."""
+    return []
+
+
 def jsonl(path: str, limit: int | None = None) -> list[Prompt]:
     """Returns the prompts in a file with a JSON object a line; see `prompt` for its forms.
 

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.causal import CachedModel, refuse_stateful
+from outrider.causal import HIDDEN, CachedModel, refuse_stateful
 from outrider.chance import Chance
 from outrider.draft import Draft
 from outrider.errors import ConfigError, TargetError, require
@@ -38,8 +38,6 @@ class TransformersTarget(Target):
     fit or a model that can't be rolled back.
     """
 
-    offers = frozenset({"model", "tokenizer", "hidden_states"})
-
     def __init__(
         self, model: Any, tokenizer: Any = None, dtype: str = "auto", device: str = "auto"
     ) -> None:
@@ -48,9 +46,11 @@ class TransformersTarget(Target):
         refuse_stateful(model)
         self.model: PreTrainedModel = model
         self.tokenizer: PreTrainedTokenizerBase | None = tokenizer
-        if tokenizer is None:
-            self.offers = type(self).offers - {"tokenizer"}
         config = model.config.get_text_config()
+        states = {f"{HIDDEN}.{place}" for place in range(config.num_hidden_layers)}
+        self.offers = frozenset(
+            {"model", HIDDEN, *states} | ({"tokenizer"} if tokenizer else set())
+        )
         self.vocab_size = int(config.vocab_size)
         self.max_length = getattr(config, "max_position_embeddings", None)
         ends = model.generation_config.eos_token_id if model.generation_config else None
@@ -60,7 +60,7 @@ class TransformersTarget(Target):
         self._fingerprint: str | None = None
 
     def open(self, tokens: Sequence[int], needs: frozenset[str] = frozenset()) -> Session:
-        cached = CachedModel(self.model, hidden_states="hidden_states" in needs)
+        cached = CachedModel(self.model, needs)
         return _TransformersSession(cached, list(tokens))
 
     def write(
@@ -121,8 +121,7 @@ class _TransformersSession(Session):
         self._pending = [verdict.next_token]
 
     def features(self) -> dict[str, Tensor]:
-        hidden = self._cached.hidden
-        return {} if hidden is None else {"hidden_states": hidden}
+        return self._cached.features
 
 
 def load(place: str, dtype: str, device: str) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":

@@ -14,7 +14,7 @@ from outrider.drafter import Drafter
 from outrider.sampling import Sampling
 from outrider.target import Target
 from outrider.testing.exact import loop_law, output_law, target_law
-from outrider.testing.stage import play_draft, play_drafts, stage
+from outrider.testing.stage import play_draft, play_drafts, seen, stage
 from outrider.verifier import Verifier
 from outrider.verifiers.sample_match import SampleMatch
 from outrider.verifiers.token import Token
@@ -77,12 +77,16 @@ def check_depends_only_on_context(make: Make) -> None:
 
 
 def check_leaves_the_context_alone(make: Make) -> None:
-    """The tokens of the context are what they were."""
+    """The tokens and features of the context are what they were."""
     drafter, target = _staged(make)
     for prompt in PROMPTS:
-        ids = list(prompt)
-        play_draft(drafter, target, Context(Tokens(ids)), gamma=4, sampling=SAMPLED)
+        ids, shown = list(prompt), seen(drafter, target, prompt).features
+        before = {name: rows.clone() for name, rows in shown.items()}
+        context = Context(Tokens(ids), None, shown)
+        play_draft(drafter, target, context, gamma=4, sampling=SAMPLED)
         assert ids == prompt, f"changed the context from {prompt} to {ids}"
+        for name, rows in before.items():
+            assert torch.equal(shown[name], rows), f"changed the {name} of the context"
 
 
 def check_is_deterministic_when_greedy(make: Make) -> None:
@@ -122,7 +126,7 @@ def check_laws_are_those_drawn_from(make: Make) -> None:
     bins, pairs = torch.zeros(16), torch.zeros(4, 4)
     for seed in range(600):
         prompt = [seed % 4, seed // 4 % 4, seed // 16 % 4]
-        context = Context(Tokens(prompt))
+        context = seen(drafter, target, prompt)
         draft = play_draft(drafter, target, context, gamma=4, sampling=SAMPLED, seed=seed + 1000)
         before = None
         for token, law, parent in zip(draft.tokens, draft.laws, draft.parents, strict=True):
@@ -149,7 +153,7 @@ def check_batches_are_drafts_one_by_one(make: Make) -> None:
     for texts, gamma in ((prefixes, 1), (list(PROMPTS), 4)):
         for sampling in (SAMPLED, Sampling()):
             drafter, target = _staged(make)
-            contexts = [Context(Tokens(list(tokens))) for tokens in texts]
+            contexts = [seen(drafter, target, tokens) for tokens in texts]
             drafts = play_drafts(drafter, target, contexts, gamma=gamma, sampling=sampling)
             for seed, (tokens, draft) in enumerate(zip(texts, drafts, strict=True)):
                 alone = _draft(drafter, target, tokens, gamma, sampling, seed)
@@ -238,7 +242,7 @@ def _draft(
     sampling: Sampling = SAMPLED,
     seed: int = 0,
 ) -> Draft:
-    context = Context(Tokens(list(tokens)))
+    context = seen(drafter, target, tokens)
     return play_draft(drafter, target, context, gamma=gamma, sampling=sampling, seed=seed)
 
 

@@ -5,7 +5,6 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from outrider.chance import Chance, EnumeratedChance
-from outrider.context import Context, Tokens
 from outrider.decoding import decode
 from outrider.draft import Draft
 from outrider.drafter import Drafter
@@ -13,6 +12,7 @@ from outrider.lookahead import Fixed, Lookahead
 from outrider.pen import Pen
 from outrider.sampling import Sampling
 from outrider.target import Target
+from outrider.testing.stage import seen
 from outrider.verifier import Scores, Verifier
 
 Law = dict[tuple[int, ...], float]
@@ -59,9 +59,10 @@ def output_law(
     remembers an earlier branch is found out as well.
     """
     ids = list(prompt)
+    context = seen(drafter, target, ids)
 
     def play(chance: Chance) -> tuple[int, ...]:
-        session, lookahead = target.open(ids, drafter.needs), policy()
+        session, lookahead = target.open(ids), policy()
         pen = Pen(
             sampling=sampling,
             chance=chance,
@@ -70,7 +71,7 @@ def output_law(
             budget=budget,
             more=lookahead.more,
         )
-        drafter.propose_batch([(Context(Tokens(list(ids)), None, session.features()), pen)])
+        drafter.propose_batch([(context, pen)])
         draft = pen.finish()
         verdict = verifier.verify(draft, Scores(session.score(draft), sampling), chance)
         return (*(draft.tokens[node] for node in verdict.accepted), verdict.next_token)

@@ -5,8 +5,9 @@ from typing import Any, final
 
 import torch
 
+from outrider.causal import HIDDEN
 from outrider.chance import SampledChance
-from outrider.context import Context
+from outrider.context import Context, Tokens
 from outrider.draft import ROOT, Draft
 from outrider.drafter import Drafter
 from outrider.pen import Pen
@@ -14,6 +15,7 @@ from outrider.sampling import Sampling
 from outrider.target import Target
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
+from outrider.verifier import Verdict
 
 VOCAB_SIZE = 4
 """The vocabulary of the targets that drafters are checked on: 4 ** 3 texts of three tokens."""
@@ -59,6 +61,16 @@ def tiny_target(vocab_size: int, seed: int = 0) -> TransformersTarget:
     backend.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     wrap: Any = PreTrainedTokenizerFast
     return TransformersTarget(model.eval(), wrap(tokenizer_object=backend))
+
+
+def seen(drafter: Drafter, target: Target, tokens: Sequence[int]) -> Context:
+    """Returns what a drafter is shown behind `tokens`, with the features that it asks for."""
+    if not any(name.startswith(HIDDEN) for name in drafter.needs) or len(tokens) < 2:
+        return Context(Tokens(list(tokens)))
+    session = target.open(tokens[:-1], drafter.needs)
+    session.score(Draft())
+    session.commit(Verdict((), tokens[-1]))
+    return Context(Tokens(list(tokens)), None, session.features())
 
 
 def play_drafts(

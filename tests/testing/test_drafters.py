@@ -62,6 +62,29 @@ class ForgetsToRollBack(Drafter):
             self.text.append(pen.draw(LAW(self.text)))
 
 
+class KeepsOldStates(Drafter):
+    """Goes on from the first hidden states that it ever saw."""
+
+    needs = frozenset({"hidden_states"})
+
+    def __init__(self) -> None:
+        self.state: Tensor | None = None
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        if "hidden_states" in context.features and self.state is None:
+            self.state = context.features["hidden_states"][-1]
+        while self.state is not None and pen.open:
+            pen.draw(self.state[: pen.vocab_size])
+
+
+class SpoilsTheStates(Drafter):
+    needs = frozenset({"hidden_states"})
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        for states in context.features.values():
+            states.zero_()
+
+
 class CountsItsCalls(Drafter):
     def __init__(self) -> None:
         self.calls = 0
@@ -167,6 +190,8 @@ CULPRITS: list[tuple[type[Drafter], Callable[[Callable[[], Drafter]], None]]] = 
     (GlobalRandomness, drafters.check_draws_only_from_chance),
     (ForgetsToRollBack, drafters.check_depends_only_on_context),
     (CountsItsCalls, drafters.check_depends_only_on_context),
+    (KeepsOldStates, drafters.check_depends_only_on_context),
+    (SpoilsTheStates, drafters.check_leaves_the_context_alone),
     (Vandal, drafters.check_leaves_the_context_alone),
     (RollsDice, drafters.check_is_deterministic_when_greedy),
     (SpoilsTheTarget, drafters.check_greedy_text_is_the_targets),

@@ -1,0 +1,1 @@
+"""Networks: what drafters that read the target's hidden states are made of."""

@@ -1,0 +1,181 @@
+"""One decoder layer, as in Llama, with a cache that forgets its end: what drafters stack on features."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, final
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn.functional import linear, scaled_dot_product_attention, silu
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LayerConfig:
+    """The sizes of a layer; the names are those of transformers' configs.
+
+    input_size: the width of what attention reads; EAGLE-3's is twice the hidden size.
+    """
+
+    hidden_size: int
+    intermediate_size: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    rms_norm_eps: float
+    rope_theta: float
+    input_size: int
+
+    @classmethod
+    def like(cls, config: "PreTrainedConfig", inputs: int = 1) -> "LayerConfig":
+        """Returns the sizes of a target's own layers; what its family lacks is Llama's."""
+        given: Any = config
+        width, heads = int(given.hidden_size), int(given.num_attention_heads)
+        rope = getattr(given, "rope_parameters", None) or {}
+        theta = getattr(given, "rope_theta", None) or rope.get("rope_theta")
+        return cls(
+            hidden_size=width,
+            intermediate_size=int(getattr(given, "intermediate_size", None) or 4 * width),
+            num_attention_heads=heads,
+            num_key_value_heads=int(getattr(given, "num_key_value_heads", None) or heads),
+            head_dim=int(getattr(given, "head_dim", None) or width // heads),
+            rms_norm_eps=float(getattr(given, "rms_norm_eps", None) or 1e-6),
+            rope_theta=float(theta or 10_000.0),
+            input_size=inputs * width,
+        )
+
+    @classmethod
+    def read(
+        cls, given: Mapping[str, Any], config: "PreTrainedConfig", inputs: int = 1
+    ) -> "LayerConfig":
+        """Returns the sizes that a checkpoint's config gives, and the target's for the others."""
+        sizes = asdict(cls.like(config, inputs))
+        known = {name: given[name] for name in sizes if given.get(name) is not None}
+        if "head_dim" not in known and {"num_attention_heads", "hidden_size"} <= set(known):
+            known["head_dim"] = known["hidden_size"] // known["num_attention_heads"]
+        width = known.get("hidden_size", sizes["hidden_size"])
+        return cls(**{**sizes, **known, "input_size": inputs * width})
+
+    def plain(self) -> dict[str, Any]:
+        """Returns the sizes as plain values, for JSON."""
+        return asdict(self)
+
+
+@final
+class KeysAndValues:
+    """What a layer has computed of a text so far, [batch, heads, tokens, head_dim] each."""
+
+    def __init__(self) -> None:
+        self.keys: Tensor | None = None
+        self.values: Tensor | None = None
+
+    def __len__(self) -> int:
+        return 0 if self.keys is None else self.keys.shape[-2]
+
+    def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Appends what is new, and returns all of it."""
+        if self.keys is not None and self.values is not None:
+            keys = torch.cat([self.keys, keys], dim=-2)
+            values = torch.cat([self.values, values], dim=-2)
+        self.keys, self.values = keys, values
+        return keys, values
+
+    def crop(self, length: int) -> None:
+        """Keeps the first `length` tokens."""
+        if self.keys is not None and self.values is not None:
+            self.keys, self.values = self.keys[..., :length, :], self.values[..., :length, :]
+
+
+@final
+class RMSNorm(nn.Module):
+    """Root mean square normalisation with a learned scale (1910.07467)."""
+
+    def __init__(self, width: int, eps: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self._eps = eps
+
+    def forward(self, x: Float[Tensor, "*rows width"]) -> Float[Tensor, "*rows width"]:
+        full = x.float()
+        scaled = full * torch.rsqrt(full.square().mean(-1, keepdim=True) + self._eps)
+        return self.weight * scaled.to(x.dtype)
+
+
+@final
+class Attention(nn.Module):
+    """Attention with rotary positions and grouped heads."""
+
+    def __init__(self, config: LayerConfig) -> None:
+        super().__init__()
+        self._config = config
+        width = config.num_attention_heads * config.head_dim
+        narrow = config.num_key_value_heads * config.head_dim
+        self.q_proj = nn.Linear(config.input_size, width, bias=False)
+        self.k_proj = nn.Linear(config.input_size, narrow, bias=False)
+        self.v_proj = nn.Linear(config.input_size, narrow, bias=False)
+        self.o_proj = nn.Linear(width, config.hidden_size, bias=False)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch tokens input"],
+        positions: Int[Tensor, "batch tokens"],
+        reach: Bool[Tensor, "batch 1 tokens all"] | None,
+        cache: KeysAndValues,
+    ) -> Float[Tensor, "batch tokens hidden"]:
+        """reach: which of all tokens, the cached ones first, each sees; none for a chain."""
+        queries, keys, values = (
+            linear(x, layer.weight).view(*x.shape[:-1], -1, self._config.head_dim).transpose(1, 2)
+            for layer in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        turn = rotation(positions, self._config.head_dim, self._config.rope_theta, x.dtype)
+        queries, keys = rotated(queries, turn), rotated(keys, turn)
+        keys, values = cache.extend(keys, values)
+        if reach is None:
+            reach = causal(x.shape[1], keys.shape[-2], x.device)
+        mixed = scaled_dot_product_attention(
+            queries, keys, values, attn_mask=reach, enable_gqa=True
+        )
+        return linear(mixed.transpose(1, 2).flatten(-2), self.o_proj.weight)
+
+
+@final
+class FeedForward(nn.Module):
+    """The gated two layers of Llama (2002.05202)."""
+
+    def __init__(self, config: LayerConfig) -> None:
+        super().__init__()
+        wide = config.intermediate_size
+        self.gate_proj = nn.Linear(config.hidden_size, wide, bias=False)
+        self.up_proj = nn.Linear(config.hidden_size, wide, bias=False)
+        self.down_proj = nn.Linear(wide, config.hidden_size, bias=False)
+
+    def forward(self, x: Float[Tensor, "*rows width"]) -> Float[Tensor, "*rows width"]:
+        inner = silu(linear(x, self.gate_proj.weight)) * linear(x, self.up_proj.weight)
+        return linear(inner, self.down_proj.weight)
+
+
+def causal(tokens: int, known: int, device: torch.device) -> Bool[Tensor, "1 1 tokens known"]:
+    """Returns the reach of the last `tokens` of `known` tokens: each sees those up to itself."""
+    everything = torch.ones(tokens, known, dtype=torch.bool, device=device)
+    return everything.tril(known - tokens)[None, None]
+
+
+def rotation(
+    positions: Int[Tensor, "batch tokens"], head_dim: int, theta: float, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """Returns cosine and sine of each position's angles (2104.09864)."""
+    places = torch.arange(0, head_dim, 2, device=positions.device, dtype=torch.float32)
+    angles = positions[..., None].float() / theta ** (places / head_dim)
+    angles = torch.cat([angles, angles], dim=-1)[:, None]
+    return angles.cos().to(dtype), angles.sin().to(dtype)
+
+
+def rotated(x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
+    """Returns the heads with each pair of entries turned by its position's angle."""
+    cosine, sine = turn
+    left, right = x.chunk(2, dim=-1)
+    return x * cosine + torch.cat([-right, left], dim=-1) * sine

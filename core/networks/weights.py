@@ -1,0 +1,60 @@
+"""Weights: where a drafter's trained network lies, and whether it fits the target."""
+
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from outrider.errors import ConfigError
+from outrider.target import Target
+
+UNTRAINED = "untrained"
+
+
+def folder(family: str, path: str | None) -> Path:
+    """Returns the folder of a family's weights; those for SmolLM2 where no path is given.
+
+    Raises:
+        ConfigError: there is no such folder.
+    """
+    place = built_in(family) if path is None else Path(path).expanduser()
+    if not place.is_dir():
+        raise ConfigError(f"drafter.path={str(path or place)!r}: expected a folder that exists")
+    return place
+
+
+def built_in(family: str) -> Path:
+    """Returns the folder of the weights for SmolLM2 that come with the package."""
+    import outrider.drafters
+
+    return Path(next(iter(outrider.drafters.__path__))) / "weights" / family
+
+
+def fits(place: Path, config: dict[str, Any], target: Target) -> None:
+    """Raises `ConfigError` unless hidden size and vocabulary are the target's."""
+    model = target.model.config.get_text_config()
+    for name, right in (("hidden_size", model.hidden_size), ("vocab_size", target.vocab_size)):
+        found = config.get(name, right)
+        if int(found) != int(right):
+            raise ConfigError(
+                f"drafter.path={str(place)!r}: its {name} is {found}, the target's {right}"
+            )
+
+
+def embedding(target: Target) -> Tensor:
+    """Returns the target's token embeddings, [vocab, width]."""
+    matrix: Tensor = target.model.get_input_embeddings().weight
+    return matrix
+
+
+def head(target: Target) -> Tensor:
+    """Returns the target's output embeddings, [vocab, width].
+
+    Raises:
+        ConfigError: the target has none that is a plain matrix.
+    """
+    module = target.model.get_output_embeddings()
+    matrix: Tensor | None = getattr(module, "weight", None)
+    if matrix is None or getattr(module, "bias", None) is not None:
+        raise ConfigError("target: expected a head that is one matrix without bias")
+    return matrix

@@ -1,0 +1,153 @@
+"""Corpus: texts that the target writes for its drafter to learn from, kept line by line."""
+
+import itertools
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import final
+
+from rich.console import Console
+from rich.progress import track
+
+from outrider.chance import SampledChance
+from outrider.errors import ConfigError
+from outrider.lab.data import Prompt
+from outrider.lab.texts import seed
+from outrider.sampling import Sampling
+from outrider.target import Target
+
+PLACE = "\0here\0"
+"""Stands for a user's words in the chat template, to find what goes before and behind them."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What is learned from.
+
+    ids: a whole text. start: the place of the first id that the target wrote. answer: that of the
+        first id of its answer.
+    """
+
+    ids: list[int]
+    start: int
+    answer: int
+
+
+def corpus(
+    target: Target,
+    prompts: Sequence[Prompt],
+    place: Path,
+    *,
+    count: int,
+    chat: bool,
+    samplings: Sequence[Sampling],
+    max_new_tokens: int,
+    batch: int,
+    console: Console,
+) -> list[Text]:
+    """Returns `count` texts of the target, as many as possible out of `place`.
+
+    Without prompts the target writes the questions too: it starts at the chat template's user
+    turn, or where there is none at a single token, its end of text.
+
+    place: a file of JSON lines; what is new is added as its batch is done.
+    samplings: of the answers, taken in turn. Questions are sampled a little below temperature 1,
+        where they make sense more often.
+    max_new_tokens: of an answer; a question has at most half of it.
+
+    Raises:
+        ConfigError: `place` holds something else.
+    """
+    texts = _read(place)[:count]
+    place.parent.mkdir(parents=True, exist_ok=True)
+    rounds = range(len(texts), count, batch)
+    for first in track(rounds, "The target writes", console=console, disable=not rounds):
+        numbers = range(first, min(first + batch, count))
+        openings = _openings(target, prompts, numbers, chat, samplings[0], max_new_tokens)
+        new = _answers(target, openings, numbers, samplings, max_new_tokens)
+        with place.open("a") as file:
+            file.writelines(json.dumps(asdict(text)) + "\n" for text in new)
+        texts += new
+    return texts
+
+
+def template(target: Target, *, chat: bool) -> tuple[list[int], list[int]]:
+    """Returns the ids before a user's words and those behind them, up to the answer."""
+    tokenizer = target.tokenizer
+    if not chat or tokenizer is None or not tokenizer.chat_template:
+        return [min(target.eos, default=0)], []
+    turn = [{"role": "user", "content": PLACE}]
+    whole = str(tokenizer.apply_chat_template(turn, tokenize=False, add_generation_prompt=True))
+    before, _, behind = whole.partition(PLACE)
+    return (
+        list(tokenizer(before, add_special_tokens=False)["input_ids"]),
+        list(tokenizer(behind, add_special_tokens=False)["input_ids"]),
+    )
+
+
+def _openings(
+    target: Target,
+    prompts: Sequence[Prompt],
+    numbers: range,
+    chat: bool,
+    sampling: Sampling,
+    max_new_tokens: int,
+) -> list[Text]:
+    """Returns what each answer follows: a prompt, or a question of the target's own."""
+    if prompts:
+        asked = [prompts[number % len(prompts)].turns[:1] for number in numbers]
+        encoded = [target.encode_turns(turns, chat=chat) for turns in asked]
+        return [Text(ids, len(ids), len(ids)) for ids in encoded]
+    before, behind = template(target, chat=chat)
+    free = Sampling(temperature=0.8, top_p=0.95, seed=sampling.seed)
+    chances = [SampledChance.seeded(seed(free, [number])) for number in numbers]
+    questions = target.write([before] * len(numbers), free, chances, max_new_tokens // 2)
+    asked_ids = [[*before, *_ended(question, target, behind)] for question in questions]
+    return [Text(ids, len(before), len(ids)) for ids in asked_ids]
+
+
+def _ended(question: list[int], target: Target, behind: list[int]) -> list[int]:
+    """Returns the question, and behind it what leads to the answer, with one end of turn."""
+    if not behind:
+        return question
+    words = list(itertools.takewhile(lambda token: token not in target.eos, question))
+    return [*words, *behind]
+
+
+def _answers(
+    target: Target,
+    openings: Sequence[Text],
+    numbers: range,
+    samplings: Sequence[Sampling],
+    max_new_tokens: int,
+) -> list[Text]:
+    found: dict[int, Text] = {}
+    for place, sampling in enumerate(samplings):
+        mine = [row for row, number in enumerate(numbers) if number % len(samplings) == place]
+        if not mine:
+            continue
+        chances = [
+            SampledChance.seeded(seed(replace(sampling, seed=sampling.seed + 1), [numbers[row]]))
+            for row in mine
+        ]
+        heads = [openings[row].ids for row in mine]
+        answers = target.write(heads, sampling, chances, max_new_tokens)
+        for row, answer in zip(mine, answers, strict=True):
+            opening = openings[row]
+            found[row] = Text([*opening.ids, *answer], opening.start, opening.answer)
+    return [found[row] for row in range(len(numbers))]
+
+
+def _read(place: Path) -> list[Text]:
+    if not place.is_file():
+        return []
+    lines = place.read_text().splitlines(keepends=True)
+    if lines and not lines[-1].endswith("\n"):  # a kill cut it short: it is written again
+        place.write_text("".join(lines[:-1]))
+        lines = lines[:-1]
+    try:
+        return [Text(**json.loads(line)) for line in lines]
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"{place}: expected texts of the target, a JSON object a line") from error

@@ -1,0 +1,132 @@
+"""The recipe of the networks: the target writes texts, reads them, and a drafter learns from that."""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from outrider.drafter import Drafter
+from outrider.errors import require, whole
+from outrider.lab.overlap import overlap, reference
+from outrider.networks.vocabulary import frequent
+from outrider.plugins import make
+from outrider.sampling import Sampling
+from outrider.target import Target
+from outrider.training.card import card, plot
+from outrider.training.corpus import Text, corpus
+from outrider.training.families import learner
+from outrider.training.job import Job
+from outrider.training.loop import Figures, Schedule, run
+from outrider.training.states import computed
+from outrider.verifiers.token import Token
+
+JUDGED = 6
+"""Held-out texts on which alpha is taken as training goes on."""
+PLACES = 48
+"""Tokens of each."""
+
+
+def train(
+    job: Job,
+    *,
+    family: str,
+    texts: int,
+    held_out: int,
+    vocabulary: int | None,
+    temperatures: Sequence[float],
+    batch_texts: int,
+    schedule: Mapping[str, Any],
+    options: Mapping[str, Any],
+    file: str | None = None,
+    states: str | None = None,
+) -> None:
+    """Trains a drafter of a family on texts of the target, and writes it with a card.
+
+    A run that broke off goes on where it was, given its folder.
+
+    texts: how many. held_out: more of them, on which it is judged and never trained.
+    vocabulary: how many tokens the drafter knows, the most frequent ones; all of them if none.
+    temperatures: of the target's answers, taken in turn.
+    batch_texts: how many texts the target writes at once.
+    schedule: see `outrider.training.loop.Schedule`. options: see the family's learner in
+        `outrider.training.families`.
+    file: where the texts are kept, to train others on them too; in the run's folder unless told.
+    states: likewise the folder of the target's states.
+
+    Raises:
+        ConfigError: a setting makes no sense, or what is on disk belongs to other settings.
+    """
+    for name, value in (("texts", texts), ("held_out", held_out)):
+        good = whole(value) and value >= 1
+        require(good, f"recipe.{name}", value, "a whole number of at least 1")
+    timing = Schedule(**{"seed": job.sampling.seed, **schedule})
+    began = time.monotonic()
+    samplings = [Sampling(temperature=each, seed=job.sampling.seed) for each in temperatures]
+    written = corpus(
+        job.target,
+        job.prompts,
+        Path(file).expanduser() if file else job.folder / "texts.jsonl",
+        count=texts + held_out,
+        chat=job.chat,
+        samplings=samplings,
+        max_new_tokens=job.max_new_tokens,
+        batch=batch_texts,
+        console=job.console,
+    )
+    size = job.target.vocab_size
+    known = frequent((text.ids[text.start :] for text in written[:texts]), size, vocabulary or size)
+    learned = learner(family, job.target, known, job.sampling.seed, options)
+    kept = Path(states).expanduser() if states else job.folder / "states"
+    # Ahead of all others are those held out, so that another number of texts is no other split.
+    held, own = written[-held_out:], written[:-held_out]
+    examples = computed(job.target, own, learned.reads, kept / "learned", job.console)
+    judged = computed(job.target, held, learned.reads, kept / "held_out", job.console)
+    latest = job.folder / "latest"
+
+    def evaluate() -> Figures:
+        learned.save(latest, {})
+        return figures(job.target, make("drafter", family, path=str(latest)), held, job.gamma)
+
+    curve = run(
+        learned.network, learned.loss, examples, judged, timing, job.folder, job.console, evaluate
+    )
+    learned.save(job.out, {"architectures": [f"Outrider{family.title().replace('_', '')}"]})
+    tokens = sum(len(text.ids) - text.start for text in own)
+    facts = {
+        "family": family,
+        "texts": len(own),
+        "tokens": tokens,
+        "held-out texts": len(held),
+        "steps": int(curve[-1]["step"]),
+        "seconds": round(time.monotonic() - began),
+        "vocabulary": len(known),
+        "temperatures": list(temperatures),
+        "schedule": dict(schedule),
+        "options": dict(options),
+    }
+    card(job.out, facts, curve)
+    plot(job.out / "curve.png", curve)
+    (job.out / "facts.json").write_text(json.dumps(facts, indent=1) + "\n")
+    job.console.print(str(job.out), soft_wrap=True)
+
+
+def figures(target: Target, drafter: Drafter, held: Sequence[Text], gamma: int) -> Figures:
+    """Returns alpha and the expected block efficiency along greedy and sampled held-out answers."""
+    drafter.bind(target)
+    found: Figures = {}
+    sums = {"alpha": [0.0, 0.0], "block_efficiency": [0.0, 0.0]}
+    for text in held[:JUDGED]:
+        answer = text.ids[text.answer : text.answer + PLACES]
+        if not answer:
+            continue
+        along = reference(target, text.ids[: text.answer], answer, drafter.needs)
+        law = Sampling(temperature=1.0)
+        each = overlap(along, drafter, Token(), law, gamma)
+        sums["alpha"][0] += each.beta[0]
+        sums["alpha"][1] += each.prefixes[0]
+        sums["block_efficiency"][0] += each.accepted[-1] + each.rounds[-1]
+        sums["block_efficiency"][1] += each.rounds[-1]
+    for name, (above, below) in sums.items():
+        found[name] = above / below if below else 0.0
+    return found

@@ -1,0 +1,60 @@
+"""Losses: how far what a drafter says is from what the target says, position by position."""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.functional import smooth_l1_loss
+
+Logits = Float[Tensor, "rows vocab"]
+Rows = Float[Tensor, "rows"]
+Divergence = Callable[[Logits, Logits], Rows]
+
+
+def forward_kl(own: Logits, target: Logits) -> Rows:
+    """Returns KL(p || q), row by row, in nats: the gradient is that of cross entropy."""
+    p = target.log_softmax(-1)
+    return (p.exp() * (p - own.log_softmax(-1))).sum(-1)
+
+
+def reverse_kl(own: Logits, target: Logits) -> Rows:
+    """Returns KL(q || p), row by row, in nats."""
+    return forward_kl(target, own)
+
+
+def jensen_shannon(own: Logits, target: Logits) -> Rows:
+    """Returns the mean of KL(p || m) and KL(q || m), where m = (p + q) / 2, in nats."""
+    p, q = target.log_softmax(-1), own.log_softmax(-1)
+    mean = torch.logaddexp(p, q) - torch.log(p.new_tensor(2.0))
+    return ((p.exp() * (p - mean)).sum(-1) + (q.exp() * (q - mean)).sum(-1)) / 2
+
+
+def total_variation(own: Logits, target: Logits) -> Rows:
+    """Returns TV(p, q), row by row: one less alpha (2211.17192, Corollary 3.6)."""
+    return (target.softmax(-1) - own.softmax(-1)).abs().sum(-1) / 2
+
+
+DIVERGENCES: dict[str, Divergence] = {
+    "forward_kl": forward_kl,
+    "reverse_kl": reverse_kl,
+    "jensen_shannon": jensen_shannon,
+    "total_variation": total_variation,
+}
+"""Those of DistillSpec (2310.08461, Table 1), by name."""
+
+
+def top_k(own: Logits, target: Logits, k: int = 10) -> Rows:
+    """Returns -sum of p(x) log q(x) over the k likeliest x of p (HASS, 2408.15766, Equation 3)."""
+    p, best = target.softmax(-1).topk(min(k, target.shape[-1]), dim=-1)
+    return -(p * own.log_softmax(-1).gather(-1, best)).sum(-1)
+
+
+def nearness(own: Float[Tensor, "rows width"], target: Float[Tensor, "rows width"]) -> Rows:
+    """Returns the smooth L1 distance of two states, the mean over their entries."""
+    return smooth_l1_loss(own, target, reduction="none").mean(-1)
+
+
+def cross_entropy(own: Logits, tokens: Int[Tensor, "rows"]) -> Rows:
+    """Returns -log q of the tokens, in nats."""
+    return -own.log_softmax(-1).gather(-1, tokens[:, None])[:, 0]

@@ -1,0 +1,108 @@
+"""States: the target's hidden states along its texts, computed once and kept in files."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import torch
+from jaxtyping import Bool, Float, Int
+from rich.console import Console
+from rich.progress import track
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from outrider.causal import layer
+from outrider.target import Target
+from outrider.training.corpus import Text
+
+SHARD = 32
+"""Texts in a file."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Texts side by side, padded behind.
+
+    best: the target's likeliest token after each. own: which tokens the target wrote.
+    states: the target's, by name.
+    """
+
+    ids: Int[Tensor, "batch tokens"]
+    best: Int[Tensor, "batch tokens"]
+    own: Bool[Tensor, "batch tokens"]
+    states: dict[str, Float[Tensor, "batch tokens width"]]
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> "Batch":
+        """Returns the batch on a device, its states in a precision."""
+        states = {name: rows.to(device, dtype) for name, rows in self.states.items()}
+        return Batch(self.ids.to(device), self.best.to(device), self.own.to(device), states)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """Texts with their states on disk. names: of the states."""
+
+    texts: Sequence[Text]
+    names: tuple[str, ...]
+    folder: Path
+
+    def batches(self, size: int, seed: int) -> Iterator[Batch]:
+        """Yields all texts once, in an order that the seed decides."""
+        order = torch.randperm(len(self.texts), generator=torch.Generator().manual_seed(seed))
+        shards: dict[int, dict[str, Tensor]] = {}
+        for first in range(0, len(order), size):
+            rows = []
+            for number in order[first : first + size].tolist():
+                place = number // SHARD
+                if place not in shards:  # files are mapped, not read
+                    shards[place] = load_file(_file(self.folder, place))
+                rows.append((self.texts[number], shards[place], number))
+            yield _padded(rows, self.names)
+
+
+@torch.no_grad()
+def computed(
+    target: Target, texts: Sequence[Text], names: Sequence[str], folder: Path, console: Console
+) -> Examples:
+    """Returns the texts with their states, which are computed where the folder lacks them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = [
+        shard for shard in range(-(-len(texts) // SHARD)) if not _file(folder, shard).is_file()
+    ]
+    work = track(wanted, "The target reads", console=console, disable=not wanted)
+    for shard in work:
+        tensors: dict[str, Tensor] = {}
+        for number in range(shard * SHARD, min((shard + 1) * SHARD, len(texts))):
+            ids = torch.tensor([texts[number].ids], device=target.model.device)
+            output: Any = target.model(ids, output_hidden_states=True, use_cache=False)
+            tensors[f"{number}.best"] = output.logits[0].argmax(-1).int().cpu()
+            for name in names:
+                rows = output.hidden_states[layer(name)][0]
+                tensors[f"{number}.{name}"] = rows.half().cpu().contiguous()
+        scratch = folder / "unfinished"
+        save_file(tensors, scratch)
+        scratch.replace(_file(folder, shard))
+    return Examples(texts, tuple(names), folder)
+
+
+def _file(folder: Path, shard: int) -> Path:
+    return folder / f"states-{shard:05}.safetensors"
+
+
+def _padded(rows: Sequence[tuple[Text, dict[str, Tensor], int]], names: Sequence[str]) -> Batch:
+    longest = max(len(text.ids) for text, *_ in rows)
+    ids = torch.zeros(len(rows), longest, dtype=torch.long)
+    best = torch.zeros_like(ids)
+    own = torch.zeros(len(rows), longest, dtype=torch.bool)
+    for row, (text, shard, number) in enumerate(rows):
+        ids[row, : len(text.ids)] = torch.tensor(text.ids)
+        best[row, : len(text.ids)] = shard[f"{number}.best"]
+        own[row, text.start : len(text.ids)] = True
+    states = {}
+    for name in names:
+        kept = [shard[f"{number}.{name}"] for _, shard, number in rows]
+        states[name] = torch.nn.utils.rnn.pad_sequence(kept, batch_first=True)
+    return Batch(ids, best, own, states)

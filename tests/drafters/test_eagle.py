@@ -1,0 +1,137 @@
+"""EAGLE: conformance, the published layer, SafeAILab's files, and what does not fit them."""
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
+
+from outrider import ConfigError, decode
+from outrider.causal import HIDDEN
+from outrider.drafters.eagle import Eagle, fresh, read
+from outrider.networks.layer import KeysAndValues
+from outrider.networks.vocabulary import Vocabulary
+from outrider.targets.transformers import TransformersTarget
+from outrider.testing import parametrize_with_checks
+from outrider.testing.stage import play_draft, seen, tiny_target
+from outrider.verifiers.token import Token
+
+TREES = (None, "2x1", "iid:2x1", "top:2x2", "dynamic:3", [[0], [1], [0, 0]])
+SAMPLED: dict[str, Any] = {"gamma": 3}
+
+
+@parametrize_with_checks([partial(Eagle, path="untrained", tree=tree) for tree in TREES])
+def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
+    check(make)
+
+
+@pytest.fixture
+def published(llama: Any, tmp_path: Path) -> Any:
+    """A checkpoint in SafeAILab's layout, and the layer that it holds."""
+    model = llama(head_dim=8)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(5)
+        layer = LlamaDecoderLayer(model.config, 0)
+        layer.input_layernorm = torch.nn.Identity()
+        fc = torch.nn.Linear(32, 16)
+    tensors = {f"layers.0.{name}": each for name, each in layer.state_dict().items()}
+    tensors |= {f"fc.{name}": each for name, each in fc.state_dict().items()}
+    tensors["embed_tokens.weight"] = model.model.embed_tokens.weight.detach().clone()
+    folder = tmp_path / "EAGLE-tiny"
+    folder.mkdir()
+    keys = ("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads")
+    config = {name: getattr(model.config, name) for name in keys} | {"vocab_size": 31}
+    (folder / "config.json").write_text(json.dumps(config))
+    torch.save(tensors, folder / "pytorch_model.bin")
+    return TransformersTarget(model), folder, layer, fc, tensors
+
+
+def test_the_layer_is_that_of_the_published_weights(published: Any) -> None:
+    target, folder, layer, fc, _ = published
+    network = read(str(folder), target)
+    states, tokens = torch.randn(2, 6, 16), torch.randint(0, 31, (2, 6))
+    positions = torch.arange(6).expand(2, -1)
+    words = target.model.get_input_embeddings()(tokens)
+    x = fc(torch.cat([words, states], dim=-1))
+    turn = LlamaRotaryEmbedding(target.model.config)(x, positions)
+    mask = torch.full((6, 6), float("-inf")).triu(1)[None, None]
+    right = layer(x, attention_mask=mask, position_embeddings=turn)
+    found = network(states, tokens, positions, None, KeysAndValues())
+    torch.testing.assert_close(found, right, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(network.logits(found), target.model.lm_head(found))
+
+
+def test_it_drafts_with_them(published: Any) -> None:
+    target, folder, *_ = published
+    rounds = list(
+        decode(target, Eagle(str(folder)), Token(), [3, 4, 5], gamma=3, max_new_tokens=12)
+    )
+    assert rounds[0].drafted == 0  # the target has yet to read the prompt
+    assert all(round.draft for round in rounds[1:-1])
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"fc.bias": None}, r"tensor fc\.bias is missing"),
+        (
+            {"layers.0.mlp.up_proj.weight": torch.zeros(3, 3)},
+            r"tensor mlp\.up_proj\.weight is \[3, 3\]: expected \[32, 16\]",
+        ),
+        (
+            {"layers.1.mlp.up_proj.weight": torch.zeros(1)},
+            r"layers\.1\.mlp\.up_proj\.weight has no",
+        ),
+    ],
+)
+def test_tensors_that_do_not_fit(published: Any, change: dict[str, Any], line: str) -> None:
+    target, folder, _, _, tensors = published
+    changed = {name: each for name, each in (tensors | change).items() if each is not None}
+    (folder / "pytorch_model.bin").unlink()
+    save_file({name: each.clone() for name, each in changed.items()}, folder / "model.safetensors")
+    with pytest.raises(ConfigError, match=line):
+        Eagle(str(folder)).bind(target)
+
+
+@pytest.mark.parametrize("name", ["hidden_size", "vocab_size"])
+def test_sizes_that_do_not_fit(published: Any, name: str) -> None:
+    target, folder, *_ = published
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {name: 8}))
+    with pytest.raises(ConfigError, match=f"its {name} is 8, the target's"):
+        Eagle(str(folder)).bind(target)
+
+
+def test_a_folder_that_is_not_there(llama: Any) -> None:
+    with pytest.raises(ConfigError, match=r"drafter.path='gone': expected a folder that exists"):
+        Eagle("gone").bind(TransformersTarget(llama()))
+
+
+def test_a_small_vocabulary_writes_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tiny_target(4)
+    drafter = Eagle("untrained")
+    drafter.bind(target)
+    drafter._drafting._network = fresh(target, Vocabulary(4, torch.tensor([1, 3])))
+    from outrider import Sampling
+
+    for seed in range(20):
+        draft = play_draft(
+            drafter,
+            target,
+            seen(drafter, target, [0, 1, 2]),
+            sampling=Sampling(temperature=1.0),
+            seed=seed,
+            **SAMPLED,
+        )
+        assert len(draft) == 3
+        assert set(draft.tokens) <= {1, 3}
+        assert all(law is not None and law[[0, 2]].sum() == 0 for law in draft.laws)
+
+
+def test_it_reads_the_last_state_of_the_target() -> None:
+    assert Eagle("untrained").needs == {"model", HIDDEN}

@@ -1,0 +1,159 @@
+"""EAGLE-3: conformance, the published layer, and the layouts of SafeAILab and of speculators."""
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+from transformers.models.llama.modeling_llama import (
+    LlamaAttention,
+    LlamaMLP,
+    LlamaRMSNorm,
+    LlamaRotaryEmbedding,
+)
+
+from outrider import ConfigError, decode
+from outrider.drafters.eagle3 import Eagle3, default_layers, read, save
+from outrider.networks.layer import KeysAndValues
+from outrider.targets.transformers import TransformersTarget
+from outrider.testing import parametrize_with_checks
+from outrider.verifiers.token import Token
+
+TREES = (None, "2x1", "top:2x2", "dynamic:3")
+
+
+@parametrize_with_checks([partial(Eagle3, path="untrained", tree=tree) for tree in TREES])
+def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
+    check(make)
+
+
+class Midlayer(nn.Module):
+    """The layer of SafeAILab's cnets.py, of transformers' parts."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__()
+        self.self_attn = LlamaAttention(config, 0)
+        for name in ("q_proj", "k_proj", "v_proj"):
+            width = getattr(self.self_attn, name).out_features
+            setattr(self.self_attn, name, nn.Linear(32, width, bias=False))
+        self.mlp = LlamaMLP(config)
+        self.hidden_norm, self.input_layernorm, self.post_attention_layernorm = (
+            LlamaRMSNorm(16, config.rms_norm_eps) for _ in range(3)
+        )
+        for norm in (self.hidden_norm, self.input_layernorm, self.post_attention_layernorm):
+            nn.init.uniform_(norm.weight)
+
+    def forward(self, words: Any, states: Any, mask: Any, turn: Any) -> Any:
+        x = torch.cat([self.input_layernorm(words), self.hidden_norm(states)], dim=-1)
+        x = states + self.self_attn(x, position_embeddings=turn, attention_mask=mask)[0]
+        return x + self.mlp(self.post_attention_layernorm(x))
+
+
+@pytest.fixture
+def published(llama: Any, tmp_path: Path) -> Any:
+    """A checkpoint in SafeAILab's layout with 12 tokens, and the parts that it holds."""
+    model = llama(head_dim=8)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(5)
+        layer, fc = Midlayer(model.config), nn.Linear(48, 16, bias=False)
+        head = nn.Linear(16, 12, bias=False)
+    ids = torch.arange(0, 24, 2)
+    tensors = {f"midlayer.{name}": each for name, each in layer.state_dict().items()}
+    tensors |= {
+        "fc.weight": fc.weight,
+        "lm_head.weight": head.weight,
+        "norm.weight": torch.rand(16),
+    }
+    tensors |= {"d2t": ids - torch.arange(12), "t2d": torch.isin(torch.arange(31), ids)}
+    folder = tmp_path / "EAGLE3-tiny"
+    folder.mkdir()
+    keys = ("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads")
+    config = {name: getattr(model.config, name) for name in keys}
+    config |= {"vocab_size": 31, "draft_vocab_size": 12}
+    config |= {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 2, 4]}}
+    (folder / "config.json").write_text(json.dumps(config))
+    save_file({name: each.detach().clone() for name, each in tensors.items()},
+              folder / "model.safetensors")  # fmt: skip
+    return TransformersTarget(model), folder, layer, fc, tensors
+
+
+def test_the_layer_is_that_of_the_published_weights(published: Any) -> None:
+    target, folder, layer, fc, tensors = published
+    network = read(folder, target)
+    three = [torch.randn(1, 6, 16) for _ in range(3)]
+    states = network.states(three)
+    torch.testing.assert_close(states, fc(torch.cat(three, dim=-1)))
+    tokens, positions = torch.randint(0, 31, (1, 6)), torch.arange(6)[None]
+    turn = LlamaRotaryEmbedding(target.model.config)(states, positions)
+    mask = torch.full((6, 6), float("-inf")).triu(1)[None, None]
+    right = layer(target.model.get_input_embeddings()(tokens), states, mask, turn)
+    found = network(states, tokens, positions, None, KeysAndValues())
+    torch.testing.assert_close(found, right, rtol=1e-4, atol=1e-5)
+    norm = LlamaRMSNorm(16, target.model.config.rms_norm_eps)
+    norm.weight = nn.Parameter(tensors["norm.weight"])
+    scores = norm(right) @ tensors["lm_head.weight"].T
+    torch.testing.assert_close(network.logits(found), scores, rtol=1e-4, atol=1e-4)
+    spread = network.vocabulary.spread(network.logits(found))[0, 0]
+    assert spread.isfinite().nonzero().flatten().tolist() == list(range(0, 24, 2))
+
+
+def test_it_drafts_with_them(published: Any) -> None:
+    target, folder, *_ = published
+    drafter = Eagle3(str(folder))
+    assert drafter.needs == {"model", *(f"hidden_states.{layer}" for layer in (1, 2, 4))}
+    rounds = list(decode(target, drafter, Token(), [3, 4, 5], gamma=3, max_new_tokens=12))
+    assert all(round.draft for round in rounds[1:-1])
+    assert all(token % 2 == 0 for round in rounds for token in round.draft)
+
+
+def test_a_round_trip_keeps_names_and_values(published: Any, tmp_path: Path) -> None:
+    from outrider.networks.checkpoint import tensors_in
+
+    target, folder, _, _, tensors = published
+    save(read(folder, target), tmp_path / "again", {})
+    found = tensors_in(tmp_path / "again")[1]
+    assert set(found) == set(tensors)
+    for name, each in tensors.items():
+        torch.testing.assert_close(found[name].to(each.dtype), each, atol=1e-3, rtol=1e-3)
+
+
+def test_speculators_files_are_read_too(published: Any) -> None:
+    target, folder, _, _, tensors = published
+    right = read(folder, target).state_dict()
+    renamed = {name.replace("midlayer.", "layers.0."): each for name, each in tensors.items()}
+    save_file({name: each.detach().clone() for name, each in renamed.items()},
+              folder / "model.safetensors")  # fmt: skip
+    config = json.loads((folder / "config.json").read_text())
+    ids = config.pop("eagle_config")["eagle_aux_hidden_state_layer_ids"]
+    nested = {
+        "speculators_model_type": "eagle3",
+        "transformer_layer_config": config,
+        "draft_vocab_size": 12,
+        "eagle_aux_hidden_state_layer_ids": ids,
+    }
+    (folder / "config.json").write_text(json.dumps(nested))
+    found = read(folder, target).state_dict()
+    assert all(torch.equal(found[name], each) for name, each in right.items())
+
+
+def test_layers_that_are_not_there(published: Any) -> None:
+    target, folder, *_ = published
+    config = json.loads((folder / "config.json").read_text())
+    config["eagle_config"] = {"eagle_aux_hidden_state_layer_ids": [1, 2, 9]}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ConfigError, match=r"Eagle3 needs hidden_states\.9"):
+        decode(target, Eagle3(str(folder)), Token(), [3, 4])
+    del config["eagle_config"]
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ConfigError, match="names no eagle_aux_hidden_state_layer_ids"):
+        Eagle3(str(folder))
+
+
+def test_low_middle_and_high(llama: Any) -> None:
+    assert default_layers(TransformersTarget(llama())) == (2, 2, 2)
+    assert default_layers(TransformersTarget(llama(num_hidden_layers=12))) == (2, 6, 9)

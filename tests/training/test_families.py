@@ -1,0 +1,87 @@
+"""Each family learns: what it is trained on it then drafts, through the folder that it saves."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from outrider import ConfigError, SampledChance, Sampling, decode
+from outrider.networks.vocabulary import Vocabulary, frequent
+from outrider.plugins import make
+from outrider.training.corpus import Text
+from outrider.training.families import FAMILIES, learner
+from outrider.training.loop import Schedule, run
+from outrider.training.states import computed
+from outrider.verifiers.token import Token
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "medusa": {"heads": 3},
+    "mlp_speculator": {"stages": 3},
+    "eagle": {"steps": 2, "law": 1.0},
+    "eagle3": {"steps": 2},
+}
+
+GAINS = {"medusa": 0.04, "mlp_speculator": 0.3, "eagle": 0.5, "eagle3": 0.5}
+"""Tokens a round; Medusa's heads start out repeating the target's, which is often right here."""
+
+
+@pytest.fixture
+def greedy(target: Any) -> list[Text]:
+    """Greedy texts of the target, which repeat themselves after a while."""
+    starts = [[first] for first in range(2, 31)]
+    target.eos = frozenset()
+    found = target.write(starts, Sampling(), [SampledChance.seeded(0)] * len(starts), 20)
+    return [Text([*start, *text], 1, 1) for start, text in zip(starts, found, strict=True)]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("known", [31, 24])
+def test_it_drafts_what_it_was_taught(
+    family: str, known: int, target: Any, greedy: Any, tmp_path: Path, console: Any
+) -> None:
+    vocabulary = frequent((text.ids for text in greedy), 31, known)
+    learned = learner(family, target, vocabulary, 0, OPTIONS[family])
+    examples = computed(target, greedy, learned.reads, tmp_path / "states", console)
+    schedule = Schedule(epochs=60, batch=10, rate=0.02, warmup=5, evaluate=60, patience=9)
+    folder = tmp_path / "weights"
+
+    def accepted() -> float:
+        learned.save(folder, {"facts": 1})
+        drafter = make("drafter", family, path=str(folder))
+        rounds = [
+            round
+            for text in greedy[:6]
+            for round in decode(target, drafter, Token(), text.ids[:2], gamma=3, max_new_tokens=16)
+        ]
+        return sum(round.accepted for round in rounds) / len(rounds)
+
+    before = accepted()
+    run(learned.network, learned.loss, examples, examples, schedule, tmp_path / "run", console)
+    assert accepted() > before + GAINS[family]
+
+
+def test_an_unknown_family(target: Any) -> None:
+    with pytest.raises(ConfigError, match=r"recipe\.family='eagel': did you mean 'eagle'"):
+        learner("eagel", target, Vocabulary(31), 0, {})
+
+
+@pytest.mark.parametrize("family", ["medusa", "mlp_speculator"])
+def test_hard_labels_are_tokens_of_the_text(family: str, target: Any, examples: Any) -> None:
+    batch = next(examples.batches(6, 0)).to(torch.device("cpu"), torch.float32)
+    losses = {
+        soft: learner(family, target, Vocabulary(31), 0, {"soft": soft}).loss(batch).item()
+        for soft in (True, False)
+    }
+    assert losses[True] != losses[False]
+
+
+def test_blockwise_heads(target: Any, tmp_path: Path) -> None:
+    options = {"kind": "hidden", "blocks": 2, "heads": 2, "own": True}
+    learned = learner("medusa", target, Vocabulary(31), 0, options)
+    learned.save(tmp_path / "x", {})
+    drafter = make("drafter", "medusa", path=str(tmp_path / "x"))
+    drafter.bind(target)
+    again = drafter._network.state_dict()
+    for name, tensor in learned.network.state_dict().items():
+        torch.testing.assert_close(again[name], tensor.half().float())

@@ -1,0 +1,90 @@
+"""A run that breaks off ends with the same curve and weights as one that does not."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from outrider import ConfigError
+from outrider.networks.vocabulary import Vocabulary
+from outrider.training.families import learner
+from outrider.training.loop import Schedule, run
+
+SCHEDULE = Schedule(epochs=4, batch=6, rate=0.02, warmup=2, evaluate=3, patience=9)
+
+
+@pytest.fixture
+def go(target: Any, examples: Any, console: Any) -> Any:
+    def start(folder: Path, schedule: Schedule = SCHEDULE, evaluate: Any = dict) -> Any:
+        learned = learner("medusa", target, Vocabulary(31), 0, {"heads": 2, "share": 0.7})
+        curve = run(
+            learned.network, learned.loss, examples, examples, schedule, folder, console, evaluate
+        )
+        return curve, learned.network.state_dict()
+
+    return start
+
+
+def test_it_learns(go: Any, tmp_path: Path) -> None:
+    curve, _ = go(tmp_path)
+    assert [point["step"] for point in curve] == [3, 6, 9, 12, 15, 16]
+    assert curve[-1]["held_out"] < 0.9 * curve[0]["held_out"]
+    lines = (tmp_path / "curve.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == curve
+
+
+@pytest.mark.parametrize("at", [1, 2, 4])
+def test_a_killed_run_goes_on(at: int, go: Any, tmp_path: Path) -> None:
+    whole, right = go(tmp_path / "whole")
+    calls = []
+
+    def killed() -> dict[str, float]:
+        calls.append(1)
+        if len(calls) == at:
+            raise KeyboardInterrupt
+        return {}
+
+    with pytest.raises(KeyboardInterrupt):
+        go(tmp_path / "cut", evaluate=killed)
+    curve, found = go(tmp_path / "cut")
+    assert curve == whole
+    assert all(torch.equal(found[name], right[name]) for name in right)
+
+
+def test_it_stops_early_and_keeps_the_best(go: Any, tmp_path: Path) -> None:
+    wild = Schedule(epochs=30, batch=6, rate=3.0, warmup=1, clip=1e9, evaluate=1, patience=2)
+    curve, _ = go(tmp_path, wild)
+    assert len(curve) < 30 * 4
+    best = min(range(len(curve)), key=lambda place: curve[place]["held_out"])
+    assert best == len(curve) - 3
+
+
+def test_another_schedule_is_refused(go: Any, tmp_path: Path) -> None:
+    go(tmp_path)
+    with pytest.raises(ConfigError, match=r"recipe\.epochs=5: expected 4, as the run that broke"):
+        go(tmp_path, Schedule(epochs=5, batch=6, rate=0.02, warmup=2, evaluate=3, patience=9))
+
+
+def test_a_loss_that_is_no_number_ends_the_run(
+    target: Any, examples: Any, console: Any, tmp_path: Path
+) -> None:
+    learned = learner("medusa", target, Vocabulary(31), 0, {"heads": 1})
+    broken = lambda batch: learned.loss(batch) * float("nan")
+    with pytest.raises(ConfigError, match="the loss is no number after 1 steps"):
+        run(learned.network, broken, examples, examples, SCHEDULE, tmp_path, console)
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"epochs": 0}, "recipe.epochs=0: expected a whole number"),
+        ({"batch": 1.5}, "recipe.batch=1.5"),
+        ({"rate": 0}, "recipe.rate=0: expected a number above 0"),
+    ],
+)
+def test_bad_schedules(settings: dict[str, Any], line: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Schedule(**settings)
+    assert line in str(caught.value)

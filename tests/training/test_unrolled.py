@@ -1,0 +1,111 @@
+"""What is trained is what drafts: the unrolled passes give the laws of drafts led along the text."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from outrider import Context, Pen, SampledChance, Sampling, Tokens
+from outrider.causal import HIDDEN
+from outrider.drafters import eagle, eagle3
+from outrider.lab.overlap import LedChance
+from outrider.networks import weights
+from outrider.networks.features import FeatureDrafting
+from outrider.networks.vocabulary import Vocabulary
+from outrider.training.states import Batch
+from outrider.training.unrolled import unrolled
+from outrider.trees import Chain
+
+STEPS = 3
+OPTIONS: dict[str, Any] = {
+    "feature": 1.0, "law": 0.1, "best": 0.0, "decay": 1.0, "noise": 0.0, "detach": False,
+}  # fmt: skip
+
+
+def made(family: str, target: Any) -> Any:
+    some = Vocabulary(target.vocab_size)
+    if family == "eagle":
+        return eagle.fresh(target, some)
+    return eagle3.fresh(target, some, (0, 2, 4))
+
+
+def batch_of(target: Any, ids: list[int]) -> Batch:
+    output = target.model(torch.tensor([ids]), output_hidden_states=True)
+    states = {HIDDEN: output.hidden_states[-1].detach()}
+    states |= {f"{HIDDEN}.{k}": output.hidden_states[k].detach() for k in range(5)}
+    tokens = torch.tensor([ids])
+    return Batch(tokens, output.logits.argmax(-1), torch.ones_like(tokens, dtype=bool), states)
+
+
+@pytest.mark.parametrize("family", ["eagle", "eagle3"])
+def test_each_step_is_a_depth_of_a_draft(
+    family: str, target: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target.model.double()
+    ids = [3, 7, 7, 12, 4, 9, 30, 2, 7, 7, 12]
+    network, batch = made(family, target), batch_of(target, ids)
+    recorded: list[torch.Tensor] = []
+    scores = network.logits
+    monkeypatch.setattr(
+        network, "logits", lambda states: recorded.append(scores(states)) or recorded[-1]
+    )
+    unrolled(network, batch, weights.head(target), steps=STEPS, **OPTIONS)
+    monkeypatch.undo()
+    drafting = FeatureDrafting(network)
+    for length in range(2, len(ids)):
+        ahead = ids[length : length + STEPS]
+        chance = LedChance(ahead, SampledChance.seeded(0))
+        sampling = Sampling(temperature=1.0)
+        pen = Pen(
+            sampling=sampling, chance=chance, vocab_size=31, gamma=len(ahead), more=chance.more
+        )
+        features = {name: rows[0, : length - 1] for name, rows in batch.states.items()}
+        drafting.draft(Context(Tokens(ids, length), None, features), pen, Chain())
+        draft = pen.finish()
+        assert len(draft) == len(ahead)
+        for depth, logits in enumerate(draft.logits):
+            torch.testing.assert_close(logits, recorded[depth][length - 2], rtol=1e-6, atol=1e-6)
+
+
+def test_the_loss_is_the_mean_of_its_steps(target: Any) -> None:
+    network, head = made("eagle", target), weights.head(target)
+    batch = batch_of(target, [3, 7, 7, 12, 4, 9, 30, 2])
+    one = [unrolled(network, batch, head, steps=k, **OPTIONS).item() for k in (1, 2)]
+    decayed = unrolled(network, batch, head, steps=2, **OPTIONS | {"decay": 0.5}).item()
+    second = 2 * one[1] - one[0]
+    assert decayed == pytest.approx((one[0] + 0.5 * second) / 1.5, rel=1e-5)
+
+
+def test_only_the_targets_own_tokens_count(target: Any) -> None:
+    network, head = made("eagle", target), weights.head(target)
+    batch = batch_of(target, [3, 7, 7, 12, 4, 9, 30, 2])
+    nobody = Batch(batch.ids, batch.best, torch.zeros_like(batch.own), batch.states)
+    assert unrolled(network, nobody, head, steps=2, **OPTIONS).item() == 0
+    last = torch.zeros_like(batch.own)
+    last[0, -1] = True  # its law is that of the state before it, at place 6
+    only = unrolled(
+        network, Batch(batch.ids, batch.best, last, batch.states), head, steps=1, **OPTIONS
+    )
+    moved = {name: rows.clone() for name, rows in batch.states.items()}
+    moved[HIDDEN][0, 3] += 1  # read by the layer, so it changes the loss, though not counted
+    other = unrolled(network, Batch(batch.ids, batch.best, last, moved), head, steps=1, **OPTIONS)
+    assert only.item() > 0
+    assert other.item() != only.item()
+
+
+def test_noise_and_detaching(target: Any) -> None:
+    network, head = made("eagle", target), weights.head(target)
+    batch = batch_of(target, [3, 7, 7, 12, 4, 9, 30, 2])
+
+    def grad(**change: Any) -> torch.Tensor:
+        network.zero_grad()
+        torch.manual_seed(0)
+        unrolled(network, batch, head, steps=2, **OPTIONS | change).backward()
+        found: torch.Tensor = network.fc.weight.grad.clone()
+        return found
+
+    plain = grad()
+    assert torch.equal(plain, grad(noise=0.5))  # not training: no noise
+    assert not torch.equal(plain, grad(detach=True))
+    network.train()
+    assert not torch.equal(plain, grad(noise=0.5))
