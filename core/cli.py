@@ -18,7 +18,7 @@ usage: outrider COMMAND [SETTING=VALUE ...]
   generate   write a text:                outrider generate prompt="Name three rivers."
   compare    drafters side by side:       outrider compare drafters=[none,prompt_lookup]
   check      prove a drafter or rule:     outrider check drafter=prompt_lookup
-  train      fit a policy:                outrider train recipe=classifier drafter=bigram
+  train      train a drafter or policy:   outrider train drafter=eagle3
   report     gather runs of compare:      outrider report multirun/compare
   plugins    what is registered, and by whom
 

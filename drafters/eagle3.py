@@ -14,7 +14,7 @@ from outrider.context import Context
 from outrider.drafter import Drafter
 from outrider.errors import ConfigError
 from outrider.hookspecs import Register, hookimpl
-from outrider.networks import checkpoint, weights
+from outrider.networks import checkpoint, speculators, weights
 from outrider.networks.features import FeatureDrafting, FeatureNetwork
 from outrider.networks.layer import Attention, FeedForward, KeysAndValues, LayerConfig, RMSNorm
 from outrider.networks.vocabulary import Vocabulary
@@ -34,14 +34,22 @@ class Eagle3Network(FeatureNetwork):
     those of SafeAILab's EAGLE-3; the embeddings are the target's.
 
     layers: the hidden states of the target that it reads, as how many layers give them.
+    norm_first: whether the layer adds to the normed state, as some of speculators' do.
     """
 
     def __init__(
-        self, config: LayerConfig, target: Target, vocabulary: Vocabulary, layers: Sequence[int]
+        self,
+        config: LayerConfig,
+        target: Target,
+        vocabulary: Vocabulary,
+        layers: Sequence[int],
+        *,
+        norm_first: bool = False,
     ) -> None:
         super().__init__()
         self.vocabulary = vocabulary
-        self.layers = tuple(layers)
+        self.norm_first = norm_first
+        self.sizes, self.layers = config, tuple(layers)
         self.reads = tuple(f"{HIDDEN}.{layer}" for layer in layers)
         width, eps = config.hidden_size, config.rms_norm_eps
         self.fc = nn.Linear(len(self.layers) * width, width, bias=False)
@@ -66,8 +74,9 @@ class Eagle3Network(FeatureNetwork):
         cache: KeysAndValues,
     ) -> Float[Tensor, "batch tokens w"]:
         word = self.input_layernorm(embedding(tokens, self._embedding))
-        x = torch.cat([word, self.hidden_norm(states)], dim=-1)
-        x = states + self.self_attn(x, positions, reach, cache)
+        normed = self.hidden_norm(states)
+        x = torch.cat([word, normed], dim=-1)
+        x = (normed if self.norm_first else states) + self.self_attn(x, positions, reach, cache)
         out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
         return out
 
@@ -160,17 +169,21 @@ def read(place: Path, target: Target) -> Eagle3Network:
         vocabulary = Vocabulary(target.vocab_size, torch.arange(len(shifts)) + shifts.long())
     tensors = {name: each for name, each in tensors.items() if name != "embed_tokens.weight"}
     layer = LayerConfig.read(sizes, target.model.config.get_text_config(), inputs=2)
-    network = Eagle3Network(layer, target, vocabulary, layers_read(config))
+    first = bool(config.get("norm_before_residual", False))
+    network = Eagle3Network(layer, target, vocabulary, layers_read(config), norm_first=first)
     tensors = checkpoint.renamed(tensors, {"midlayer.": "", "layers.0.": ""})
     checkpoint.fill(network, tensors, file)
     return network.to(target.model.device, target.model.dtype).eval()
 
 
-def save(network: Eagle3Network, folder: Path, config: Mapping[str, Any]) -> None:
-    """Writes a network with the names of SafeAILab's EAGLE-3, in half precision."""
+def save(network: Eagle3Network, target: Target, folder: Path) -> None:
+    """Writes a network in the layout of the speculators library, in half precision."""
+    config = speculators.config(
+        target, network.sizes, len(network.vocabulary), list(network.layers)
+    ) | {"norm_before_residual": network.norm_first}
     outer = ("fc.", "norm.", "lm_head.")
     tensors = {
-        name if name.startswith(outer) else f"midlayer.{name}": tensor
+        name if name.startswith(outer) else f"layers.0.{name}": tensor
         for name, tensor in network.state_dict().items()
     }
     ids = network.vocabulary.ids

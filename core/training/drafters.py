@@ -13,6 +13,7 @@ from outrider.networks.vocabulary import frequent
 from outrider.plugins import make
 from outrider.sampling import Sampling
 from outrider.target import Target
+from outrider.training import seen
 from outrider.training.card import card, plot
 from outrider.training.corpus import Text, corpus
 from outrider.training.families import learner
@@ -85,13 +86,15 @@ def train(
     latest = job.folder / "latest"
 
     def evaluate() -> Figures:
-        learned.save(latest, {})
-        return figures(job.target, make("drafter", family, path=str(latest)), held, job.gamma)
+        learned.save(latest)
+        return figures(
+            job.target, make("drafter", family, **{learned.option: str(latest)}), held, job.gamma
+        )
 
     curve = run(
         learned.network, learned.loss, examples, judged, timing, job.folder, job.console, evaluate
     )
-    learned.save(job.out, {"architectures": [f"Outrider{family.title().replace('_', '')}"]})
+    learned.save(job.out)
     tokens = sum(len(text.ids) - text.start for text in own)
     facts = {
         "family": family,
@@ -105,6 +108,7 @@ def train(
         "schedule": dict(schedule),
         "options": dict(options),
     }
+    seen.write(job.out, job.target, own)
     card(job.out, facts, curve)
     plot(job.out / "curve.png", curve)
     (job.out / "facts.json").write_text(json.dumps(facts, indent=1) + "\n")

@@ -1,13 +1,12 @@
 """Families: the networks that can be trained, what each learns from, and how it is saved."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 import torch
 from jaxtyping import Bool
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import linear
 
 from outrider.causal import HIDDEN
@@ -17,24 +16,11 @@ from outrider.networks import weights
 from outrider.networks.features import FeatureNetwork
 from outrider.networks.vocabulary import Vocabulary
 from outrider.target import Target
+from outrider.training.distill import small_lm_learner
+from outrider.training.learner import Learner
 from outrider.training.losses import cross_entropy, forward_kl
 from outrider.training.states import Batch
 from outrider.training.unrolled import unrolled
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Learner:
-    """A network that is being trained.
-
-    reads: the target's states that its loss needs. save: writes a folder, given facts to add to
-    its config.
-    """
-
-    network: nn.Module
-    reads: tuple[str, ...]
-    loss: Callable[[Batch], Tensor]
-    save: Callable[[Path, Mapping[str, Any]], None]
 
 
 def learner(
@@ -80,9 +66,9 @@ def medusa_learner(
             total = total + _told(scores, wanted, tokens, vocabulary, head, soft=soft)
         return total
 
-    def save(folder: Path, facts: Mapping[str, Any]) -> None:
+    def save(folder: Path) -> None:
         config = {"medusa_num_heads": heads, "medusa_num_layers": blocks, "block": kind}
-        medusa.save(network, folder, {**config, **_sizes(target), **facts})
+        medusa.save(network, folder, {**config, **_sizes(target)})
 
     return Learner(network, (HIDDEN,), loss, save)
 
@@ -120,9 +106,9 @@ def mlp_learner(
             total = total + _told(scores, wanted, tokens, vocabulary, head, soft=soft)
         return total
 
-    def save(folder: Path, facts: Mapping[str, Any]) -> None:
+    def save(folder: Path) -> None:
         config = {"n_predict": stages, "inner_dim": network.inner, "scale_input": False}
-        mlp_speculator.save(network, folder, {**config, **_sizes(target), **facts})
+        mlp_speculator.save(network, folder, {**config, **_sizes(target)})
 
     return Learner(network, (HIDDEN,), loss, save)
 
@@ -144,8 +130,8 @@ def eagle_learner(
         network, target, steps=steps, feature=feature, law=law, best=best, noise=noise, detach=True
     )
 
-    def save(folder: Path, facts: Mapping[str, Any]) -> None:
-        eagle.save(network, folder, {**_sizes(target), **facts})
+    def save(folder: Path) -> None:
+        eagle.save(network, folder, {**_sizes(target)})
 
     return Learner(network, (HIDDEN,), loss, save)
 
@@ -165,12 +151,8 @@ def eagle3_learner(
         network.lm_head.weight.copy_(vocabulary.rows(weights.head(target)))
     loss = _unrolled(network, target, steps=steps, decay=decay)
 
-    def save(folder: Path, facts: Mapping[str, Any]) -> None:
-        known = {
-            "draft_vocab_size": len(vocabulary),
-            "eagle_aux_hidden_state_layer_ids": list(network.layers),
-        }
-        eagle3.save(network, folder, {**_sizes(target), **known, **facts})
+    def save(folder: Path) -> None:
+        eagle3.save(network, target, folder)
 
     return Learner(network, (HIDDEN, *network.reads), loss, save)
 
@@ -180,6 +162,7 @@ FAMILIES: dict[str, Callable[..., Learner]] = {
     "mlp_speculator": mlp_learner,
     "eagle": eagle_learner,
     "eagle3": eagle3_learner,
+    "small_lm": small_lm_learner,
 }
 
 

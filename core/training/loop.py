@@ -17,6 +17,7 @@ from outrider.training.states import Batch, Examples
 
 CURVE = "curve.jsonl"
 CHECKPOINT = "checkpoint.pt"
+PRECISIONS = ("full", "bf16")
 
 Loss = Callable[[Batch], Tensor]
 Figures = dict[str, float]
@@ -31,6 +32,8 @@ class Schedule:
     after `warmup` steps and left on a cosine. clip: of the gradient's norm. decay: of weights.
     evaluate: steps between evaluations, each of which also writes a checkpoint.
     patience: evaluations without a better held-out loss after which to stop early.
+    precision: of the products, "full" for that of the weights, or "bf16", which is twice as fast on
+        a processor that has it.
 
     Raises `ConfigError` for what makes no sense.
     """
@@ -43,6 +46,7 @@ class Schedule:
     decay: float = 0.0
     evaluate: int = 50
     patience: int = 4
+    precision: str = "full"
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -50,6 +54,8 @@ class Schedule:
             value = getattr(self, name)
             good = whole(value) and value >= 1
             require(good, f"recipe.{name}", value, "a whole number of at least 1")
+        known = self.precision in PRECISIONS
+        require(known, "recipe.precision", self.precision, f"one of {', '.join(PRECISIONS)}")
         require(self.rate > 0, "recipe.rate", self.rate, "a number above 0")
 
 
@@ -83,6 +89,7 @@ def run(
         betas=(0.9, 0.95),
     )
     network, optimizer = accelerator.prepare(network, optimizer)
+    half = schedule.precision == "bf16"
     steps = schedule.epochs * math.ceil(len(examples.texts) / schedule.batch)
     progress = _Progress(network, optimizer, schedule, steps, folder)
     curve = progress.curve
@@ -98,7 +105,7 @@ def run(
                 group["lr"] = schedule.rate * _share(progress.step, schedule.warmup, steps)
             network.train()
             optimizer.zero_grad()
-            with accelerator.autocast():
+            with torch.autocast(accelerator.device.type, torch.bfloat16, enabled=half):
                 value = loss(batch.to(accelerator.device, _dtype(network)))
             accelerator.backward(value)
             accelerator.clip_grad_norm_(network.parameters(), schedule.clip)

@@ -1,5 +1,7 @@
 """States: the target's hidden states along its texts, computed once and kept in files."""
 
+import hashlib
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from rich.console import Console
 from rich.progress import track
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -67,10 +70,16 @@ class Examples:
 def computed(
     target: Target, texts: Sequence[Text], names: Sequence[str], folder: Path, console: Console
 ) -> Examples:
-    """Returns the texts with their states, which are computed where the folder lacks them."""
+    """Returns the texts with their states, which are computed where the folder lacks them.
+
+    What the folder has of other texts is written anew.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    digests = [_digest(texts[first : first + SHARD]) for first in range(0, len(texts), SHARD)]
     wanted = [
-        shard for shard in range(-(-len(texts) // SHARD)) if not _file(folder, shard).is_file()
+        shard
+        for shard, digest in enumerate(digests)
+        if not _holds(_file(folder, shard), digest, f"{shard * SHARD}.", names)
     ]
     work = track(wanted, "The target reads", console=console, disable=not wanted)
     for shard in work:
@@ -83,9 +92,22 @@ def computed(
                 rows = output.hidden_states[layer(name)][0]
                 tensors[f"{number}.{name}"] = rows.half().cpu().contiguous()
         scratch = folder / "unfinished"
-        save_file(tensors, scratch)
+        save_file(tensors, scratch, metadata={"texts": digests[shard]})
         scratch.replace(_file(folder, shard))
     return Examples(texts, tuple(names), folder)
+
+
+def _digest(texts: Sequence[Text]) -> str:
+    return hashlib.sha256(json.dumps([text.ids for text in texts]).encode()).hexdigest()
+
+
+def _holds(place: Path, digest: str, start: str, names: Sequence[str]) -> bool:
+    """Returns whether a file has these texts, and these states of the first of them."""
+    if not place.is_file():
+        return False
+    with safe_open(place, "pt") as file:
+        same = (file.metadata() or {}).get("texts") == digest
+        return same and {start + name for name in names} <= set(file.keys())
 
 
 def _file(folder: Path, shard: int) -> Path:

@@ -111,14 +111,18 @@ def test_it_drafts_with_them(published: Any) -> None:
     assert all(token % 2 == 0 for round in rounds for token in round.draft)
 
 
-def test_a_round_trip_keeps_names_and_values(published: Any, tmp_path: Path) -> None:
+def test_what_is_written_is_in_the_layout_of_speculators(published: Any, tmp_path: Path) -> None:
     from outrider.networks.checkpoint import tensors_in
 
     target, folder, _, _, tensors = published
-    save(read(folder, target), tmp_path / "again", {})
+    save(read(folder, target), target, tmp_path / "again")
+    config = json.loads((tmp_path / "again" / "config.json").read_text())
+    assert config["speculators_model_type"] == "eagle3"
+    assert config["eagle_aux_hidden_state_layer_ids"] == [1, 2, 4]
     found = tensors_in(tmp_path / "again")[1]
-    assert set(found) == set(tensors)
-    for name, each in tensors.items():
+    right = {name.replace("midlayer.", "layers.0."): each for name, each in tensors.items()}
+    assert set(found) == set(right)
+    for name, each in right.items():
         torch.testing.assert_close(found[name].to(each.dtype), each, atol=1e-3, rtol=1e-3)
 
 

@@ -27,6 +27,8 @@ ENTRANTS = {
         )
     },
     "lookahead_decoding": ("lookahead_decoding", None, "candidates"),
+    **{name: (name, None, "token") for name in ("medusa", "mlp_speculator", "eagle", "eagle3")},
+    "eagle3 dynamic:8": ("eagle3", "dynamic:8", "candidates"),
     "small_lm top:3x2x1": ("small_lm", "top:3x2x1", "candidates"),
     "bigram dynamic:8": ("bigram", "dynamic:8", "traversal"),
 }

@@ -10,7 +10,7 @@ from outrider import ConfigError, SampledChance, Sampling, decode
 from outrider.networks.vocabulary import Vocabulary, frequent
 from outrider.plugins import make
 from outrider.training.corpus import Text
-from outrider.training.families import FAMILIES, learner
+from outrider.training.families import learner
 from outrider.training.loop import Schedule, run
 from outrider.training.states import computed
 from outrider.verifiers.token import Token
@@ -35,7 +35,7 @@ def greedy(target: Any) -> list[Text]:
     return [Text([*start, *text], 1, 1) for start, text in zip(starts, found, strict=True)]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", OPTIONS)
 @pytest.mark.parametrize("known", [31, 24])
 def test_it_drafts_what_it_was_taught(
     family: str, known: int, target: Any, greedy: Any, tmp_path: Path, console: Any
@@ -47,7 +47,7 @@ def test_it_drafts_what_it_was_taught(
     folder = tmp_path / "weights"
 
     def accepted() -> float:
-        learned.save(folder, {"facts": 1})
+        learned.save(folder)
         drafter = make("drafter", family, path=str(folder))
         rounds = [
             round
@@ -79,7 +79,7 @@ def test_hard_labels_are_tokens_of_the_text(family: str, target: Any, examples: 
 def test_blockwise_heads(target: Any, tmp_path: Path) -> None:
     options = {"kind": "hidden", "blocks": 2, "heads": 2, "own": True}
     learned = learner("medusa", target, Vocabulary(31), 0, options)
-    learned.save(tmp_path / "x", {})
+    learned.save(tmp_path / "x")
     drafter = make("drafter", "medusa", path=str(tmp_path / "x"))
     drafter.bind(target)
     again = drafter._network.state_dict()

@@ -1,6 +1,7 @@
 """A run that breaks off ends with the same curve and weights as one that does not."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,12 @@ def test_a_killed_run_goes_on(at: int, go: Any, tmp_path: Path) -> None:
     assert all(torch.equal(found[name], right[name]) for name in right)
 
 
+def test_it_learns_in_half_precision_too(go: Any, tmp_path: Path) -> None:
+    curve, weights = go(tmp_path, Schedule(**{**asdict(SCHEDULE), "precision": "bf16"}))
+    assert curve[-1]["held_out"] < 0.9 * curve[0]["held_out"]
+    assert all(tensor.dtype == torch.float32 for tensor in weights.values())
+
+
 def test_it_stops_early_and_keeps_the_best(go: Any, tmp_path: Path) -> None:
     wild = Schedule(epochs=30, batch=6, rate=3.0, warmup=1, clip=1e9, evaluate=1, patience=2)
     curve, _ = go(tmp_path, wild)
@@ -81,6 +88,7 @@ def test_a_loss_that_is_no_number_ends_the_run(
     [
         ({"epochs": 0}, "recipe.epochs=0: expected a whole number"),
         ({"batch": 1.5}, "recipe.batch=1.5"),
+        ({"precision": "int8"}, "recipe.precision='int8': expected one of full, bf16"),
         ({"rate": 0}, "recipe.rate=0: expected a number above 0"),
     ],
 )

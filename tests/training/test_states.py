@@ -43,6 +43,20 @@ def test_what_is_there_is_not_computed_again(
     assert len(list(again.batches(24, 0))) == 1
 
 
+def test_what_belongs_to_other_texts_or_lacks_a_state_is_computed_anew(
+    examples: Any, texts: Any, target: Any, tmp_path: Path, console: Any
+) -> None:
+    place = tmp_path / "states" / "states-00000.safetensors"
+    before = place.read_bytes()
+    computed(target, texts, [HIDDEN], tmp_path / "states", console)
+    assert place.read_bytes() == before  # it has more than that
+    computed(target, texts[1:], [HIDDEN], tmp_path / "states", console)
+    fewer = place.read_bytes()
+    assert fewer != before
+    computed(target, texts[1:], [HIDDEN, f"{HIDDEN}.2"], tmp_path / "states", console)
+    assert place.read_bytes() != fewer
+
+
 def test_a_batch_moves_and_changes_precision(examples: Any) -> None:
     batch = next(examples.batches(3, 0)).to(torch.device("cpu"), torch.float64)
     assert batch.states[HIDDEN].dtype == torch.float64

@@ -1,0 +1,100 @@
+"""Distillation: a small language model learns to say what the target says."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+from outrider.causal import HIDDEN
+from outrider.chance import SampledChance
+from outrider.drafters.small_lm import first_layers
+from outrider.errors import ConfigError, nearest, require
+from outrider.networks import weights
+from outrider.networks.vocabulary import Vocabulary
+from outrider.sampling import Sampling
+from outrider.target import Target
+from outrider.targets.batch import write
+from outrider.targets.transformers import load
+from outrider.training.learner import Learner
+from outrider.training.losses import DIVERGENCES
+from outrider.training.states import Batch
+
+
+def small_lm_learner(
+    target: Target,
+    vocabulary: Vocabulary,
+    seed: int,
+    *,
+    model: str | None = None,
+    layers: int = 6,
+    divergence: str = "forward_kl",
+    on_policy: bool = False,
+) -> Learner:
+    """DistillSpec (2310.08461, section 3): the divergence from the target's laws, along texts.
+
+    model: a folder or hub id to start from; none starts from the target's first `layers` layers,
+        whose embeddings and head stay as they are.
+    divergence: of `outrider.training.losses.DIVERGENCES`.
+    on_policy: along texts that the student writes, anew in each step, instead of the target's.
+
+    Raises:
+        ConfigError: the divergence is unknown, or the target has no more layers than that.
+    """
+    known = divergence in DIVERGENCES
+    expected = nearest(divergence, list(DIVERGENCES))
+    require(known, "recipe.options.divergence", divergence, f"another: {expected}")
+    if len(vocabulary) != target.vocab_size:
+        raise ConfigError("recipe.vocabulary: expected none, a small model knows all tokens")
+    if model is None:
+        student: Any = copy.deepcopy(first_layers(target.model, layers))
+        kept = len(student.base_model.layers)
+        del student.base_model.layers[layers:kept]
+        for table in (student.get_input_embeddings(), student.get_output_embeddings()):
+            table.requires_grad_(False)
+    else:
+        student, _ = load(model, str(target.model.dtype).removeprefix("torch."), "auto")
+    head = weights.head(target).detach()
+
+    def loss(batch: Batch) -> Tensor:
+        if on_policy and student.training:
+            batch = _own(student, target, batch)
+        scores = student(batch.ids).logits[:, :-1]
+        counted = batch.own[:, 1:]
+        right = linear(batch.states[HIDDEN][:, :-1][counted], head)
+        if not len(right):
+            return scores.sum() * 0
+        rows: Tensor = DIVERGENCES[divergence](scores[counted], right)
+        return torch.mean(rows)
+
+    def save(folder: Path) -> None:
+        student.save_pretrained(folder)
+        if target.tokenizer is not None:
+            target.tokenizer.save_pretrained(folder)
+
+    return Learner(student, (HIDDEN,), loss, save, option="model")
+
+
+@torch.no_grad()
+def _own(student: Any, target: Target, batch: Batch) -> Batch:
+    """Returns the batch with the student's continuations, and the target's states along them."""
+    starts = [int(row.nonzero()[0]) if row.any() else 0 for row in batch.own]
+    heads = [ids[: max(1, start)].tolist() for ids, start in zip(batch.ids, starts, strict=True)]
+    seeds = torch.randint(2**31, (len(heads),)).tolist()
+    chances = [SampledChance.seeded(seed) for seed in seeds]
+    length = batch.ids.shape[1] - max(map(len, heads))
+    texts = write(student, target.eos, heads, Sampling(temperature=1.0), chances, max(1, length))
+    whole = [[*head, *text] for head, text in zip(heads, texts, strict=True)]
+    longest = max(map(len, whole))
+    ids = torch.tensor([row + [0] * (longest - len(row)) for row in whole], device=batch.ids.device)
+    places = torch.arange(longest, device=ids.device)
+    own = torch.stack(
+        [
+            (places >= len(head)) & (places < len(row))
+            for head, row in zip(heads, whole, strict=True)
+        ]
+    )
+    output = target.model(ids, output_hidden_states=True, use_cache=False)
+    return Batch(ids, output.logits.argmax(-1), own, {HIDDEN: output.hidden_states[-1]})

@@ -1,0 +1,49 @@
+"""A student starts as the target's first layers, and gets nearer to the target."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from outrider import ConfigError
+from outrider.networks.vocabulary import Vocabulary
+from outrider.training.families import learner
+from outrider.training.loop import Schedule, run
+from outrider.training.losses import DIVERGENCES
+
+
+def test_it_starts_as_the_first_layers(target: Any) -> None:
+    from outrider.drafters.small_lm import first_layers
+
+    learned = learner("small_lm", target, Vocabulary(31), 0, {"layers": 2})
+    ids = torch.tensor([[3, 4, 5]])
+    right = first_layers(target.model, 2)(ids).logits
+    assert torch.equal(learned.network(ids).logits, right)
+    assert len(learned.network.model.layers) == 2
+    assert len(target.model.model.layers) == 5
+    mine = {tensor.data_ptr() for tensor in learned.network.parameters()}
+    assert not mine & {tensor.data_ptr() for tensor in target.model.parameters()}
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+@pytest.mark.parametrize("on_policy", [False, True])
+def test_it_gets_nearer(
+    divergence: str, on_policy: bool, target: Any, examples: Any, tmp_path: Path, console: Any
+) -> None:
+    options = {"layers": 2, "divergence": divergence, "on_policy": on_policy}
+    learned = learner("small_lm", target, Vocabulary(31), 0, options)
+    schedule = Schedule(epochs=6, batch=8, rate=0.01, warmup=2, evaluate=6, patience=9)
+    before = [tensor.clone() for tensor in target.model.parameters()]
+    curve = run(learned.network, learned.loss, examples, examples, schedule, tmp_path, console)
+    assert curve[-1]["held_out"] < curve[0]["held_out"]
+    assert all(map(torch.equal, before, target.model.parameters()))
+
+
+def test_bad_options(target: Any) -> None:
+    with pytest.raises(ConfigError, match=r"divergence='kl': expected another"):
+        learner("small_lm", target, Vocabulary(31), 0, {"divergence": "kl"})
+    with pytest.raises(ConfigError, match="expected none, a small model knows all tokens"):
+        learner("small_lm", target, Vocabulary(31, torch.arange(4)), 0, {})
+    with pytest.raises(ConfigError, match="fewer than the target's 5 layers"):
+        learner("small_lm", target, Vocabulary(31), 0, {"layers": 5})

@@ -1,0 +1,97 @@
+"""The command trains each family from nothing, and what it writes drafts at once."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider.training.drafters import figures
+from outrider.training.families import FAMILIES
+
+SMALL = [
+    "recipe.texts=20",
+    "recipe.held_out=4",
+    "recipe.batch_texts=24",
+    "max_new_tokens=16",
+    "recipe.schedule.epochs=1",
+    "recipe.schedule.evaluate=2",
+]
+MORE = {"small_lm": ["recipe.options.layers=2"], "eagle3": ["recipe.options.steps=2"]}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_is_trained_and_used(family: str, run: Any, folder: Path, tmp_path: Path) -> None:
+    given = ["target=transformers", f"target.model={folder}"]
+    known = [] if family == "small_lm" else ["recipe.vocabulary=25"]
+    place = tmp_path / "made"
+    out = [f"out={place}", f"hydra.run.dir={tmp_path / 'run'}"]
+    more = [*SMALL, *known, *MORE.get(family, [])]
+    status, printed, complaint = run("train", f"drafter={family}", *given, *more, *out)
+    assert status == 0, complaint
+    assert "alpha" in printed and "block_efficiency" in printed
+    facts = json.loads((place / "facts.json").read_text())
+    assert (facts["texts"], facts["held-out texts"], facts["family"]) == (20, 4, family)
+    card = (place / "README.md").read_text()
+    assert f"| texts | {facts['texts']} |" in card and "held_out" in card
+    assert (place / "curve.png").read_bytes()[:4] == b"\x89PNG"
+    option = "model" if family == "small_lm" else "path"
+    use = [f"drafter={family}", f"drafter.{option}={place}", "max_new_tokens=8"]
+    status, _, complaint = run("generate", *given, *use, "prompt=the cat sat")
+    assert status == 0, complaint
+
+
+def test_what_is_held_out_is_not_trained_on(run: Any, folder: Path, tmp_path: Path) -> None:
+    given = ["target=transformers", f"target.model={folder}", f"hydra.run.dir={tmp_path / 'run'}"]
+    assert run("train", "drafter=medusa", *given, *SMALL, "recipe.vocabulary=25")[0] == 0
+    lines = (tmp_path / "run" / "texts.jsonl").read_text().splitlines()
+    assert len(lines) == 24
+    states = tmp_path / "run" / "states"
+    from safetensors import safe_open
+
+    counts = []
+    for part in ("learned", "held_out"):
+        with safe_open(states / part / "states-00000.safetensors", "pt") as file:
+            counts.append(sum(name.endswith("best") for name in file.keys()))  # noqa: SIM118
+    assert counts == [20, 4]
+
+
+def test_a_table_is_counted_and_used(run: Any, folder: Path, tmp_path: Path) -> None:
+    given = ["target=transformers", f"target.model={folder}"]
+    place = tmp_path / "table"
+    few = ["recipe.texts=20", "recipe.held_out=4", "recipe.batch_texts=24", "max_new_tokens=16"]
+    status, printed, complaint = run("train", "drafter=bigram", *given, *few, f"out={place}")
+    assert status == 0, complaint
+    assert "alpha" in printed
+    use = ["drafter=bigram", f"drafter.counts={place}.safetensors", "prompt=the cat"]
+    assert run("generate", *given, *use, "max_new_tokens=8")[0] == 0
+
+
+def test_a_drafter_without_recipe_is_a_clear_line(run: Any) -> None:
+    status, _, complaint = run("train", "drafter=random")
+    assert status == 1
+    assert "recipe='random'" in complaint
+
+
+@pytest.mark.parametrize(
+    ("setting", "line"),
+    [
+        ("recipe.texts=0", "recipe.texts=0: expected a whole number of at least 1"),
+        ("recipe.schedule.epochs=0", "recipe.epochs=0: expected a whole number of at least 1"),
+        ("recipe.family=eagel", "recipe.family='eagel': did you mean 'eagle'"),
+        ("recipe.options.haeds=3", "haeds"),
+    ],
+)
+def test_bad_settings(setting: str, line: str, run: Any, folder: Path) -> None:
+    given = ["target=transformers", f"target.model={folder}"]
+    status, _, complaint = run("train", "drafter=medusa", *given, *SMALL, setting)
+    assert status == 1
+    assert line in complaint
+
+
+def test_figures_of_a_drafter_that_is_always_right(target: Any, texts: Any) -> None:
+    from outrider.drafters.small_lm import SmallLM
+
+    found = figures(target, SmallLM(target.model), texts, gamma=3)
+    assert found["alpha"] == pytest.approx(1, abs=1e-3)
+    assert found["block_efficiency"] == pytest.approx(3.6, abs=0.4)
