@@ -19,7 +19,7 @@ demo: install
 test: install typecheck
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pytest
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
 
 typecheck: install
 	rm -rf build

@@ -42,8 +42,9 @@ class MLPSpeculatorNetwork(nn.Module):
     w_s = 0.5 ** (0.5 / n) and w_e = sqrt((1 - w_s^2) inner / 2).
 
     stages: n, how many places ahead. inner: the width of the states.
-    borrowed: read tokens with the target's embeddings and write them with its head, instead of
-        with tables of each stage's own; `inner` is then the target's width.
+    borrowed: read tokens with the target's embeddings and write them with its head, through a
+        matrix of each stage's own (`out`), instead of with tables of its own; `inner` is then
+        the target's width.
     """
 
     def __init__(
@@ -72,7 +73,10 @@ class MLPSpeculatorNetwork(nn.Module):
         self.ln = nn.ModuleList(ScaledNorm(inner) for _ in range(stages))
         self.emb = nn.ModuleList()
         self.head = nn.ModuleList()
-        if not borrowed:
+        self.out = nn.ModuleList()
+        if borrowed:
+            self.out.extend(nn.Linear(inner, width, bias=False) for _ in range(stages))
+        else:
             size = len(vocabulary)
             self.emb.extend(nn.Embedding(vocabulary.size, inner) for _ in range(stages))
             self.head.extend(nn.Linear(inner, size, bias=False) for _ in range(stages))
@@ -94,8 +98,10 @@ class MLPSpeculatorNetwork(nn.Module):
 
     def logits(self, stage: int, state: Float[Tensor, "*rows inner"]) -> Float[Tensor, "*rows v"]:
         """Returns the scores of the token that stage `stage` is for."""
-        matrix: Any = self.head[stage].weight if len(self.head) else self._head
-        return linear(state, matrix)
+        if len(self.head):
+            scores: Tensor = self.head[stage](state)
+            return scores
+        return linear(self.out[stage](state), self._head)
 
 
 @final

@@ -11,6 +11,7 @@ from outrider.context import Context
 from outrider.drafter import Drafter
 from outrider.errors import ConfigError, require, whole
 from outrider.hookspecs import Register, hookimpl
+from outrider.networks import checkpoint, weights
 from outrider.ngrams import NGramTable, RunningCounts, log_law
 from outrider.pen import Pen
 from outrider.target import Target
@@ -22,7 +23,8 @@ class NGram(Drafter):
     """Draws each token from what followed the last order - 1 tokens (2211.17192, section 4.1).
 
     order: 1 is the unigram, 2 the bigram, and so on; shorter contexts fill in for unseen ones.
-    counts: "context" for the running text, prompt included, or a file: a text to tokenise, a
+    counts: "context" for the running text, prompt included; "smollm2" for the table of SmolLM2's
+        own texts that comes with the package, up to order 2; or a file: a text to tokenise, a
         data set (.jsonl in Spec-Bench's format), or a fitted table (.safetensors).
     save: where to write the table fitted on a text or data set, to load it next time.
     tree: a shape to fill, see `outrider.trees`; a chain unless told.
@@ -43,11 +45,13 @@ class NGram(Drafter):
         self._shape = parse(tree)
         self.kind = self._shape.kind
         self._source = None if counts == "context" else Path(counts).expanduser()
+        if counts == "smollm2":
+            self._source = weights.built_in("bigram") / checkpoint.WEIGHTS
         self._save = save
         # The running counts leave out what the draft itself has written.
         self.autoregressive = self._source is not None
         if self._source is not None and not self._source.is_file():
-            raise ConfigError(f"drafter.counts={counts!r}: expected 'context' or a file")
+            raise ConfigError(f"drafter.counts={counts!r}: expected 'context', 'smollm2' or a file")
         self._fitted = self._source is not None and self._source.suffix == ".safetensors"
         if save is not None and (self._source is None or self._fitted):
             raise ConfigError(f"drafter.save={save!r}: expected none, nothing is fitted here")

@@ -95,7 +95,7 @@ def test_every_rule_and_policy_has_its_line(role: str) -> None:
 
     page = (ROOT / "docs" / "rules.md").read_text()
     for name, entry in installed().of(role).items():
-        (line,) = [line for line in page.splitlines() if line.startswith(f"| `{name}` |")]
+        line = next(line for line in page.splitlines() if line.startswith(f"| `{name}` |"))
         if role == "verifier":
             takes = line.split("|")[2].strip()
             kinds = entry.product.takes

@@ -1,7 +1,7 @@
 """Drafting on features: a small network goes on where the target's hidden states end."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import final
 
 import torch
@@ -115,8 +115,3 @@ class FeatureDrafting:
 
     def _scores(self, states: Float[Tensor, "1 rows w"]) -> Float[Tensor, "rows vocab"]:
         return self._network.vocabulary.spread(self._network.logits(states[0]))
-
-
-def shifted(features: Mapping[str, Tensor], reads: Sequence[str]) -> list[Tensor]:
-    """Returns the features that a network reads, in its order, without the last place."""
-    return [features[name][..., :-1, :] for name in reads]

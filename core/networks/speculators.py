@@ -1,5 +1,6 @@
 """The config of an eagle3 as the speculators library writes it, which is what vLLM loads."""
 
+from pathlib import Path
 from typing import Any
 
 from outrider.networks.layer import LayerConfig
@@ -18,7 +19,9 @@ def config(
     states: the hidden states that it reads, as how many of the target's layers give them.
     """
     model = target.model.config.get_text_config()
+    # A hub id as it is; of a folder its name, since its place is nobody else's.
     name = str(getattr(target.model.config, "_name_or_path", "") or "")
+    name = Path(name).name if Path(name).is_dir() else name
     decoder = {
         "model_type": "llama",
         "architectures": ["LlamaForCausalLM"],

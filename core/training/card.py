@@ -1,8 +1,11 @@
 """The card of trained weights: what they were made from, how well they do, how to make them again."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from outrider.training.corpus import Text
 
 CARD = """\
 # {family}
@@ -24,7 +27,7 @@ On held-out texts, at temperature 1:
 
 
 def card(folder: Path, facts: Mapping[str, Any], curve: Sequence[Mapping[str, float]]) -> None:
-    """Writes `README.md` into a folder of weights."""
+    """Writes `README.md`, the curve as a picture, and the facts as JSON, into a folder of weights."""
     names = [name for name in curve[-1] if name != "step"]
     rows = [
         f"| {point['step']:.0f} | " + " | ".join(f"{point[name]:.3f}" for name in names) + " |"
@@ -39,6 +42,14 @@ def card(folder: Path, facts: Mapping[str, Any], curve: Sequence[Mapping[str, fl
         rows="\n".join(rows),
     )
     (folder / "README.md").write_text(text)
+    (folder / "facts.json").write_text(json.dumps(dict(facts), indent=1) + "\n")
+    plot(folder / "curve.png", curve)
+
+
+def learned_from(own: Sequence[Text], held: Sequence[Text]) -> dict[str, int]:
+    """Returns the facts about the texts: how many, their tokens, and how many were held out."""
+    tokens = sum(len(text.ids) - text.start for text in own)
+    return {"texts": len(own), "tokens": tokens, "held-out texts": len(held)}
 
 
 def plot(place: Path, curve: Sequence[Mapping[str, float]]) -> None:

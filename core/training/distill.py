@@ -61,13 +61,13 @@ def small_lm_learner(
     def loss(batch: Batch) -> Tensor:
         if on_policy and student.training:
             batch = _own(student, target, batch)
-        scores = student(batch.ids).logits[:, :-1]
+        scores: Tensor = student(batch.ids).logits[:, :-1]
         counted = batch.own[:, 1:]
         right = linear(batch.states[HIDDEN][:, :-1][counted], head)
         if not len(right):
             return scores.sum() * 0
         rows: Tensor = DIVERGENCES[divergence](scores[counted], right)
-        return torch.mean(rows)
+        return rows.mean()
 
     def save(folder: Path) -> None:
         student.save_pretrained(folder)

@@ -1,6 +1,5 @@
 """The recipe of the networks: the target writes texts, reads them, and a drafter learns from that."""
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from outrider.plugins import make
 from outrider.sampling import Sampling
 from outrider.target import Target
 from outrider.training import seen
-from outrider.training.card import card, plot
+from outrider.training.card import card, learned_from
 from outrider.training.corpus import Text, corpus
 from outrider.training.families import learner
 from outrider.training.job import Job
@@ -76,11 +75,11 @@ def train(
         console=job.console,
     )
     size = job.target.vocab_size
-    known = frequent((text.ids[text.start :] for text in written[:texts]), size, vocabulary or size)
+    # Those held out come first, so that more texts are no other split.
+    held, own = written[:held_out], written[held_out:]
+    known = frequent((text.ids[text.start :] for text in own), size, vocabulary or size)
     learned = learner(family, job.target, known, job.sampling.seed, options)
     kept = Path(states).expanduser() if states else job.folder / "states"
-    # Ahead of all others are those held out, so that another number of texts is no other split.
-    held, own = written[-held_out:], written[:-held_out]
     examples = computed(job.target, own, learned.reads, kept / "learned", job.console)
     judged = computed(job.target, held, learned.reads, kept / "held_out", job.console)
     latest = job.folder / "latest"
@@ -95,12 +94,9 @@ def train(
         learned.network, learned.loss, examples, judged, timing, job.folder, job.console, evaluate
     )
     learned.save(job.out)
-    tokens = sum(len(text.ids) - text.start for text in own)
     facts = {
         "family": family,
-        "texts": len(own),
-        "tokens": tokens,
-        "held-out texts": len(held),
+        **learned_from(own, held),
         "steps": int(curve[-1]["step"]),
         "seconds": round(time.monotonic() - began),
         "vocabulary": len(known),
@@ -110,27 +106,21 @@ def train(
     }
     seen.write(job.out, job.target, own)
     card(job.out, facts, curve)
-    plot(job.out / "curve.png", curve)
-    (job.out / "facts.json").write_text(json.dumps(facts, indent=1) + "\n")
     job.console.print(str(job.out), soft_wrap=True)
 
 
 def figures(target: Target, drafter: Drafter, held: Sequence[Text], gamma: int) -> Figures:
-    """Returns alpha and the expected block efficiency along greedy and sampled held-out answers."""
+    """Returns alpha and the expected block efficiency along held-out answers, at temperature 1."""
     drafter.bind(target)
-    found: Figures = {}
     sums = {"alpha": [0.0, 0.0], "block_efficiency": [0.0, 0.0]}
     for text in held[:JUDGED]:
         answer = text.ids[text.answer : text.answer + PLACES]
         if not answer:
             continue
         along = reference(target, text.ids[: text.answer], answer, drafter.needs)
-        law = Sampling(temperature=1.0)
-        each = overlap(along, drafter, Token(), law, gamma)
+        each = overlap(along, drafter, Token(), Sampling(temperature=1.0), gamma)
         sums["alpha"][0] += each.beta[0]
         sums["alpha"][1] += each.prefixes[0]
         sums["block_efficiency"][0] += each.accepted[-1] + each.rounds[-1]
         sums["block_efficiency"][1] += each.rounds[-1]
-    for name, (above, below) in sums.items():
-        found[name] = above / below if below else 0.0
-    return found
+    return {name: above / below if below else 0.0 for name, (above, below) in sums.items()}

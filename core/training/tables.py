@@ -1,12 +1,16 @@
 """The recipe of the tables: n-grams counted in texts that the target writes."""
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from outrider.drafters.ngram import NGram
 from outrider.errors import require, whole
+from outrider.networks.checkpoint import WEIGHTS
 from outrider.ngrams import NGramTable
 from outrider.sampling import Sampling
+from outrider.training import seen
+from outrider.training.card import card, learned_from
 from outrider.training.corpus import corpus
 from outrider.training.drafters import figures
 from outrider.training.job import Job
@@ -32,6 +36,7 @@ def train(
     for name, value in (("order", order), ("texts", texts), ("held_out", held_out)):
         good = whole(value) and value >= 1
         require(good, f"recipe.{name}", value, "a whole number of at least 1")
+    began = time.monotonic()
     written = corpus(
         job.target,
         job.prompts,
@@ -43,12 +48,22 @@ def train(
         batch=batch_texts,
         console=job.console,
     )
-    own = [text.ids[text.start :] for text in written[:-held_out]]
-    place = job.out.with_suffix(".safetensors")
-    place.parent.mkdir(parents=True, exist_ok=True)
-    NGramTable.fit(own, order, job.target.vocab_size).save(place)
-    drafter = NGram(order, str(place))
-    found = figures(job.target, drafter, written[-held_out:], job.gamma)
+    held, own = written[:held_out], written[held_out:]
+    job.out.mkdir(parents=True, exist_ok=True)
+    place = job.out / WEIGHTS
+    tokens = [text.ids[text.start :] for text in own]
+    NGramTable.fit(tokens, order, job.target.vocab_size).save(place)
+    found = figures(job.target, NGram(order, str(place)), held, job.gamma)
+    facts = {
+        "family": "unigram" if order == 1 else "bigram",
+        **learned_from(own, held),
+        "steps": 1,
+        "seconds": round(time.monotonic() - began),
+        "order": order,
+        "temperatures": list(temperatures),
+    }
+    seen.write(job.out, job.target, own)
+    card(job.out, facts, [{"step": 1.0, **found}])
     said = ", ".join(f"{name} {value:.3f}" for name, value in found.items())
-    job.console.print(f"{sum(map(len, own))} tokens; on held-out texts {said}", highlight=False)
-    job.console.print(str(place), soft_wrap=True)
+    job.console.print(f"{facts['tokens']} tokens; on held-out texts {said}", highlight=False)
+    job.console.print(str(job.out), soft_wrap=True)

@@ -18,8 +18,9 @@ from transformers.models.llama.modeling_llama import (
 )
 
 from outrider import ConfigError, decode
-from outrider.drafters.eagle3 import Eagle3, default_layers, read, save
+from outrider.drafters.eagle3 import Eagle3, default_layers, fresh, read, save
 from outrider.networks.layer import KeysAndValues
+from outrider.networks.vocabulary import Vocabulary
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
 from outrider.verifiers.token import Token
@@ -112,13 +113,27 @@ def test_it_drafts_with_them(published: Any) -> None:
 
 
 def test_what_is_written_is_in_the_layout_of_speculators(published: Any, tmp_path: Path) -> None:
-    from outrider.networks.checkpoint import tensors_in
-
-    target, folder, _, _, tensors = published
+    target, folder, *_ = published
     save(read(folder, target), target, tmp_path / "again")
     config = json.loads((tmp_path / "again" / "config.json").read_text())
     assert config["speculators_model_type"] == "eagle3"
     assert config["eagle_aux_hidden_state_layer_ids"] == [1, 2, 4]
+    assert config["speculators_config"]["verifier"]["name_or_path"] == ""
+
+
+def test_the_targets_place_on_disk_is_nobodys_business(folder: Path, tmp_path: Path) -> None:
+    target = TransformersTarget(str(folder))
+    save(fresh(target, Vocabulary(31), (0, 1, 2)), target, tmp_path / "x")
+    config = json.loads((tmp_path / "x" / "config.json").read_text())
+    assert config["speculators_config"]["verifier"]["name_or_path"] == folder.name
+    assert str(folder) not in json.dumps(config)
+
+
+def test_what_is_written_has_the_published_tensors(published: Any, tmp_path: Path) -> None:
+    from outrider.networks.checkpoint import tensors_in
+
+    target, folder, _, _, tensors = published
+    save(read(folder, target), target, tmp_path / "again")
     found = tensors_in(tmp_path / "again")[1]
     right = {name.replace("midlayer.", "layers.0."): each for name, each in tensors.items()}
     assert set(found) == set(right)

@@ -63,7 +63,7 @@ def test_a_table_is_counted_and_used(run: Any, folder: Path, tmp_path: Path) -> 
     status, printed, complaint = run("train", "drafter=bigram", *given, *few, f"out={place}")
     assert status == 0, complaint
     assert "alpha" in printed
-    use = ["drafter=bigram", f"drafter.counts={place}.safetensors", "prompt=the cat"]
+    use = ["drafter=bigram", f"drafter.counts={place}/model.safetensors", "prompt=the cat"]
     assert run("generate", *given, *use, "max_new_tokens=8")[0] == 0
 
 
