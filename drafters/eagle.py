@@ -27,14 +27,18 @@ class EagleNetwork(FeatureNetwork):
     """Fuses state and token, and runs them through one layer (2401.15077, section 3.1).
 
     The tensors are those of SafeAILab's EAGLE-1 and EAGLE-2; embeddings and head are the target's.
+
+    bias: whether the fusion has one; some of their checkpoints have none.
     """
 
     reads = (HIDDEN,)
 
-    def __init__(self, config: LayerConfig, target: Target, vocabulary: Vocabulary) -> None:
+    def __init__(
+        self, config: LayerConfig, target: Target, vocabulary: Vocabulary, *, bias: bool = True
+    ) -> None:
         super().__init__()
         self.vocabulary = vocabulary
-        self.fc = nn.Linear(2 * config.hidden_size, config.hidden_size)
+        self.fc = nn.Linear(2 * config.hidden_size, config.hidden_size, bias=bias)
         # The first layer has no norm before its attention.
         self.self_attn = Attention(config)
         self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
@@ -111,7 +115,8 @@ def read(path: str | None, target: Target) -> EagleNetwork:
     # SafeAILab's files hold a copy of the target's embeddings.
     tensors = {name: each for name, each in tensors.items() if name != "embed_tokens.weight"}
     sizes = LayerConfig.read(config, target.model.config.get_text_config())
-    network = EagleNetwork(sizes, target, vocabulary)
+    bias = bool(config.get("bias", True))
+    network = EagleNetwork(sizes, target, vocabulary, bias=bias)
     checkpoint.fill(network, checkpoint.renamed(tensors, {"layers.0.": ""}), file)
     return network.to(target.model.device, target.model.dtype).eval()
 

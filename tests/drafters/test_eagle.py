@@ -98,6 +98,15 @@ def test_tensors_that_do_not_fit(published: Any, change: dict[str, Any], line: s
         Eagle(str(folder)).bind(target)
 
 
+def test_a_fusion_without_bias(published: Any) -> None:
+    target, folder, _, _, tensors = published
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"bias": False}))
+    del tensors["fc.bias"]
+    torch.save(tensors, folder / "pytorch_model.bin")
+    assert read(str(folder), target).fc.bias is None
+
+
 @pytest.mark.parametrize("name", ["hidden_size", "vocab_size"])
 def test_sizes_that_do_not_fit(published: Any, name: str) -> None:
     target, folder, *_ = published
