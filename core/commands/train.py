@@ -1,5 +1,6 @@
 """`outrider train`: fits a policy or a drafter by a recipe."""
 
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
@@ -25,8 +26,17 @@ def train(config: DictConfig) -> None:
             chat=config.chat,
             gamma=config.gamma,
             max_new_tokens=config.max_new_tokens,
+            command=_command(HydraConfig.get().overrides.task),
             folder=folder,
             out=Path(config.out).expanduser() if config.out else folder / "trained",
             console=Console(),
         )
+    )
+
+
+def _command(overrides: Iterable[str]) -> str:
+    """Returns the command without the settings that say where things lie."""
+    places = ("out=", "recipe.file=", "recipe.states=")
+    return " ".join(
+        ["outrider train", *(each for each in overrides if not each.startswith(places))]
     )

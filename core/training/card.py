@@ -35,8 +35,10 @@ def card(folder: Path, facts: Mapping[str, Any], curve: Sequence[Mapping[str, fl
     ]
     text = CARD.format(
         family=facts["family"],
-        command=f"outrider train drafter={facts['family']}",
-        facts="\n".join(f"| {name} | {value} |" for name, value in facts.items()),
+        command=facts["command"],
+        facts="\n".join(
+            f"| {name} | {value} |" for name, value in facts.items() if name != "command"
+        ),
         names=" | ".join(names),
         lines="|".join("---" for _ in names),
         rows="\n".join(rows),

@@ -96,6 +96,7 @@ def train(
     learned.save(job.out)
     facts = {
         "family": family,
+        "command": job.command,
         **learned_from(own, held),
         "steps": int(curve[-1]["step"]),
         "seconds": round(time.monotonic() - began),

@@ -19,6 +19,7 @@ from outrider.verifier import Verifier
 class Job:
     """What `outrider train` hands to a recipe.
 
+    command: what to type to have the same again, wherever it is written to.
     folder: of the run, for what the recipe keeps on the way.
     out: the file or folder to write, without a suffix; the recipe adds its own.
     """
@@ -31,6 +32,7 @@ class Job:
     chat: bool
     gamma: int
     max_new_tokens: int
+    command: str
     folder: Path
     out: Path
     console: Console

@@ -56,6 +56,7 @@ def train(
     found = figures(job.target, NGram(order, str(place)), held, job.gamma)
     facts = {
         "family": "unigram" if order == 1 else "bigram",
+        "command": job.command,
         **learned_from(own, held),
         "steps": 1,
         "seconds": round(time.monotonic() - began),

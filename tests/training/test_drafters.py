@@ -34,6 +34,8 @@ def test_a_family_is_trained_and_used(family: str, run: Any, folder: Path, tmp_p
     assert (facts["texts"], facts["held-out texts"], facts["family"]) == (20, 4, family)
     card = (place / "README.md").read_text()
     assert f"| texts | {facts['texts']} |" in card and "held_out" in card
+    assert f"outrider train drafter={family} " in card and "recipe.texts=20" in card
+    assert str(tmp_path) not in facts["command"]
     assert (place / "curve.png").read_bytes()[:4] == b"\x89PNG"
     option = "model" if family == "small_lm" else "path"
     use = [f"drafter={family}", f"drafter.{option}={place}", "max_new_tokens=8"]
