@@ -11,11 +11,12 @@ from rich.console import Console
 from rich.progress import track
 
 from outrider.chance import SampledChance
-from outrider.errors import ConfigError
+from outrider.errors import ConfigError, require, whole
 from outrider.lab.data import Prompt
 from outrider.lab.texts import seed
 from outrider.sampling import Sampling
 from outrider.target import Target
+from outrider.training.job import Job
 
 PLACE = "\0here\0"
 """Stands for a user's words in the chat template, to find what goes before and behind them."""
@@ -33,6 +34,40 @@ class Text:
     ids: list[int]
     start: int
     answer: int
+
+
+def split(
+    job: Job,
+    *,
+    texts: int,
+    held_out: int,
+    temperatures: Sequence[float],
+    batch_texts: int,
+    file: str | None,
+) -> tuple[list[Text], list[Text]]:
+    """Returns a job's texts to learn from, and those that are held out.
+
+    temperatures: of the answers, in turn. file: where they are kept; in the run's folder if none.
+
+    Raises:
+        ConfigError: there would be none of either.
+    """
+    for name, value in (("texts", texts), ("held_out", held_out)):
+        good = whole(value) and value >= 1
+        require(good, f"recipe.{name}", value, "a whole number of at least 1")
+    written = corpus(
+        job.target,
+        job.prompts,
+        Path(file).expanduser() if file else job.folder / "texts.jsonl",
+        count=texts + held_out,
+        chat=job.chat,
+        samplings=[Sampling(temperature=each, seed=job.sampling.seed) for each in temperatures],
+        max_new_tokens=job.max_new_tokens,
+        batch=batch_texts,
+        console=job.console,
+    )
+    # Those held out come first, so that more texts are no other split.
+    return written[held_out:], written[:held_out]
 
 
 def corpus(

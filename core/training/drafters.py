@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from outrider.drafter import Drafter
-from outrider.errors import require, whole
 from outrider.lab.overlap import overlap, reference
 from outrider.networks.vocabulary import frequent
 from outrider.plugins import make
@@ -14,7 +13,7 @@ from outrider.sampling import Sampling
 from outrider.target import Target
 from outrider.training import seen
 from outrider.training.card import card, learned_from
-from outrider.training.corpus import Text, corpus
+from outrider.training.corpus import Text, split
 from outrider.training.families import learner
 from outrider.training.job import Job
 from outrider.training.loop import Figures, Schedule, run
@@ -57,26 +56,17 @@ def train(
     Raises:
         ConfigError: a setting makes no sense, or what is on disk belongs to other settings.
     """
-    for name, value in (("texts", texts), ("held_out", held_out)):
-        good = whole(value) and value >= 1
-        require(good, f"recipe.{name}", value, "a whole number of at least 1")
     timing = Schedule(**{"seed": job.sampling.seed, **schedule})
     began = time.monotonic()
-    samplings = [Sampling(temperature=each, seed=job.sampling.seed) for each in temperatures]
-    written = corpus(
-        job.target,
-        job.prompts,
-        Path(file).expanduser() if file else job.folder / "texts.jsonl",
-        count=texts + held_out,
-        chat=job.chat,
-        samplings=samplings,
-        max_new_tokens=job.max_new_tokens,
-        batch=batch_texts,
-        console=job.console,
+    own, held = split(
+        job,
+        texts=texts,
+        held_out=held_out,
+        temperatures=temperatures,
+        batch_texts=batch_texts,
+        file=file,
     )
     size = job.target.vocab_size
-    # Those held out come first, so that more texts are no other split.
-    held, own = written[:held_out], written[held_out:]
     known = frequent((text.ids[text.start :] for text in own), size, vocabulary or size)
     learned = learner(family, job.target, known, job.sampling.seed, options)
     kept = Path(states).expanduser() if states else job.folder / "states"

@@ -2,16 +2,14 @@
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from outrider.drafters.ngram import NGram
 from outrider.errors import require, whole
 from outrider.networks.checkpoint import WEIGHTS
 from outrider.ngrams import NGramTable
-from outrider.sampling import Sampling
 from outrider.training import seen
 from outrider.training.card import card, learned_from
-from outrider.training.corpus import corpus
+from outrider.training.corpus import split
 from outrider.training.drafters import figures
 from outrider.training.job import Job
 
@@ -33,22 +31,17 @@ def train(
     Raises:
         ConfigError: a setting makes no sense.
     """
-    for name, value in (("order", order), ("texts", texts), ("held_out", held_out)):
-        good = whole(value) and value >= 1
-        require(good, f"recipe.{name}", value, "a whole number of at least 1")
+    good = whole(order) and order >= 1
+    require(good, "recipe.order", order, "a whole number of at least 1")
     began = time.monotonic()
-    written = corpus(
-        job.target,
-        job.prompts,
-        Path(file).expanduser() if file else job.folder / "texts.jsonl",
-        count=texts + held_out,
-        chat=job.chat,
-        samplings=[Sampling(temperature=each, seed=job.sampling.seed) for each in temperatures],
-        max_new_tokens=job.max_new_tokens,
-        batch=batch_texts,
-        console=job.console,
+    own, held = split(
+        job,
+        texts=texts,
+        held_out=held_out,
+        temperatures=temperatures,
+        batch_texts=batch_texts,
+        file=file,
     )
-    held, own = written[:held_out], written[held_out:]
     job.out.mkdir(parents=True, exist_ok=True)
     place = job.out / WEIGHTS
     tokens = [text.ids[text.start :] for text in own]
