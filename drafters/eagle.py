@@ -96,11 +96,8 @@ class Eagle(Drafter):
 
 def fresh(target: Target, vocabulary: Vocabulary, seed: int = 0) -> EagleNetwork:
     """Returns a network that fits a target, with random weights."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = target.model.config.get_text_config()
-        network = EagleNetwork(LayerConfig.like(model), target, vocabulary)
-    return network.to(target.model.device, target.model.dtype).eval()
+    sizes = LayerConfig.like(target.model.config.get_text_config())
+    return weights.untrained(lambda: EagleNetwork(sizes, target, vocabulary), target, seed)
 
 
 def read(path: str | None, target: Target) -> EagleNetwork:
@@ -118,7 +115,7 @@ def read(path: str | None, target: Target) -> EagleNetwork:
     bias = bool(config.get("bias", True))
     network = EagleNetwork(sizes, target, vocabulary, bias=bias)
     checkpoint.fill(network, checkpoint.renamed(tensors, {"layers.0.": ""}), file)
-    return network.to(target.model.device, target.model.dtype).eval()
+    return weights.ready(network, target)
 
 
 def save(network: EagleNetwork, folder: Path, config: dict[str, Any]) -> None:

@@ -124,11 +124,8 @@ def fresh(
     target: Target, vocabulary: Vocabulary, layers: Sequence[int], seed: int = 0
 ) -> Eagle3Network:
     """Returns a network that fits a target, with random weights."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        sizes = LayerConfig.like(target.model.config.get_text_config(), inputs=2)
-        network = Eagle3Network(sizes, target, vocabulary, layers)
-    return network.to(target.model.device, target.model.dtype).eval()
+    sizes = LayerConfig.like(target.model.config.get_text_config(), inputs=2)
+    return weights.untrained(lambda: Eagle3Network(sizes, target, vocabulary, layers), target, seed)
 
 
 def default_layers(target: Target) -> tuple[int, int, int]:
@@ -173,7 +170,7 @@ def read(place: Path, target: Target) -> Eagle3Network:
     network = Eagle3Network(layer, target, vocabulary, layers_read(config), norm_first=first)
     tensors = checkpoint.renamed(tensors, {"midlayer.": "", "layers.0.": ""})
     checkpoint.fill(network, tensors, file)
-    return network.to(target.model.device, target.model.dtype).eval()
+    return weights.ready(network, target)
 
 
 def save(network: Eagle3Network, target: Target, folder: Path) -> None:

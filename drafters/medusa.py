@@ -143,10 +143,7 @@ class Medusa(Drafter):
 
 def fresh(target: Target, vocabulary: Vocabulary, *, seed: int = 0, **shape: Any) -> MedusaNetwork:
     """Returns heads that fit a target, which all repeat what the target's own head says."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        network = MedusaNetwork(target, vocabulary, **shape)
-    return network.to(target.model.device, target.model.dtype).eval()
+    return weights.untrained(lambda: MedusaNetwork(target, vocabulary, **shape), target, seed)
 
 
 def read(path: str | None, target: Target) -> MedusaNetwork:
@@ -169,7 +166,7 @@ def read(path: str | None, target: Target) -> MedusaNetwork:
     network = MedusaNetwork(target, vocabulary, heads=heads, blocks=blocks, kind=kind, own=own)
     named = {f"heads.{name}": tensor for name, tensor in tensors.items()}
     checkpoint.fill(network, named, file)
-    return network.to(target.model.device, target.model.dtype).eval()
+    return weights.ready(network, target)
 
 
 def save(network: MedusaNetwork, folder: Path, config: Mapping[str, Any]) -> None:

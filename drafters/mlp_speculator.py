@@ -154,10 +154,9 @@ def fresh(
     target: Target, vocabulary: Vocabulary, *, seed: int = 0, **shape: Any
 ) -> MLPSpeculatorNetwork:
     """Returns stages that fit a target, with random weights."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        network = MLPSpeculatorNetwork(target, vocabulary, **shape)
-    return network.to(target.model.device, target.model.dtype).eval()
+    return weights.untrained(
+        lambda: MLPSpeculatorNetwork(target, vocabulary, **shape), target, seed
+    )
 
 
 def read(path: str | None, target: Target) -> MLPSpeculatorNetwork:
@@ -180,7 +179,7 @@ def read(path: str | None, target: Target) -> MLPSpeculatorNetwork:
         scale_input=bool(config.get("scale_input", False)),
     )
     checkpoint.fill(network, tensors, file)
-    return network.to(target.model.device, target.model.dtype).eval()
+    return weights.ready(network, target)
 
 
 def save(network: MLPSpeculatorNetwork, folder: Path, config: Mapping[str, Any]) -> None:

@@ -1,14 +1,18 @@
 """Weights: where a drafter's trained network lies, and whether it fits the target."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from outrider.errors import ConfigError
 from outrider.target import Target
 
 UNTRAINED = "untrained"
+
+Network = TypeVar("Network", bound=nn.Module)
 
 
 def folder(family: str, path: str | None) -> Path:
@@ -58,3 +62,15 @@ def head(target: Target) -> Tensor:
     if matrix is None or getattr(module, "bias", None) is not None:
         raise ConfigError("target: expected a head that is one matrix without bias")
     return matrix
+
+
+def untrained(make: Callable[[], Network], target: Target, seed: int) -> Network:
+    """Returns a network with random weights, ready; no other chance is moved."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return ready(make(), target)
+
+
+def ready(network: Network, target: Target) -> Network:
+    """Returns the network where the target is, in its precision, for drafting."""
+    return network.to(target.model.device, target.model.dtype).eval()
