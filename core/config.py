@@ -123,7 +123,7 @@ def named(role: str, wanted: Any) -> dict[str, DictConfig]:
             )
         node = hydra_compose(overrides=[f"+{role}={option}"])[role]
         for key, value in arguments.items():
-            if key not in node:
+            if key not in _parameters(node):  # `in node` overlooks those without a default
                 raise ConfigError(f"{role}s: {name}.{key}: {nearest(key, _parameters(node))}")
             try:
                 node[key] = value

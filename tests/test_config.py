@@ -128,6 +128,12 @@ def test_drafters_are_named_or_described() -> None:
         assert found["prompt_lookup"].max_n == 3
 
 
+def test_a_mandatory_argument_can_be_given(foresight: Path) -> None:
+    with initialize_config_module(MODULE, version_base="1.3"):
+        found = named("lookahead", ["fixed", {"lookahead": "classifier", "path": str(foresight)}])
+    assert type(build(found["classifier"])).__name__ == "Classifier"
+
+
 @pytest.mark.parametrize(
     ("wanted", "line"),
     [
