@@ -1,19 +1,21 @@
 """CachedModel: a transformers decoder together with the key-value cache of one text."""
 
-import inspect
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from outrider.errors import TargetError
+from outrider.runtime.rows import Rows
+from outrider.runtime.step import step
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 HIDDEN = "hidden_states"
+CACHE = "cache"
 
 
 @final
@@ -24,20 +26,31 @@ class CachedModel:
     sees to the window), since a window that dropped its past can't be rolled back.
 
     features: what to keep of the text, by name: "hidden_states" is what the head reads, and
-        "hidden_states.7" what seven layers give.
+        "hidden_states.7" what seven layers give; "cache" is "keys.0" and "values.0", those of
+        the first layer [tokens, heads, dim], and so on.
 
     Raises `TargetError` for a model whose state can't be rolled back.
     """
 
     def __init__(self, model: "PreTrainedModel", features: Collection[str] = ()) -> None:
-        from transformers import DynamicCache
+        from outrider.runtime.cache import growing
 
         refuse_stateful(model)
         self.model = model
-        self.features: dict[str, Float[Tensor, "tokens width"]] = {}
         self._wanted = {name: layer(name) for name in features if name.startswith(HIDDEN)}
-        self._cache = DynamicCache()
-        self._keeps_rows = "logits_to_keep" in inspect.signature(model.forward).parameters
+        self._shows_cache = CACHE in features
+        self._rows = {name: Rows() for name in self._wanted}
+        self._cache = growing()
+
+    @property
+    def features(self) -> dict[str, Float[Tensor, "tokens width"]]:
+        """Returns what was asked for of the text so far, by name; views that a round may change."""
+        found = {name: rows.all() for name, rows in self._rows.items() if len(rows)}
+        if self._shows_cache:
+            for place, kept in enumerate(self._cache.layers):
+                found[f"keys.{place}"] = kept.keys[0].transpose(0, 1)
+                found[f"values.{place}"] = kept.values[0].transpose(0, 1)
+        return found
 
     @property
     def length(self) -> int:
@@ -57,43 +70,33 @@ class CachedModel:
 
         mask, positions: where the tokens are no chain, added to the attention's scores.
         """
-        options: dict[str, Any] = {"logits_to_keep": rows} if self._keeps_rows else {}
-        if mask is not None:
-            options |= {"attention_mask": mask, "position_ids": positions}
-        if self._wanted:
-            options |= {"output_hidden_states": True}
-        output = self.model(
-            input_ids=torch.tensor([list(tokens)], device=self.model.device),
-            past_key_values=self._cache,
-            use_cache=True,
-            **options,
+        found = step(
+            self.model,
+            torch.tensor([list(tokens)], device=self.model.device),
+            self._cache,
+            rows=rows,
+            mask=mask,
+            positions=positions,
+            states=set(self._wanted.values()),
         )
         for name, place in self._wanted.items():
-            new = output.hidden_states[place][0]
-            old = self.features.get(name)
-            self.features[name] = new if old is None else torch.cat([old, new])
-        logits: Tensor = output.logits[0, -rows:]
-        return logits
+            self._rows[name].extend(found.states[place][0])
+        return found.logits[0]
 
     def drop(self, count: int) -> None:
         """Takes the last `count` tokens out of the cache."""
         self._cache.crop(-count)
-        self.features = {name: rows[: self.length] for name, rows in self.features.items()}
+        for rows in self._rows.values():
+            rows.crop(self.length)
 
     def keep(self, count: int, rows: Sequence[int]) -> None:
         """Of the last `count` tokens, keeps those at `rows`, in that order."""
+        from outrider.runtime.cache import keep
+
         start = self.length - count
-        kept = torch.tensor(
-            [start + row for row in rows], device=self.model.device, dtype=torch.long
-        )
-        layers: Any = self._cache.layers  # each of full length, as its own type can't say
-        for layer in layers:
-            layer.keys = torch.cat([layer.keys[..., :start, :], layer.keys[..., kept, :]], dim=-2)
-            layer.values = torch.cat(
-                [layer.values[..., :start, :], layer.values[..., kept, :]], dim=-2
-            )
-        for name, states in self.features.items():
-            self.features[name] = torch.cat([states[:start], states[kept]])
+        keep(self._cache, count, rows)
+        for kept in self._rows.values():
+            kept.keep(start, rows)
 
 
 def layer(name: str) -> int:

@@ -23,9 +23,10 @@ class Drafter(ABC):
     is there to roll back. The constructor's signature is the drafter's Hydra config.
 
     needs: what the target must offer: "model" (a transformers model), "tokenizer",
-        "hidden_states" (what the model's head reads) or "hidden_states.7" (what seven layers
-        give), which then come in `context.features`, a row for each token but the newest;
-        before the target has read the prompt there is none.
+        "hidden_states" (what the model's head reads), "hidden_states.7" (what seven layers
+        give) or "cache" (the keys and values of each layer, as "keys.0" and "values.0", shaped
+        [tokens, heads, dim]), which then come in `context.features`, a row for each token but
+        the newest; before the target has read the prompt there is none.
     kind: how the siblings of a draft come about, of `outrider.draft.KINDS`: a rule takes some kinds
         and not others. A drafter that never branches writes a "chain".
     asks: whether it has the target score tokens of its own with `pen.ask`.

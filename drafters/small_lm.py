@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 import torch
@@ -13,6 +14,7 @@ from outrider.context import Context, Tokens
 from outrider.drafter import Drafter
 from outrider.errors import ConfigError, require
 from outrider.hookspecs import Register, hookimpl
+from outrider.networks import student, weights
 from outrider.networks.branches import Branches
 from outrider.pen import Pen
 from outrider.target import Target
@@ -22,13 +24,16 @@ from outrider.trees import parse
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+BUILT_IN = "smollm2"
+"""The model that comes with the package."""
+
 
 @final
 class SmallLM(Drafter):
     """Drafts with a small language model (2211.17192, section 2).
 
     model: a hub id or folder of a model that shares the target's tokenizer, or a loaded one;
-        none takes the target itself, cut after `layers` layers, without a second copy of
+        "smollm2" for the one that comes with the package, distilled from SmolLM2; none takes the target itself, cut after `layers` layers, without a second copy of
         its weights (self-speculation by early exit).
     layers: how many of the target's layers to draft with, where `model` is none; unless told,
         four fifths of them, since a model that was never trained to leave early says
@@ -70,10 +75,17 @@ class SmallLM(Drafter):
             tokenizer = None
             self._model = self._place
             if isinstance(self._place, str):
-                self._model, tokenizer = load(self._place, *self._loading)
+                self._model, tokenizer = self._read(self._place, target)
             fits(self._model, tokenizer, target)
         self._target = target
         self._cached = None
+
+    def _read(self, place: str, target: Target) -> tuple["PreTrainedModel", Any]:
+        folder = weights.built_in("small_lm") if place == BUILT_IN else Path(place).expanduser()
+        if student.borrows(folder):
+            model = student.read(folder, target)
+            return model, target.tokenizer
+        return load(place, *self._loading)
 
     def propose(self, context: Context, pen: Pen) -> None:
         if not pen.open:

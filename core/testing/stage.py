@@ -5,7 +5,7 @@ from typing import Any, final
 
 import torch
 
-from outrider.causal import HIDDEN
+from outrider.causal import CACHE, HIDDEN
 from outrider.chance import SampledChance
 from outrider.context import Context, Tokens
 from outrider.draft import ROOT, Draft
@@ -65,7 +65,8 @@ def tiny_target(vocab_size: int, seed: int = 0) -> TransformersTarget:
 
 def seen(drafter: Drafter, target: Target, tokens: Sequence[int]) -> Context:
     """Returns what a drafter is shown behind `tokens`, with the features that it asks for."""
-    if not any(name.startswith(HIDDEN) for name in drafter.needs) or len(tokens) < 2:
+    given = any(name == CACHE or name.startswith(HIDDEN) for name in drafter.needs)
+    if not given or len(tokens) < 2:
         return Context(Tokens(list(tokens)))
     session = target.open(tokens[:-1], drafter.needs)
     session.score(Draft())

@@ -21,6 +21,9 @@ from outrider.training.job import Job
 PLACE = "\0here\0"
 """Stands for a user's words in the chat template, to find what goes before and behind them."""
 
+TOGETHER = 96
+"""Answers written at once."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,8 @@ def split(
         Path(file).expanduser() if file else job.folder / "texts.jsonl",
         count=texts + held_out,
         chat=job.chat,
+        openings=job.openings,
+        question_tokens=job.question_tokens,
         samplings=[Sampling(temperature=each, seed=job.sampling.seed) for each in temperatures],
         max_new_tokens=job.max_new_tokens,
         batch=batch_texts,
@@ -77,6 +82,8 @@ def corpus(
     *,
     count: int,
     chat: bool,
+    openings: Sequence[str] = ("",),
+    question_tokens: int,
     samplings: Sequence[Sampling],
     max_new_tokens: int,
     batch: int,
@@ -88,9 +95,11 @@ def corpus(
     turn, or where there is none at a single token, its end of text.
 
     place: a file of JSON lines; what is new is added as its batch is done.
+    openings: how questions begin that the target writes, in turn, so that they are of all kinds.
+    question_tokens: the most that the target adds to an opening.
     samplings: of the answers, taken in turn. Questions are sampled a little below temperature 1,
         where they make sense more often.
-    max_new_tokens: of an answer; a question has at most half of it.
+    max_new_tokens: of an answer.
 
     Raises:
         ConfigError: `place` holds something else.
@@ -100,8 +109,15 @@ def corpus(
     rounds = range(len(texts), count, batch)
     for first in track(rounds, "The target writes", console=console, disable=not rounds):
         numbers = range(first, min(first + batch, count))
-        openings = _openings(target, prompts, numbers, chat, samplings[0], max_new_tokens)
-        new = _answers(target, openings, numbers, samplings, max_new_tokens)
+        if prompts:
+            asked = [prompts[number % len(prompts)].turns[:1] for number in numbers]
+            heads = [target.encode_turns(turns, chat=chat) for turns in asked]
+            questions = [Text(ids, len(ids), len(ids)) for ids in heads]
+        else:
+            # Each opening meets each temperature.
+            turns_of = [openings[number // len(samplings) % len(openings)] for number in numbers]
+            questions = _questions(target, numbers, turns_of, chat, samplings[0], question_tokens)
+        new = _answers(target, questions, numbers, samplings, max_new_tokens)
         with place.open("a") as file:
             file.writelines(json.dumps(asdict(text)) + "\n" for text in new)
         texts += new
@@ -122,25 +138,32 @@ def template(target: Target, *, chat: bool) -> tuple[list[int], list[int]]:
     )
 
 
-def _openings(
+def _questions(
     target: Target,
-    prompts: Sequence[Prompt],
     numbers: range,
+    openings: Sequence[str],
     chat: bool,
     sampling: Sampling,
     max_new_tokens: int,
 ) -> list[Text]:
-    """Returns what each answer follows: a prompt, or a question of the target's own."""
-    if prompts:
-        asked = [prompts[number % len(prompts)].turns[:1] for number in numbers]
-        encoded = [target.encode_turns(turns, chat=chat) for turns in asked]
-        return [Text(ids, len(ids), len(ids)) for ids in encoded]
+    """Returns questions of the target's own, one to each opening."""
     before, behind = template(target, chat=chat)
+    heads = [[*before, *_encoded(target, opening)] for opening in openings]
     free = Sampling(temperature=0.8, top_p=0.95, seed=sampling.seed)
     chances = [SampledChance.seeded(seed(free, [number])) for number in numbers]
-    questions = target.write([before] * len(numbers), free, chances, max_new_tokens // 2)
-    asked_ids = [[*before, *_ended(question, target, behind)] for question in questions]
-    return [Text(ids, len(before), len(ids)) for ids in asked_ids]
+    written = target.write(heads, free, chances, max_new_tokens)
+    asked = [
+        [*head, *_ended(question, target, behind)]
+        for head, question in zip(heads, written, strict=True)
+    ]
+    starts = [len(head) for head in heads]
+    return [Text(ids, start, len(ids)) for ids, start in zip(asked, starts, strict=True)]
+
+
+def _encoded(target: Target, opening: str) -> list[int]:
+    if not opening or target.tokenizer is None:
+        return []
+    return list(target.tokenizer(opening, add_special_tokens=False)["input_ids"])
 
 
 def _ended(question: list[int], target: Target, behind: list[int]) -> list[int]:
@@ -153,7 +176,7 @@ def _ended(question: list[int], target: Target, behind: list[int]) -> list[int]:
 
 def _answers(
     target: Target,
-    openings: Sequence[Text],
+    questions: Sequence[Text],
     numbers: range,
     samplings: Sequence[Sampling],
     max_new_tokens: int,
@@ -163,15 +186,21 @@ def _answers(
         mine = [row for row, number in enumerate(numbers) if number % len(samplings) == place]
         if not mine:
             continue
-        chances = [
-            SampledChance.seeded(seed(replace(sampling, seed=sampling.seed + 1), [numbers[row]]))
-            for row in mine
-        ]
-        heads = [openings[row].ids for row in mine]
-        answers = target.write(heads, sampling, chances, max_new_tokens)
-        for row, answer in zip(mine, answers, strict=True):
-            opening = openings[row]
-            found[row] = Text([*opening.ids, *answer], opening.start, opening.answer)
+        # Texts of like length go together, since all of a batch are as long as the longest.
+        mine.sort(key=lambda row: len(questions[row].ids))
+        for first in range(0, len(mine), TOGETHER):
+            rows = mine[first : first + TOGETHER]
+            chances = [
+                SampledChance.seeded(
+                    seed(replace(sampling, seed=sampling.seed + 1), [numbers[row]])
+                )
+                for row in rows
+            ]
+            heads = [questions[row].ids for row in rows]
+            answers = target.write(heads, sampling, chances, max_new_tokens)
+            for row, answer in zip(rows, answers, strict=True):
+                question = questions[row]
+                found[row] = Text([*question.ids, *answer], question.start, question.answer)
     return [found[row] for row in range(len(numbers))]
 
 

@@ -1,6 +1,5 @@
 """Distillation: a small language model learns to say what the target says."""
 
-import copy
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from outrider.causal import HIDDEN
 from outrider.chance import SampledChance
 from outrider.drafters.small_lm import first_layers
 from outrider.errors import ConfigError, nearest, require
+from outrider.networks import student as students
 from outrider.networks import weights
 from outrider.networks.vocabulary import Vocabulary
 from outrider.sampling import Sampling
@@ -36,7 +36,7 @@ def small_lm_learner(
     """DistillSpec (2310.08461, section 3): the divergence from the target's laws, along texts.
 
     model: a folder or hub id to start from; none starts from the target's first `layers` layers,
-        whose embeddings and head stay as they are.
+        whose embeddings and head stay as they are, and are not saved with them.
     divergence: of `outrider.training.losses.DIVERGENCES`.
     on_policy: along texts that the student writes, anew in each step, instead of the target's.
 
@@ -49,9 +49,9 @@ def small_lm_learner(
     if len(vocabulary) != target.vocab_size:
         raise ConfigError("recipe.vocabulary: expected none, a small model knows all tokens")
     if model is None:
-        student: Any = copy.deepcopy(first_layers(target.model, layers))
-        kept = len(student.base_model.layers)
-        del student.base_model.layers[layers:kept]
+        short = first_layers(target.model, layers)
+        student: Any = type(short)(short.config).to(target.model.device, target.model.dtype)
+        student.load_state_dict(short.state_dict(), strict=False)  # the later layers are left
         for table in (student.get_input_embeddings(), student.get_output_embeddings()):
             table.requires_grad_(False)
     else:
@@ -70,6 +70,9 @@ def small_lm_learner(
         return rows.mean()
 
     def save(folder: Path) -> None:
+        if model is None:
+            students.save(student, folder)
+            return
         student.save_pretrained(folder)
         if target.tokenizer is not None:
             target.tokenizer.save_pretrained(folder)

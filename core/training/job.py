@@ -19,6 +19,7 @@ from outrider.verifier import Verifier
 class Job:
     """What `outrider train` hands to a recipe.
 
+    openings, question_tokens: of the questions that the target writes, where there are no prompts.
     command: what to type to have the same again, wherever it is written to.
     folder: of the run, for what the recipe keeps on the way.
     out: the file or folder to write, without a suffix; the recipe adds its own.
@@ -30,6 +31,8 @@ class Job:
     sampling: Sampling
     prompts: Sequence[Prompt]
     chat: bool
+    openings: Sequence[str]
+    question_tokens: int
     gamma: int
     max_new_tokens: int
     command: str

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -16,6 +16,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from outrider.causal import layer
+from outrider.runtime.cache import growing
+from outrider.runtime.step import step
 from outrider.target import Target
 from outrider.training.corpus import Text
 
@@ -86,11 +88,13 @@ def computed(
         tensors: dict[str, Tensor] = {}
         for number in range(shard * SHARD, min((shard + 1) * SHARD, len(texts))):
             ids = torch.tensor([texts[number].ids], device=target.model.device)
-            output: Any = target.model(ids, output_hidden_states=True, use_cache=False)
-            tensors[f"{number}.best"] = output.logits[0].argmax(-1).int().cpu()
-            for name in names:
-                rows = output.hidden_states[layer(name)][0]
-                tensors[f"{number}.{name}"] = rows.half().cpu().contiguous()
+            places = {name: layer(name) for name in names}
+            found = step(
+                target.model, ids, growing(), rows=ids.shape[1], states=set(places.values())
+            )
+            tensors[f"{number}.best"] = found.logits[0].argmax(-1).int().cpu()
+            for name, place in places.items():
+                tensors[f"{number}.{name}"] = found.states[place][0].half().cpu().contiguous()
         scratch = folder / "unfinished"
         save_file(tensors, scratch, metadata={"texts": digests[shard]})
         scratch.replace(_file(folder, shard))

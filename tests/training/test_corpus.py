@@ -15,6 +15,7 @@ GREEDY, DRAWN = Sampling(), Sampling(temperature=1.0)
 SETTINGS: dict[str, Any] = {
     "chat": True,
     "samplings": [GREEDY, DRAWN],
+    "question_tokens": 4,
     "max_new_tokens": 8,
     "batch": 3,
 }

@@ -1,0 +1,1 @@
+"""The runtime: what makes the passes of a transformers model cheap."""

@@ -1,0 +1,144 @@
+"""A decoder of Llama's kind as one flat loop over its own layers, without a module's overhead."""
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.functional import embedding, rms_norm, scaled_dot_product_attention
+
+from outrider.runtime.linear import PackedLinear, merged, product
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+    from transformers.cache_utils import Cache
+
+KINDS = ("llama", "mistral", "qwen2", "qwen3")
+"""The model types whose layers are: norm, attention, norm, gated feed-forward."""
+
+
+Watch = Callable[[Tensor, Tensor, float], None]
+"""Sees each layer's queries [batch, tokens, heads, dim] and keys [batch, heads, all, dim], turned,
+and the scale of their products."""
+
+
+def serves(model: "PreTrainedModel") -> bool:
+    """Returns whether a model is of such a kind, and packed."""
+    return isinstance(model.get_output_embeddings(), PackedLinear) and knows(model)
+
+
+def knows(model: "PreTrainedModel") -> bool:
+    """Returns whether a model is of such a kind.
+
+    What attends to a window, or activates with another function, is left to transformers.
+    """
+    config: Any = model.config
+    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
+    return (
+        config.model_type in KINDS
+        and config.hidden_act == "silu"
+        and kinds == {"full_attention"}
+        and not getattr(config, "sliding_window", None)
+    )
+
+
+def step(
+    model: "PreTrainedModel",
+    ids: Int[Tensor, "batch tokens"],
+    cache: "Cache",
+    rows: int,
+    mask: Float[Tensor, "batch 1 tokens all"] | None = None,
+    positions: Int[Tensor, "batch tokens"] | None = None,
+    states: Collection[int] = (),
+    watch: Watch | None = None,
+) -> tuple[Float[Tensor, "batch rows vocab"], dict[int, Float[Tensor, "batch tokens width"]]]:
+    """As `outrider.runtime.step.step`: the logits of the last rows, and the states asked for.
+
+    watch: is shown what each layer attends with.
+    """
+    base: Any = model.base_model
+    config: Any = model.config
+    count, known = ids.shape[1], int(cache.get_seq_length())
+    if positions is None:
+        positions = torch.arange(known, known + count, device=ids.device)[None]
+    x = embedding(ids, base.embed_tokens.weight)
+    turn = _turn(base.rotary_emb, x, positions)
+    heads, narrow = config.num_attention_heads, config.num_key_value_heads
+    # Heads that share keys lie below each other as rows, so that no key is repeated for them.
+    folded = _folded(mask, count, known, heads // narrow, x)
+    found: dict[int, Tensor] = {}
+    layers = base.layers[: config.num_hidden_layers]
+    for place, layer in enumerate(layers):
+        if place in states:
+            found[place] = x
+        attention = layer.self_attn
+        inner = _norm(layer.input_layernorm, x)
+        queries, keys, values = (
+            product(each, inner).view(*ids.shape, -1, attention.head_dim)
+            for each in (attention.q_proj, attention.k_proj, attention.v_proj)
+        )
+        if hasattr(attention, "q_norm"):
+            queries, keys = _norm(attention.q_norm, queries), _norm(attention.k_norm, keys)
+        queries, keys = _turned(queries, turn), _turned(keys, turn)
+        keys, values = cache.update(keys.transpose(1, 2), values.transpose(1, 2), place)
+        if watch is not None:
+            watch(queries, keys, attention.scaling)
+        mixed = _mixed(queries, keys, values, folded, attention.scaling)
+        x = merged(attention.o_proj, mixed, x, "add")
+        inner = _norm(layer.post_attention_layernorm, x)
+        gate = product(layer.mlp.gate_proj, inner, "swish")
+        x = merged(layer.mlp.down_proj, merged(layer.mlp.up_proj, inner, gate, "mul"), x, "add")
+    last = len(layers)
+    if set(states) & {last, -1}:
+        found |= dict.fromkeys(set(states) & {last, -1}, _norm(base.norm, x))
+    head: Any = model.get_output_embeddings()
+    return product(head, _norm(base.norm, x[:, -rows:])), found
+
+
+def _norm(module: Any, x: Tensor) -> Tensor:
+    return rms_norm(x, (x.shape[-1],), module.weight, module.variance_epsilon)
+
+
+def _turn(rotary: Any, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns cosine and sine of each position, the sine with the sign that its half turns by."""
+    cosine, sine = rotary(x, positions)
+    half = sine.shape[-1] // 2
+    sine = torch.cat([-sine[..., :half], sine[..., half:]], dim=-1)
+    return cosine[:, :, None], sine[:, :, None]
+
+
+def _turned(x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
+    return torch.addcmul(x * turn[0], x.roll(x.shape[-1] // 2, -1), turn[1])
+
+
+def _folded(mask: Tensor | None, count: int, known: int, share: int, x: Tensor) -> Tensor | None:
+    """Returns what is added to attention's scores, the rows of each group of heads below another.
+
+    None where nothing is: a single token sees everything before it. A first pass over a chain
+    needs none either.
+    """
+    if mask is None:
+        if count == 1 or known == 0:
+            return None
+        mask = x.new_full((count, known + count), float("-inf")).triu_(known + 1)[None, None]
+    return mask.repeat(1, 1, share, 1)
+
+
+def _mixed(
+    queries: Tensor, keys: Tensor, values: Tensor, folded: Tensor | None, scale: float
+) -> Tensor:
+    """Returns attention's output [batch, tokens, width], of queries [batch, tokens, heads, dim]."""
+    batch, count, heads, dim = queries.shape
+    if folded is None and count > 1:
+        mixed = scaled_dot_product_attention(
+            queries.transpose(1, 2), keys, values, is_causal=True, scale=scale, enable_gqa=True
+        )
+        return mixed.transpose(1, 2).reshape(batch, count, -1)
+    narrow = keys.shape[1]
+    rows = queries.view(batch, count, narrow, -1, dim).permute(0, 2, 3, 1, 4)
+    mixed = scaled_dot_product_attention(
+        rows.reshape(batch, narrow, -1, dim), keys, values, attn_mask=folded, scale=scale
+    )
+    mixed = mixed.view(batch, narrow, -1, count, dim).permute(0, 3, 1, 2, 4)
+    return mixed.reshape(batch, count, -1)

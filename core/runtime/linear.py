@@ -1,0 +1,100 @@
+"""PackedLinear: a linear layer whose weights lie as the processor's matrix kernels read them."""
+
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear, silu
+
+ROWS = 16
+"""The number of rows that the packing is chosen for; others run on it too."""
+
+PRECISIONS = (torch.float32, torch.bfloat16)
+
+
+@final
+class PackedLinear(nn.Module):
+    """A linear layer on packed weights, for passes without gradient on a CPU.
+
+    A plain product reads its weights in the order they are stored in, which no kernel wants:
+    from a few rows on each pass rearranges them first. Packed once, eight rows take hardly
+    longer than one.
+
+    weight: the plain matrix; made anew at each call, since packed weights have no other copy,
+        unless an embedding shares it and has it anyway.
+    """
+
+    def __init__(self, layer: nn.Linear, *, shared: bool = False) -> None:
+        super().__init__()
+        self.in_features, self.out_features = layer.in_features, layer.out_features
+        # No buffer: what is packed can be neither moved, cast nor saved.
+        self.packed = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach(), ROWS)
+        self.bias = None if layer.bias is None else layer.bias.detach()
+        self._shared = layer.weight.detach() if shared else None
+
+    @property
+    def weight(self) -> Tensor:
+        """Returns the plain matrix [out, in]."""
+        plain: Tensor = self.packed.to_dense() if self._shared is None else self._shared
+        return plain
+
+    def forward(self, x: Tensor) -> Tensor:
+        return product(self, x)
+
+    def state_dict(self, *args: Any, prefix: str = "", **kwargs: Any) -> Any:
+        """Returns the plain weights, as a linear layer does."""
+        state = super().state_dict(*args, prefix=prefix, **kwargs)
+        state[prefix + "weight"] = self.weight
+        if self.bias is not None:
+            state[prefix + "bias"] = self.bias
+        return state
+
+
+def product(layer: nn.Module, x: Tensor, then: str = "none") -> Tensor:
+    """Returns the layer's product; then: "none", or "swish" for its SiLU."""
+    if isinstance(layer, PackedLinear):
+        result: Tensor = torch.ops.mkldnn._linear_pointwise(
+            x, layer.packed, layer.bias, then, [], ""
+        )
+        return result
+    result = linear(x, layer.weight, layer.bias)  # type: ignore[arg-type]
+    return silu(result) if then == "swish" else result
+
+
+def merged(layer: nn.Module, x: Tensor, other: Tensor, how: str) -> Tensor:
+    """Returns the layer's product, added to `other` or multiplied with it.
+
+    how: "add" or "mul". The packed kernel does both in one pass.
+    """
+    if isinstance(layer, PackedLinear):
+        result: Tensor = torch.ops.mkldnn._linear_pointwise.binary(
+            x, other, layer.packed, layer.bias, how
+        )
+        return result
+    plain = product(layer, x)
+    return plain + other if how == "add" else plain * other
+
+
+def can_pack(model: nn.Module) -> bool:
+    """Returns whether this build of PyTorch has packed kernels for the model's weights."""
+    first = next(model.parameters(), None)
+    return (
+        first is not None
+        and first.device.type == "cpu"
+        and first.dtype in PRECISIONS
+        and torch.backends.mkldnn.is_available()
+        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    )
+
+
+def pack(model: nn.Module) -> None:
+    """Packs every linear layer of a model in place, and frees its plain weights.
+
+    A matrix that the embedding shares stays there too, since rows are looked up in it.
+    """
+    modules = list(model.modules())
+    tables = {id(module.weight) for module in modules if isinstance(module, nn.Embedding)}
+    for module in modules:
+        for name, child in module.named_children():
+            if type(child) is nn.Linear:
+                setattr(module, name, PackedLinear(child, shared=id(child.weight) in tables))

@@ -1,0 +1,121 @@
+"""SelfSparse: its law is the target's with the middle masked, and what it picks is attended to most."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from transformers import DynamicCache, GPT2Config, GPT2LMHeadModel
+
+from outrider import ConfigError, Context, Sampling, decode
+from outrider.drafters.self_sparse import POOL, SelfSparse
+from outrider.targets.transformers import TransformersTarget
+from outrider.testing import parametrize_with_checks
+from outrider.testing.stage import play_draft, seen
+from outrider.verifiers.token import Token
+
+WARM = Sampling(temperature=1.0)
+TEXT = [3, 7, 7, 2, 9, 4, 11, 5, 6, 8, 12, 3, 2, 10, 4, 13, 5, 9, 20]
+
+
+@parametrize_with_checks(
+    [
+        partial(SelfSparse, sink=1, window=2),
+        partial(SelfSparse, sink=1, window=2, layers=1),
+        partial(SelfSparse, sink=0, window=2, picked=1, observed=2),
+    ]
+)
+def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
+    check(make)
+
+
+@pytest.fixture
+def target(llama: Any) -> Any:
+    return TransformersTarget(llama(num_attention_heads=4, num_key_value_heads=2))
+
+
+def first_law(drafter: SelfSparse, target: Any, context: Context) -> Any:
+    drafter.bind(target)
+    draft = play_draft(drafter, target, context, gamma=2, sampling=WARM)
+    return draft.laws[0].float()
+
+
+@torch.no_grad()
+def masked_law(target: Any, kept: list[list[int]]) -> Any:
+    """The law after TEXT where its last token sees only what each layer keeps, and itself."""
+    cache = DynamicCache()
+    target.model(input_ids=torch.tensor([TEXT[:-1]]), past_key_values=cache)
+    for layer, places in zip(cache.layers, kept, strict=True):
+        mask = torch.zeros(len(TEXT) - 1, dtype=torch.bool)
+        mask[places] = True
+        # A value that a mask hides may as well be far away: its key draws no attention.
+        layer.keys = layer.keys[:, :, mask]
+        layer.values = layer.values[:, :, mask]
+    at = torch.tensor([[len(TEXT) - 1]])
+    mask = torch.zeros(1, 1, 1, len(kept[0]) + 1)
+    out = target.model(
+        input_ids=torch.tensor([TEXT[-1:]]), past_key_values=cache, position_ids=at,
+        attention_mask=mask,
+    )
+    return out.logits[0, -1].softmax(-1)
+
+
+def test_with_room_for_everything_it_drafts_what_the_target_writes(target: Any) -> None:
+    found = list(decode(target, SelfSparse(window=64), Token(), TEXT, gamma=4, max_new_tokens=24))
+    drafted = [each for each in found if each.drafted]
+    assert len(drafted) >= 4
+    assert all(each.accepted == each.drafted for each in drafted)
+
+
+def test_the_law_is_the_targets_with_the_middle_masked(target: Any) -> None:
+    drafter = SelfSparse(sink=2, window=5)
+    law = first_law(drafter, target, seen(drafter, target, TEXT))
+    kept = [0, 1, *range(len(TEXT) - 6, len(TEXT) - 1)]
+    right = masked_law(target, [kept] * 5)
+    torch.testing.assert_close(law, right, rtol=1e-4, atol=1e-6)
+    assert (law - masked_law(target, [list(range(len(TEXT) - 1))] * 5)).abs().max() > 1e-3
+
+
+def test_what_it_picks_draws_most_attention(target: Any) -> None:
+    """Weighed anew every `window` tokens, by the `observed` ones before that, head by head."""
+    drafter = SelfSparse(sink=1, window=4, picked=3, observed=3)
+    context = seen(drafter, target, TEXT)
+    drafter.bind(target)
+    known, length = len(TEXT) - 1, 16  # 18 tokens are known: the window began anew at 16
+    picks = drafter._picks(context, known)
+    target.model.set_attn_implementation("eager")
+    out = target.model(torch.tensor([TEXT[:length]]), output_attentions=True)
+    for layer, weights in enumerate(out.attentions):
+        places = picks(layer)
+        start = length - 3
+        for head in range(2):
+            rows = weights[0, 2 * head : 2 * head + 2, start:, :start]
+            rows = rows / rows.sum(-1, keepdim=True)  # what goes to the observed themselves is left out
+            smooth = torch.nn.functional.avg_pool1d(
+                rows.sum((0, 1))[None], POOL, stride=1, padding=POOL // 2
+            )[0]
+            best = set((smooth[1 : known - 4].topk(3).indices + 1).tolist())
+            assert places[head].tolist() == [0, *sorted(best), 14, 15, 16, 17]
+
+
+def test_picking_everything_is_the_whole_text(target: Any) -> None:
+    drafter = SelfSparse(sink=1, window=2, picked=50, observed=2)
+    law = first_law(drafter, target, seen(drafter, target, TEXT))
+    right = masked_law(target, [list(range(len(TEXT) - 1))] * 5)
+    torch.testing.assert_close(law, right, rtol=1e-4, atol=1e-6)
+
+
+def test_what_can_not_be_seen_is_not_picked() -> None:
+    with torch.random.fork_rng(devices=[]):
+        model = GPT2LMHeadModel(GPT2Config(vocab_size=32, n_embd=16, n_layer=2, n_head=2))
+    target = TransformersTarget(model.eval())
+    SelfSparse(sink=1, window=2).bind(target)
+    with pytest.raises(ConfigError, match="drafter.picked=3: expected 0.*GPT2LMHeadModel"):
+        SelfSparse(picked=3).bind(target)
+
+
+@pytest.mark.parametrize("name", ["sink", "window", "picked", "observed"])
+def test_a_count_is_a_count(name: str) -> None:
+    with pytest.raises(ConfigError, match=rf"drafter\.{name}=-1: expected a whole number"):
+        SelfSparse(**{name: -1})

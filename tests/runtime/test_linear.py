@@ -1,0 +1,55 @@
+"""Packed weights: the same products, the same tensors, no second copy."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import linear, silu
+
+from outrider.runtime.linear import PackedLinear, can_pack, merged, pack, product
+
+SHAPES = [(8, 8), (48, 16), (31, 16), (100, 7)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("rows", [1, 3, 16, 40])
+def test_products_are_those_of_the_plain_layer(
+    rows: int, shape: tuple[int, int], bias: bool, dtype: torch.dtype
+) -> None:
+    layer = nn.Linear(shape[1], shape[0], bias=bias).to(dtype).requires_grad_(False)
+    packed = PackedLinear(layer)
+    x, other = torch.randn(2, rows, shape[1]).to(dtype), torch.randn(2, rows, shape[0]).to(dtype)
+    right = linear(x, layer.weight, layer.bias)
+    close = {"rtol": 1e-5, "atol": 1e-5} if dtype is torch.float32 else {"rtol": 2e-2, "atol": 3e-2}
+    for each in (layer, packed):
+        torch.testing.assert_close(product(each, x), right, **close)
+        torch.testing.assert_close(product(each, x, "swish"), silu(right), **close)
+        torch.testing.assert_close(merged(each, x, other, "add"), right + other, **close)
+        torch.testing.assert_close(merged(each, x, other, "mul"), right * other, **close)
+    torch.testing.assert_close(packed(x), right, **close)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_plain_weights_come_back_bit_by_bit(shape: tuple[int, int]) -> None:
+    layer = nn.Linear(shape[1], shape[0])
+    model = nn.Sequential(layer)
+    before = {name: each.clone() for name, each in model.state_dict().items()}
+    pack(model)
+    after = model.state_dict()
+    assert list(after) == list(before)
+    assert all(torch.equal(after[name], before[name]) for name in before)
+    assert not list(model.parameters())
+
+
+def test_a_matrix_that_an_embedding_shares_is_not_copied_back() -> None:
+    model = nn.ModuleDict({"words": nn.Embedding(12, 4), "head": nn.Linear(4, 12, bias=False)})
+    model["head"].weight = model["words"].weight
+    pack(model)
+    assert model["head"].weight.data_ptr() == model["words"].weight.data_ptr()
+
+
+def test_what_has_no_packed_kernel_stays_as_it_is() -> None:
+    assert can_pack(nn.Linear(4, 4))
+    assert not can_pack(nn.Linear(4, 4).double())
+    assert not can_pack(nn.ReLU())
