@@ -6,7 +6,7 @@
 
 from outrider.chance import Chance, EnumeratedChance, SampledChance
 from outrider.context import Context, Tokens
-from outrider.decoding import Round, decode
+from outrider.decoding import decode
 from outrider.draft import Draft
 from outrider.drafter import Drafter
 from outrider.errors import (
@@ -21,6 +21,7 @@ from outrider.hookspecs import hookimpl
 from outrider.lookahead import Fixed, Lookahead
 from outrider.metrics import Counts
 from outrider.pen import Pen
+from outrider.rounds import Round
 from outrider.sampling import Sampling
 from outrider.target import Session, Target
 from outrider.verifier import Scores, Verdict, Verifier

@@ -1,58 +1,17 @@
-"""The loop: propose, score, verify, commit, as a generator of rounds."""
+"""Decoding: rounds of one text, or of several in step."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from time import perf_counter
-from typing import final
-
-import torch
 
 from outrider.chance import Chance, SampledChance
-from outrider.context import Context, Tokens
-from outrider.draft import KINDS, ROOT, Draft
+from outrider.draft import KINDS, Draft
 from outrider.drafter import Drafter
-from outrider.errors import ConfigError, DrafterError, OutriderError, TargetError, require, whole
+from outrider.errors import ConfigError, require, whole
 from outrider.lookahead import Fixed, Lookahead
-from outrider.pen import Pen
+from outrider.rounds import Round, Steps, steps
 from outrider.sampling import Sampling
-from outrider.target import Target
+from outrider.target import Session, Target
 from outrider.text import TextStream
-from outrider.verifier import Scores, Verdict, Verifier
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Round:
-    """What one target call brought.
-
-    tokens: the ids emitted, nothing past a stop.
-    origins: who wrote each: "accepted" (the drafter), "recovered" (the target, after a
-        rejection) or "bonus" (the target, where the draft ended).
-    pieces: the characters that each completes.
-    draft: the tokens and parents that were proposed.
-    path: the nodes of the draft that were accepted.
-    drafted, tested, accepted: counts of draft tokens. A token after the first rejected one is
-        not tested, and one past a stop does not count at all.
-    seconds: of the phases draft, score and verify.
-    stop: why the text ends here ("eos", "stop_string", "max_new_tokens", "max_length"), or None.
-    """
-
-    tokens: tuple[int, ...]
-    origins: tuple[str, ...]
-    pieces: tuple[str, ...]
-    draft: tuple[int, ...]
-    parents: tuple[int, ...]
-    path: tuple[int, ...]
-    drafted: int
-    tested: int
-    accepted: int
-    seconds: dict[str, float]
-    stop: str | None = None
-
-    @property
-    def text(self) -> str:
-        """Returns the characters that the round's tokens complete."""
-        return "".join(self.pieces)
+from outrider.verifier import Verifier
 
 
 def prepare(target: Target, drafter: Drafter, verifier: Verifier) -> None:
@@ -129,8 +88,10 @@ def decode(
     text = TextStream(target.tokenizer, stops)
     prompt = target.encode(tokens)
     prepare(target, drafter, verifier)
-    return _rounds(
+    session = target.open(prompt, drafter.needs)
+    work = steps(
         target,
+        session,
         drafter,
         verifier,
         prompt,
@@ -142,108 +103,79 @@ def decode(
         max_new_tokens,
         text,
     )
+    return _alone(work, session)
 
 
-def _rounds(
+def decode_together(
     target: Target,
-    drafter: Drafter,
+    drafters: Sequence[Drafter],
     verifier: Verifier,
-    prompt: list[int],
-    gamma: int,
-    budget: int,
-    sampling: Sampling,
-    lookahead: Lookahead,
-    chance: Chance,
-    max_new_tokens: int,
-    text: TextStream,
-) -> Iterator[Round]:
-    ids = list(prompt)
-    session = target.open(prompt, drafter.needs)
-    lookahead.reset()
-    limit, reason = len(prompt) + max_new_tokens, "max_new_tokens"
-    if target.max_length is not None and target.max_length < limit:
-        limit, reason = target.max_length, "max_length"
-    stop: str | None = None
-    while stop is None:
-        began = perf_counter()
-        # The target adds a token to whatever is accepted, so a draft may fill all but one.
-        depth = min(lookahead.depth(gamma), limit - len(ids) - 1)
-        pen = Pen(
-            sampling=sampling,
-            chance=chance,
-            vocab_size=target.vocab_size,
-            gamma=depth,
-            budget=budget,
-            more=lookahead.more,
+    prompts: Sequence[Sequence[int]],
+    *,
+    gamma: int = 5,
+    budget: int | None = None,
+    sampling: Sampling | None = None,
+    lookaheads: Sequence[Lookahead] | None = None,
+    chances: Sequence[Chance] | None = None,
+    max_new_tokens: int = 128,
+    stops: Sequence[str] = (),
+) -> Iterator[tuple[int, Round]]:
+    """Yields the rounds of several texts, each with the number of its prompt, as `decode` does.
+
+    All drafts are scored in one pass. Each text is as long as it comes out, and is the one that
+    `decode` would write, whoever its neighbours are: they change its logits by rounding alone.
+
+    drafters, lookaheads, chances: one a prompt; each keeps the state of its own text.
+
+    Raises:
+        ConfigError, DrafterError, TargetError: as `decode` does.
+    """
+    check_lengths(gamma, budget, max_new_tokens)
+    require(len(drafters) == len(prompts), "drafters", len(drafters), "one a prompt")
+    sampling = Sampling() if sampling is None else sampling
+    encoded = [target.encode(prompt) for prompt in prompts]
+    for drafter in drafters:
+        prepare(target, drafter, verifier)
+    needs = frozenset[str]().union(*(drafter.needs for drafter in drafters))
+    sessions = target.open_together(encoded, needs)
+    texts = {
+        number: steps(
+            target,
+            session,
+            drafters[number],
+            verifier,
+            encoded[number],
+            gamma,
+            gamma if budget is None else budget,
+            sampling,
+            lookaheads[number] if lookaheads else Fixed(),
+            chances[number] if chances else SampledChance.seeded(sampling.seed),
+            max_new_tokens,
+            TextStream(target.tokenizer, stops),
         )
-        draft = _propose(drafter, Context(Tokens(ids, len(ids)), None, session.features()), pen)
-        questions = pen.questions()
-        drafted = perf_counter()
-        logits = session.score(draft.joined(questions) if questions else draft)
-        if not torch.isfinite(logits.amax(-1)).all():
-            raise TargetError("the target gave logits with NaN, infinity or no finite entry")
-        scored = perf_counter()
-        logits, answers = logits[: len(draft) + 1], logits[len(draft) + 1 :]
-        verdict = verifier.verify(draft, Scores(logits, sampling), chance)
-        session.commit(verdict)
-        if questions:
-            drafter.answer(questions, answers)
-        tokens, origins = _emission(draft, verdict)
-        pieces = []
-        for count, token in enumerate(tokens, start=1):
-            piece, found = text.push(token)
-            pieces.append(piece)
-            stop = "eos" if token in target.eos else "stop_string" if found else None
-            if stop is None and len(ids) + count == limit:
-                stop = reason
-            if stop is not None:
-                break
-        ids += tokens[:count]
-        seconds = {
-            "draft": drafted - began,
-            "score": scored - drafted,
-            "verify": perf_counter() - scored,
-        }
-        accepted = min(len(verdict.accepted), count)
-        cut = count <= len(verdict.accepted)  # the draft past the stop was never in question
-        round = Round(
-            tokens=tuple(tokens[:count]),
-            origins=origins[:count],
-            pieces=tuple(pieces),
-            draft=draft.tokens,
-            parents=draft.parents,
-            path=verdict.accepted[:accepted],
-            drafted=accepted if cut else len(draft),
-            tested=accepted + (not cut and origins[-1] == "recovered"),
-            accepted=accepted,
-            seconds=seconds,
-            stop=stop,
-        )
-        lookahead.observe(round)
+        for number, session in enumerate(sessions)
+    }
+    return _side_by_side(target, texts, sessions)
+
+
+def _alone(work: Steps, session: Session) -> Iterator[Round]:
+    for each in work:
+        assert isinstance(each, Draft)
+        round = work.send(session.score(each))
+        assert isinstance(round, Round)
         yield round
 
 
-def _propose(drafter: Drafter, context: Context, pen: Pen) -> Draft:
-    """Returns the drafter's draft; what it raises is an error that names it."""
-    name = type(drafter).__name__
-    try:
-        drafter.propose_batch([(context, pen)])
-    except DrafterError as error:
-        raise DrafterError(f"drafter {name} {error}") from error
-    except OutriderError:
-        raise
-    except Exception as error:
-        raise DrafterError(f"drafter {name} raised {type(error).__name__}: {error}") from error
-    draft = pen.finish()
-    if not draft.is_of(drafter.kind):
-        kind = drafter.kind
-        raise DrafterError(f"drafter {name} wrote what is no {kind!r}: {KINDS[kind]}")
-    return draft
-
-
-def _emission(draft: Draft, verdict: Verdict) -> tuple[list[int], tuple[str, ...]]:
-    """Returns the tokens that a verdict adds to the text, and who wrote each."""
-    leaf = verdict.accepted[-1] if verdict.accepted else ROOT
-    added = "recovered" if draft.children(leaf) else "bonus"
-    tokens = [draft.tokens[node] for node in verdict.accepted]
-    return [*tokens, verdict.next_token], (*("accepted",) * len(tokens), added)
+def _side_by_side(
+    target: Target, texts: dict[int, Steps], sessions: Sequence[Session]
+) -> Iterator[tuple[int, Round]]:
+    while True:
+        drafts = {number: next(work, None) for number, work in texts.items()}
+        going = {number: each for number, each in drafts.items() if isinstance(each, Draft)}
+        if not going:
+            return
+        scores = target.score_together([sessions[number] for number in going], [*going.values()])
+        for number, logits in zip(going, scores, strict=True):
+            round = texts[number].send(logits)
+            assert isinstance(round, Round)
+            yield number, round

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, final
 
-from outrider.decoding import Round, decode
+from outrider.decoding import decode
 from outrider.drafter import Drafter
 from outrider.metrics import Counts
 from outrider.plugins import make
+from outrider.rounds import Round
 from outrider.target import Target
 from outrider.verifier import Verifier
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, final
 from outrider.draft import Draft
 
 if TYPE_CHECKING:
-    from outrider.decoding import Round
+    from outrider.rounds import Round
 
 
 class Lookahead(ABC):

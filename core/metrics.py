@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import final
 
-from outrider.decoding import Round
+from outrider.rounds import Round
 
 
 @final

@@ -63,6 +63,21 @@ class Target(ABC):
         needs: the features to keep, out of what the target offers.
         """
 
+    def open_together(
+        self, prompts: Sequence[Sequence[int]], needs: frozenset[str] = frozenset()
+    ) -> list[Session]:
+        """Starts several texts at once, for `score_together`.
+
+        A target that can score them in one pass overrides both.
+        """
+        return [self.open(prompt, needs) for prompt in prompts]
+
+    def score_together(
+        self, sessions: Sequence[Session], drafts: Sequence[Draft]
+    ) -> list[Float[Tensor, "nodes+1 vocab"]]:
+        """Returns what `Session.score` does, for some of the texts that were opened together."""
+        return [session.score(draft) for session, draft in zip(sessions, drafts, strict=True)]
+
     def fingerprint(self) -> str | None:
         """Returns what stands for the target's laws in the key of a cached text.
 

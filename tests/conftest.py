@@ -12,8 +12,8 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from outrider import Context, Draft, Drafter, Pen, cli
-from outrider.decoding import Round
 from outrider.lookaheads.classifier import FEATURES, save
+from outrider.rounds import Round
 from outrider.training.classifier import fit
 
 WORDS = [

@@ -3,11 +3,11 @@
 import math
 from typing import final
 
-from outrider.decoding import Round
 from outrider.errors import require
 from outrider.hookspecs import Register, hookimpl
 from outrider.lookahead import Lookahead
 from outrider.lookaheads.memory import Memory
+from outrider.rounds import Round
 
 
 @final

@@ -2,12 +2,12 @@
 
 from typing import final
 
-from outrider.decoding import Round
 from outrider.draft import Draft
 from outrider.errors import require
 from outrider.hookspecs import Register, hookimpl
 from outrider.lookahead import Lookahead
 from outrider.lookaheads.memory import Memory
+from outrider.rounds import Round
 
 KEEP = 1000
 """Tokens that the threshold is fitted on, the latest ones."""

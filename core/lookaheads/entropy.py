@@ -5,11 +5,11 @@ from typing import final
 
 import torch
 
-from outrider.decoding import Round
 from outrider.draft import Draft
 from outrider.errors import require
 from outrider.hookspecs import Register, hookimpl
 from outrider.lookahead import Lookahead
+from outrider.rounds import Round
 
 
 @final

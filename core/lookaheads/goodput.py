@@ -5,11 +5,11 @@ from typing import final
 import numpy as np
 
 from outrider import theory
-from outrider.decoding import Round
 from outrider.errors import require, whole
 from outrider.hookspecs import Register, hookimpl
 from outrider.lookahead import Lookahead
 from outrider.lookaheads.memory import Memory
+from outrider.rounds import Round
 
 KEEP = 256
 """Rounds that the times are fitted on, the latest ones."""

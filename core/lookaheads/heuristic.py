@@ -2,10 +2,10 @@
 
 from typing import final
 
-from outrider.decoding import Round
 from outrider.errors import require, whole
 from outrider.hookspecs import Register, hookimpl
 from outrider.lookahead import Lookahead
+from outrider.rounds import Round
 
 
 @final

@@ -3,11 +3,11 @@
 from typing import final
 
 from outrider import theory
-from outrider.decoding import Round
 from outrider.errors import require
 from outrider.hookspecs import Register, hookimpl
 from outrider.lookahead import Lookahead
 from outrider.lookaheads.memory import Memory
+from outrider.rounds import Round
 
 
 @final

@@ -28,7 +28,9 @@ def borrows(folder: Path) -> bool:
 def save(student: "PreTrainedModel", folder: Path, dtype: torch.dtype = torch.float16) -> None:
     """Writes a model's tensors but its tables, and its config with the mark."""
     kept = {
-        name: tensor for name, tensor in student.state_dict().items() if name not in _tables(student)
+        name: tensor
+        for name, tensor in student.state_dict().items()
+        if name not in _tables(student)
     }
     config: dict[str, Any] = json.loads(student.config.to_json_string())
     config.pop("_name_or_path", None)

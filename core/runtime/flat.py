@@ -129,7 +129,7 @@ def _mixed(
     queries: Tensor, keys: Tensor, values: Tensor, folded: Tensor | None, scale: float
 ) -> Tensor:
     """Returns attention's output [batch, tokens, width], of queries [batch, tokens, heads, dim]."""
-    batch, count, heads, dim = queries.shape
+    batch, count, _, dim = queries.shape
     if folded is None and count > 1:
         mixed = scaled_dot_product_attention(
             queries.transpose(1, 2), keys, values, is_causal=True, scale=scale, enable_gqa=True

@@ -53,9 +53,7 @@ def write(
         known = int(cache.get_seq_length())
         places = torch.arange(known, known + tokens.shape[1], device=device) - pads[:, None]
         mask = _mask(pads, known, tokens.shape[1], model.dtype)
-        found = step(
-            model, tokens, cache, rows=1, mask=mask, positions=places.clamp(min=0)
-        )
+        found = step(model, tokens, cache, rows=1, mask=mask, positions=places.clamp(min=0))
         logits = found.logits[:, -1]
         if not torch.isfinite(logits.amax(-1)).all():
             raise TargetError("the target gave logits with NaN, infinity or no finite entry")

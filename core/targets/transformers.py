@@ -16,6 +16,7 @@ from outrider.errors import ConfigError, TargetError, require
 from outrider.runtime.linear import can_pack, pack
 from outrider.sampling import Sampling
 from outrider.target import Session, Target
+from outrider.targets import together
 from outrider.targets.batch import write
 from outrider.verifier import Verdict
 
@@ -75,6 +76,21 @@ class TransformersTarget(Target):
     def open(self, tokens: Sequence[int], needs: frozenset[str] = frozenset()) -> Session:
         cached = CachedModel(self.model, needs)
         return _TransformersSession(cached, list(tokens))
+
+    def open_together(
+        self, prompts: Sequence[Sequence[int]], needs: frozenset[str] = frozenset()
+    ) -> list[Session]:
+        if CACHE in needs or not self.trees:  # a cache of one's own; a mask that is the model's
+            return super().open_together(prompts, needs)
+        return together.opened(self.model, prompts, needs)
+
+    def score_together(
+        self, sessions: Sequence[Session], drafts: Sequence[Draft]
+    ) -> list[Float[Tensor, "nodes+1 vocab"]]:
+        mine = [each for each in sessions if isinstance(each, together.TogetherSession)]
+        if len(mine) < len(sessions):
+            return super().score_together(sessions, drafts)
+        return together.score(mine, drafts)
 
     def write(
         self,

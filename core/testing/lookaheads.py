@@ -10,10 +10,10 @@ import torch
 
 from outrider.chance import SampledChance
 from outrider.context import Context, Tokens
-from outrider.decoding import Round
 from outrider.draft import Draft
 from outrider.lookahead import Lookahead
 from outrider.pen import Pen
+from outrider.rounds import Round
 from outrider.sampling import Sampling
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.exact import output_law, target_law

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 from rich.progress import track
 from torch import Tensor
 
-from outrider.decoding import Round, decode
+from outrider.decoding import decode
 from outrider.draft import Draft
 from outrider.drafter import Drafter
 from outrider.errors import ConfigError, require
@@ -16,6 +16,7 @@ from outrider.lab.data import Prompt
 from outrider.lab.texts import seeded
 from outrider.lookahead import Lookahead
 from outrider.lookaheads.classifier import FEATURES, features, foresee, save
+from outrider.rounds import Round
 from outrider.training.job import Job
 
 HELD = 5

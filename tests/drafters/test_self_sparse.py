@@ -55,7 +55,9 @@ def masked_law(target: Any, kept: list[list[int]]) -> Any:
     at = torch.tensor([[len(TEXT) - 1]])
     mask = torch.zeros(1, 1, 1, len(kept[0]) + 1)
     out = target.model(
-        input_ids=torch.tensor([TEXT[-1:]]), past_key_values=cache, position_ids=at,
+        input_ids=torch.tensor([TEXT[-1:]]),
+        past_key_values=cache,
+        position_ids=at,
         attention_mask=mask,
     )
     return out.logits[0, -1].softmax(-1)
@@ -91,7 +93,9 @@ def test_what_it_picks_draws_most_attention(target: Any) -> None:
         start = length - 3
         for head in range(2):
             rows = weights[0, 2 * head : 2 * head + 2, start:, :start]
-            rows = rows / rows.sum(-1, keepdim=True)  # what goes to the observed themselves is left out
+            rows = rows / rows.sum(
+                -1, keepdim=True
+            )  # what goes to the observed themselves is left out
             smooth = torch.nn.functional.avg_pool1d(
                 rows.sum((0, 1))[None], POOL, stride=1, padding=POOL // 2
             )[0]
@@ -111,7 +115,7 @@ def test_what_can_not_be_seen_is_not_picked() -> None:
         model = GPT2LMHeadModel(GPT2Config(vocab_size=32, n_embd=16, n_layer=2, n_head=2))
     target = TransformersTarget(model.eval())
     SelfSparse(sink=1, window=2).bind(target)
-    with pytest.raises(ConfigError, match="drafter.picked=3: expected 0.*GPT2LMHeadModel"):
+    with pytest.raises(ConfigError, match=r"drafter\.picked=3: expected 0.*GPT2LMHeadModel"):
         SelfSparse(picked=3).bind(target)
 
 

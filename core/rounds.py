@@ -1,0 +1,167 @@
+"""Rounds: propose, score, verify, commit, for one text, whoever does the scoring."""
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from time import perf_counter
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from outrider.chance import Chance
+from outrider.context import Context, Tokens
+from outrider.draft import KINDS, ROOT, Draft
+from outrider.drafter import Drafter
+from outrider.errors import DrafterError, OutriderError, TargetError
+from outrider.lookahead import Lookahead
+from outrider.pen import Pen
+from outrider.sampling import Sampling
+from outrider.target import Session, Target
+from outrider.text import TextStream
+from outrider.verifier import Scores, Verdict, Verifier
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one target call brought.
+
+    tokens: the ids emitted, nothing past a stop.
+    origins: who wrote each: "accepted" (the drafter), "recovered" (the target, after a
+        rejection) or "bonus" (the target, where the draft ended).
+    pieces: the characters that each completes.
+    draft: the tokens and parents that were proposed.
+    path: the nodes of the draft that were accepted.
+    drafted, tested, accepted: counts of draft tokens. A token after the first rejected one is
+        not tested, and one past a stop does not count at all.
+    seconds: of the phases draft, score and verify.
+    stop: why the text ends here ("eos", "stop_string", "max_new_tokens", "max_length"), or None.
+    """
+
+    tokens: tuple[int, ...]
+    origins: tuple[str, ...]
+    pieces: tuple[str, ...]
+    draft: tuple[int, ...]
+    parents: tuple[int, ...]
+    path: tuple[int, ...]
+    drafted: int
+    tested: int
+    accepted: int
+    seconds: dict[str, float]
+    stop: str | None = None
+
+    @property
+    def text(self) -> str:
+        """Returns the characters that the round's tokens complete."""
+        return "".join(self.pieces)
+
+
+Steps = Generator[Draft | Round, Float[Tensor, "nodes+1 vocab"] | None, None]
+"""One text under way: it gives a draft to be sent its logits, and a round when one is done."""
+
+
+def steps(
+    target: Target,
+    session: Session,
+    drafter: Drafter,
+    verifier: Verifier,
+    prompt: list[int],
+    gamma: int,
+    budget: int,
+    sampling: Sampling,
+    lookahead: Lookahead,
+    chance: Chance,
+    max_new_tokens: int,
+    text: TextStream,
+) -> Steps:
+    ids = list(prompt)
+    lookahead.reset()
+    limit, reason = len(prompt) + max_new_tokens, "max_new_tokens"
+    if target.max_length is not None and target.max_length < limit:
+        limit, reason = target.max_length, "max_length"
+    stop: str | None = None
+    while stop is None:
+        began = perf_counter()
+        # The target adds a token to whatever is accepted, so a draft may fill all but one.
+        depth = min(lookahead.depth(gamma), limit - len(ids) - 1)
+        pen = Pen(
+            sampling=sampling,
+            chance=chance,
+            vocab_size=target.vocab_size,
+            gamma=depth,
+            budget=budget,
+            more=lookahead.more,
+        )
+        draft = _propose(drafter, Context(Tokens(ids, len(ids)), None, session.features()), pen)
+        questions = pen.questions()
+        drafted = perf_counter()
+        logits = yield (draft.joined(questions) if questions else draft)
+        assert logits is not None
+        if not torch.isfinite(logits.amax(-1)).all():
+            raise TargetError("the target gave logits with NaN, infinity or no finite entry")
+        scored = perf_counter()
+        logits, answers = logits[: len(draft) + 1], logits[len(draft) + 1 :]
+        verdict = verifier.verify(draft, Scores(logits, sampling), chance)
+        session.commit(verdict)
+        if questions:
+            drafter.answer(questions, answers)
+        tokens, origins = _emission(draft, verdict)
+        pieces = []
+        for count, token in enumerate(tokens, start=1):
+            piece, found = text.push(token)
+            pieces.append(piece)
+            stop = "eos" if token in target.eos else "stop_string" if found else None
+            if stop is None and len(ids) + count == limit:
+                stop = reason
+            if stop is not None:
+                break
+        ids += tokens[:count]
+        seconds = {
+            "draft": drafted - began,
+            "score": scored - drafted,
+            "verify": perf_counter() - scored,
+        }
+        accepted = min(len(verdict.accepted), count)
+        cut = count <= len(verdict.accepted)  # the draft past the stop was never in question
+        round = Round(
+            tokens=tuple(tokens[:count]),
+            origins=origins[:count],
+            pieces=tuple(pieces),
+            draft=draft.tokens,
+            parents=draft.parents,
+            path=verdict.accepted[:accepted],
+            drafted=accepted if cut else len(draft),
+            tested=accepted + (not cut and origins[-1] == "recovered"),
+            accepted=accepted,
+            seconds=seconds,
+            stop=stop,
+        )
+        lookahead.observe(round)
+        yield round
+
+
+def _propose(drafter: Drafter, context: Context, pen: Pen) -> Draft:
+    """Returns the drafter's draft; what it raises is an error that names it."""
+    name = type(drafter).__name__
+    try:
+        drafter.propose_batch([(context, pen)])
+    except DrafterError as error:
+        raise DrafterError(f"drafter {name} {error}") from error
+    except OutriderError:
+        raise
+    except Exception as error:
+        raise DrafterError(f"drafter {name} raised {type(error).__name__}: {error}") from error
+    draft = pen.finish()
+    if not draft.is_of(drafter.kind):
+        kind = drafter.kind
+        raise DrafterError(f"drafter {name} wrote what is no {kind!r}: {KINDS[kind]}")
+    return draft
+
+
+def _emission(draft: Draft, verdict: Verdict) -> tuple[list[int], tuple[str, ...]]:
+    """Returns the tokens that a verdict adds to the text, and who wrote each."""
+    leaf = verdict.accepted[-1] if verdict.accepted else ROOT
+    added = "recovered" if draft.children(leaf) else "bonus"
+    tokens = [draft.tokens[node] for node in verdict.accepted]
+    return [*tokens, verdict.next_token], (*("accepted",) * len(tokens), added)
