@@ -6,7 +6,7 @@
 
 from outrider.chance import Chance, EnumeratedChance, SampledChance
 from outrider.context import Context, Tokens
-from outrider.decoding import decode
+from outrider.decoding import decode, decode_together
 from outrider.draft import Draft
 from outrider.drafter import Drafter
 from outrider.errors import (
@@ -16,7 +16,7 @@ from outrider.errors import (
     PluginError,
     TargetError,
 )
-from outrider.generation import Generation, generate
+from outrider.generation import Generation, generate, generate_together
 from outrider.hookspecs import hookimpl
 from outrider.lookahead import Fixed, Lookahead
 from outrider.metrics import Counts
@@ -54,6 +54,8 @@ __all__ = [
     "Verdict",
     "Verifier",
     "decode",
+    "decode_together",
     "generate",
+    "generate_together",
     "hookimpl",
 ]

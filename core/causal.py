@@ -1,7 +1,7 @@
 """CachedModel: a transformers decoder together with the key-value cache of one text."""
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 import torch
 from jaxtyping import Float, Int
@@ -47,7 +47,8 @@ class CachedModel:
         """Returns what was asked for of the text so far, by name; views that a round may change."""
         found = {name: rows.all() for name, rows in self._rows.items() if len(rows)}
         if self._shows_cache:
-            for place, kept in enumerate(self._cache.layers):
+            layers: Any = self._cache.layers
+            for place, kept in enumerate(layers):
                 found[f"keys.{place}"] = kept.keys[0].transpose(0, 1)
                 found[f"values.{place}"] = kept.values[0].transpose(0, 1)
         return found

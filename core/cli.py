@@ -1,10 +1,11 @@
-"""The console script: `outrider generate | compare | check | train | report | plugins`."""
+"""The console script: `outrider generate | compare | bench | check | train | report | plugins`."""
 
 import os
 import re
 import sys
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from rich.console import Console
@@ -17,6 +18,7 @@ usage: outrider COMMAND [SETTING=VALUE ...]
 
   generate   write a text:                outrider generate prompt="Name three rivers."
   compare    drafters side by side:       outrider compare drafters=[none,prompt_lookup]
+  bench      beside other libraries:      outrider bench drafter=prompt_lookup
   check      prove a drafter or rule:     outrider check drafter=prompt_lookup
   train      train a drafter or policy:   outrider train drafter=eagle3
   report     gather runs of compare:      outrider report multirun/compare
@@ -25,7 +27,10 @@ usage: outrider COMMAND [SETTING=VALUE ...]
 Each command but the last two is a Hydra app: `outrider COMMAND --help` shows its settings,
 `--multirun` sweeps over them."""
 
-COMMANDS = ("generate", "compare", "check", "train", "report", "plugins")
+TASKS = ("generate", "compare", "bench", "check", "train")
+"""The commands that are Hydra apps, each a function of its name in a module of its name."""
+
+COMMANDS = (*TASKS, "report", "plugins")
 SWEEP = ("-m", "--multirun")
 
 
@@ -109,23 +114,10 @@ def _guarded(task: Callable[[Any], None], command: str, config: Any) -> None:
 
 
 def _task(command: str) -> Callable[[Any], None]:
-    if command == "generate":
-        from outrider.commands.generate import generate
-
-        return generate
-    if command == "compare":
-        from outrider.commands.compare import compare
-
-        return compare
-    if command == "check":
-        from outrider.commands.check import check
-
-        return check
-    if command == "train":
-        from outrider.commands.train import train
-
-        return train
-    raise ConfigError(f"{command!r}: {nearest(command, COMMANDS)}")
+    if command not in TASKS:
+        raise ConfigError(f"{command!r}: {nearest(command, COMMANDS)}")
+    task: Callable[[Any], None] = getattr(import_module(f"outrider.commands.{command}"), command)
+    return task
 
 
 def _fail(line: str) -> None:

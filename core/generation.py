@@ -1,11 +1,11 @@
 """Generation: one call from a prompt to its text, counts and rounds."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, final
 
-from outrider.decoding import decode
+from outrider.decoding import decode, decode_together
 from outrider.drafter import Drafter
 from outrider.metrics import Counts
 from outrider.plugins import make
@@ -94,3 +94,38 @@ def generate(
         error.generation = generation  # type: ignore[attr-defined]
         raise
     return generation
+
+
+def generate_together(
+    target: Target | str,
+    prompts: Sequence[str | Sequence[int]],
+    drafter: Callable[[], Drafter] | str = "prompt_lookup",
+    verifier: Verifier | str = "token",
+    *,
+    chat: bool = False,
+    **options: Any,
+) -> list[Generation]:
+    """Returns the text after each prompt, all of them written in one batch.
+
+    >>> texts = outrider.generate_together("smollm2", ["Name three rivers.", "And three lakes?"])
+
+    Each text is the one that `generate` writes, and ends by itself.
+
+    drafter: a name, or what makes a drafter; each text has one of its own.
+    options: those of `outrider.decode_together`.
+
+    Raises:
+        OutriderError: as `generate` does; `generations` of the error are what there is.
+    """
+    model: Target = make("target", target)
+    encoded = [model.encode(prompt, chat=chat) for prompt in prompts]
+    drafters = [drafter() if callable(drafter) else make("drafter", drafter) for _ in prompts]
+    rounds = decode_together(model, drafters, make("verifier", verifier), encoded, **options)
+    generations = [Generation() for _ in prompts]
+    try:
+        for number, round in rounds:
+            generations[number].add(round)
+    except Exception as error:
+        error.generations = generations  # type: ignore[attr-defined]
+        raise
+    return generations

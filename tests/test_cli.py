@@ -130,6 +130,19 @@ def test_generate_writes_what_it_streamed(run: Any, tmp_path: Path) -> None:
     assert "block_efficiency" in out
 
 
+def test_several_prompts_are_written_at_once(folder: Path, run: Any, tmp_path: Path) -> None:
+    model = ("target=transformers", f"target.model={folder}", "max_new_tokens=6")
+    status, out, err = run("generate", *model, "prompt=[the cat sat,one two one]")
+    assert status == 0, err
+    assert "the cat sat" in out and "one two one" in out
+    both = written(tmp_path, "generation.json")
+    for number, prompt in enumerate(("the cat sat", "one two one")):
+        run("generate", *model, f"prompt={prompt}", f"hydra.run.dir=alone{number}")
+        alone = json.loads((tmp_path / f"alone{number}" / "generation.json").read_text())
+        assert both[number]["tokens"] == alone["tokens"]
+        assert both[number]["counts"] == alone["counts"]
+
+
 def test_the_same_seed_gives_the_same_text(run: Any, tmp_path: Path) -> None:
     tokens = []
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):

@@ -1,5 +1,6 @@
 """One call from a prompt to its text."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,15 +54,41 @@ def test_what_is_neither_name_nor_instance(role: str, wanted: Any, line: str) ->
         outrider.generate(TARGET, [0], **{role: wanted})
 
 
+class Late(Drafter):
+    """Fails at its fourth draft."""
+
+    calls = 0
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        self.calls += 1
+        if self.calls == 4:
+            raise RuntimeError("late")
+
+
 def test_a_failure_hands_over_what_was_finished() -> None:
-    class Late(Drafter):
-        calls = 0
-
-        def propose(self, context: Context, pen: Pen) -> None:
-            self.calls += 1
-            if self.calls == 4:
-                raise RuntimeError("late")
-
     with pytest.raises(DrafterError, match="Late raised RuntimeError: late") as caught:
         outrider.generate(TARGET, [0], Late(), sampling=Sampling(temperature=1.0))
     assert len(caught.value.generation.tokens) == 3  # type: ignore[attr-defined]
+
+
+def test_several_prompts_at_once_are_those_that_each_is_alone(folder: Path) -> None:
+    prompts = ["the cat sat", "one two one two one"]
+    options: dict[str, Any] = {"gamma": 3, "max_new_tokens": 12}
+    both = outrider.generate_together(str(folder), prompts, "prompt_lookup", **options)
+    for prompt, found in zip(prompts, both, strict=True):
+        alone = outrider.generate(str(folder), prompt, "prompt_lookup", **options)
+        assert found.text == alone.text and found.counts == alone.counts
+
+
+def test_what_was_written_together_survives_a_fault() -> None:
+    made: list[Late] = []
+
+    def late() -> Late:
+        made.append(Late())
+        return made[-1]
+
+    with pytest.raises(DrafterError) as caught:
+        outrider.generate_together(TARGET, [[0], [1]], late, sampling=Sampling(temperature=1.0))
+    kept = caught.value.generations  # type: ignore[attr-defined]
+    assert len(made) == 2
+    assert [len(each.tokens) for each in kept] == [3, 3]

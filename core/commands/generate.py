@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from rich.text import Text
 
 from outrider.config import build, plain
 from outrider.decoding import decode
-from outrider.generation import Generation
+from outrider.generation import Generation, generate_together
 
 STYLES = {"accepted": "green", "recovered": "red", "bonus": "blue"}
 
@@ -24,17 +25,23 @@ def generate(config: DictConfig) -> None:
     path = Path(HydraConfig.get().runtime.output_dir) / "generation.json"
     target, verifier = build(config.target), build(config.verifier)
     prompt = config.prompt if isinstance(config.prompt, str) else plain(config.prompt)
+    options: dict[str, Any] = {
+        "gamma": config.gamma,
+        "budget": config.budget,
+        "sampling": build(config.sampling),
+        "max_new_tokens": config.max_new_tokens,
+        "stops": plain(config.stop),
+    }
+    if not isinstance(prompt, str) and any(isinstance(each, str) for each in prompt):
+        _together(config, console, path, options)
+        return
     rounds = decode(
         target,
         build(config.drafter),
         verifier,
         target.encode(prompt, chat=config.chat),
-        gamma=config.gamma,
-        budget=config.budget,
-        sampling=build(config.sampling),
         lookahead=build(config.lookahead),
-        max_new_tokens=config.max_new_tokens,
-        stops=plain(config.stop),
+        **options,
     )
     generation, failed = Generation(), None
     try:
@@ -50,6 +57,35 @@ def generate(config: DictConfig) -> None:
         path.write_text(json.dumps(report(generation, verifier.lossless, failed), indent=1))
         console.print(summary(generation, verifier.lossless))
         console.print(f"{path}")
+
+
+def _together(config: DictConfig, console: Console, path: Path, options: dict[str, Any]) -> None:
+    """Writes several prompts' texts in one batch, and says each when all are there."""
+    prompts, verifier = plain(config.prompt), build(config.verifier)
+    generations = generate_together(
+        build(config.target),
+        prompts,
+        partial(build, config.drafter),
+        verifier,
+        chat=config.chat,
+        lookaheads=[build(config.lookahead) for _ in prompts],
+        **options,
+    )
+    for prompt, generation in zip(prompts, generations, strict=True):
+        console.rule(str(prompt), align="left")
+        console.print(Text.assemble(*_pieces(generation)))
+        console.print(summary(generation, verifier.lossless))
+    reports = [report(generation, verifier.lossless, None) for generation in generations]
+    path.write_text(json.dumps(reports, indent=1))
+    console.print(f"{path}")
+
+
+def _pieces(generation: Generation) -> list[tuple[str, str]]:
+    return [
+        (piece, STYLES[origin])
+        for round in generation.rounds
+        for piece, origin in zip(round.pieces, round.origins, strict=True)
+    ]
 
 
 def report(generation: Generation, lossless: bool, failed: str | None) -> dict[str, Any]:

@@ -46,9 +46,10 @@ def read(folder: Path, target: Target) -> "PreTrainedModel":
     from transformers import AutoConfig, AutoModelForCausalLM
 
     weights.fits(folder, checkpoint.read_config(folder), target)
+    auto: Any = AutoModelForCausalLM
     config = AutoConfig.from_pretrained(folder)
     place, tensors = checkpoint.tensors_in(folder)
-    made: Any = weights.untrained(lambda: AutoModelForCausalLM.from_config(config), target, 0)
+    made: Any = weights.untrained(lambda: auto.from_config(config), target, 0)
     for name, table in zip(_tables(made), _matrices(target), strict=False):
         tensors[name] = table
     checkpoint.fill(made, tensors, place)
@@ -56,12 +57,14 @@ def read(folder: Path, target: Target) -> "PreTrainedModel":
     words, head = _matrices(target)
     made.get_input_embeddings().weight = torch.nn.Parameter(words, requires_grad=False)
     made.get_output_embeddings().weight = torch.nn.Parameter(head, requires_grad=False)
-    return made
+    student: PreTrainedModel = made
+    return student
 
 
 def _tables(model: "PreTrainedModel") -> list[str]:
     """Returns the names of the embeddings and the head among a model's tensors."""
-    tables = [id(model.get_input_embeddings()), id(model.get_output_embeddings())]
+    loose: Any = model
+    tables = [id(loose.get_input_embeddings()), id(loose.get_output_embeddings())]
     names = {id(module): name for name, module in model.named_modules()}
     return [f"{names[each]}.weight" for each in tables]
 

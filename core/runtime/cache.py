@@ -12,7 +12,7 @@ FIRST = 256
 
 
 @final
-class GrowingLayer(DynamicLayer):
+class GrowingLayer(DynamicLayer):  # type: ignore[no-untyped-call]
     """One layer's keys and values: the first part of a larger block.
 
     `keys` and `values` are views; cropping them is all that a rollback takes.

@@ -25,7 +25,8 @@ and the scale of their products."""
 
 def serves(model: "PreTrainedModel") -> bool:
     """Returns whether a model is of such a kind, and packed."""
-    return isinstance(model.get_output_embeddings(), PackedLinear) and knows(model)
+    loose: Any = model
+    return isinstance(loose.get_output_embeddings(), PackedLinear) and knows(model)
 
 
 def knows(model: "PreTrainedModel") -> bool:
@@ -92,8 +93,8 @@ def step(
     last = len(layers)
     if set(states) & {last, -1}:
         found |= dict.fromkeys(set(states) & {last, -1}, _norm(base.norm, x))
-    head: Any = model.get_output_embeddings()
-    return product(head, _norm(base.norm, x[:, -rows:])), found
+    loose: Any = model
+    return product(loose.get_output_embeddings(), _norm(base.norm, x[:, -rows:])), found
 
 
 def _norm(module: Any, x: Tensor) -> Tensor:

@@ -1,5 +1,8 @@
 """PackedLinear: a linear layer whose weights lie as the processor's matrix kernels read them."""
 
+import ctypes
+import mmap
+from pathlib import Path
 from typing import Any, final
 
 import torch
@@ -78,11 +81,12 @@ def merged(layer: nn.Module, x: Tensor, other: Tensor, how: str) -> Tensor:
 def can_pack(model: nn.Module) -> bool:
     """Returns whether this build of PyTorch has packed kernels for the model's weights."""
     first = next(model.parameters(), None)
+    kernels: Any = torch.backends.mkldnn
     return (
         first is not None
         and first.device.type == "cpu"
         and first.dtype in PRECISIONS
-        and torch.backends.mkldnn.is_available()
+        and bool(kernels.is_available())
         and hasattr(torch.ops.mkldnn, "_linear_pointwise")
     )
 
@@ -94,7 +98,42 @@ def pack(model: nn.Module) -> None:
     """
     modules = list(model.modules())
     tables = {id(module.weight) for module in modules if isinstance(module, nn.Embedding)}
+    files = _mapped()
     for module in modules:
         for name, child in module.named_children():
             if type(child) is nn.Linear:
-                setattr(module, name, PackedLinear(child, shared=id(child.weight) in tables))
+                shared = id(child.weight) in tables
+                setattr(module, name, PackedLinear(child, shared=shared))
+                if not shared:
+                    _release(child.weight.detach(), files)
+    for tensor in (*model.parameters(), *model.buffers()):
+        if _within(tensor, files):  # the last ones that hold on to a file
+            tensor.data = tensor.data.clone()
+
+
+def _mapped() -> list[tuple[int, int]]:
+    """Returns the addresses at which files are mapped, as Linux tells them."""
+    maps = Path("/proc/self/maps")
+    lines = [line.split() for line in maps.read_text().splitlines()] if maps.is_file() else []
+    ranges = [line[0].split("-") for line in lines if line[4] != "0"]
+    return [(int(first, 16), int(last, 16)) for first, last in ranges]
+
+
+def _within(tensor: Tensor, files: list[tuple[int, int]]) -> bool:
+    return any(first <= tensor.data_ptr() < last for first, last in files)
+
+
+def _release(weight: Tensor, files: list[tuple[int, int]]) -> None:
+    """Gives back the memory of a weight that lies in a mapped file.
+
+    A file stays mapped as long as one tensor of it is left, and what was read of it counts as
+    the process's own; without this a model in packing takes its memory twice. Whoever reads the
+    weight again has it read from the file.
+    """
+    page = mmap.PAGESIZE
+    first = -(-weight.data_ptr() // page) * page
+    length = (weight.data_ptr() + weight.nbytes) // page * page - first
+    if length > 0 and _within(weight, files):
+        ctypes.CDLL(None).madvise(
+            ctypes.c_void_p(first), ctypes.c_size_t(length), mmap.MADV_DONTNEED
+        )

@@ -30,9 +30,11 @@ class _Slots:
 
 
 @final
-class _RaggedLayer(DynamicLayer):
+class _RaggedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
     """One layer's keys and values, written wherever the slots say."""
 
+    keys: Any  # there once `update` was called
+    values: Any
     slots: _Slots
 
     def update(
@@ -65,7 +67,8 @@ class Ragged:
         self.numbers = list(range(texts))
 
     def _layer(self) -> _RaggedLayer:
-        layer = _RaggedLayer()
+        make: Any = _RaggedLayer
+        layer: _RaggedLayer = make()
         layer.slots = self.slots
         return layer
 

@@ -1,7 +1,11 @@
 """Packed weights: the same products, the same tensors, no second copy."""
 
+from pathlib import Path
+
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
 from torch import nn
 from torch.nn.functional import linear, silu
 
@@ -53,3 +57,27 @@ def test_what_has_no_packed_kernel_stays_as_it_is() -> None:
     assert can_pack(nn.Linear(4, 4))
     assert not can_pack(nn.Linear(4, 4).double())
     assert not can_pack(nn.ReLU())
+
+
+def test_a_mapped_file_is_let_go(tmp_path: Path) -> None:
+    """What was packed counts no more as memory of the file, and still has the file's values."""
+    place = tmp_path / "model.safetensors"
+    save_file({"weight": torch.randn(2048, 1024)}, place)
+    model = nn.Sequential(nn.Linear(1024, 2048, bias=False))
+    mapped = safe_open(place, "pt").get_tensor("weight")
+    model[0].weight = nn.Parameter(mapped, requires_grad=False)
+    right = mapped.clone()
+    assert resident(place) > 8000  # kB
+    pack(model)
+    assert resident(place) < 500
+    assert torch.equal(model[0].weight, right) and torch.equal(mapped, right)
+
+
+def resident(place: Path) -> int:
+    """kB of a file that this process holds."""
+    lines = iter(Path("/proc/self/smaps").read_text().splitlines())
+    total = 0
+    for line in lines:
+        if line.endswith(str(place)):
+            total += next(int(each.split()[1]) for each in lines if each.startswith("Rss:"))
+    return total

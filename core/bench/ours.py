@@ -1,0 +1,114 @@
+"""Outrider as an entrant of the bench: `python -m outrider.bench.ours`."""
+
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from omegaconf import OmegaConf
+
+from outrider.bench.talk import Answer, serve
+from outrider.config import build
+from outrider.decoding import decode, decode_together
+from outrider.draft import Draft
+from outrider.drafters.none import NoDraft
+from outrider.generation import Generation
+from outrider.runtime.cache import growing
+from outrider.runtime.step import step
+from outrider.target import Target
+from outrider.verifiers.token import Token
+
+
+def start(given: dict[str, Any]) -> Answer:
+    """Builds what the config names, and returns what answers for it."""
+    config: Any = OmegaConf.create(given)
+    target, drafter, verifier = build(config.target), build(config.drafter), build(config.verifier)
+
+    def write(question: dict[str, Any]) -> dict[str, Any]:
+        rounds = decode(
+            target,
+            drafter,
+            verifier,
+            question["ids"],
+            gamma=config.gamma,
+            budget=config.budget,
+            sampling=build(config.sampling),
+            lookahead=build(config.lookahead),
+            max_new_tokens=question["max_new_tokens"],
+        )
+        found = Generation()
+        for round in rounds:
+            found.add(round)
+        phases = {name: value for name, value in found.seconds.items() if name != "total"}
+        calls = len(found.rounds)
+        return {
+            "tokens": found.tokens,
+            "seconds": found.total_seconds,
+            "phases": phases,
+            "calls": calls,
+        }
+
+    answers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+        "write": write,
+        "encode": lambda asked: {"ids": target.encode_turns(asked["turns"], chat=config.chat)},
+        "gap": partial(gap, target),
+        "rows": partial(rows, target),
+        "texts": partial(texts, target),
+        "weights": lambda asked: {"bytes": _bytes(target)},
+    }
+    return lambda question: answers[question["ask"]](question)
+
+
+def gap(target: Target, asked: dict[str, Any]) -> dict[str, Any]:
+    """Returns how far apart the logits of two tokens are after a text."""
+    logits = target.open(asked["ids"]).score(Draft())[0]
+    return {"gap": abs(float(logits[asked["one"]] - logits[asked["other"]]))}
+
+
+def rows(target: Target, asked: dict[str, Any]) -> dict[str, Any]:
+    """Returns the median seconds of a pass, by the rows that it scores, taken in turn.
+
+    context: tokens that are there before.
+    """
+    model, counts, cache = target.model, asked["rows"], growing()
+    step(model, torch.full((1, asked["context"]), 5), cache, rows=1)
+    times: dict[int, list[float]] = {count: [] for count in counts}
+    for repeat in range(asked["repeats"] + 1):
+        for count in counts:
+            ids = torch.arange(5, 5 + count)[None]
+            began = time.perf_counter()
+            step(model, ids, cache, rows=count)
+            if repeat:  # the first of each makes kernels
+                times[count].append(time.perf_counter() - began)
+            cache.crop(-count)
+    return {"times": [statistics.median(times[count]) for count in counts]}
+
+
+def texts(target: Target, asked: dict[str, Any]) -> dict[str, Any]:
+    """Returns the tokens and seconds of plain decoding of several prompts in one batch."""
+    prompts = asked["prompts"]
+    began, count = time.perf_counter(), 0
+    drafters = [NoDraft() for _ in prompts]
+    for _, round in decode_together(
+        target, drafters, Token(), prompts, max_new_tokens=asked["max_new_tokens"]
+    ):
+        count += len(round.tokens)
+    return {"count": count, "seconds": time.perf_counter() - began}
+
+
+def _bytes(target: Target) -> int:
+    """Returns the bytes of weights that a pass reads: every matrix once, rows of the embedding not."""
+    model: Any = target.model
+    seen = {each.data_ptr(): each for each in model.state_dict().values()}
+    words = model.get_input_embeddings().weight.data_ptr()
+    head = model.get_output_embeddings().weight.data_ptr()
+    total = sum(each.numel() * each.element_size() for each in seen.values())
+    extra = seen[words].numel() * seen[words].element_size() if words != head else 0
+    return int(total - extra)
+
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    serve(start)

@@ -1,0 +1,47 @@
+"""transformers as an entrant of the bench: `python -m outrider.bench.peer_transformers`."""
+
+import time
+from typing import Any
+
+import torch
+
+from outrider.bench.talk import Answer, serve
+
+
+def start(given: dict[str, Any]) -> Answer:
+    """Loads the model, and returns what writes with it.
+
+    given: `model` and `dtype`, and `options` for `generate`, in which `assistant_model` is a folder.
+    """
+    from transformers import AutoModelForCausalLM
+
+    auto: Any = AutoModelForCausalLM
+    dtype = getattr(torch, given["dtype"])
+    model = auto.from_pretrained(given["model"], dtype=dtype).eval()
+    options = dict(given["options"])
+    if "assistant_model" in options:
+        assistant = auto.from_pretrained(options["assistant_model"], dtype=dtype).eval()
+        options["assistant_model"] = assistant
+        # Its own schedule would change the length of drafts as it goes.
+        assistant.generation_config.num_assistant_tokens = given["gamma"]
+        assistant.generation_config.num_assistant_tokens_schedule = "constant"
+
+    def write(question: dict[str, Any]) -> dict[str, Any]:
+        ids = torch.tensor([question["ids"]])
+        began = time.perf_counter()
+        found = model.generate(
+            ids,
+            attention_mask=torch.ones_like(ids),
+            do_sample=False,
+            max_new_tokens=question["max_new_tokens"],
+            pad_token_id=0,
+            **options,
+        )
+        seconds = time.perf_counter() - began
+        return {"tokens": found[0, ids.shape[1] :].tolist(), "seconds": seconds}
+
+    return write
+
+
+if __name__ == "__main__":
+    serve(start)

@@ -1,0 +1,36 @@
+"""vLLM as an entrant of the bench, run by path in an environment of its own, without Outrider."""
+
+import time
+from typing import Any
+
+from talk import Answer, serve  # type: ignore[import-not-found]
+
+
+def start(given: dict[str, Any]) -> Answer:
+    """Starts the engine, and returns what writes with it.
+
+    given: `model` and `dtype`, `speculative` for its config or None, and `max_model_len`.
+    """
+    from vllm import LLM, SamplingParams  # type: ignore[import-not-found]
+
+    engine = LLM(
+        model=given["model"],
+        dtype=given["dtype"],
+        max_model_len=given["max_model_len"],
+        speculative_config=given["speculative"],
+        enable_prefix_caching=False,
+        disable_log_stats=True,
+    )
+
+    def write(question: dict[str, Any]) -> dict[str, Any]:
+        params = SamplingParams(temperature=0.0, max_tokens=question["max_new_tokens"])
+        began = time.perf_counter()
+        found = engine.generate({"prompt_token_ids": question["ids"]}, params, use_tqdm=False)
+        seconds = time.perf_counter() - began
+        return {"tokens": list(found[0].outputs[0].token_ids), "seconds": seconds}
+
+    return write
+
+
+if __name__ == "__main__":
+    serve(start)

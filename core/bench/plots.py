@@ -1,0 +1,33 @@
+"""Plots of a bench: time against rows, throughput against batch, time against context."""
+
+from collections.abc import Mapping, Sequence
+from io import BytesIO
+from pathlib import Path
+
+LABELS = {
+    "rows": ("rows scored in a pass", "milliseconds a pass"),
+    "batches": ("texts at once", "tokens a second"),
+    "contexts": ("tokens of context", "milliseconds a pass"),
+}
+
+
+def plots(curves: Mapping[str, tuple[Sequence[int], Sequence[float]]], folder: Path) -> list[Path]:
+    """Writes a PNG for each curve, and returns where."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    found = []
+    for name, (xs, ys) in curves.items():
+        figure, axes = pyplot.subplots(figsize=(4.2, 3), dpi=200, layout="constrained")
+        axes.plot(xs, ys, marker="o", color="#0072b2")
+        axes.set(xlabel=LABELS[name][0], ylabel=LABELS[name][1], ylim=(0, None))
+        axes.spines[["top", "right"]].set_visible(False)
+        data = BytesIO()
+        figure.savefig(data, format="png")
+        pyplot.close(figure)
+        place = folder / f"{name}.png"
+        place.write_bytes(data.getvalue())
+        found.append(place)
+    return found

@@ -1,0 +1,93 @@
+"""Worker: a process that the bench asks, one question at a time."""
+
+import json
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, final
+
+from outrider.errors import OutriderError
+
+
+class BenchError(OutriderError):
+    """A worker failed or went away."""
+
+
+@final
+class Worker:
+    """A process that answers JSON lines, as `outrider.bench.talk.serve` does.
+
+    command: its words. given: what it starts from. log: where what it prints goes.
+
+    Raises:
+        BenchError: it did not start, with the last line that it printed.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        given: Mapping[str, Any],
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.name, self._log = name, log
+        began = time.perf_counter()
+        try:
+            with log.open("w") as errors:
+                self._process = subprocess.Popen(
+                    list(command),
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                    text=True,
+                    env=None if environment is None else dict(environment),
+                )
+        except OSError as error:
+            raise BenchError(f"{name}: {command[0]} can't be run: {error.strerror}") from error
+        self.peak = 0
+        try:
+            self.ask(given)
+        except BaseException:
+            self.close()
+            raise
+        self.start_seconds = time.perf_counter() - began
+
+    def ask(self, question: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the answer.
+
+        Raises:
+            BenchError: the worker failed, or is gone.
+        """
+        assert self._process.stdin is not None and self._process.stdout is not None
+        try:
+            self._process.stdin.write(json.dumps(question) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            raise BenchError(f"{self.name} is gone: {self._last_words()}")
+        said: dict[str, Any] = json.loads(line)
+        if "error" in said:
+            raise BenchError(f"{self.name}: {said['error']}")
+        self.peak = int(said["peak"])
+        return said
+
+    def close(self) -> None:
+        """Ends the process."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        with suppress(BrokenPipeError):  # it may be gone
+            self._process.stdin.close()
+        self._process.stdout.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _last_words(self) -> str:
+        lines = [line.strip() for line in self._log.read_text().splitlines() if line.strip()]
+        return f"{lines[-1] if lines else 'no message'} ({self._log})"

@@ -1,0 +1,65 @@
+"""Each drafter meets its counterparts, each on the same weights, precision and gamma."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from outrider import ConfigError
+from outrider.bench.entrants import entrants, local
+from outrider.config import compose, plain
+
+
+def asked(*overrides: str) -> Any:
+    return plain(compose("bench", ["target=transformers", "target.model=/m", *overrides]))
+
+
+def test_prompt_lookup_meets_prompt_lookup() -> None:
+    config = asked(f"peers.vllm={sys.executable}", "gamma=4", "drafter.max_n=2")
+    found = {each.name: each for each in entrants(config, "/m", torch.float32)}
+    assert list(found) == [
+        "outrider plain",
+        "outrider PromptLookup",
+        "transformers plain",
+        "transformers PromptLookup",
+        "vllm plain",
+        "vllm PromptLookup",
+    ]
+    assert found["outrider plain"].beside == ("transformers plain", "vllm plain")
+    assert found["transformers PromptLookup"].given == {
+        "model": "/m",
+        "dtype": "float32",
+        "gamma": 4,
+        "options": {"prompt_lookup_num_tokens": 4, "max_matching_ngram_size": 2},
+    }
+    assert found["vllm PromptLookup"].given["speculative"] == {
+        "method": "ngram",
+        "num_speculative_tokens": 4,
+        "prompt_lookup_max": 2,
+        "prompt_lookup_min": 1,
+    }
+    assert Path(found["vllm plain"].command[1]).name == "peer_vllm.py"
+
+
+def test_a_small_model_assists_both() -> None:
+    config = asked("drafter=small_lm", "drafter.model=/s")
+    found = {each.name: each for each in entrants(config, "/m", torch.bfloat16)}
+    assert found["transformers SmallLM"].given["options"] == {"assistant_model": "/s"}
+    assert found["transformers plain"].given["dtype"] == "bfloat16"
+
+
+def test_what_a_peer_has_not_is_left_out() -> None:
+    names = [each.name for each in entrants(asked("drafter=bigram"), "/m", torch.float32)]
+    assert names == ["outrider plain", "outrider bigram", "transformers plain"]
+    alone = entrants(asked("peers=none", "drafter=none"), "/m", torch.float32)
+    assert [each.name for each in alone] == ["outrider plain"]
+
+
+def test_what_can_not_be_had() -> None:
+    with pytest.raises(ConfigError, match=r"peers.vllm='/nowhere/python'"):
+        entrants(asked("peers.vllm=/nowhere/python"), "/m", torch.float32)
+    assert local(asked()) == "/m"
+    with pytest.raises(ConfigError, match="expected smollm2 or transformers"):
+        local(plain(compose("bench", ["target=tabular"])))

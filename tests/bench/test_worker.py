@@ -1,0 +1,71 @@
+"""A worker answers line by line, says why it failed, and is gone in the end."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider.bench.worker import BenchError, Worker
+
+TALKER = """
+import sys
+from outrider.bench.talk import serve
+
+def start(given):
+    print("noise on stdout")
+    if given.get("broken"):
+        raise ValueError("no such model")
+    def answer(question):
+        if question.get("die"):
+            sys.stderr.write("out of luck\\n")
+            sys.stderr.flush()
+            import os
+            os._exit(3)
+        return {"double": 2 * question["number"]}
+    return answer
+
+serve(start)
+"""
+
+
+@pytest.fixture
+def hire(tmp_path: Path, request: pytest.FixtureRequest) -> Any:
+    script = tmp_path / "talker.py"
+    script.write_text(TALKER)
+
+    def make(**given: Any) -> Worker:
+        worker = Worker("talker", [sys.executable, str(script)], given, tmp_path / "log")
+        request.addfinalizer(worker.close)
+        return worker
+
+    return make
+
+
+def test_it_answers_and_counts(hire: Any) -> None:
+    worker = hire()
+    assert worker.start_seconds > 0
+    said = worker.ask({"number": 4})
+    assert said["double"] == 8 and said["seconds"] >= 0
+    assert 1e6 < worker.peak < 1e10
+    assert worker.ask({"number": 5})["double"] == 10
+
+
+def test_a_failure_is_said_and_not_the_end(hire: Any) -> None:
+    worker = hire()
+    with pytest.raises(BenchError, match="talker: KeyError: 'number'"):
+        worker.ask({})
+    assert worker.ask({"number": 1})["double"] == 2
+
+
+def test_one_that_does_not_start(hire: Any, tmp_path: Path) -> None:
+    with pytest.raises(BenchError, match="talker: ValueError: no such model"):
+        hire(broken=True)
+    with pytest.raises(BenchError, match="nobody: /nowhere can't be run: No such file"):
+        Worker("nobody", ["/nowhere"], {}, tmp_path / "log")
+
+
+def test_one_that_dies(hire: Any) -> None:
+    worker = hire()
+    with pytest.raises(BenchError, match="talker is gone: out of luck"):
+        worker.ask({"die": True})

@@ -1,0 +1,55 @@
+"""`outrider bench` on a tiny model: everyone's texts agree, and the figures are there."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+TINY = ["repeats=2", "rows=[1,2]", "batches=[1,2]", "contexts=[16]", "max_new_tokens=12"]
+
+
+def test_a_bench_beside_transformers(folder: Path, run: Any, tmp_path: Path) -> None:
+    prompts = tmp_path / "prompts.jsonl"
+    texts = ["the cat sat on the cat sat on", "one two one two"]
+    prompts.write_text("".join(json.dumps({"prompt": text}) + "\n" for text in texts))
+    status, out, err = run(
+        "bench",
+        "target=transformers",
+        f"target.model={folder}",
+        "data=jsonl",
+        f"data.path={prompts}",
+        "gamma=3",
+        "hydra.run.dir=b",
+        *TINY,
+    )
+    assert status == 0, err
+    assert "all 8 texts agree" in out
+    assert "times as fast as transformers plain" in out
+    assert "tokens/s without drafts" in out
+    facts = json.loads((tmp_path / "b" / "bench.json").read_text())
+    assert set(facts["tokens_per_second"]) == {
+        "outrider plain",
+        "outrider PromptLookup",
+        "transformers plain",
+        "transformers PromptLookup",
+    }
+    assert all(each > 0 for each in facts["tokens_per_second"].values())
+    phases = facts["phases"]["outrider PromptLookup"]
+    assert phases["total"] >= phases["score"] > 0 and phases["rest"] >= 0
+    runs = [json.loads(line) for line in (tmp_path / "b" / "runs.jsonl").read_text().splitlines()]
+    assert len(runs) == 2 * 2 * 4
+    assert facts["roofline"]["bytes"] == (folder / "model.safetensors").stat().st_size - _header(
+        folder / "model.safetensors"
+    ) - 31 * 16 * 4  # rows of the embedding are looked up, not read
+    for name in ("rows", "batches", "contexts"):
+        assert (tmp_path / "b" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert all(each > 0 for each in facts["curves"][name][1])
+
+
+def _header(place: Path) -> int:
+    return 8 + int.from_bytes(place.read_bytes()[:8], "little")
+
+
+def test_texts_that_are_drawn_are_not_compared(folder: Path, run: Any) -> None:
+    status, _, err = run("bench", "sampling.temperature=1", "target=tabular")
+    assert status == 1
+    assert "sampling.temperature=1: expected 0: texts are compared" in err
