@@ -33,20 +33,20 @@ class CachedModel:
     """
 
     def __init__(self, model: "PreTrainedModel", features: Collection[str] = ()) -> None:
-        from outrider.runtime.cache import growing
+        from outrider.runtime.cache import fresh
 
         refuse_stateful(model)
         self.model = model
         self._wanted = {name: layer(name) for name in features if name.startswith(HIDDEN)}
         self._shows_cache = CACHE in features
         self._rows = {name: Rows() for name in self._wanted}
-        self._cache = growing()
+        self._cache = fresh(model)
 
     @property
     def features(self) -> dict[str, Float[Tensor, "tokens width"]]:
         """Returns what was asked for of the text so far, by name; views that a round may change."""
         found = {name: rows.all() for name, rows in self._rows.items() if len(rows)}
-        if self._shows_cache:
+        if self._shows_cache and self.length:
             layers: Any = self._cache.layers
             for place, kept in enumerate(layers):
                 found[f"keys.{place}"] = kept.keys[0].transpose(0, 1)

@@ -1,6 +1,7 @@
 """Eagle3: one decoder layer on low, middle and high states of the target, with a head of its own."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
 
@@ -121,10 +122,19 @@ class Eagle3(Drafter):
 
 
 def fresh(
-    target: Target, vocabulary: Vocabulary, layers: Sequence[int], seed: int = 0
+    target: Target,
+    vocabulary: Vocabulary,
+    layers: Sequence[int],
+    seed: int = 0,
+    inner: int | None = None,
 ) -> Eagle3Network:
-    """Returns a network that fits a target, with random weights."""
+    """Returns a network that fits a target, with random weights.
+
+    inner: the width of its feed-forward layer; the target's unless told.
+    """
     sizes = LayerConfig.like(target.model.config.get_text_config(), inputs=2)
+    if inner is not None:
+        sizes = replace(sizes, intermediate_size=inner)
     return weights.untrained(lambda: Eagle3Network(sizes, target, vocabulary, layers), target, seed)
 
 

@@ -1,11 +1,14 @@
 """GrowingCache: keys and values in room that doubles, so that no round copies what is there."""
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 FIRST = 256
 """Tokens that a cache has room for from the start."""
@@ -54,13 +57,23 @@ class GrowingLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         return room[..., :end, :]
 
 
+def fresh(model: "PreTrainedModel") -> Any:
+    """Returns an empty cache for one text of a model, of the kind that its passes want."""
+    from outrider.runtime.static import StaticCache, enabled
+
+    return StaticCache(model) if enabled(model) else growing()
+
+
 def growing() -> Cache:
     """Returns an empty cache of growing layers."""
     return Cache(layer_class_to_replicate=GrowingLayer)
 
 
-def keep(cache: Cache, count: int, rows: Sequence[int]) -> None:
+def keep(cache: Any, count: int, rows: Sequence[int]) -> None:
     """Of the last `count` tokens, keeps those at `rows`, in that order."""
+    if not isinstance(cache, Cache):
+        cache.keep(count, rows)
+        return
     start = int(cache.get_seq_length()) - count
     layers: Any = cache.layers
     kept = torch.tensor(

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from outrider.runtime import flat
+from outrider.runtime.static import StaticCache
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -29,7 +30,7 @@ class Pass:
 def step(
     model: "PreTrainedModel",
     ids: Int[Tensor, "batch tokens"],
-    cache: "Cache",
+    cache: "Cache | StaticCache",
     *,
     rows: int,
     mask: Float[Tensor, "batch 1 tokens all"] | None = None,
@@ -42,6 +43,8 @@ def step(
     mask, positions: where the tokens are no chain; the mask is added to attention's scores.
     states: which of the hidden states to give, as transformers numbers them.
     """
+    if isinstance(cache, StaticCache):
+        return Pass(*cache.feed(ids, rows, mask, positions, states))
     if flat.serves(model):
         return Pass(*flat.step(model, ids, cache, rows, mask, positions, states))
     options: dict[str, Any] = {}

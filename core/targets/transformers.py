@@ -13,7 +13,9 @@ from outrider.causal import CACHE, HIDDEN, CachedModel, refuse_stateful
 from outrider.chance import Chance
 from outrider.draft import Draft
 from outrider.errors import ConfigError, TargetError, require
+from outrider.runtime import flat
 from outrider.runtime.linear import can_pack, pack
+from outrider.runtime.static import enable
 from outrider.sampling import Sampling
 from outrider.target import Session, Target
 from outrider.targets import together
@@ -23,7 +25,7 @@ from outrider.verifier import Verdict
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-OPTIMIZE = ("auto", "none", "packed")
+OPTIMIZE = ("auto", "none", "packed", "compile")
 DTYPES = ("auto", "float32", "bfloat16", "float16", "float64")
 
 
@@ -37,7 +39,8 @@ class TransformersTarget(Target):
         half precision, and what the checkpoint holds elsewhere.
     device: cpu, cuda, cuda:1, ..., or auto: the accelerator where there is one.
     optimize: packed, for weights as the processor's kernels read them, which changes `model` in
-        place; none; or auto: packed for a model that is loaded here, where that is possible.
+        place; compile, for passes of fixed sizes as graphs (with CUDA graphs on a GPU), each made
+        on its first use; none; or auto: packed for a model that is loaded here, on a CPU.
 
     Raises `ConfigError` for a place that does not exist, `TargetError` for weights that do not
     fit or a model that can't be rolled back.
@@ -56,7 +59,9 @@ class TransformersTarget(Target):
         if loaded:
             model, tokenizer = load(str(model), dtype, device)
         refuse_stateful(model)
-        if (optimize == "packed" or (optimize == "auto" and loaded)) and can_pack(model):
+        if optimize == "compile":
+            compiled(model)
+        elif (optimize == "packed" or (optimize == "auto" and loaded)) and can_pack(model):
             pack(model)
         self.model: PreTrainedModel = model
         self.tokenizer: PreTrainedTokenizerBase | None = tokenizer
@@ -151,6 +156,20 @@ class _TransformersSession(Session):
 
     def features(self) -> dict[str, Tensor]:
         return self._cached.features
+
+
+def compiled(model: "PreTrainedModel") -> None:
+    """Has a model's passes compiled.
+
+    Raises:
+        ConfigError: it is none of the kinds that can be.
+    """
+    if not flat.knows(model):
+        raise ConfigError(
+            f"target.optimize='compile': {type(model).__name__} is none of the kinds that are"
+            f" compiled ({', '.join(flat.KINDS)}): expected none or packed"
+        )
+    enable(model)
 
 
 def load(place: str, dtype: str, device: str) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":

@@ -144,9 +144,14 @@ def eagle3_learner(
     steps: int = 7,
     decay: float = 0.8,
     layers: list[int] | None = None,
+    inner: int | None = None,
 ) -> Learner:
-    """EAGLE-3 (2503.01840, section 3.2): its own output fed back, step i weighing decay^i."""
-    network = eagle3.fresh(target, vocabulary, layers or eagle3.default_layers(target), seed)
+    """EAGLE-3 (2503.01840, section 3.2): its own output fed back, step i weighing decay^i.
+
+    layers: the target's states that it reads. inner: the width of its feed-forward layer.
+    """
+    read = layers or eagle3.default_layers(target)
+    network = eagle3.fresh(target, vocabulary, read, seed, inner)
     with torch.no_grad():  # the target's own rows are a better start than random ones
         network.lm_head.weight.copy_(vocabulary.rows(weights.head(target)))
     loss = _unrolled(network, target, steps=steps, decay=decay)

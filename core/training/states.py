@@ -24,6 +24,9 @@ from outrider.training.corpus import Text
 SHARD = 32
 """Texts in a file."""
 
+SORTED = 16
+"""Batches whose texts are sorted by length among each other."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -55,17 +58,29 @@ class Examples:
     folder: Path
 
     def batches(self, size: int, seed: int) -> Iterator[Batch]:
-        """Yields all texts once, in an order that the seed decides."""
-        order = torch.randperm(len(self.texts), generator=torch.Generator().manual_seed(seed))
+        """Yields all texts once, in an order that the seed decides.
+
+        Texts of like length go together, so that little of a batch is padding.
+        """
         shards: dict[int, dict[str, Tensor]] = {}
-        for first in range(0, len(order), size):
+        for numbers in self._groups(size, torch.Generator().manual_seed(seed)):
             rows = []
-            for number in order[first : first + size].tolist():
+            for number in numbers:
                 place = number // SHARD
                 if place not in shards:  # files are mapped, not read
                     shards[place] = load_file(_file(self.folder, place))
                 rows.append((self.texts[number], shards[place], number))
             yield _padded(rows, self.names)
+
+    def _groups(self, size: int, generator: torch.Generator) -> list[list[int]]:
+        order = torch.randperm(len(self.texts), generator=generator).tolist()
+        groups = []
+        for first in range(0, len(order), size * SORTED):
+            some = sorted(
+                order[first : first + size * SORTED], key=lambda each: len(self.texts[each].ids)
+            )
+            groups += [some[start : start + size] for start in range(0, len(some), size)]
+        return [groups[each] for each in torch.randperm(len(groups), generator=generator)]
 
 
 @torch.no_grad()

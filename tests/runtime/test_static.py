@@ -1,0 +1,122 @@
+"""Compiled passes: the same scores on a cache of one shape, whatever is read, dropped and kept.
+
+The graphs are made by a compiler that needs no other compiler; what a GPU adds is its speed.
+"""
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+
+from outrider import ConfigError, Draft, Verdict, decode
+from outrider.drafters.eagle import Eagle
+from outrider.drafters.prompt_lookup import PromptLookup
+from outrider.drafters.self_sparse import SelfSparse
+from outrider.runtime import static
+from outrider.runtime.cache import fresh
+from outrider.runtime.static import StaticCache, enable
+from outrider.runtime.step import step
+from outrider.targets.transformers import TransformersTarget
+from outrider.verifiers.candidates import Candidates
+from outrider.verifiers.token import Token
+
+
+@pytest.fixture(scope="module")
+def pair(llama: Any) -> Any:
+    """A target as it is, and the same one compiled."""
+    plain = llama(max_position_embeddings=400, num_key_value_heads=2, num_attention_heads=4)
+    other = copy.deepcopy(plain)
+    enable(other, lambda function: torch.compile(function, backend="aot_eager", fullgraph=True))
+    return TransformersTarget(plain), TransformersTarget(other)
+
+
+def test_one_graph_a_size_serves_every_round(pair: Any) -> None:
+    graphs = []
+
+    def counted(function: Any) -> Any:
+        return torch.compile(
+            function, fullgraph=True, backend=lambda graph, _: graphs.append(graph) or graph
+        )
+
+    model = copy.deepcopy(pair[0].model)
+    enable(model, counted)
+    target = TransformersTarget(model)
+    session = target.open([3] * 40)
+    for drafted in (0, 3, 3, 2, 3, 3, 2, 3):
+        session.score(Draft((5,) * drafted, tuple(range(-1, drafted - 1)), (None,) * drafted))
+        session.commit(Verdict((), 4))
+    assert len(graphs) == 1  # the prompt is read without one; then four rows, or three padded
+
+
+def test_scores_are_those_of_the_plain_model(pair: Any) -> None:
+    plain, fast = (target.open([3, 4, 5], frozenset({"hidden_states.2"})) for target in pair)
+    tree = Draft((6, 7, 8, 9), (-1, -1, 0, 1), (None,) * 4)
+    chain = Draft((5, 6), (-1, 0), (None,) * 2)
+    rounds = [
+        (Draft(), Verdict((), 9)),
+        (tree, Verdict((1, 3), 2)),
+        (chain, Verdict((0,), 3)),
+        (tree, Verdict((0, 2), 4)),
+        (chain, Verdict((), 5)),
+        (Draft(), Verdict((), 6)),
+    ]
+    for draft, verdict in rounds:
+        right, found = (session.score(draft) for session in (plain, fast))
+        torch.testing.assert_close(found, right, rtol=1e-4, atol=1e-5)
+        for session in (plain, fast):
+            session.commit(verdict)
+        name = "hidden_states.2"
+        mine, theirs = (session.features()[name] for session in (fast, plain))
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("make", "rule"),
+    [
+        (PromptLookup, Token()),
+        (lambda: Eagle(path="untrained", tree="top:2x2"), Candidates()),
+        (lambda: SelfSparse(sink=1, window=3), Token()),
+    ],
+)
+def test_texts_are_the_same(make: Any, rule: Any, pair: Any) -> None:
+    options: dict[str, Any] = {"gamma": 3, "budget": 6, "max_new_tokens": 40}
+    found = [
+        [each.tokens for each in decode(target, make(), rule, [3, 4, 5, 3, 4], **options)]
+        for target in pair
+    ]
+    assert found[0] == found[1]
+
+
+def test_a_text_outgrows_its_room(pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(static, "FIRST", 16)
+    options: dict[str, Any] = {"gamma": 4, "max_new_tokens": 60}
+    found = [
+        [each.tokens for each in decode(target, PromptLookup(), Token(), [3, 4, 3], **options)]
+        for target in pair
+    ]
+    assert found[0] == found[1]
+
+
+def test_a_rollback_moves_nothing(pair: Any) -> None:
+    model = pair[1].model
+    cache = fresh(model)
+    assert isinstance(cache, StaticCache)
+    step(model, torch.tensor([[3, 4, 5]]), cache, rows=1)
+    before = [room.data_ptr() for room in cache._rooms.keys]
+    for _ in range(5):
+        step(model, torch.tensor([[3, 4, 5]]), cache, rows=3)
+        cache.crop(-2)
+    assert [room.data_ptr() for room in cache._rooms.keys] == before
+    assert cache.get_seq_length() == 8 == cache.layers[0].keys.shape[2]
+
+
+def test_other_kinds_are_refused() -> None:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    with torch.random.fork_rng(devices=[]):
+        model = GPT2LMHeadModel(GPT2Config(vocab_size=32, n_embd=16, n_layer=2, n_head=2))
+    with pytest.raises(ConfigError, match=r"optimize='compile': GPT2LMHeadModel is none of"):
+        TransformersTarget(model.eval(), optimize="compile")
+    with pytest.raises(ConfigError, match=r"optimize='fast': expected one of auto, none"):
+        TransformersTarget(model.eval(), optimize="fast")
