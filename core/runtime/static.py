@@ -139,7 +139,9 @@ class StaticCache:
 
     def _widen(self, room: int) -> None:
         config: Any = self._model.config
-        dim = int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
+        dim = int(
+            getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        )
         shape = (1, self._heads, room, dim)
         rooms = self._rooms
         for name in ("keys", "values"):

@@ -37,9 +37,12 @@ def test_a_bench_beside_transformers(folder: Path, run: Any, tmp_path: Path) -> 
     assert phases["total"] >= phases["score"] > 0 and phases["rest"] >= 0
     runs = [json.loads(line) for line in (tmp_path / "b" / "runs.jsonl").read_text().splitlines()]
     assert len(runs) == 2 * 2 * 4
-    assert facts["roofline"]["bytes"] == (folder / "model.safetensors").stat().st_size - _header(
-        folder / "model.safetensors"
-    ) - 31 * 16 * 4  # rows of the embedding are looked up, not read
+    assert (
+        facts["roofline"]["bytes"]
+        == (folder / "model.safetensors").stat().st_size
+        - _header(folder / "model.safetensors")
+        - 31 * 16 * 4
+    )  # rows of the embedding are looked up, not read
     for name in ("rows", "batches", "contexts"):
         assert (tmp_path / "b" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert all(each > 0 for each in facts["curves"][name][1])

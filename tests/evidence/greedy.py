@@ -24,6 +24,7 @@ ENTRANTS = {
             "prompt_lookup",
             "small_lm",
             "hierarchy",
+            "self_sparse",
         )
     },
     "lookahead_decoding": ("lookahead_decoding", None, "candidates"),

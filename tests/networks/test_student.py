@@ -66,7 +66,9 @@ def test_a_packed_target_lends_its_tables_too(folder: Path, target: Any) -> None
 def test_what_does_not_fit_is_named(folder: Path, target: Any) -> None:
     tensors = load_file(folder / "model.safetensors")
     gone = "model.layers.1.mlp.up_proj.weight"
-    save_file({name: each for name, each in tensors.items() if name != gone}, folder / "model.safetensors")
+    save_file(
+        {name: each for name, each in tensors.items() if name != gone}, folder / "model.safetensors"
+    )
     with pytest.raises(ConfigError, match=f"tensor {gone} is missing"):
         student.read(folder, target)
     config = json.loads((folder / "config.json").read_text())

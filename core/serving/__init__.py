@@ -1,0 +1,1 @@
+"""Serving: drafters inside engines that exist."""
