@@ -38,6 +38,7 @@ BUILTIN = (
     "outrider.drafters.mlp_speculator",
     "outrider.drafters.eagle",
     "outrider.drafters.eagle3",
+    "outrider.drafters.falcon",
     "outrider.drafters.self_sparse",
     "outrider.verifiers.token",
     "outrider.verifiers.block",

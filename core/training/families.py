@@ -10,13 +10,14 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from outrider.causal import HIDDEN
-from outrider.drafters import eagle, eagle3, medusa, mlp_speculator
+from outrider.drafters import eagle, eagle3, falcon, medusa, mlp_speculator
 from outrider.errors import ConfigError, nearest
 from outrider.networks import weights
 from outrider.networks.features import FeatureNetwork
 from outrider.networks.vocabulary import Vocabulary
 from outrider.target import Target
 from outrider.training.distill import small_lm_learner
+from outrider.training.glancing import glancing
 from outrider.training.learner import Learner
 from outrider.training.losses import cross_entropy, forward_kl
 from outrider.training.states import Batch
@@ -162,11 +163,38 @@ def eagle3_learner(
     return Learner(network, (HIDDEN, *network.reads), loss, save)
 
 
+def falcon_learner(
+    target: Target,
+    vocabulary: Vocabulary,
+    seed: int,
+    *,
+    block: int = 2,
+    glance: float = 0.4,
+    feature: float = 1.0,
+    law: float = 0.1,
+    noise: float = 0.1,
+) -> Learner:
+    """Falcon (AAAI 2025): `block` tokens a pass, trained with glances at the target's."""
+    network = falcon.fresh(target, vocabulary, block, seed)
+    head = weights.head(target).detach()
+
+    def loss(batch: Batch) -> Tensor:
+        return glancing(
+            network, batch, head, glance=glance, feature=feature, law=law, noise=noise
+        )
+
+    def save(folder: Path) -> None:
+        falcon.save(network, folder, {**_sizes(target)})
+
+    return Learner(network, (HIDDEN,), loss, save)
+
+
 FAMILIES: dict[str, Callable[..., Learner]] = {
     "medusa": medusa_learner,
     "mlp_speculator": mlp_learner,
     "eagle": eagle_learner,
     "eagle3": eagle3_learner,
+    "falcon": falcon_learner,
     "small_lm": small_lm_learner,
 }
 

@@ -29,6 +29,7 @@ ENTRANTS = {
     },
     "lookahead_decoding": ("lookahead_decoding", None, "candidates"),
     **{name: (name, None, "token") for name in ("medusa", "mlp_speculator", "eagle", "eagle3")},
+    "falcon": ("falcon", None, "token"),
     "eagle3 dynamic:8": ("eagle3", "dynamic:8", "candidates"),
     "small_lm top:3x2x1": ("small_lm", "top:3x2x1", "candidates"),
     "bigram dynamic:8": ("bigram", "dynamic:8", "traversal"),
@@ -36,6 +37,11 @@ ENTRANTS = {
 """By name the drafter, its tree, and a rule that takes what it writes."""
 BUDGET = 16
 """Nodes of a tree."""
+
+
+def _options(drafter: str, tree: str | None) -> dict[str, str]:
+    untrained = {"path": "untrained"} if drafter == "falcon" else {}  # of which there are none else
+    return untrained | ({"tree": tree} if tree else {})
 
 
 def main() -> None:
@@ -52,7 +58,7 @@ def main() -> None:
     used = {drafter for drafter, *_ in ENTRANTS.values()}
     assert used == set(installed().of("drafter")), "a built-in drafter is left out"
     drafters = {
-        name: (make("drafter", drafter, **({"tree": tree} if tree else {})), make("verifier", rule))
+        name: (make("drafter", drafter, **_options(drafter, tree)), make("verifier", rule))
         for name, (drafter, tree, rule) in ENTRANTS.items()
     }
     if wanted.only:

@@ -20,9 +20,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "mlp_speculator": {"stages": 3},
     "eagle": {"steps": 2, "law": 1.0},
     "eagle3": {"steps": 2},
+    "falcon": {"block": 2, "law": 1.0},
 }
 
-GAINS = {"medusa": 0.04, "mlp_speculator": 0.3, "eagle": 0.5, "eagle3": 0.5}
+GAINS = {"medusa": 0.04, "mlp_speculator": 0.3, "eagle": 0.5, "eagle3": 0.5, "falcon": 0.3}
 """Tokens a round; Medusa's heads start out repeating the target's, which is often right here."""
 
 

@@ -1,0 +1,117 @@
+"""Falcon: conformance, blocks as one whole pass would give them, round trip, training."""
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from outrider import ConfigError, Sampling
+from outrider.causal import HIDDEN
+from outrider.drafters.falcon import Falcon, fresh, read, save
+from outrider.networks.layer import KeysAndValues
+from outrider.networks.vocabulary import Vocabulary
+from outrider.targets.transformers import TransformersTarget
+from outrider.testing import parametrize_with_checks
+from outrider.testing.stage import play_draft, seen
+from outrider.training.glancing import _run
+
+TEXT = [3, 7, 7, 2, 9, 4, 11, 5, 6]
+SHAPES = ((1, None), (2, None), (3, None), (2, "2x1"), (2, "top:2x2x1"), (2, "dynamic:4"))
+
+
+@parametrize_with_checks(
+    [partial(Falcon, path="untrained", block=block, tree=tree) for block, tree in SHAPES]
+)
+def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
+    check(make)
+
+
+@pytest.fixture
+def target(llama: Any) -> Any:
+    return TransformersTarget(llama(num_attention_heads=4, num_key_value_heads=2))
+
+
+@torch.no_grad()
+def whole(network: Any, features: Any, written: list[int]) -> Any:
+    """The law of each token of a draft, each block from one pass over everything before it."""
+    block, laws = network.block, []
+    states, tokens = features[None], torch.tensor([[*TEXT[1:], *written]])
+    known = len(TEXT) - 1
+    while len(laws) < len(written):
+        count = states.shape[1]
+        x, _ = network.read(states, tokens[:, :count], None)
+        places = torch.arange(count)
+        # Blocks end where the text does, and where each draft of a block does.
+        number = torch.div(places - known, block, rounding_mode="floor")
+        reach = (number[None] <= number[:, None])[None, None]
+        out = network(x, places[None], reach, KeysAndValues())[:, -block:]
+        laws += list(network.logits(out)[0].softmax(-1))
+        states = torch.cat([states, out], dim=1)
+    return laws[: len(written)]
+
+
+@pytest.mark.parametrize("block", [1, 2, 3])
+def test_blocks_are_those_of_a_pass_over_everything(block: int, target: Any) -> None:
+    drafter = Falcon(path="untrained", block=block)
+    drafter.bind(target)
+    for length in (len(TEXT) - 2, len(TEXT)):  # the second time only what is new is read
+        context = seen(drafter, target, TEXT[:length])
+        draft = play_draft(drafter, target, context, gamma=5, sampling=Sampling(temperature=1.0))
+    assert len(draft) == 5
+    network = read("untrained", target, block)
+    for law, right in zip(
+        draft.laws, whole(network, context.features[HIDDEN], list(draft.tokens)), strict=True
+    ):
+        assert law is not None
+        torch.testing.assert_close(law.float(), right, rtol=1e-4, atol=1e-6)
+
+
+def test_no_draft_before_there_is_a_block(target: Any) -> None:
+    drafter = Falcon(path="untrained", block=4)
+    drafter.bind(target)
+    context = seen(drafter, target, TEXT[:4])
+    assert len(play_draft(drafter, target, context, gamma=3, sampling=Sampling())) == 0
+
+
+def test_a_round_trip(target: Any, tmp_path: Path) -> None:
+    vocabulary = Vocabulary(31, torch.tensor([1, 4, 9, 30]))
+    network = fresh(target, vocabulary, 3, seed=4)
+    save(network, tmp_path, {"hidden_size": 16, "vocab_size": 31})
+    back = read(str(tmp_path), target, 1)
+    assert back.block == 3 and back.vocabulary.ids is not None
+    assert torch.equal(back.vocabulary.ids, torch.tensor([1, 4, 9, 30]))
+    for name, tensor in network.state_dict().items():
+        assert torch.equal(back.state_dict()[name], tensor.half().float())
+
+
+def test_what_does_not_fit_is_named(target: Any, tmp_path: Path) -> None:
+    save(fresh(target, Vocabulary(31), 2), tmp_path, {"hidden_size": 16, "vocab_size": 31})
+    tensors = load_file(tmp_path / "model.safetensors")
+    kept = {name: each for name, each in tensors.items() if name != "lstm.bias_hh_l1"}
+    save_file(kept, tmp_path / "model.safetensors")
+    with pytest.raises(ConfigError, match="tensor lstm.bias_hh_l1 is missing"):
+        Falcon(str(tmp_path)).bind(target)
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["block"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ConfigError, match="block=None in config.json: expected a whole number"):
+        Falcon(str(tmp_path)).bind(target)
+    with pytest.raises(ConfigError, match=r"drafter\.block=0: expected a whole number"):
+        Falcon("untrained", block=0)
+
+
+@pytest.mark.parametrize(("wrong", "shown"), [(0, 0), (1, 1), (5, 2), (10, 4)])
+def test_glances_are_a_run_as_long_as_it_is_wrong(wrong: int, shown: int) -> None:
+    mistakes = torch.zeros(50, 12, dtype=torch.bool)
+    mistakes[:, :wrong] = True
+    runs = _run(mistakes, 0.4)
+    assert runs.sum(1).tolist() == [shown] * 50
+    steps = runs.int().diff(dim=1, prepend=torch.zeros(50, 1).int()).clamp(min=0)
+    assert steps.sum(1).max() <= 1  # in a row
+    if shown:
+        assert len(set(runs.int().argmax(1).tolist())) > 3  # anywhere
