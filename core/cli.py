@@ -1,4 +1,4 @@
-"""The console script: `outrider generate | compare | bench | check | train | report | plugins`."""
+"""The console script: `outrider generate | compare | bench | check | train | serve-config | report | plugins`."""
 
 import os
 import re
@@ -21,13 +21,14 @@ usage: outrider COMMAND [SETTING=VALUE ...]
   bench      beside other libraries:      outrider bench drafter=prompt_lookup
   check      prove a drafter or rule:     outrider check drafter=prompt_lookup
   train      train a drafter or policy:   outrider train drafter=eagle3
+  serve-config  the same drafter in vLLM: outrider serve-config drafter=bigram
   report     gather runs of compare:      outrider report multirun/compare
   plugins    what is registered, and by whom
 
 Each command but the last two is a Hydra app: `outrider COMMAND --help` shows its settings,
 `--multirun` sweeps over them."""
 
-TASKS = ("generate", "compare", "bench", "check", "train")
+TASKS = ("generate", "compare", "bench", "check", "train", "serve-config")
 """The commands that are Hydra apps, each a function of its name in a module of its name."""
 
 COMMANDS = (*TASKS, "report", "plugins")
@@ -116,7 +117,8 @@ def _guarded(task: Callable[[Any], None], command: str, config: Any) -> None:
 def _task(command: str) -> Callable[[Any], None]:
     if command not in TASKS:
         raise ConfigError(f"{command!r}: {nearest(command, COMMANDS)}")
-    task: Callable[[Any], None] = getattr(import_module(f"outrider.commands.{command}"), command)
+    name = command.replace("-", "_")
+    task: Callable[[Any], None] = getattr(import_module(f"outrider.commands.{name}"), name)
     return task
 
 

@@ -113,9 +113,12 @@ def read(path: str | None, target: Target) -> EagleNetwork:
     tensors = {name: each for name, each in tensors.items() if name != "embed_tokens.weight"}
     sizes = LayerConfig.read(config, target.model.config.get_text_config())
     bias = bool(config.get("bias", True))
-    network = EagleNetwork(sizes, target, vocabulary, bias=bias)
-    checkpoint.fill(network, checkpoint.renamed(tensors, {"layers.0.": ""}), file)
-    return weights.ready(network, target)
+    return weights.filled(
+        lambda: EagleNetwork(sizes, target, vocabulary, bias=bias),
+        target,
+        checkpoint.renamed(tensors, {"layers.0.": ""}),
+        file,
+    )
 
 
 def save(network: EagleNetwork, folder: Path, config: dict[str, Any]) -> None:

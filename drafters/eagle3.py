@@ -177,10 +177,13 @@ def read(place: Path, target: Target) -> Eagle3Network:
     tensors = {name: each for name, each in tensors.items() if name != "embed_tokens.weight"}
     layer = LayerConfig.read(sizes, target.model.config.get_text_config(), inputs=2)
     first = bool(config.get("norm_before_residual", False))
-    network = Eagle3Network(layer, target, vocabulary, layers_read(config), norm_first=first)
-    tensors = checkpoint.renamed(tensors, {"midlayer.": "", "layers.0.": ""})
-    checkpoint.fill(network, tensors, file)
-    return weights.ready(network, target)
+    reads = layers_read(config)
+    return weights.filled(
+        lambda: Eagle3Network(layer, target, vocabulary, reads, norm_first=first),
+        target,
+        checkpoint.renamed(tensors, {"midlayer.": "", "layers.0.": ""}),
+        file,
+    )
 
 
 def save(network: Eagle3Network, target: Target, folder: Path) -> None:

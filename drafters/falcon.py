@@ -210,9 +210,9 @@ def read(path: str, target: Target, block: int) -> FalconNetwork:
         raise ConfigError(f"{place}: block={size!r} in config.json: expected a whole number")
     vocabulary = Vocabulary(target.vocab_size, tensors.pop("vocabulary", None))
     sizes = LayerConfig.read(config, target.model.config.get_text_config())
-    network = FalconNetwork(sizes, target, vocabulary, int(size))
-    checkpoint.fill(network, tensors, file)
-    return weights.ready(network, target)
+    return weights.filled(
+        lambda: FalconNetwork(sizes, target, vocabulary, int(size)), target, tensors, file
+    )
 
 
 def save(network: FalconNetwork, folder: Path, config: dict[str, Any]) -> None:

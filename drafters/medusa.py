@@ -163,10 +163,13 @@ def read(path: str | None, target: Target) -> MedusaNetwork:
     if kind not in BLOCKS:
         raise ConfigError(f"{place}: block={kind!r}: expected {' or '.join(BLOCKS)}")
     own = f"0.{blocks}.weight" in tensors
-    network = MedusaNetwork(target, vocabulary, heads=heads, blocks=blocks, kind=kind, own=own)
     named = {f"heads.{name}": tensor for name, tensor in tensors.items()}
-    checkpoint.fill(network, named, file)
-    return weights.ready(network, target)
+    return weights.filled(
+        lambda: MedusaNetwork(target, vocabulary, heads=heads, blocks=blocks, kind=kind, own=own),
+        target,
+        named,
+        file,
+    )
 
 
 def save(network: MedusaNetwork, folder: Path, config: Mapping[str, Any]) -> None:

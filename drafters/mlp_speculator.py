@@ -170,16 +170,19 @@ def read(path: str | None, target: Target) -> MLPSpeculatorNetwork:
     file, tensors = checkpoint.tensors_in(place)
     tensors = checkpoint.renamed(tensors, {"speculator.": ""})
     vocabulary = Vocabulary(target.vocab_size, tensors.pop("vocabulary", None))
-    network = MLPSpeculatorNetwork(
+    return weights.filled(
+        lambda: MLPSpeculatorNetwork(
+            target,
+            vocabulary,
+            stages=int(config["n_predict"]),
+            inner=int(config["inner_dim"]),
+            borrowed="head.0.weight" not in tensors,
+            scale_input=bool(config.get("scale_input", False)),
+        ),
         target,
-        vocabulary,
-        stages=int(config["n_predict"]),
-        inner=int(config["inner_dim"]),
-        borrowed="head.0.weight" not in tensors,
-        scale_input=bool(config.get("scale_input", False)),
+        tensors,
+        file,
     )
-    checkpoint.fill(network, tensors, file)
-    return weights.ready(network, target)
 
 
 def save(network: MLPSpeculatorNetwork, folder: Path, config: Mapping[str, Any]) -> None:

@@ -49,10 +49,12 @@ def read(folder: Path, target: Target) -> "PreTrainedModel":
     auto: Any = AutoModelForCausalLM
     config = AutoConfig.from_pretrained(folder)
     place, tensors = checkpoint.tensors_in(folder)
-    made: Any = weights.untrained(lambda: auto.from_config(config), target, 0)
-    for name, table in zip(_tables(made), _matrices(target), strict=False):
-        tensors[name] = table
-    checkpoint.fill(made, tensors, place)
+    with torch.device("meta"):
+        names = _tables(auto.from_config(config))
+    tables = dict(zip(names, _matrices(target), strict=True))
+    made: Any = weights.filled(
+        lambda: auto.from_config(config), target, {**tensors, **tables}, place
+    )
     # The target's own tensors, not a second copy of them.
     words, head = _matrices(target)
     made.get_input_embeddings().weight = torch.nn.Parameter(words, requires_grad=False)

@@ -1,6 +1,6 @@
 """Weights: where a drafter's trained network lies, and whether it fits the target."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from outrider.errors import ConfigError
+from outrider.networks import checkpoint
 from outrider.target import Target
 
 UNTRAINED = "untrained"
@@ -69,6 +70,19 @@ def untrained(make: Callable[[], Network], target: Target, seed: int) -> Network
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return ready(make(), target)
+
+
+def filled(
+    make: Callable[[], Network], target: Target, tensors: Mapping[str, Tensor], place: Path
+) -> Network:
+    """Returns a network with the tensors of a checkpoint, ready.
+
+    Raises:
+        ConfigError: a tensor does not fit; it is named.
+    """
+    network = untrained(make, target, 0)
+    checkpoint.fill(network, tensors, place)
+    return network
 
 
 def ready(network: Network, target: Target) -> Network:

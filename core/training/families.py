@@ -179,9 +179,7 @@ def falcon_learner(
     head = weights.head(target).detach()
 
     def loss(batch: Batch) -> Tensor:
-        return glancing(
-            network, batch, head, glance=glance, feature=feature, law=law, noise=noise
-        )
+        return glancing(network, batch, head, glance=glance, feature=feature, law=law, noise=noise)
 
     def save(folder: Path) -> None:
         falcon.save(network, folder, {**_sizes(target)})

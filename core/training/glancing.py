@@ -49,7 +49,9 @@ def glancing(
     out = _ahead(network, own_states, own_tokens, offset)
     right, after = batch.states[HIDDEN][:, block:places], batch.ids[:, block + 1 :]
     # The law there is of the token after, which has to be the target's own.
-    writable = network.vocabulary.knows(batch.best)[:, block:places] & network.vocabulary.knows(after)
+    writable = network.vocabulary.knows(batch.best)[:, block:places] & network.vocabulary.knows(
+        after
+    )
     counted = batch.own[:, block + 1 :] & writable
     own, wanted, said = out[:, : right.shape[1]][counted], right[counted], after[counted]
     if not len(own):

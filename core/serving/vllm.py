@@ -1,0 +1,205 @@
+"""OutriderProposer: any drafter that needs tokens alone, inside vLLM, by its Hydra config."""
+
+import json
+import logging
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outrider.chance import SampledChance
+from outrider.context import Context, Tokens
+from outrider.drafter import Drafter
+from outrider.errors import ConfigError
+from outrider.pen import Pen
+from outrider.sampling import Sampling
+from outrider.target import Session, Target
+
+VARIABLE = "OUTRIDER_DRAFTER"
+"""The environment variable with the drafter's config, a JSON object."""
+
+SUPPORTED = ("0.32.",)
+"""The versions of vLLM whose interface this is; upstream calls it experimental."""
+
+log = logging.getLogger("vllm.outrider")
+
+
+@final
+class ServedTarget(Target):
+    """What a drafter may know of the engine's model: its vocabulary and its tokenizer."""
+
+    def __init__(self, vocab_size: int, tokenizer: Any, max_length: int) -> None:
+        self.vocab_size, self.tokenizer, self.max_length = vocab_size, tokenizer, max_length
+        self.offers = frozenset({"tokenizer"} if tokenizer else ())
+        self.trees = False
+
+    def open(self, tokens: Sequence[int], needs: frozenset[str] = frozenset()) -> Session:
+        raise NotImplementedError("vLLM scores what is drafted")
+
+
+@dataclass(slots=True)
+class _Request:
+    """A request under way: its drafter, the text it has seen, and whether it still drafts."""
+
+    drafter: Drafter
+    ids: list[int]
+    failed: bool = False
+    idle: int = 0
+
+
+@final
+class OutriderProposer:
+    """What vLLM loads by `{"method": "custom_class", "model": "outrider.serving.vllm.OutriderProposer"}`.
+
+    Each request has a drafter of its own, found again by the text that it has seen, and released
+    when its request has ended. A drafter that draws is asked for its likeliest tokens: vLLM takes
+    drafts as point masses, of which the likeliest are accepted most often. That is lossless for
+    any draft; a drafter with a good law that the token rule would have drawn from gives up, at
+    temperature 1, what acceptance by min(1, p/q) has over p(x).
+
+    Raises:
+        ConfigError: vLLM is of another version, or the drafter needs more than tokens.
+    """
+
+    def __init__(
+        self,
+        vllm_config: Any,
+        make: Callable[[], Drafter] | None = None,
+        version: str | None = None,
+    ) -> None:
+        check_version(version)
+        self._gamma = int(vllm_config.speculative_config.num_speculative_tokens)
+        model = vllm_config.model_config
+        self._longest = int(model.max_model_len)
+        self._make = make or from_environment
+        self._target = ServedTarget(int(model.get_vocab_size()), _tokenizer(model), self._longest)
+        self._requests: list[_Request] = []
+        self._name = type(self._fresh()).__name__
+
+    def propose(
+        self,
+        sampled_token_ids: Sequence[Sequence[int]],
+        num_tokens_no_spec: NDArray[np.int32],
+        token_ids_cpu: NDArray[np.int32],
+        slot_mappings: Any = None,
+    ) -> list[list[int]]:
+        """Returns a draft for each row of the batch, none where its request is not drafted for.
+
+        sampled_token_ids: what each row was just given; nothing while its prompt is being read.
+        num_tokens_no_spec, token_ids_cpu: the length of each row's text, and its ids.
+        """
+        before, self._requests = self._requests, []
+        drafts = []
+        for row, sampled in enumerate(sampled_token_ids):
+            length = int(num_tokens_no_spec[row])
+            if not sampled or length >= self._longest:
+                drafts.append(list[int]())
+                continue
+            request = self._found(before, token_ids_cpu[row], length)
+            self._requests.append(request)
+            drafts.append(self._draft(request))
+        # A row may pause for a step, as when its request is preempted.
+        for request in before:
+            request.idle += 1
+        self._requests += [request for request in before if request.idle < PATIENCE]
+        return drafts
+
+    def load_model(self, *args: Any, **kwargs: Any) -> None:
+        """Does nothing: there is no model here."""
+
+    def _found(self, before: list[_Request], ids: NDArray[np.int32], length: int) -> _Request:
+        """Returns the request whose text the row goes on with, brought up to it; or a new one."""
+        best = None
+        for request in before:
+            count = len(request.ids)
+            if count <= length and (best is None or count > len(best.ids)):
+                ends = count == 0 or ids[count - 1] == request.ids[-1]
+                if ends and ids[:count].tolist() == request.ids:
+                    best = request
+        if best is None:
+            best = _Request(self._fresh(), [])
+        else:
+            before.remove(best)
+        best.ids += ids[len(best.ids) : length].tolist()
+        best.idle = 0
+        return best
+
+    def _fresh(self) -> Drafter:
+        drafter = self._make()
+        if missing := sorted(drafter.needs - self._target.offers):
+            raise ConfigError(
+                f"drafter {type(drafter).__name__} needs {', '.join(missing)}: inside vLLM a drafter"
+                " sees tokens alone"
+            )
+        if drafter.trees or drafter.asks:
+            raise ConfigError(
+                f"drafter {type(drafter).__name__} writes trees: vLLM takes chains alone"
+            )
+        drafter.bind(self._target)
+        return drafter
+
+    def _draft(self, request: _Request) -> list[int]:
+        if request.failed:
+            return []
+        room = min(self._gamma, self._longest - len(request.ids) - 1)
+        pen = Pen(
+            sampling=Sampling(),
+            chance=SampledChance.seeded(len(request.ids)),
+            vocab_size=self._target.vocab_size,
+            gamma=max(0, room),
+        )
+        try:
+            request.drafter.propose(Context(Tokens(request.ids, len(request.ids))), pen)
+            return list(pen.finish().tokens)
+        except Exception:  # the request goes on without drafts, and the server with it
+            request.failed = True
+            log.exception("drafter %s failed: this request goes on without drafts", self._name)
+            return []
+
+
+PATIENCE = 8
+"""Steps that a request may be missing from the batch before its drafter is released."""
+
+
+def from_environment() -> Drafter:
+    """Returns the drafter that the environment variable describes.
+
+    Raises:
+        ConfigError: it is not set, or describes none.
+    """
+    from outrider.config import build
+
+    text = os.environ.get(VARIABLE)
+    if not text:
+        raise ConfigError(f"{VARIABLE}: expected a drafter's config: see `outrider serve-config`")
+    try:
+        node = json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"{VARIABLE}={text!r}: expected a JSON object") from error
+    drafter: Drafter = build(node)
+    return drafter
+
+
+def check_version(version: str | None = None) -> None:
+    """Raises `ConfigError` unless vLLM's interface is the one that this was written for."""
+    if version is None:
+        import vllm  # type: ignore[import-not-found]
+
+        version = str(vllm.__version__)
+    if not version.startswith(SUPPORTED):
+        known = ", ".join(f"{each}x" for each in SUPPORTED)
+        raise ConfigError(
+            f"vllm {version}: expected {known}, whose interface for custom drafters this is"
+        )
+
+
+def _tokenizer(model: Any) -> Any:
+    """Returns the engine's tokenizer, None where it was told to do without."""
+    if getattr(model, "skip_tokenizer_init", False):
+        return None
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(model.tokenizer)

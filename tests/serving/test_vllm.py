@@ -1,0 +1,153 @@
+"""The proposer as vLLM calls it: rows that move, pause and end, drafters that fail, versions."""
+
+import json
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from outrider import ConfigError, Context, Drafter, Pen
+from outrider.drafters.eagle import Eagle
+from outrider.drafters.lookahead_decoding import LookaheadDecoding
+from outrider.drafters.ngram import bigram
+from outrider.drafters.prompt_lookup import PromptLookup
+from outrider.drafters.small_lm import SmallLM
+from outrider.serving.vllm import PATIENCE, VARIABLE, OutriderProposer, check_version
+
+LONGEST = 32
+
+
+def config(gamma: int = 3) -> Any:
+    model = SimpleNamespace(
+        max_model_len=LONGEST, get_vocab_size=lambda: 50, skip_tokenizer_init=True
+    )
+    return SimpleNamespace(
+        speculative_config=SimpleNamespace(num_speculative_tokens=gamma), model_config=model
+    )
+
+
+def proposer(make: Any, gamma: int = 3) -> OutriderProposer:
+    return OutriderProposer(config(gamma), make, version="0.32.0")
+
+
+def call(served: OutriderProposer, texts: list[list[int] | None]) -> list[list[int]]:
+    """Proposes for rows that hold these texts; None for one whose prompt is being read."""
+    ids = np.zeros((len(texts), LONGEST), dtype=np.int32)
+    lengths = np.zeros(len(texts), dtype=np.int32)
+    for row, text in enumerate(texts):
+        lengths[row] = len(text or [])
+        ids[row, : lengths[row]] = text or []
+    sampled = [[text[-1]] if text else [] for text in texts]
+    return served.propose(sampled, lengths, ids, slot_mappings=None)
+
+
+def test_each_row_has_the_draft_of_its_own_text() -> None:
+    served = proposer(PromptLookup)
+    found = call(served, [[1, 2, 3, 1, 2], None, [7, 8, 7]])
+    assert found == [[3, 1, 2], [], [8, 7, 8]]
+    assert call(served, []) == []
+
+
+class Counting(Drafter):
+    """Says how often it was asked, and of how long a text."""
+
+    made: list["Counting"] = []  # noqa: RUF012
+
+    def __init__(self) -> None:
+        self.seen: list[list[int]] = []
+        self.made.append(self)
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        self.seen.append(context.tokens[:])
+        pen.write(len(self.seen))
+
+
+def test_a_request_keeps_its_drafter_wherever_its_row_goes() -> None:
+    Counting.made = []
+    served = proposer(Counting)
+    first = len(Counting.made)  # one is made to see that it fits
+    assert call(served, [[1, 2], [5, 6]]) == [[1], [1]]
+    assert call(served, [[5, 6, 7], [1, 2, 3, 4]]) == [[2], [2]]  # the rows have changed places
+    assert call(served, [[1, 2, 3, 4, 5]]) == [[3]]  # one has ended, and the other is row 0
+    assert len(Counting.made) == first + 2
+    assert [each.seen for each in Counting.made[first:]] == [
+        [[1, 2], [1, 2, 3, 4], [1, 2, 3, 4, 5]],
+        [[5, 6], [5, 6, 7]],
+    ]
+
+
+def test_twins_do_not_share_a_drafter() -> None:
+    served = proposer(Counting)
+    assert call(served, [[1, 2], [1, 2]]) == [[1], [1]]
+    assert call(served, [[1, 2, 9], [1, 2, 8]]) == [[2], [2]]
+
+
+def test_a_request_may_pause_and_is_released_in_the_end() -> None:
+    served = proposer(Counting)
+    call(served, [[1, 2]])
+    call(served, [[5]])
+    assert call(served, [[1, 2, 3]]) == [[2]]
+    for length in range(PATIENCE + 1):
+        call(served, [[9] * (length + 1)])
+    assert len(served._requests) == 1
+    assert call(served, [[1, 2, 3, 4]]) == [[1]]  # another drafter: the text is read anew
+
+
+def test_a_draft_ends_where_the_model_does() -> None:
+    served = proposer(lambda: PromptLookup(), gamma=5)
+    assert call(served, [[1] * (LONGEST - 3)]) == [[1, 1]]
+    assert call(served, [[1] * (LONGEST - 1)]) == [[]]
+    assert call(served, [[1] * LONGEST]) == [[]]
+
+
+class Fragile(Drafter):
+    """Fails on a text that begins with 13."""
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        if context.tokens[0] == 13:
+            raise RuntimeError("bad luck")
+        pen.write(4)
+
+
+def test_one_that_fails_costs_its_own_request_its_drafts(caplog: Any) -> None:
+    served = proposer(Fragile)
+    with caplog.at_level(logging.ERROR, logger="vllm.outrider"):
+        assert call(served, [[13, 2], [1, 2]]) == [[], [4]]
+        assert call(served, [[13, 2, 3], [1, 2, 3]]) == [[], [4]]
+    assert caplog.text.count("drafter Fragile failed") == 1
+    assert "bad luck" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("make", "line"),
+    [
+        (lambda: Eagle(path="untrained"), "drafter Eagle needs hidden_states, model: inside vLLM"),
+        (SmallLM, "drafter SmallLM needs model"),
+        (lambda: bigram(tree="2x1"), "writes trees: vLLM takes chains alone"),
+        (LookaheadDecoding, "writes trees: vLLM takes chains alone"),
+    ],
+)
+def test_what_can_not_go_there_is_refused_at_once(make: Any, line: str) -> None:
+    with pytest.raises(ConfigError, match=line):
+        proposer(make)
+
+
+def test_the_drafter_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = {"_target_": "outrider.drafters.prompt_lookup.PromptLookup", "max_n": 1}
+    monkeypatch.setenv(VARIABLE, json.dumps(node))
+    served = OutriderProposer(config(), version="0.32.1")
+    assert call(served, [[1, 2, 3, 1]]) == [[2, 3, 1]]
+    monkeypatch.setenv(VARIABLE, "{")
+    with pytest.raises(ConfigError, match="expected a JSON object"):
+        OutriderProposer(config(), version="0.32.0")
+    monkeypatch.delenv(VARIABLE)
+    with pytest.raises(ConfigError, match="OUTRIDER_DRAFTER: expected a drafter's config"):
+        OutriderProposer(config(), version="0.32.0")
+
+
+def test_another_version_is_refused() -> None:
+    check_version("0.32.5")
+    with pytest.raises(ConfigError, match=r"vllm 0\.33\.0: expected 0\.32\.x"):
+        check_version("0.33.0")
