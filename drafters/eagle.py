@@ -7,7 +7,7 @@ from typing import Any, final
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import embedding, linear
+from torch.nn.functional import embedding
 
 from outrider.causal import HIDDEN
 from outrider.context import Context
@@ -44,7 +44,7 @@ class EagleNetwork(FeatureNetwork):
         self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.mlp = FeedForward(config)
         self._embedding = weights.embedding(target).detach()
-        self._head = vocabulary.rows(weights.head(target).detach())
+        self._head = weights.Head(vocabulary.rows(weights.head(target).detach()))
 
     def states(self, features: Sequence[Float[Tensor, "*rows width"]]) -> Float[Tensor, "*rows w"]:
         return features[0]
@@ -63,7 +63,7 @@ class EagleNetwork(FeatureNetwork):
         return out
 
     def logits(self, states: Float[Tensor, "*rows w"]) -> Float[Tensor, "*rows some"]:
-        return linear(states, self._head)
+        return self._head(states)
 
 
 @final

@@ -8,7 +8,7 @@ from typing import Any, final
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import embedding, linear
+from torch.nn.functional import embedding
 
 from outrider.causal import HIDDEN
 from outrider.context import Context
@@ -20,6 +20,7 @@ from outrider.networks.features import FeatureDrafting, FeatureNetwork
 from outrider.networks.layer import Attention, FeedForward, KeysAndValues, LayerConfig, RMSNorm
 from outrider.networks.vocabulary import Vocabulary
 from outrider.pen import Pen
+from outrider.runtime.linear import product
 from outrider.target import Target
 from outrider.trees import parse
 
@@ -64,7 +65,7 @@ class Eagle3Network(FeatureNetwork):
         self._embedding = weights.embedding(target).detach()
 
     def states(self, features: Sequence[Float[Tensor, "*rows width"]]) -> Float[Tensor, "*rows w"]:
-        return linear(torch.cat(list(features), dim=-1), self.fc.weight)
+        return product(self.fc, torch.cat(list(features), dim=-1))
 
     def forward(
         self,
@@ -82,7 +83,7 @@ class Eagle3Network(FeatureNetwork):
         return out
 
     def logits(self, states: Float[Tensor, "*rows w"]) -> Float[Tensor, "*rows some"]:
-        return linear(self.norm(states), self.lm_head.weight)
+        return product(self.lm_head, self.norm(states))
 
 
 @final

@@ -8,7 +8,7 @@ from typing import Any, final
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import embedding, linear
+from torch.nn.functional import embedding
 
 from outrider.causal import HIDDEN
 from outrider.context import Context, Tokens
@@ -48,7 +48,7 @@ class FalconNetwork(nn.Module):
         self.post_attention_layernorm = RMSNorm(width, eps)
         self.mlp = FeedForward(config)
         self._embedding = weights.embedding(target).detach()
-        self._head = vocabulary.rows(weights.head(target)).detach()
+        self._head = weights.Head(vocabulary.rows(weights.head(target)).detach())
 
     def read(
         self,
@@ -78,7 +78,7 @@ class FalconNetwork(nn.Module):
 
     def logits(self, states: Float[Tensor, "*rows w"]) -> Float[Tensor, "*rows some"]:
         """Returns scores of what follows each state, over the network's vocabulary."""
-        return linear(states, self._head)
+        return self._head(states)
 
 
 @dataclass(frozen=True, slots=True)

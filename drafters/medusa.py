@@ -7,7 +7,7 @@ from typing import Any, final
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.functional import linear, relu, silu
+from torch.nn.functional import relu, silu
 
 from outrider.causal import HIDDEN
 from outrider.context import Context
@@ -74,15 +74,15 @@ class MedusaNetwork(nn.Module):
     ) -> None:
         super().__init__()
         self.vocabulary = vocabulary
-        self._head = vocabulary.rows(weights.head(target).detach())
-        width = self._head.shape[1]
+        self._head = weights.Head(vocabulary.rows(weights.head(target).detach()))
+        width = self._head.matrix.shape[1]
         self._blocks = blocks
         self.heads = nn.ModuleList()
         for _ in range(heads):
             stack: list[nn.Module] = [BLOCKS[kind](width) for _ in range(blocks)]
             if own:
                 final = nn.Linear(width, len(vocabulary), bias=False)
-                final.weight = nn.Parameter(self._head.clone())
+                final.weight = nn.Parameter(self._head.matrix.clone())
                 stack.append(final)
             self.heads.append(nn.ModuleList(stack))
 
@@ -91,8 +91,9 @@ class MedusaNetwork(nn.Module):
         parts: Any = self.heads[head]
         for block in parts[: self._blocks]:
             state = block(state)
-        matrix = parts[self._blocks].weight if len(parts) > self._blocks else self._head
-        return linear(state, matrix)
+        last = parts[self._blocks] if len(parts) > self._blocks else self._head
+        scores: Tensor = last(state)
+        return scores
 
 
 @final

@@ -7,7 +7,7 @@ from typing import Any, final
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import embedding, gelu, linear
+from torch.nn.functional import embedding, gelu
 
 from outrider.causal import HIDDEN
 from outrider.context import Context
@@ -64,7 +64,8 @@ class MLPSpeculatorNetwork(nn.Module):
         width = given.shape[1]
         inner = width if inner is None or borrowed else inner
         self.inner = inner
-        self._embedding, self._head = given, vocabulary.rows(weights.head(target).detach())
+        self._embedding = given
+        self._head = weights.Head(vocabulary.rows(weights.head(target).detach()))
         kept = 0.5 ** (0.5 / stages)
         added = ((1 - kept**2) * inner / 2) ** 0.5
         self._ratio = added / kept
@@ -101,7 +102,7 @@ class MLPSpeculatorNetwork(nn.Module):
         if len(self.head):
             scores: Tensor = self.head[stage](state)
             return scores
-        return linear(self.out[stage](state), self._head)
+        return self._head(self.out[stage](state))
 
 
 @final

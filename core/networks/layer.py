@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, final
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import linear, scaled_dot_product_attention, silu
+from torch.nn.functional import scaled_dot_product_attention
+
+from outrider.runtime.linear import merged, product
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
@@ -128,7 +130,7 @@ class Attention(nn.Module):
     ) -> Float[Tensor, "batch tokens hidden"]:
         """reach: which of all tokens, the cached ones first, each sees; none for a chain."""
         queries, keys, values = (
-            linear(x, layer.weight).view(*x.shape[:-1], -1, self._config.head_dim).transpose(1, 2)
+            product(layer, x).view(*x.shape[:-1], -1, self._config.head_dim).transpose(1, 2)
             for layer in (self.q_proj, self.k_proj, self.v_proj)
         )
         turn = rotation(positions, self._config.head_dim, self._config.rope_theta, x.dtype)
@@ -139,7 +141,7 @@ class Attention(nn.Module):
         mixed = scaled_dot_product_attention(
             queries, keys, values, attn_mask=reach, enable_gqa=True
         )
-        return linear(mixed.transpose(1, 2).flatten(-2), self.o_proj.weight)
+        return product(self.o_proj, mixed.transpose(1, 2).flatten(-2))
 
 
 @final
@@ -154,8 +156,8 @@ class FeedForward(nn.Module):
         self.down_proj = nn.Linear(wide, config.hidden_size, bias=False)
 
     def forward(self, x: Float[Tensor, "*rows width"]) -> Float[Tensor, "*rows width"]:
-        inner = silu(linear(x, self.gate_proj.weight)) * linear(x, self.up_proj.weight)
-        return linear(inner, self.down_proj.weight)
+        gate = product(self.gate_proj, x, "swish")
+        return product(self.down_proj, merged(self.up_proj, x, gate, "mul"))
 
 
 def causal(tokens: int, known: int, device: torch.device) -> Bool[Tensor, "1 1 tokens known"]:

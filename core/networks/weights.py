@@ -2,16 +2,38 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, final
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from outrider.errors import ConfigError
 from outrider.networks import checkpoint
+from outrider.runtime.linear import PackedLinear, pack
 from outrider.target import Target
 
 UNTRAINED = "untrained"
+
+
+@final
+class Head:
+    """Some rows of the target's head, lent to a network that does not count them as its own."""
+
+    def __init__(self, matrix: Float[Tensor, "some width"]) -> None:
+        self.matrix = matrix
+        self._packed: PackedLinear | None = None
+
+    def __call__(self, states: Float[Tensor, "*rows width"]) -> Float[Tensor, "*rows some"]:
+        return linear(states, self.matrix) if self._packed is None else self._packed(states)
+
+    def pack(self) -> None:
+        """Packs the rows, for passes without gradient on a CPU."""
+        layer = nn.Linear(*reversed(self.matrix.shape), bias=False, device="meta")
+        layer.weight = nn.Parameter(self.matrix, requires_grad=False)
+        self._packed = PackedLinear(layer)
+
 
 Network = TypeVar("Network", bound=nn.Module)
 
@@ -82,6 +104,11 @@ def filled(
     """
     network = untrained(make, target, 0)
     checkpoint.fill(network, tensors, place)
+    if isinstance(target.model.get_output_embeddings(), PackedLinear):
+        pack(network)
+        for part in vars(network).values():
+            if isinstance(part, Head):
+                part.pack()
     return network
 
 
