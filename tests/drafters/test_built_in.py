@@ -13,8 +13,8 @@ from outrider.plugins import make
 from outrider.training import seen
 from outrider.verifiers.token import Token
 
-FAMILIES = ("medusa", "mlp_speculator", "eagle", "eagle3", "bigram")
-OPTIONS = {"bigram": {"counts": "smollm2"}}
+FAMILIES = ("medusa", "mlp_speculator", "eagle", "eagle3", "small_lm", "bigram")
+OPTIONS = {"bigram": {"counts": "smollm2"}, "small_lm": {"model": "smollm2"}}
 WEIGHTS = built_in("medusa").parent
 PROMPT = "Write a short story about a fox and a crow."
 
