@@ -205,7 +205,7 @@ def read(path: str, target: Target, block: int) -> FalconNetwork:
     config = checkpoint.read_config(place)
     weights.fits(place, config, target)
     file, tensors = checkpoint.tensors_in(place)
-    size = config.get("block")
+    size: Any = config.get("block")
     if not whole(size):
         raise ConfigError(f"{place}: block={size!r} in config.json: expected a whole number")
     vocabulary = Vocabulary(target.vocab_size, tensors.pop("vocabulary", None))

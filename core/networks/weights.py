@@ -30,7 +30,8 @@ class Head:
 
     def pack(self) -> None:
         """Packs the rows, for passes without gradient on a CPU."""
-        layer = nn.Linear(*reversed(self.matrix.shape), bias=False, device="meta")
+        rows, width = self.matrix.shape
+        layer = nn.Linear(width, rows, bias=False, device="meta")
         layer.weight = nn.Parameter(self.matrix, requires_grad=False)
         self._packed = PackedLinear(layer)
 

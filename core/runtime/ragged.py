@@ -9,6 +9,7 @@ from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
 
 from outrider.draft import Draft
+from outrider.runtime.cache import growing
 from outrider.runtime.step import Pass, step
 
 if TYPE_CHECKING:
@@ -36,6 +37,19 @@ class _RaggedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
     keys: Any  # there once `update` was called
     values: Any
     slots: _Slots
+
+    def write(self, row: int, rows: int, keys: Tensor, values: Tensor) -> None:
+        """Puts a text's first keys and values [heads, tokens, dim] into its row, one of `rows`."""
+        if not self.is_initialized:
+            self.lazy_initialization(keys[None], values[None])
+            self.keys, self.values = (
+                _room(each.expand(rows, *each.shape), max(FIRST, 2 * each.shape[1]))
+                for each in (keys, values)
+            )
+        count = keys.shape[1]
+        if count > self.keys.shape[-2]:
+            self.keys, self.values = (_widened(each, count) for each in (self.keys, self.values))
+        self.keys[row, :, :count], self.values[row, :, :count] = keys, values
 
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
@@ -75,6 +89,27 @@ class Ragged:
     def row(self, number: int) -> int:
         """Returns the row of a text."""
         return self.numbers.index(number)
+
+    def read(
+        self, number: int, tokens: Sequence[int], states: Collection[int]
+    ) -> dict[int, Float[Tensor, "tokens width"]]:
+        """Reads the beginning of a text by itself, so that a long one pads no other.
+
+        Returns:
+            The states asked for, by place.
+        """
+        own = growing()
+        ids = torch.tensor([list(tokens)], device=self.model.device)
+        found = step(self.model, ids, own, rows=1, states=states)
+        layers: Any = own.layers
+        for place, layer in enumerate(layers):
+            room = self.cache.layers[place] if place < len(self.cache.layers) else None
+            if room is None:
+                room = self._layer()
+                self.cache.layers.append(room)
+            room.write(self.row(number), len(self.numbers), layer.keys[0], layer.values[0])
+        self.lengths[self.row(number)] = len(tokens)
+        return {place: found.states[place][0] for place in states}
 
     def feed(
         self,

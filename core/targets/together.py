@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
+LONG = 8
+"""Pending tokens that are read with those of other texts; more are read by themselves."""
+
+
 @final
 class TogetherSession(Session):
     """One text of a batch; `score` alone runs a pass for it and nothing else."""
@@ -43,6 +47,15 @@ class TogetherSession(Session):
     def features(self) -> dict[str, Tensor]:
         return {name: rows.all() for name, rows in self._rows.items() if len(rows)}
 
+    def read_ahead(self) -> None:
+        """Reads all but the last of many pending tokens, as a prompt has, apart from the others."""
+        if len(self.pending) <= LONG:
+            return
+        first, self.pending = self.pending[:-1], self.pending[-1:]
+        states = self.group.read(self.number, first, set(self.wanted.values()))
+        for name, place in self.wanted.items():
+            self._rows[name].extend(states[place])
+
     def learn(self, states: dict[int, Float[Tensor, "tokens width"]]) -> None:
         """Takes in the states of a pass, of which the last are its own."""
         count = len(self.pending) + len(self.draft)
@@ -63,6 +76,7 @@ def score(
 ) -> list[Float[Tensor, "nodes+1 vocab"]]:
     """Returns the logits of drafts of texts of one batch, after one pass."""
     for session, draft in zip(sessions, drafts, strict=True):
+        session.read_ahead()
         session.draft = draft
     found = sessions[0].group.feed(
         [session.number for session in sessions],
