@@ -67,11 +67,20 @@ def test_every_option_composes(role: str, name: str) -> None:
 
 @pytest.mark.parametrize("role", ["drafter", "verifier", "lookahead"])
 def test_every_option_instantiates_to_what_was_registered(role: str, foresight: Path) -> None:
-    needed = {"classifier": [f"lookahead.path={foresight}"]}
+    needed = {
+        "classifier": [f"lookahead.path={foresight}"],
+        "falcon": ["drafter.path=untrained"],
+    }
     for name, entry in installed().of(role).items():
         overrides = [f"{role}={name}", "prompt=hi", *needed.get(name, [])]
         part = build(compose("generate", overrides)[role])
         assert type(part) is entry.product
+
+
+@pytest.mark.parametrize("name", ["all", "none"])
+def test_every_choice_of_peers_composes(name: str) -> None:
+    assert set(compose("bench", [f"peers={name}"]).peers) == {"transformers", "vllm"}
+    assert {path.stem for path in CONF.glob("peers/*.yaml")} == {"all", "none"}
 
 
 @pytest.mark.parametrize("path", sorted(CONF.glob("sampling/*.yaml")))
@@ -94,6 +103,7 @@ def test_every_recipe_takes_its_settings(path: Path) -> None:
 
 def test_every_yaml_file_is_tried_by_a_test_here() -> None:
     tried = {
+        "peers",
         "sampling",
         "data",
         "recipe",

@@ -106,9 +106,6 @@ def pack(model: nn.Module) -> None:
                 setattr(module, name, PackedLinear(child, shared=shared))
                 if not shared:
                     _release(child.weight.detach(), files)
-    for tensor in (*model.parameters(), *model.buffers()):
-        if _within(tensor, files):  # the last ones that hold on to a file
-            tensor.data = tensor.data.clone()
 
 
 def _mapped() -> list[tuple[int, int]]:

@@ -102,12 +102,11 @@ class Ragged:
         ids = torch.tensor([list(tokens)], device=self.model.device)
         found = step(self.model, ids, own, rows=1, states=states)
         layers: Any = own.layers
+        rooms: Any = self.cache.layers
         for place, layer in enumerate(layers):
-            room = self.cache.layers[place] if place < len(self.cache.layers) else None
-            if room is None:
-                room = self._layer()
-                self.cache.layers.append(room)
-            room.write(self.row(number), len(self.numbers), layer.keys[0], layer.values[0])
+            if place == len(rooms):
+                rooms.append(self._layer())
+            rooms[place].write(self.row(number), len(self.numbers), layer.keys[0], layer.values[0])
         self.lengths[self.row(number)] = len(tokens)
         return {place: found.states[place][0] for place in states}
 
