@@ -20,10 +20,11 @@ from outrider.verifiers.block import Block
 class MultiPathBlock(Verifier):
     """Greedy multi-path block verification (2602.16961).
 
-    At each prefix tokens are ranked by p / q in one strict order, ties included. Of the K paths the lexicographically largest is taken, whose law is that of a largest
-    of K draws: F^K with F the distribution function of a path. Block verification on that path
-    with that law is lossless. (With ties left open it would not be.) With one path it is
-    block verification. More than four paths are a matter of rounding.
+    At each prefix tokens are ranked by p / q in one strict order, ties included. Of the K paths
+    the lexicographically largest is taken, whose law is that of a largest of K draws: F^K with F
+    the distribution function of a path. Block verification on that path with that law is
+    lossless. (With ties left open it would not be.) With one path it is block verification.
+    More than four paths are a matter of rounding.
     """
 
     lossless = True
@@ -49,7 +50,8 @@ class MultiPathBlock(Verifier):
             token = int(order[best])
             paths = [each for each in paths if draft.tokens[each[len(path)]] == token]
             smaller = torch.zeros_like(q)
-            smaller[order] = q[order].cumsum(0) - q[order]
+            rising = q[order]
+            smaller[order] = rising.cumsum(0) - rising
             laws.append(largest_of(len(draft.children(ROOT)), q, below + joint * smaller, joint))
             below += joint * float(smaller[token])
             joint *= float(q[token])
@@ -69,9 +71,8 @@ def ranked(p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"]) -> Int[Tensor, 
     both are made of this one order.
     """
     ratio = (p / q).nan_to_num(0.0, posinf=float("inf"))
-    return torch.from_numpy(np.argsort(ratio.cpu().numpy())).to(
-        p.device
-    )  # torch's takes four times as long
+    # torch's own takes four times as long
+    return torch.from_numpy(np.argsort(ratio.cpu().numpy())).to(p.device)
 
 
 def largest_of(

@@ -38,11 +38,15 @@ class Typical(Verifier):
         self.delta = delta
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
-        typical = self._typical(scores)
+        typical: dict[int, Tensor] = {}  # of the rows that are reached: an entropy costs
         best: tuple[int, float, int] = (0, 0.0, ROOT)  # depth, log-likelihood, node
         reached = {ROOT: (0, 0.0)}
         for node, (token, parent) in enumerate(zip(draft.tokens, draft.parents, strict=True)):
-            if parent in reached and typical[parent + 1, token]:
+            if parent not in reached:
+                continue
+            if parent not in typical:
+                typical[parent] = self._typical(scores.after(parent))
+            if typical[parent][token]:
                 depth, likelihood = reached[parent]
                 likelihood += float(scores.after(parent)[token].log())
                 reached[node] = depth + 1, likelihood
@@ -52,13 +56,12 @@ class Typical(Verifier):
     def accepts(
         self, q: Float[Tensor, "vocab"], scores: Scores, node: int
     ) -> Float[Tensor, "vocab"]:
-        return self._typical(scores)[node + 1].to(q.dtype)
+        return self._typical(scores.after(node)).to(q.dtype)
 
     def ceiling(self, scores: Scores) -> Float[Tensor, "nodes+1 vocab"]:
-        return torch.where(self._typical(scores), 1.0, scores.probs)
+        return torch.where(self._typical(scores.probs), 1.0, scores.probs)
 
-    def _typical(self, scores: Scores) -> Bool[Tensor, "nodes+1 vocab"]:
-        p = scores.probs
+    def _typical(self, p: Float[Tensor, "*rows vocab"]) -> Bool[Tensor, "*rows vocab"]:
         entropy = -torch.xlogy(p, p).sum(-1, keepdim=True)
         return p > (self.delta * (-entropy).exp()).clamp(max=self.epsilon)
 
