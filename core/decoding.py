@@ -1,6 +1,7 @@
 """Decoding: rounds of one text, or of several in step."""
 
 from collections.abc import Iterator, Sequence
+from time import perf_counter
 
 from outrider.chance import Chance, SampledChance
 from outrider.draft import KINDS, Draft
@@ -124,8 +125,10 @@ def decode_together(
 
     All drafts are scored in one pass. Each text is as long as it comes out, and is the one that
     `decode` would write, whoever its neighbours are: they change its logits by rounding alone.
+    A round's seconds are the text's share of what all of them took.
 
-    drafters, lookaheads, chances: one a prompt; each keeps the state of its own text.
+    drafters, lookaheads, chances: one a prompt; each keeps the state of its own text, see
+        `Drafter.twin`.
 
     Raises:
         ConfigError, DrafterError, TargetError: as `decode` does.
@@ -161,7 +164,9 @@ def decode_together(
 def _alone(work: Steps, session: Session) -> Iterator[Round]:
     for each in work:
         assert isinstance(each, Draft)
-        round = work.send(session.score(each))
+        began = perf_counter()
+        logits = session.score(each)
+        round = work.send((logits, perf_counter() - began))
         assert isinstance(round, Round)
         yield round
 
@@ -174,8 +179,10 @@ def _side_by_side(
         going = {number: each for number, each in drafts.items() if isinstance(each, Draft)}
         if not going:
             return
+        began = perf_counter()
         scores = target.score_together([sessions[number] for number in going], [*going.values()])
+        share = (perf_counter() - began) / len(going)
         for number, logits in zip(going, scores, strict=True):
-            round = texts[number].send(logits)
+            round = texts[number].send((logits, share))
             assert isinstance(round, Round)
             yield number, round

@@ -1,11 +1,12 @@
 """Drafter: the role that proposes tokens cheaply."""
 
+import copy
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from outrider.context import Context
 from outrider.draft import Draft
@@ -59,7 +60,30 @@ class Drafter(ABC):
     def answer(self, questions: Draft, logits: Float[Tensor, "questions vocab"]) -> None:
         """Takes what the target says after each question that the last draft's pen was asked."""
 
+    def twin(self) -> Self:
+        """Returns a drafter for a text beside this one's: of the same make and bound alike.
+
+        Networks, and what else is only read, are shared; what is kept of a text is not.
+        """
+        return copy.deepcopy(self, {id(part): part for part in _shared(self, set())})
+
     def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
         """Writes a draft for each pair; a network drafter overrides this to run them at once."""
         for context, pen in pairs:
             self.propose(context, pen)
+
+
+def _shared(part: Any, known: set[int]) -> Iterator[Any]:
+    """Yields what twins have in common, wherever it hangs below an object."""
+    from outrider.target import Target
+
+    if id(part) in known:
+        return
+    known.add(id(part))
+    if isinstance(part, Target):
+        yield from (part, part.tokenizer, part.model)
+    elif isinstance(part, nn.Module):
+        yield part
+    elif hasattr(part, "__dict__"):
+        for each in vars(part).values():
+            yield from _shared(each, known)

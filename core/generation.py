@@ -1,11 +1,11 @@
 """Generation: one call from a prompt to its text, counts and rounds."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, final
 
-from outrider.decoding import decode, decode_together
+from outrider.decoding import decode, decode_together, prepare
 from outrider.drafter import Drafter
 from outrider.metrics import Counts
 from outrider.plugins import make
@@ -99,7 +99,7 @@ def generate(
 def generate_together(
     target: Target | str,
     prompts: Sequence[str | Sequence[int]],
-    drafter: Callable[[], Drafter] | str = "prompt_lookup",
+    drafter: Drafter | str = "prompt_lookup",
     verifier: Verifier | str = "token",
     *,
     chat: bool = False,
@@ -111,7 +111,7 @@ def generate_together(
 
     Each text is the one that `generate` writes, and ends by itself.
 
-    drafter: a name, or what makes a drafter; each text has one of its own.
+    drafter: a name or a drafter; each text has a twin of it.
     options: those of `outrider.decode_together`.
 
     Raises:
@@ -119,8 +119,10 @@ def generate_together(
     """
     model: Target = make("target", target)
     encoded = [model.encode(prompt, chat=chat) for prompt in prompts]
-    drafters = [drafter() if callable(drafter) else make("drafter", drafter) for _ in prompts]
-    rounds = decode_together(model, drafters, make("verifier", verifier), encoded, **options)
+    rule, first = make("verifier", verifier), make("drafter", drafter)
+    prepare(model, first, rule)  # before it has twins, which then share what is loaded
+    drafters = [first.twin() for _ in prompts]
+    rounds = decode_together(model, drafters, rule, encoded, **options)
     generations = [Generation() for _ in prompts]
     try:
         for number, round in rounds:

@@ -57,8 +57,11 @@ class Round:
         return "".join(self.pieces)
 
 
-Steps = Generator[Draft | Round, Float[Tensor, "nodes+1 vocab"] | None, None]
-"""One text under way: it gives a draft to be sent its logits, and a round when one is done."""
+Scored = tuple[Float[Tensor, "nodes+1 vocab"], float]
+"""The logits of a draft, and the seconds that they took: of a batch's pass, one text's share."""
+
+Steps = Generator[Draft | Round, Scored | None, None]
+"""One text under way: it gives a draft to be sent what it is scored, and a round when one is done."""
 
 
 def steps(
@@ -96,11 +99,12 @@ def steps(
         draft = _propose(drafter, Context(Tokens(ids, len(ids)), None, session.features()), pen)
         questions = pen.questions()
         drafted = perf_counter()
-        logits = yield (draft.joined(questions) if questions else draft)
-        assert logits is not None
+        answer = yield (draft.joined(questions) if questions else draft)
+        assert answer is not None
+        logits, scoring = answer
+        scored = perf_counter()
         if not torch.isfinite(logits.amax(-1)).all():
             raise TargetError("the target gave logits with NaN, infinity or no finite entry")
-        scored = perf_counter()
         logits, answers = logits[: len(draft) + 1], logits[len(draft) + 1 :]
         verdict = verifier.verify(draft, Scores(logits, sampling), chance)
         session.commit(verdict)
@@ -119,7 +123,7 @@ def steps(
         ids += tokens[:count]
         seconds = {
             "draft": drafted - began,
-            "score": scored - drafted,
+            "score": scoring,
             "verify": perf_counter() - scored,
         }
         accepted = min(len(verdict.accepted), count)

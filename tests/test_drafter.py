@@ -1,7 +1,13 @@
 """What a drafter does unless it says otherwise."""
 
+from typing import Any
+
 from outrider import Context, Drafter, Pen, SampledChance, Sampling, Tokens
+from outrider.drafters.eagle import Eagle
+from outrider.drafters.hierarchy import Hierarchy
+from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.targets.tabular import TabularTarget
+from outrider.targets.transformers import TransformersTarget
 
 
 class Counting(Drafter):
@@ -20,3 +26,22 @@ def test_a_batch_is_drafted_one_after_another() -> None:
     assert [pen.finish().tokens for pen in pens] == [(1,), (2,), (3,)]
     assert not drafter.needs
     assert not drafter.trees
+
+
+def test_a_twin_shares_what_is_read_and_nothing_of_a_text(llama: Any) -> None:
+    target = TransformersTarget(llama())
+    eagle: Any = Eagle(path="untrained")
+    eagle.bind(target)
+    other = eagle.twin()
+    assert other._target is target
+    assert other._drafting is not eagle._drafting
+    assert other._drafting._network is eagle._drafting._network
+    nested: Any = Hierarchy("prompt_lookup", layers=4)
+    nested.bind(target)
+    assert nested.twin()._middle._model is nested._middle._model
+    lookup: Any = PromptLookup()
+    pen = Pen(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=9, gamma=1)
+    lookup.propose(Context(Tokens([1, 2, 1])), pen)
+    twin = lookup.twin()
+    twin.propose(Context(Tokens([3, 4, 3])), pen)
+    assert lookup._text == [1, 2, 1]

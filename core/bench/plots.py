@@ -6,7 +6,8 @@ from pathlib import Path
 
 LABELS = {
     "rows": ("rows scored in a pass", "milliseconds a pass"),
-    "batches": ("texts at once", "tokens a second"),
+    "batches": ("texts at once", "tokens a second, prompts read"),
+    "batches with prompts": ("texts at once", "tokens a second, prompts included"),
     "contexts": ("tokens of context", "milliseconds a pass"),
 }
 
@@ -27,7 +28,7 @@ def plots(curves: Mapping[str, tuple[Sequence[int], Sequence[float]]], folder: P
         data = BytesIO()
         figure.savefig(data, format="png")
         pyplot.close(figure)
-        place = folder / f"{name}.png"
+        place = folder / f"{name.replace(' ', '_')}.png"
         place.write_bytes(data.getvalue())
         found.append(place)
     return found

@@ -1,6 +1,8 @@
 """Worker: a process that the bench asks, one question at a time."""
 
 import json
+import os
+import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -18,6 +20,9 @@ class BenchError(OutriderError):
 @final
 class Worker:
     """A process that answers JSON lines, as `outrider.bench.talk.serve` does.
+
+    It is frozen while it is not asked, with all processes that it made: an engine that polls for
+    work would take a core from whoever's turn it is.
 
     command: its words. given: what it starts from. log: where what it prints goes.
 
@@ -43,17 +48,20 @@ class Worker:
                     stdout=subprocess.PIPE,
                     stderr=errors,
                     text=True,
+                    # Of one session with this process: if this is killed, the kernel thaws it.
+                    process_group=0,
                     env=None if environment is None else dict(environment),
                 )
         except OSError as error:
             raise BenchError(f"{name}: {command[0]} can't be run: {error.strerror}") from error
         self.peak = 0
         try:
-            self.ask(given)
+            self._told(given)
         except BaseException:
             self.close()
             raise
         self.start_seconds = time.perf_counter() - began
+        self._signal(signal.SIGSTOP)
 
     def ask(self, question: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the answer.
@@ -61,6 +69,12 @@ class Worker:
         Raises:
             BenchError: the worker failed, or is gone.
         """
+        self._signal(signal.SIGCONT)
+        said = self._told(question)
+        self._signal(signal.SIGSTOP)
+        return said
+
+    def _told(self, question: Mapping[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None and self._process.stdout is not None
         try:
             self._process.stdin.write(json.dumps(question) + "\n")
@@ -79,6 +93,7 @@ class Worker:
     def close(self) -> None:
         """Ends the process."""
         assert self._process.stdin is not None and self._process.stdout is not None
+        self._signal(signal.SIGCONT)
         with suppress(BrokenPipeError):  # it may be gone
             self._process.stdin.close()
         self._process.stdout.close()
@@ -87,6 +102,10 @@ class Worker:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+    def _signal(self, number: int) -> None:
+        with suppress(ProcessLookupError):  # it may be gone
+            os.killpg(self._process.pid, number)
 
     def _last_words(self) -> str:
         lines = [line.strip() for line in self._log.read_text().splitlines() if line.strip()]

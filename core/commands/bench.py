@@ -124,21 +124,26 @@ def _dtype(config: DictConfig) -> Any:
 def _curves(
     ours: Worker, prompts: Sequence[list[int]], settings: Mapping[str, Any], bar: Progress
 ) -> dict[str, Curve]:
-    """Returns milliseconds by rows and by context, and tokens a second by batch."""
+    """Returns milliseconds by rows and by context, and tokens a second by batch.
+
+    The latter once for decoding alone, and once with the reading of the prompts.
+    """
     total = 1 + len(settings["batches"]) + len(settings["contexts"])
     work = bar.add_task("curves", total=total)
     rows = list(settings["rows"])
     times = ours.ask({"ask": "rows", "rows": rows, "context": 256, "repeats": 15})["times"]
     curves: dict[str, Curve] = {"rows": (rows, [1000 * each for each in times])}
     bar.advance(work)
-    speeds = []
+    speeds: dict[str, list[float]] = {"decoding": [], "whole": []}
     texts = [prompts[number % len(prompts)] for number in range(max(settings["batches"]))]
     for count in settings["batches"]:  # the same texts, so many at once
         asked = {"ask": "texts", "prompts": texts, "batch": count}
         said = ours.ask(asked | {"max_new_tokens": settings["max_new_tokens"]})
-        speeds.append(said["count"] / said["seconds"])
+        for name, found in speeds.items():
+            found.append(said[name])
         bar.advance(work)
-    curves["batches"] = (list(settings["batches"]), speeds)
+    curves["batches"] = (list(settings["batches"]), speeds["decoding"])
+    curves["batches with prompts"] = (list(settings["batches"]), speeds["whole"])
     by_context = []
     for context in settings["contexts"]:
         asked = {"ask": "rows", "rows": [settings["gamma"] + 1], "context": context, "repeats": 9}

@@ -39,7 +39,12 @@ def compare(config: DictConfig) -> None:
     nodes = _entrants(config)
     target = build(config.target)
     settings = Settings(
-        config.gamma, config.budget, build(config.sampling), config.max_new_tokens, config.batch
+        config.gamma,
+        config.budget,
+        build(config.sampling),
+        config.max_new_tokens,
+        config.batch,
+        config.together,
     )
     prompts = _turns(build(config.data), config.turns)
     # One drafter for all of its rules and policies: it may be a model.

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +64,7 @@ def _together(config: DictConfig, console: Console, path: Path, options: dict[st
     generations = generate_together(
         build(config.target),
         prompts,
-        partial(build, config.drafter),
+        build(config.drafter),
         verifier,
         chat=config.chat,
         lookaheads=[build(config.lookahead) for _ in prompts],

@@ -103,15 +103,18 @@ def measure(
     }
     for question in left.get("overlap", ()):
         yield from _overlaps(target, entrants, question, settings)
-    for number, question in enumerate(left.get("decode", ())):
-        if not number:
-            warm_up(target, question, settings)
-        baseline = plain(target, question, settings)
+    asked = left.get("decode", [])
+    for first in range(0, len(asked), settings.together):
+        group = asked[first : first + settings.together]
+        if not first:
+            warm_up(target, group[0], settings)
+        baselines = plain(target, group, settings)
         for name, entrant in entrants.items():
-            decoding = trial(target, entrant, question, settings, baseline)
-            yield Measurement(
-                question.prompt, question.turn, question.category, name, decoding=decoding
-            )
+            found = trial(target, entrant, group, settings, baselines)
+            for question, decoding in zip(group, found, strict=True):
+                yield Measurement(
+                    question.prompt, question.turn, question.category, name, decoding=decoding
+                )
 
 
 def _overlaps(

@@ -1,16 +1,20 @@
-"""Trial: one question decoded by one entrant, its clock set beside plain decoding's."""
+"""Trial: questions decoded by one entrant, its clock set beside plain decoding's."""
 
+import copy
 import statistics
-from dataclasses import dataclass, field
-from typing import final
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Any, final
 
-from outrider.decoding import check_lengths, decode
+from outrider.chance import SampledChance
+from outrider.decoding import check_lengths, decode, decode_together, prepare
 from outrider.drafter import Drafter
 from outrider.drafters.none import NoDraft
 from outrider.errors import require, whole
 from outrider.generation import Generation
 from outrider.lab.measurement import Decoding, Step
-from outrider.lab.texts import seeded
+from outrider.lab.texts import seed, seeded
 from outrider.lookahead import Fixed, Lookahead
 from outrider.sampling import Sampling
 from outrider.target import Target
@@ -27,6 +31,7 @@ class Settings:
     """How every text is written; see `outrider.decode`.
 
     batch: how many texts the target writes at once where only the text is wanted.
+    together: how many are decoded at once; each has its share of the clock.
 
     Raises `ConfigError` for a length that makes no sense.
     """
@@ -36,11 +41,13 @@ class Settings:
     sampling: Sampling = field(default_factory=Sampling)
     max_new_tokens: int = 128
     batch: int = 16
+    together: int = 1
 
     def __post_init__(self) -> None:
         check_lengths(self.gamma, self.budget, self.max_new_tokens)
-        some = whole(self.batch) and self.batch >= 1
-        require(some, "batch", self.batch, "a whole number of at least 1")
+        for name in ("batch", "together"):
+            count = getattr(self, name)
+            require(whole(count) and count >= 1, name, count, "a whole number of at least 1")
 
 
 @final
@@ -69,30 +76,35 @@ class Question:
     text: list[int] = field(default_factory=list)
 
 
-def plain(target: Target, question: Question, settings: Settings) -> Generation:
-    """Returns the question decoded without a draft, by the same loop."""
-    return _decoded(target, Entrant(NoDraft(), Token()), question, settings)
+def plain(target: Target, questions: Sequence[Question], settings: Settings) -> list[Generation]:
+    """Returns the questions decoded without a draft, by the same loop and as many at once."""
+    return _decoded(target, Entrant(NoDraft(), Token()), questions, settings)
 
 
 def warm_up(target: Target, question: Question, settings: Settings) -> None:
     """Decodes a few tokens, so that no clock counts what happens only once."""
-    _decoded(target, Entrant(NoDraft(), Token()), question, settings, WARM_UP)
+    few = replace(settings, max_new_tokens=min(WARM_UP, settings.max_new_tokens))
+    plain(target, [question], few)
 
 
 def trial(
     target: Target,
     entrant: Entrant,
-    question: Question,
+    questions: Sequence[Question],
     settings: Settings,
-    baseline: Generation,
-) -> Decoding:
-    """Returns how the entrant decodes the question.
+    baselines: Sequence[Generation],
+) -> list[Decoding]:
+    """Returns how the entrant decodes some questions at once.
 
-    baseline: what `plain` gave on it, just before; it is the result where there is no draft.
+    baselines: what `plain` gave on them, just before; they are the result where there is no draft.
     """
-    run = baseline
+    runs = baselines
     if not isinstance(entrant.drafter, NoDraft):
-        run = _decoded(target, entrant, question, settings)
+        runs = _decoded(target, entrant, questions, settings)
+    return [_beside(run, baseline) for run, baseline in zip(runs, baselines, strict=True)]
+
+
+def _beside(run: Generation, baseline: Generation) -> Decoding:
     # The first call reads the prompt.
     calls = [round.seconds["score"] for round in baseline.rounds[1:] or baseline.rounds]
     return Decoding(
@@ -104,24 +116,43 @@ def trial(
 
 
 def _decoded(
-    target: Target,
-    entrant: Entrant,
-    question: Question,
-    settings: Settings,
-    tokens: int | None = None,
-) -> Generation:
-    rounds = decode(
+    target: Target, entrant: Entrant, questions: Sequence[Question], settings: Settings
+) -> list[Generation]:
+    lengths: dict[str, Any] = {
+        "gamma": settings.gamma,
+        "budget": settings.budget,
+        "max_new_tokens": settings.max_new_tokens,
+    }
+    if len(questions) == 1:
+        tokens, generation = questions[0].tokens, Generation()
+        sampling = seeded(settings.sampling, tokens)
+        drafter, rule, lookahead = entrant.drafter, entrant.verifier, entrant.lookahead
+        for round in decode(
+            target, drafter, rule, tokens, sampling=sampling, lookahead=lookahead, **lengths
+        ):
+            generation.add(round)
+        return [generation]
+    prepare(target, entrant.drafter, entrant.verifier)
+    generations, began = [Generation() for _ in questions], perf_counter()
+    for number, round in decode_together(
         target,
-        entrant.drafter,
+        [entrant.drafter.twin() for _ in questions],
         entrant.verifier,
-        question.tokens,
-        gamma=settings.gamma,
-        budget=settings.budget,
-        sampling=seeded(settings.sampling, question.tokens),
-        lookahead=entrant.lookahead,
-        max_new_tokens=settings.max_new_tokens if tokens is None else tokens,
-    )
-    generation = Generation()
-    for round in rounds:
-        generation.add(round)
-    return generation
+        [question.tokens for question in questions],
+        sampling=settings.sampling,
+        lookaheads=[copy.deepcopy(entrant.lookahead) for _ in questions],
+        chances=[
+            SampledChance.seeded(seed(settings.sampling, question.tokens)) for question in questions
+        ],
+        **lengths,
+    ):
+        generations[number].add(round)
+    _share(generations, perf_counter() - began)
+    return generations
+
+
+def _share(generations: Sequence[Generation], seconds: float) -> None:
+    """Gives each text of a batch the part of its seconds that the text's own phases are."""
+    own = [sum(sum(round.seconds.values()) for round in each.rounds) for each in generations]
+    for each, spent in zip(generations, own, strict=True):
+        each.total_seconds = seconds * spent / sum(own)

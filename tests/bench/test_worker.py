@@ -1,6 +1,9 @@
 """A worker answers line by line, says why it failed, and is gone in the end."""
 
+import os
+import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,8 @@ import pytest
 from outrider.bench.worker import BenchError, Worker
 
 TALKER = """
+import os
+import subprocess
 import sys
 from outrider.bench.talk import serve
 
@@ -17,10 +22,12 @@ def start(given):
     if given.get("broken"):
         raise ValueError("no such model")
     def answer(question):
+        if question.get("who"):
+            helper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+            return {"pids": [os.getpid(), helper.pid]}
         if question.get("die"):
             sys.stderr.write("out of luck\\n")
             sys.stderr.flush()
-            import os
             os._exit(3)
         return {"double": 2 * question["number"]}
     return answer
@@ -49,6 +56,50 @@ def test_it_answers_and_counts(hire: Any) -> None:
     assert said["double"] == 8 and said["seconds"] >= 0
     assert 1e6 < worker.peak < 1e10
     assert worker.ask({"number": 5})["double"] == 10
+
+
+def _state(pid: int) -> str:
+    try:
+        told = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return ""
+    return told.rpartition(") ")[2][0]
+
+
+def _soon(pids: list[int], states: str) -> bool:
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        if all(_state(pid) in states for pid in pids):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_it_and_what_it_started_stand_still_between_questions(hire: Any) -> None:
+    worker = hire()
+    pids = worker.ask({"who": True})["pids"]
+    assert _soon(pids, "T")
+    assert worker.ask({"number": 2})["double"] == 4
+    worker.close()
+    assert _soon(pids[:1], "") and _soon(pids[1:], "SR")
+    os.kill(pids[1], 9)
+
+
+def test_a_worker_does_not_outlive_a_bench_that_is_killed(tmp_path: Path) -> None:
+    script = tmp_path / "talker.py"
+    script.write_text(TALKER)
+    bench = f"""
+import os, signal, sys
+from pathlib import Path
+from outrider.bench.worker import Worker
+worker = Worker("talker", [sys.executable, {str(script)!r}], {{}}, Path({str(tmp_path / "log")!r}))
+print(*worker.ask({{"who": True}})["pids"], flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", bench], check=False, capture_output=True, text=True
+    )
+    assert _soon([int(pid) for pid in done.stdout.split()], "Z")
 
 
 def test_a_failure_is_said_and_not_the_end(hire: Any) -> None:

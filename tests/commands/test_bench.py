@@ -43,8 +43,9 @@ def test_a_bench_beside_transformers(folder: Path, run: Any, tmp_path: Path) -> 
         - _header(folder / "model.safetensors")
         - 31 * 16 * 4
     )  # rows of the embedding are looked up, not read
-    for name in ("rows", "batches", "contexts"):
-        assert (tmp_path / "b" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    for name in ("rows", "batches", "batches with prompts", "contexts"):
+        picture = tmp_path / "b" / f"{name.replace(' ', '_')}.png"
+        assert picture.read_bytes().startswith(b"\x89PNG")
         assert all(each > 0 for each in facts["curves"][name][1])
 
 

@@ -1,6 +1,7 @@
 """Side by side over the same questions, by either protocol."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,27 @@ def test_each_protocol_measures_every_drafter_on_every_question(
         ("decode", "a", 1),
         ("decode", "a", 2),
     }
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_questions_decoded_at_once_count_what_each_counts_alone(
+    target: Any, drafters: dict[str, Drafter], temperature: float
+) -> None:
+    sampling = Sampling(temperature=temperature)
+    alone = Settings(gamma=3, max_new_tokens=8, sampling=sampling)
+    prompts = [TWO_TURNS, ONE_TURN]
+    asked = questions(target, prompts, alone, chat=False, answers=False)
+    entrants = {name: Entrant(drafter, Token()) for name, drafter in drafters.items()}
+    found = {}
+    for settings in (alone, replace(alone, together=2)):
+        for each in measure(target, entrants, asked, settings, "decode"):
+            key = (each.prompt, each.turn, each.drafter)
+            assert each.decoding is not None
+            phases = [step.draft + step.score + step.verify for step in each.decoding.steps]
+            assert each.decoding.seconds >= sum(phases) > 0
+            tokens = [step.tokens for step in each.decoding.steps]
+            assert found.setdefault(key, tokens) == tokens
+    assert len(found) == 9
 
 
 def test_at_temperature_0_decoding_counts_what_the_laws_expect(

@@ -59,9 +59,10 @@ def test_a_text_is_the_one_it_would_be_alone(name: str, temperature: float, targ
         for prompt in PROMPTS
     ]
     together: list[list[Any]] = [[] for _ in PROMPTS]
-    for number, each in decode_together(
-        target, [make() for _ in PROMPTS], rule, PROMPTS, **options
-    ):
+    first = make()
+    first.bind(target)
+    drafters = [first.twin() for _ in PROMPTS]
+    for number, each in decode_together(target, drafters, rule, PROMPTS, **options):
         together[number].append((each.tokens, each.draft, each.path, each.stop))
     assert together == alone
     assert len({len(rounds) for rounds in alone}) > 1  # they don't end in step
