@@ -16,7 +16,7 @@ EVIDENCE = Path(__file__).parent / "evidence"
         ("law.py", ["--samples", "400", "--drafters", "prompt_lookup", "bigram"], "liar"),
         ("overhead.py", ["--rounds", "60"], "ms a round"),
         ("memory.py", [], "peak"),
-        ("rules.py", ["--rounds", "5"], "ms a round"),
+        ("rules.py", ["--rounds", "5", "--slack", "2"], "ms a round"),
     ],
 )
 def test_what_is_claimed_holds(script: str, arguments: list[str], line: str) -> None:

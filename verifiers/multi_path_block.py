@@ -36,6 +36,8 @@ class MultiPathBlock(Verifier):
             raise DrafterError(
                 "wrote paths of different lengths: multi_path_block takes equal ones"
             )
+        if len(paths) == 1:
+            return Block().verify(draft, scores, chance)
         laws: list[Tensor] = []
         path: list[int] = []
         below, joint = 0.0, 1.0  # the mass of paths ranked below this prefix, and its own

@@ -1,4 +1,4 @@
-"""What each rule costs a round, at V = 49152: a chain of 8, and a tree of 64 nodes where it takes one.
+"""What each rule costs a round of one thread's time, at V = 49152: a chain of 8, and a tree of 64 nodes where it takes one.
 
 python tests/evidence/rules.py --rounds 20
 """
@@ -6,7 +6,7 @@ python tests/evidence/rules.py --rounds 20
 import argparse
 import statistics
 import sys
-from time import perf_counter
+from time import thread_time
 
 import torch
 
@@ -52,11 +52,11 @@ def milliseconds(rule: Verifier, tree: str | None, rounds: int) -> tuple[float, 
         scores = Scores(logits, SAMPLED)
         _ = scores.probs  # the softmax of the target's rows is every rule's
         spent = []
-        for _ in range(3):  # the shortest: all else that the machine does can only add
+        for _ in range(3):  # the shortest: what else the machine does can only add
             chance = SampledChance.seeded(rounds + seed)  # its own, not the draft's
-            began = perf_counter()
+            began = thread_time()
             verdict = rule.verify(draft, scores, chance)
-            spent.append(1000 * (perf_counter() - began))
+            spent.append(1000 * (thread_time() - began))
         found.append(min(spent))
         accepted += len(verdict.accepted)
     assert isinstance(draft, Draft)
@@ -66,10 +66,12 @@ def milliseconds(rule: Verifier, tree: str | None, rounds: int) -> tuple[float, 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--slack", type=float, default=1.0, help="of the limits, on a busy machine")
     wanted = parser.parse_args()
+    torch.set_num_threads(1)  # whose own time is measured, whoever else is running
     slow = 0
     for name, entry in installed().of("verifier").items():
-        limit = LIMITS.get(name, LIMIT)
+        limit = wanted.slack * LIMITS.get(name, LIMIT)
         for kind, tree in {"chain": None, **SHAPES}.items():
             if kind in entry.product.takes:
                 spent, accepted = milliseconds(make("verifier", name), tree, wanted.rounds)
