@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -11,7 +12,8 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from outrider.errors import ConfigError, OutriderError, nearest
+from outrider.errors import ConfigError, OutriderError, TargetError, nearest, require
+from outrider.runtime.launch import FIELD, lost, rank, world
 
 USAGE = """\
 usage: outrider COMMAND [SETTING=VALUE ...]
@@ -33,6 +35,9 @@ TASKS = ("generate", "compare", "bench", "check", "train", "serve-config")
 
 COMMANDS = (*TASKS, "report", "plugins")
 SWEEP = ("-m", "--multirun")
+
+SPREAD = ("generate", "compare")
+"""The commands that run on several ranks."""
 
 
 def main() -> None:
@@ -67,18 +72,23 @@ def _run(command: str, overrides: list[str]) -> None:
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
-    from outrider.config import MODULE, explain, install
+    from outrider.config import MODULE, build, compose, explain, install
     from outrider.plugins import installed
 
     install(installed())
     # Hydra's parser takes a flag only before the overrides; people put it anywhere.
     flags = [word for word in overrides if word in SWEEP]
     rest = [word for word in overrides if word not in SWEEP]
+    if world() > 1:
+        require(not flags, "--multirun", True, "a single run where torchrun has started it")
+        signal.signal(signal.SIGTERM, _stopped)
     sys.argv = [f"outrider {command}", *flags, *(rest if flags else map(literal, rest))]
     # Hydra then lets errors through, rather than printing a trace and ending the process.
     os.environ["HYDRA_FULL_ERROR"] = "1"
     app = hydra.main(version_base="1.3", config_path=f"pkg://{MODULE}", config_name=command)
     try:
+        if rank():  # no run of its own: it takes part in the first rank's passes to the end
+            _guarded(lambda config: build(config.target), command, compose(command, sys.argv[1:]))
         app(partial(_guarded, task, command))()
     except (HydraException, OmegaConfBaseException) as error:
         _fail(explain(error, command, overrides))
@@ -106,12 +116,34 @@ def _guarded(task: Callable[[Any], None], command: str, config: Any) -> None:
     from outrider.config import explain
 
     try:
+        _check_spread(config, command)
         task(config)
     except (OutriderError, MissingMandatoryValue) as error:
         # A job of a sweep leaves the word to Hydra, which names the job and runs the others.
-        if HydraConfig.get().mode == RunMode.MULTIRUN:
+        if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:
             raise
         _fail(explain(error, command, ()))
+
+
+def _check_spread(config: Any, command: str) -> None:
+    """Raises `ConfigError` where a run is on several ranks and its target is not, or can't be."""
+    asked = (config.get("target") or {}).get("tensor_parallel", False)
+    if world() > 1 and not asked:
+        raise ConfigError(
+            f"{FIELD}={asked}: expected true, torchrun has started {world()} processes"
+        )
+    if asked and command not in SPREAD:
+        commands = " and ".join(SPREAD)
+        raise ConfigError(
+            f"{FIELD}={asked}: expected false, of the commands {commands} can do that"
+        )
+
+
+def _stopped(*_: Any) -> None:
+    """Ends the run as an error does, with what it has on disk, when torchrun stops this rank."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if not lost():  # otherwise it is ending already
+        raise TargetError("stopped by torchrun, since another rank has ended or it was told to")
 
 
 def _task(command: str) -> Callable[[Any], None]:
@@ -123,7 +155,8 @@ def _task(command: str) -> Callable[[Any], None]:
 
 
 def _fail(line: str) -> None:
-    Console(stderr=True, soft_wrap=True).print(f"[red]outrider:[/] {escape(line)}")
+    who = f"rank {rank()}: " if rank() else ""
+    Console(stderr=True, soft_wrap=True).print(f"[red]outrider:[/] {who}{escape(line)}")
     sys.exit(1)
 
 

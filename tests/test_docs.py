@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from outrider.cli import COMMANDS as COMMAND_NAMES
 from outrider.draft import KINDS
 
 ROOT = Path(__file__).parent.parent
@@ -66,13 +67,13 @@ def test_a_documented_command_runs(command: str, tmp_path: Path) -> None:
         makefile = (ROOT / "Makefile").read_text()
         assert re.search(rf"^{words[1]}:", makefile, re.MULTILINE), command
         return
-    assert words[0] == "outrider", command
-    quick = QUICK.get(words[1], [])
+    program = {"outrider": "outrider.cli", "torchrun": "torch.distributed.run"}[words[0]]
+    quick = QUICK.get(next(filter(COMMAND_NAMES.__contains__, words)), [])
     if words[1] == "report":  # of what the command before it has left
         run = ["compare", "drafters=[none,bigram]", *QUICK["compare"], f"hydra.run.dir={words[2]}"]
         subprocess.run([sys.executable, "-m", "outrider.cli", *run], check=True, cwd=tmp_path)
     done = subprocess.run(
-        [sys.executable, "-m", "outrider.cli", *words[1:], *quick],
+        [sys.executable, "-m", program, *words[1:], *quick],
         check=False,
         cwd=tmp_path,
         capture_output=True,

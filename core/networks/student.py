@@ -8,6 +8,7 @@ import torch
 
 from outrider.networks import checkpoint, weights
 from outrider.runtime.linear import PackedLinear, pack
+from outrider.runtime.ranks import spread
 from outrider.target import Target
 
 if TYPE_CHECKING:
@@ -55,9 +56,9 @@ def read(folder: Path, target: Target) -> "PreTrainedModel":
     tables = dict(zip(names, _matrices(target), strict=True))
     made: Any = weights.untrained(lambda: auto.from_config(config), target, 0)
     checkpoint.fill(made, {**tensors, **tables}, place)
-    # The target's own, not a second copy of them.
-    made.set_input_embeddings(target.model.get_input_embeddings())
-    made.set_output_embeddings(target.model.get_output_embeddings())
+    if not spread(target.model):  # the target's own, not a second copy of them
+        made.set_input_embeddings(target.model.get_input_embeddings())
+        made.set_output_embeddings(target.model.get_output_embeddings())
     if isinstance(made.get_output_embeddings(), PackedLinear):
         pack(made)
     student: PreTrainedModel = made

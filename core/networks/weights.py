@@ -12,6 +12,7 @@ from torch.nn.functional import linear
 from outrider.errors import ConfigError
 from outrider.networks import checkpoint
 from outrider.runtime.linear import PackedLinear, pack
+from outrider.runtime.ranks import whole
 from outrider.target import Target
 
 UNTRAINED = "untrained"
@@ -71,8 +72,7 @@ def fits(place: Path, config: dict[str, Any], target: Target) -> None:
 
 def embedding(target: Target) -> Tensor:
     """Returns the target's token embeddings, [vocab, width]."""
-    matrix: Tensor = target.model.get_input_embeddings().weight
-    return matrix
+    return whole(target.model, "input_embeddings")
 
 
 def head(target: Target) -> Tensor:
@@ -82,10 +82,9 @@ def head(target: Target) -> Tensor:
         ConfigError: the target has none that is a plain matrix.
     """
     module = target.model.get_output_embeddings()
-    matrix: Tensor | None = getattr(module, "weight", None)
-    if matrix is None or getattr(module, "bias", None) is not None:
+    if not hasattr(module, "weight") or getattr(module, "bias", None) is not None:
         raise ConfigError("target: expected a head that is one matrix without bias")
-    return matrix
+    return whole(target.model, "output_embeddings")
 
 
 def untrained(make: Callable[[], Network], target: Target, seed: int) -> Network:

@@ -59,8 +59,11 @@ class GrowingLayer(DynamicLayer):  # type: ignore[no-untyped-call]
 
 def fresh(model: "PreTrainedModel") -> Any:
     """Returns an empty cache for one text of a model, of the kind that its passes want."""
+    from outrider.runtime.ranks import SpreadCache, spread
     from outrider.runtime.static import StaticCache, enabled
 
+    if spread(model):
+        return SpreadCache(model)
     return StaticCache(model) if enabled(model) else growing()
 
 

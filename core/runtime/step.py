@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from outrider.runtime import flat
+from outrider.runtime.ranks import SpreadCache
 from outrider.runtime.static import StaticCache
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Pass:
 def step(
     model: "PreTrainedModel",
     ids: Int[Tensor, "batch tokens"],
-    cache: "Cache | StaticCache",
+    cache: "Cache | StaticCache | SpreadCache",
     *,
     rows: int,
     mask: Float[Tensor, "batch 1 tokens all"] | None = None,
@@ -43,7 +44,7 @@ def step(
     mask, positions: where the tokens are no chain; the mask is added to attention's scores.
     states: which of the hidden states to give, as transformers numbers them.
     """
-    if isinstance(cache, StaticCache):
+    if isinstance(cache, StaticCache | SpreadCache):
         return Pass(*cache.feed(ids, rows, mask, positions, states))
     if flat.serves(model):
         return Pass(*flat.step(model, ids, cache, rows, mask, positions, states))

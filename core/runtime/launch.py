@@ -1,0 +1,85 @@
+"""Launch: the processes that torchrun has started, and how they meet."""
+
+import math
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import torch
+from torch import distributed
+
+from outrider.errors import ConfigError, TargetError
+
+FIELD = "target.tensor_parallel"
+
+TIMEOUT = timedelta(minutes=10)
+"""How long a rank that lives may take for its part of a pass; one that died is noticed at once."""
+
+
+def world() -> int:
+    """Returns how many processes torchrun has started; 1 without it."""
+    launched = "TORCHELASTIC_RUN_ID" in os.environ
+    return int(os.environ.get("WORLD_SIZE", "1")) if launched else 1
+
+
+def rank() -> int:
+    """Returns this process's number among them."""
+    return int(os.environ.get("RANK", "0")) if world() > 1 else 0
+
+
+def join() -> None:
+    """Meets the other ranks, before the model is loaded.
+
+    Raises:
+        ConfigError: there are none, or a model is spread over them already.
+    """
+    if world() == 1:
+        raise ConfigError(
+            f"{FIELD}=True: expected two processes or more, started by"
+            " torchrun --nproc-per-node N -m outrider.cli"
+        )
+    if distributed.is_initialized():
+        raise ConfigError(f"{FIELD}=True: expected one model, another is spread over the ranks")
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    with reaching():
+        distributed.init_process_group(timeout=TIMEOUT)
+
+
+def divides(config: Any) -> None:
+    """Raises `ConfigError` where the ranks don't divide the heads of a model's config."""
+    heads = int(config.num_attention_heads)
+    narrow = int(getattr(config, "num_key_value_heads", None) or heads)
+    if world() > 1 and math.gcd(heads, narrow) % world():
+        fit = [n for n in range(2, heads + 1) if math.gcd(heads, narrow) % n == 0]
+        raise ConfigError(
+            f"{FIELD}=True: {world()} ranks don't divide {heads} heads and {narrow} of keys and"
+            f" values: expected {' or '.join(map(str, fit)) or 'no'} ranks for this model"
+        )
+
+
+def lost() -> bool:
+    """Returns whether another rank could not be reached."""
+    return _lost
+
+
+_lost = False
+
+
+@contextmanager
+def reaching() -> Iterator[None]:
+    """Turns the many ways in which another rank can't be reached into one error."""
+    global _lost
+    try:
+        yield
+    except RuntimeError as error:
+        line = " ".join(str(error).split())
+        if not isinstance(error, distributed.DistError) and "gloo" not in line:
+            raise
+        line = re.sub(r"^\[\S+\] | This is typically .*", "", line)  # where in gloo; guesses
+        _lost = True
+        others = "rank 0" if rank() else "another rank"
+        raise TargetError(f"{FIELD}: {others} is gone or does not answer ({line})") from error

@@ -1,0 +1,32 @@
+"""Run by torchrun: outrider, on a rank that is killed in a pass.
+
+python -m torch.distributed.run --nproc-per-node 2 killed_rank.py RANK generate ...
+"""
+
+import os
+import signal
+import sys
+from typing import Any
+
+from transformers.models.llama.modeling_llama import LlamaMLP
+
+from outrider import cli
+
+LAYERS = 13
+"""It is killed in its thirteenth layer: the third of the third pass."""
+
+count = 0
+inner = LlamaMLP.forward
+
+
+def forward(self: LlamaMLP, *rest: Any) -> Any:
+    global count
+    count += 1
+    if count == LAYERS:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return inner(self, *rest)
+
+
+if sys.argv.pop(1) == os.environ["RANK"]:
+    LlamaMLP.forward = forward  # type: ignore[method-assign]
+cli.main()

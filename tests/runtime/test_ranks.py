@@ -1,0 +1,196 @@
+"""A model spread over ranks: the same texts, drafts and files as one process, and no hang."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider import ConfigError
+from outrider.runtime import launch
+from outrider.runtime.cache import fresh, growing
+from outrider.targets.transformers import TransformersTarget
+
+HERE = Path(__file__).parent
+PROMPT = "prompt=the cat sat on the mat the cat"
+
+
+@pytest.fixture(scope="module")
+def divisible(tmp_path_factory: pytest.TempPathFactory, llama: Any, words: Any) -> Path:
+    """A folder with a model whose heads two ranks divide."""
+    place = tmp_path_factory.mktemp("divisible")
+    llama(num_attention_heads=4, num_key_value_heads=2).save_pretrained(place)
+    words.save_pretrained(place)
+    return place
+
+
+def torchrun(*words: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Runs a program on two ranks; a hang is an error."""
+    launcher = ["torch.distributed.run", "--nproc-per-node", "2"]
+    return subprocess.run(
+        [sys.executable, "-m", *launcher, *map(str, words)],
+        check=False,
+        cwd=cwd,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+@pytest.fixture
+def two_ranks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
+    """Makes this process a rank of two, as far as its environment goes."""
+    before = signal.getsignal(signal.SIGTERM)
+
+    def be(rank: int) -> None:
+        for name, value in (("TORCHELASTIC_RUN_ID", "x"), ("WORLD_SIZE", "2"), ("RANK", f"{rank}")):
+            monkeypatch.setenv(name, value)
+
+    yield be
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_spread_and_whole_decode_alike(divisible: Path, folder: Path, tmp_path: Path) -> None:
+    result = tmp_path / "result.json"
+    done = torchrun(HERE / "on_ranks.py", divisible, folder, result, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(result.read_text())
+    assert found["shards"] == [[4, 16], [8, 16]]
+    assert len(found["whole"]) == 2 * 11 + 4
+    for name, rounds in found["whole"].items():
+        assert found["spread"][name] == rounds, name
+    drafted = {name: any(draft for _, draft, _ in rounds)
+               for name, rounds in found["whole"].items() if ", " in name}  # fmt: skip
+    assert {name for name, any_draft in drafted.items() if not any_draft} == {
+        "none, 0.0",
+        "none, 1.0",
+    }
+    refusals = found["refusals"]
+    assert "drafter SelfSparse needs cache: the target offers" in refusals["cache"]
+    assert "was run by the first alone" in refusals["alone"]
+    assert "expected one model, another is spread over the ranks" in refusals["second"]
+
+
+def test_only_the_first_rank_speaks_and_writes(
+    divisible: Path, tmp_path: Path, run: Any, data: Path
+) -> None:
+    settings = ("target=transformers", f"target.model={divisible}", "max_new_tokens=12")
+    asked = ("generate", *settings, PROMPT, "sampling=standard")
+    spread = torchrun("-m", "outrider.cli", *asked, "target.tensor_parallel=true",
+                      "hydra.run.dir=spread", cwd=tmp_path)  # fmt: skip
+    assert spread.returncode == 0, spread.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {"spread", "data.jsonl"}
+    status, alone, _ = run(*asked, "hydra.run.dir=alone")
+    assert status == 0
+    assert spread.stdout.splitlines()[0] == alone.splitlines()[0]
+    assert spread.stdout.count("generation.json") == 1
+    reports = [
+        json.loads((tmp_path / name / "generation.json").read_text())
+        for name in ("spread", "alone")
+    ]
+    assert reports[0]["tokens"] == reports[1]["tokens"]
+    assert reports[0]["counts"] == reports[1]["counts"]
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_killed_rank_ends_the_run_on_the_others(
+    divisible: Path, tmp_path: Path, rank: int
+) -> None:
+    done = torchrun(HERE / "killed_rank.py", rank, "generate", "target=transformers",
+                    f"target.model={divisible}", "target.tensor_parallel=true", PROMPT,
+                    "max_new_tokens=40", "hydra.run.dir=out", cwd=tmp_path)  # fmt: skip
+    assert done.returncode == 1
+    (line,) = re.findall("outrider: .*", done.stderr)
+    others = "another rank" if rank else "rank 0"
+    # Whichever it hears first: its own connection, or torchrun.
+    gone = f"target.tensor_parallel: {others} is gone or does not answer ("
+    assert gone in line or "stopped by torchrun, since another rank has ended" in line
+    assert "pair.cc" not in line
+    if rank:  # the first leaves what it had
+        report = json.loads((tmp_path / "out" / "generation.json").read_text())
+        assert report["tokens"] and report["error"].startswith("TargetError: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("target.tensor_parallel=true",), "expected two processes or more, started by torchrun"),
+        (("target.tensor_parallel=true", "target.optimize=packed"),
+         "optimize='packed': expected none or auto with target.tensor_parallel"),
+        (("target.tensor_parallel=true", "target.device=cpu"), "device='cpu': expected auto:"),
+    ],
+)  # fmt: skip
+def test_what_can_not_be_spread_is_one_line(
+    run: Any, folder: Path, arguments: tuple[str, ...], line: str
+) -> None:
+    status, _, err = run(
+        "generate", "target=transformers", f"target.model={folder}", "prompt=the cat", *arguments
+    )
+    assert status == 1
+    assert line in err
+    assert err.count("\n") == 1
+
+
+def test_a_loaded_model_can_not_be_spread(llama: Any) -> None:
+    with pytest.raises(ConfigError, match="a hub id or a folder to be spread"):
+        TransformersTarget(llama(), tensor_parallel=True)
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        (("generate", "prompt=hi"), "target.tensor_parallel=False: expected true, torchrun has"),
+        (("bench", "target.tensor_parallel=true"), "of the commands generate and compare can"),
+        (("train", "target.tensor_parallel=true"), "of the commands generate and compare can"),
+        (("generate", "prompt=hi", "--multirun", "gamma=1,2"), "expected a single run where"),
+    ],
+)
+@pytest.mark.parametrize("rank", [0, 1])
+def test_what_does_not_go_with_torchrun_is_said_by_each_rank(
+    two_ranks: Any, run: Any, command: tuple[str, ...], line: str, rank: int
+) -> None:
+    two_ranks(rank)
+    status, _, err = run(*command)
+    assert status == 1
+    assert line in err
+    assert err.startswith("outrider: rank 1: " if rank else "outrider: ")
+    assert "rank 0" not in err
+
+
+def test_ranks_have_to_divide_the_heads(two_ranks: Any, llama: Any) -> None:
+    two_ranks(0)
+    launch.divides(llama(num_attention_heads=4, num_key_value_heads=2).config)
+    config = llama(hidden_size=36, num_attention_heads=9, num_key_value_heads=3).config
+    with pytest.raises(
+        ConfigError, match="2 ranks don't divide 9 heads and 3 of keys and values: expected 3 ranks"
+    ):
+        launch.divides(config)
+    with pytest.raises(ConfigError, match="expected no ranks for this model"):
+        launch.divides(llama(num_key_value_heads=1).config)
+
+
+def test_a_rank_that_torchrun_stops_says_so(
+    two_ranks: Any, run: Any, monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    two_ranks(0)
+    monkeypatch.setattr(launch, "join", lambda: os.kill(os.getpid(), signal.SIGTERM))
+    status, _, err = run("generate", "target=transformers", f"target.model={folder}",
+                         "target.tensor_parallel=true", "prompt=the cat")  # fmt: skip
+    assert status == 1
+    assert err.startswith("outrider: stopped by torchrun, since another rank has ended")
+
+
+def test_an_error_of_another_kind_stays_what_it_is() -> None:
+    with pytest.raises(RuntimeError, match="out of memory"), launch.reaching():
+        raise RuntimeError("out of memory")
+
+
+def test_a_whole_model_has_a_plain_cache(llama: Any) -> None:
+    assert type(fresh(llama())) is type(growing())
