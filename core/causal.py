@@ -1,4 +1,4 @@
-"""CachedModel: a transformers decoder together with the key-value cache of one text."""
+"""CachedModel: a transformers model together with the key-value cache of one text."""
 
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, final
@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from outrider.errors import TargetError
+from outrider.runtime.encoded import EncodedCache, has_encoder
 from outrider.runtime.rows import Rows
 from outrider.runtime.step import step
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 HIDDEN = "hidden_states"
 CACHE = "cache"
+SOURCE = "source"
 
 
 @final
@@ -29,18 +31,27 @@ class CachedModel:
         "hidden_states.7" what seven layers give; "cache" is "keys.0" and "values.0", those of
         the first layer [tokens, heads, dim], and so on.
 
-    Raises `TargetError` for a model whose state can't be rolled back.
+    source: what the encoder of a model that has one reads, once. Such a model has no features.
+
+    Raises `TargetError` for a model whose state can't be rolled back, and for an encoder without a
+    source or a source without an encoder.
     """
 
-    def __init__(self, model: "PreTrainedModel", features: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        model: "PreTrainedModel",
+        features: Collection[str] = (),
+        source: Sequence[int] | None = None,
+    ) -> None:
         from outrider.runtime.cache import fresh
 
         refuse_stateful(model)
+        refuse_other_kind(model, encoder=source is not None)
         self.model = model
         self._wanted = {name: layer(name) for name in features if name.startswith(HIDDEN)}
         self._shows_cache = CACHE in features
         self._rows = {name: Rows() for name in self._wanted}
-        self._cache = fresh(model)
+        self._cache: Any = fresh(model) if source is None else EncodedCache(model, [source])
 
     @property
     def features(self) -> dict[str, Float[Tensor, "tokens width"]]:
@@ -103,6 +114,20 @@ class CachedModel:
 def layer(name: str) -> int:
     """Returns the place among a model's hidden states of a feature's name."""
     return int(name.partition(".")[2] or -1)
+
+
+def refuse_other_kind(model: "PreTrainedModel", *, encoder: bool) -> None:
+    """Raises `TargetError` where a model has an encoder and should not, or the other way round."""
+    if has_encoder(model) and not encoder:
+        raise TargetError(
+            f"model {type(model).__name__} has an encoder, and the target none for a source to be"
+            " read from: expected a decoder-only model"
+        )
+    if encoder and not has_encoder(model):
+        raise TargetError(
+            f"model {type(model).__name__} has no encoder for the target's source:"
+            " expected an encoder-decoder model"
+        )
 
 
 def refuse_stateful(model: "PreTrainedModel") -> None:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import final, overload
 
-from jaxtyping import Int
 from torch import Tensor
 
 
@@ -75,11 +74,12 @@ class Context:
     """What a draft may depend on.
 
     tokens: the text so far, prompt included.
-    source: an encoder's input, where the target has an encoder.
+    source: the encoder's input, where the target has an encoder: the prompt is then there, and
+        the text begins with the decoder's start token.
     features: what the drafter asked for with `needs` and the target gives a text,
         by name, such as the hidden states of the accepted path.
     """
 
     tokens: Tokens
-    source: Int[Tensor, "source"] | None = None
+    source: Tokens | None = None
     features: dict[str, Tensor] = field(default_factory=dict)

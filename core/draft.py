@@ -1,5 +1,6 @@
 """A draft: the tokens that a drafter proposes, as a tree, each with the law it was drawn from."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -38,6 +39,12 @@ class Draft:
     parents: tuple[int, ...] = ()
     laws: tuple[Float[Tensor, "vocab"] | None, ...] = ()
     logits: tuple[Float[Tensor, "vocab"] | None, ...] = ()
+
+    @classmethod
+    def chain(cls, tokens: Sequence[int]) -> "Draft":
+        """Returns the chain of some tokens that nobody drew."""
+        count = len(tokens)
+        return cls(tuple(tokens), tuple(range(ROOT, count - 1)), (None,) * count)
 
     def __len__(self) -> int:
         return len(self.tokens)

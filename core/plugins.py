@@ -40,6 +40,7 @@ BUILTIN = (
     "outrider.drafters.eagle3",
     "outrider.drafters.falcon",
     "outrider.drafters.self_sparse",
+    "outrider.drafters.shallow_aggressive",
     "outrider.verifiers.token",
     "outrider.verifiers.block",
     "outrider.verifiers.sample_match",

@@ -78,9 +78,9 @@ def steps(
     max_new_tokens: int,
     text: TextStream,
 ) -> Steps:
-    ids = list(prompt)
+    ids, source = target.begin(prompt)
     lookahead.reset()
-    limit, reason = len(prompt) + max_new_tokens, "max_new_tokens"
+    limit, reason = len(ids) + max_new_tokens, "max_new_tokens"
     if target.max_length is not None and target.max_length < limit:
         limit, reason = target.max_length, "max_length"
     stop: str | None = None
@@ -96,7 +96,8 @@ def steps(
             budget=budget,
             more=lookahead.more,
         )
-        draft = _propose(drafter, Context(Tokens(ids, len(ids)), None, session.features()), pen)
+        context = Context(Tokens(ids, len(ids)), source, session.features())
+        draft = _propose(drafter, context, pen)
         questions = pen.questions()
         drafted = perf_counter()
         answer = yield (draft.joined(questions) if questions else draft)

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.chance import Chance
+from outrider.context import Tokens
 from outrider.draft import Draft
 from outrider.errors import ConfigError, require
 from outrider.sampling import Sampling
@@ -56,6 +57,14 @@ class Target(ABC):
     tokenizer: "PreTrainedTokenizerBase | None" = None
     model: Any = None
 
+    def begin(self, prompt: Sequence[int]) -> tuple[list[int], Tokens | None]:
+        """Returns the ids that the text of a prompt begins with, and the encoder's input.
+
+        Without an encoder the text begins with the prompt. A target that has one overrides this:
+        the prompt is what the encoder reads, and the text begins with the decoder's start token.
+        """
+        return list(prompt), None
+
     @abstractmethod
     def open(self, tokens: Sequence[int], needs: frozenset[str] = frozenset()) -> Session:
         """Starts a text with the prompt `tokens`; sessions do not disturb each other.
@@ -101,9 +110,8 @@ class Target(ABC):
         texts: list[list[int]] = []
         for prompt, chance in zip(prompts, chances, strict=True):
             session, text = self.open(prompt), list[int]()
-            limit = min(
-                max_new_tokens, (self.max_length or len(prompt) + max_new_tokens) - len(prompt)
-            )
+            start = len(self.begin(prompt)[0])
+            limit = min(max_new_tokens, (self.max_length or start + max_new_tokens) - start)
             while len(text) < limit and not (text and text[-1] in self.eos):
                 token = chance.categorical(sampling.law(session.score(Draft())[0]))
                 session.commit(Verdict((), token))
@@ -150,9 +158,11 @@ class Target(ABC):
         require(len(tokens) > 0, "prompt", prompt, "at least one token")
         for token in tokens:
             require(0 <= token < self.vocab_size, "prompt", token, f"ids below {self.vocab_size}")
-        if self.max_length is not None and len(tokens) >= self.max_length:
+        # A text wants room for one token more; what an encoder reads does not.
+        spare = self.begin(tokens)[1] is not None
+        if self.max_length is not None and len(tokens) >= self.max_length + spare:
             raise ConfigError(
-                f"prompt of {len(tokens)} tokens: expected fewer than the context window"
-                f" of {self.max_length}"
+                f"prompt of {len(tokens)} tokens: expected {'no more' if spare else 'fewer'} than"
+                f" the context window of {self.max_length}"
             )
         return tokens

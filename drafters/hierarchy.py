@@ -54,14 +54,14 @@ class Hierarchy(Drafter):
         self._faster.bind(target)
 
     def propose(self, context: Context, pen: Pen) -> None:
-        text = context.tokens[:]
+        text, source = context.tokens[:], context.source
         while pen.open:
             inner = pen.faster(min(self._ahead, pen.gamma - pen.last - 2))
             self._faster.propose_batch(
-                [(Context(Tokens(list(text)), None, context.features), inner)]
+                [(Context(Tokens(list(text)), source, context.features), inner)]
             )
             guess = inner.finish()
-            rows = self._middle.scores(text, guess.tokens)
+            rows = self._middle.scores(text, guess.tokens, source)
             for node, guessed in enumerate(guess.tokens):
                 text.append(pen.redraw(rows[node], guess, node))
                 if text[-1] != guessed or not pen.open:

@@ -1,4 +1,4 @@
-"""PromptLookup: copies what followed the last tokens when they stood in the text before."""
+"""PromptLookup: copies what followed the last tokens when they stood in text or source before."""
 
 from typing import final
 
@@ -15,7 +15,8 @@ class PromptLookup(Drafter):
 
     Looks for the last n tokens at an earlier place of the text, from n = max_n down to min_n, and
     copies what followed. A copy that reaches the end of the text goes on with itself, as
-    in LZ77, so that a periodic text continues. Where nothing matches, there is no draft.
+    in LZ77, so that a periodic text continues. Where nothing matches, there is no draft. An
+    encoder's source counts as standing before the text.
 
     newest: of several places take the latest; otherwise the first.
 
@@ -33,40 +34,45 @@ class PromptLookup(Drafter):
 
     def _forget(self) -> None:
         self._text = Tokens([])
+        self._source: Tokens | None = None
+        self._ids: list[int] = []  # of the source, and behind it of the text
         # For each n, from n tokens to the place behind them.
         self._places: dict[int, dict[tuple[int, ...], int]] = {n: {} for n in self._sizes}
 
     def propose(self, context: Context, pen: Pen) -> None:
         if not pen.open:
             return
-        text = context.tokens
-        self._follow(text)
-        place = self._find(text)
+        self._follow(context.tokens, context.source)
+        place = self._find()
         copied: list[int] = []
         while place is not None and pen.open:
-            past = place - len(text)
-            copied.append(pen.write(text[place] if past < 0 else copied[past]))
+            past = place - len(self._ids)
+            copied.append(pen.write(self._ids[place] if past < 0 else copied[past]))
             place += 1
 
-    def _follow(self, text: Tokens) -> None:
+    def _follow(self, text: Tokens, source: Tokens | None) -> None:
         """Takes in what is new since the last call; an earlier text that differs is forgotten."""
-        if self._text.shared(text) < len(self._text):
+        if self._text.shared(text) < len(self._text) or source != self._source:
             self._forget()
+            self._source = source
+            self._ids += source or ()
+        known = len(self._ids) if self._text else 0
+        self._ids += text[len(self._text) :]
         # The tokens at the very end have nothing behind them yet, so they lead nowhere.
-        for place in range(max(len(self._text), 1), len(text)):
+        for place in range(max(known, 1), len(self._ids)):
             for n in self._sizes:
                 if n <= place:
-                    before = tuple(text[place - n : place])
+                    before = tuple(self._ids[place - n : place])
                     if self._newest:
                         self._places[n][before] = place
                     else:
                         self._places[n].setdefault(before, place)
         self._text = text
 
-    def _find(self, text: Tokens) -> int | None:
+    def _find(self) -> int | None:
         for n in self._sizes:
-            if n < len(text):
-                place = self._places[n].get(tuple(text[-n:]))
+            if n < len(self._ids):
+                place = self._places[n].get(tuple(self._ids[-n:]))
                 if place is not None:
                     return place
         return None

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.causal import CachedModel
+from outrider.causal import SOURCE, CachedModel, refuse_other_kind
 from outrider.context import Context, Tokens
 from outrider.drafter import Drafter
 from outrider.errors import ConfigError, require
@@ -41,7 +41,11 @@ class SmallLM(Drafter):
     dtype, device: of a model that is loaded here, as for a target.
     tree: a shape to fill, see `outrider.trees`; a chain unless told. Each depth is one pass.
 
-    Raises `ConfigError` in `bind` where the two don't go together.
+    Where the target has an encoder, so has the model: an encoder of its own, which reads the source
+    once.
+
+    Raises `ConfigError` in `bind` where the two don't go together, `TargetError` where one has an
+    encoder and the other none.
     """
 
     autoregressive = True
@@ -65,6 +69,7 @@ class SmallLM(Drafter):
         self._target: Target | None = None
         self._cached: CachedModel | None = None
         self._known: list[int] = []
+        self._source: Tokens | None = None
 
     def bind(self, target: Target) -> None:
         if self._target is target:
@@ -76,6 +81,7 @@ class SmallLM(Drafter):
             self._model = self._place
             if isinstance(self._place, str):
                 self._model, tokenizer = self._read(self._place, target)
+            refuse_other_kind(self._model, encoder=SOURCE in target.offers)
             fits(self._model, tokenizer, target)
         self._target = target
         self._cached = None
@@ -90,7 +96,7 @@ class SmallLM(Drafter):
     def propose(self, context: Context, pen: Pen) -> None:
         if not pen.open:
             return
-        base = self._catch_up(context.tokens)
+        base = self._catch_up(context.tokens, context.source)
         branches = Branches(len(self._known))
 
         def laws(nodes: Sequence[int], paths: Sequence[Sequence[int]]) -> Tensor:
@@ -114,9 +120,11 @@ class SmallLM(Drafter):
         depths = torch.full((1, len(paths)), len(self._known) + len(paths[0]) - 1)
         return self._rows(tokens, len(paths), reach, depths)
 
-    def scores(self, text: Sequence[int], extra: Sequence[int]) -> Float[Tensor, "extra+1 vocab"]:
+    def scores(
+        self, text: Sequence[int], extra: Sequence[int], source: Tokens | None = None
+    ) -> Float[Tensor, "extra+1 vocab"]:
         """Returns the logits after `text`, and after each of some tokens that continue it."""
-        return self._catch_up(Tokens([*text, *extra]), rows=len(extra) + 1)
+        return self._catch_up(Tokens([*text, *extra]), source, rows=len(extra) + 1)
 
     def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
         """Drafts one token at many places of one text in a single pass, as the lab asks for."""
@@ -124,19 +132,24 @@ class SmallLM(Drafter):
         if len(pairs) > 1 and single:
             texts = [context.tokens for context, _ in pairs]
             longest, first = max(texts, key=len), min(map(len, texts))
-            if all(text.shared(longest) == len(text) for text in texts):
-                logits = self._catch_up(longest, rows=len(longest) - first + 1)
+            source = pairs[0][0].source
+            of_one = all(context.source == source for context, _ in pairs)
+            if of_one and all(text.shared(longest) == len(text) for text in texts):
+                logits = self._catch_up(longest, source, rows=len(longest) - first + 1)
                 for context, pen in pairs:
                     pen.draw(logits[len(context.tokens) - first])
                 return
         super().propose_batch(pairs)
 
-    def _catch_up(self, text: Tokens, rows: int = 1) -> Float[Tensor, "rows vocab"]:
+    def _catch_up(
+        self, text: Tokens, source: Tokens | None, rows: int = 1
+    ) -> Float[Tensor, "rows vocab"]:
         """Returns the logits after the last `rows` tokens, feeding only what the cache lacks."""
         # Those tokens are always fed again, since the cache holds no logits.
         shared = min(Tokens(self._known).shared(text), len(text) - rows)
-        if self._cached is None or shared == 0:
-            self._cached, self._known, shared = CachedModel(self._model), [], 0
+        if self._cached is None or shared == 0 or source != self._source:
+            self._cached, self._known, shared = CachedModel(self._model, (), source), [], 0
+            self._source = source
         self._cached.drop(len(self._known) - shared)
         del self._known[shared:]
         return self._feed(text[shared:], rows)

@@ -60,12 +60,14 @@ class Overlap:
 class Reference:
     """A text that the target wrote, with its logits at each prefix of it.
 
-    ids: prompt and text. start: the length of the prompt. features: what a session kept.
+    ids: what the text began with and the text. start: the length of the former: the prompt, or a
+        decoder's start token. source: an encoder's input. features: what a session kept.
     ended: whether the text came to its own end, rather than to a limit of length.
     """
 
     ids: list[int]
     start: int
+    source: Tokens | None
     logits: Float[Tensor, "text vocab"]
     features: dict[str, Tensor]
     ended: bool
@@ -76,10 +78,12 @@ def reference(
 ) -> Reference:
     """Returns the target's logits along its own `text`, of one pass."""
     session = target.open(prompt, needs)
-    chain = Draft(tuple(text), tuple(range(-1, len(text) - 1)), (None,) * len(text))
-    logits = session.score(chain)[: len(text)]
+    logits = session.score(Draft.chain(text))[: len(text)]
+    before, source = target.begin(prompt)
     ended = text[-1] in target.eos
-    return Reference([*prompt, *text], len(prompt), logits, session.features(), ended)
+    return Reference(
+        [*before, *text], len(before), source, logits, session.features(), ended
+    )
 
 
 def overlap(
@@ -179,7 +183,7 @@ def _led(
             gamma=len(ahead),
             more=chance.more,
         )
-        pairs.append((Context(Tokens(text.ids, length), None, features), pen))
+        pairs.append((Context(Tokens(text.ids, length), text.source, features), pen))
     drafter.propose_batch(pairs)
     return [pen.finish() for _, pen in pairs]
 

@@ -50,7 +50,10 @@ def join() -> None:
 
 
 def divides(config: Any) -> None:
-    """Raises `ConfigError` where the ranks don't divide the heads of a model's config."""
+    """Raises `ConfigError` where a model is no decoder, or the ranks don't divide its heads."""
+    if config.is_encoder_decoder:
+        raise ConfigError(f"{FIELD}=True: expected a decoder, {config.model_type} has an encoder")
+    config = config.get_text_config()
     heads = int(config.num_attention_heads)
     narrow = int(getattr(config, "num_key_value_heads", None) or heads)
     if world() > 1 and math.gcd(heads, narrow) % world():

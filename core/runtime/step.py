@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from outrider.runtime import flat
+from outrider.runtime.encoded import EncodedCache
 from outrider.runtime.ranks import SpreadCache
 from outrider.runtime.static import StaticCache
 
@@ -31,7 +32,7 @@ class Pass:
 def step(
     model: "PreTrainedModel",
     ids: Int[Tensor, "batch tokens"],
-    cache: "Cache | StaticCache | SpreadCache",
+    cache: "Cache | StaticCache | SpreadCache | EncodedCache",
     *,
     rows: int,
     mask: Float[Tensor, "batch 1 tokens all"] | None = None,
@@ -46,6 +47,8 @@ def step(
     """
     if isinstance(cache, StaticCache | SpreadCache):
         return Pass(*cache.feed(ids, rows, mask, positions, states))
+    if isinstance(cache, EncodedCache):
+        return Pass(cache.feed(ids, rows, mask, positions), {})
     if flat.serves(model):
         return Pass(*flat.step(model, ids, cache, rows, mask, positions, states))
     options: dict[str, Any] = {}

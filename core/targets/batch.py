@@ -1,7 +1,7 @@
 """Batch: many texts written at once by a transformers model, without a draft."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float, Int
@@ -9,6 +9,7 @@ from torch import Tensor
 
 from outrider.chance import Chance
 from outrider.errors import TargetError
+from outrider.runtime.encoded import EncodedCache
 from outrider.runtime.step import step
 from outrider.sampling import Sampling
 
@@ -27,6 +28,7 @@ def write(
     sampling: Sampling,
     chances: Sequence[Chance],
     max_new_tokens: int,
+    encoded: EncodedCache | None = None,
 ) -> list[list[int]]:
     """Returns the model's continuation of each prompt, up to and with an id of `eos`.
 
@@ -34,6 +36,7 @@ def write(
     a text's neighbours are changes its logits by rounding alone.
 
     chances: one a prompt.
+    encoded: the sources of an encoder-decoder, of which the prompts are the starts of its texts.
     """
     from outrider.runtime.cache import growing
 
@@ -48,13 +51,16 @@ def write(
     padded = [[0] * (width - len(prompt)) + list(prompt) for prompt in prompts]
     tokens = torch.tensor(padded, device=device)
     pads = torch.tensor([width - len(prompt) for prompt in prompts], device=device)
-    cache, running, ended = growing(), list(range(len(prompts))), set[int]()
+    cache: Any = growing() if encoded is None else encoded
+    running, ended = list(range(len(prompts))), set[int]()
     while True:
         known = int(cache.get_seq_length())
-        places = torch.arange(known, known + tokens.shape[1], device=device) - pads[:, None]
-        mask = _mask(pads, known, tokens.shape[1], model.dtype)
-        found = step(model, tokens, cache, rows=1, mask=mask, positions=places.clamp(min=0))
-        logits = found.logits[:, -1]
+        where: dict[str, Tensor] = {}
+        if encoded is None:  # the starts of texts are of one length
+            places = torch.arange(known, known + tokens.shape[1], device=device) - pads[:, None]
+            mask = _mask(pads, known, tokens.shape[1], model.dtype)
+            where = {"mask": mask, "positions": places.clamp(min=0)}
+        logits = step(model, tokens, cache, rows=1, **where).logits[:, -1]
         if not torch.isfinite(logits.amax(-1)).all():
             raise TargetError("the target gave logits with NaN, infinity or no finite entry")
         laws = sampling.law(logits)

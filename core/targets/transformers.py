@@ -1,4 +1,4 @@
-"""TransformersTarget: any decoder-only model of transformers, from a hub id or a folder."""
+"""TransformersTarget: any text model of transformers, from a hub id or a folder."""
 
 import hashlib
 from collections.abc import Sequence
@@ -9,11 +9,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.causal import CACHE, HIDDEN, CachedModel, refuse_stateful
+from outrider.causal import CACHE, HIDDEN, SOURCE, CachedModel, refuse_stateful
 from outrider.chance import Chance
+from outrider.context import Tokens
 from outrider.draft import Draft
 from outrider.errors import ConfigError, TargetError, require
 from outrider.runtime import flat, launch, ranks
+from outrider.runtime.encoded import BRANCHING, EncodedCache, begins
 from outrider.runtime.linear import can_pack, pack
 from outrider.runtime.static import enable
 from outrider.sampling import Sampling
@@ -31,7 +33,9 @@ DTYPES = ("auto", "float32", "bfloat16", "float16", "float64")
 
 @final
 class TransformersTarget(Target):
-    """A decoder-only transformers model.
+    """A transformers model that writes text: a decoder, or an encoder-decoder such as T5.
+
+    The encoder reads the prompt, once; the text begins with the decoder's start token.
 
     model: a hub id, a folder, or a model already loaded.
     tokenizer: the tokenizer of a loaded model; otherwise it comes from the same place.
@@ -40,8 +44,8 @@ class TransformersTarget(Target):
     device: cpu, cuda, cuda:1, ..., or auto: the accelerator where there is one.
     optimize: packed, for weights as the processor's kernels read them, which changes `model` in
         place; compile, for passes of fixed sizes as graphs (with CUDA graphs on a GPU), each made
-        on its first use; none; or auto: packed for a model that is loaded here, on a CPU.
-    tensor_parallel: whether to spread the model over the processes of torchrun, by transformers'
+        on its first use; none; or auto: packed for a decoder that is loaded here, on a CPU.
+    tensor_parallel: whether to spread a decoder over the processes of torchrun, by transformers'
         plan for it. The first decides everything and goes on from here alone; each of the others
         stays in this call for its part of the passes, and ends when the first does.
 
@@ -69,21 +73,22 @@ class TransformersTarget(Target):
         if loaded:
             model, tokenizer = load(str(model), dtype, device, tensor_parallel=tensor_parallel)
         refuse_stateful(model)
+        self._start = begins(model)
+        wanted = optimize == "packed" or (optimize == "auto" and loaded and not self._start)
         if tensor_parallel:
             ranks.take_part(model)
         elif optimize == "compile":
             compiled(model)
-        elif (optimize == "packed" or (optimize == "auto" and loaded)) and can_pack(model):
+        elif wanted and can_pack(model):
             pack(model)
         self.model: PreTrainedModel = model
         self.tokenizer: PreTrainedTokenizerBase | None = tokenizer
         config = model.config.get_text_config()
         states = {f"{HIDDEN}.{place}" for place in range(config.num_hidden_layers)}
-        self.offers = frozenset(
-            {"model", HIDDEN, *states}
-            | ({"tokenizer"} if tokenizer else set())
-            | (set() if tensor_parallel else {CACHE})  # of which each rank has a part
-        )
+        of_kind = {SOURCE} if self._start else {"model", CACHE, HIDDEN, *states}
+        if tensor_parallel:
+            of_kind -= {CACHE}  # of which each rank has a part
+        self.offers = frozenset(of_kind | ({"tokenizer"} if tokenizer else set()))
         self._spread = tensor_parallel
         self.vocab_size = int(config.vocab_size)
         self.max_length = getattr(config, "max_position_embeddings", None)
@@ -91,17 +96,24 @@ class TransformersTarget(Target):
         self.eos = frozenset([ends] if isinstance(ends, int) else ends or ())
         # A given mask takes the place of the model's own, and with it of a window.
         self.trees = not getattr(config, "sliding_window", None)
+        if self._start:
+            self.trees = config.model_type in BRANCHING
         self._fingerprint: str | None = None
 
+    def begin(self, prompt: Sequence[int]) -> tuple[list[int], Tokens | None]:
+        if not self._start:
+            return super().begin(prompt)
+        return list(self._start), Tokens(list(prompt))
+
     def open(self, tokens: Sequence[int], needs: frozenset[str] = frozenset()) -> Session:
-        cached = CachedModel(self.model, needs)
-        return _TransformersSession(cached, list(tokens))
+        text, source = self.begin(tokens)
+        return _TransformersSession(CachedModel(self.model, needs, source), text)
 
     def open_together(
         self, prompts: Sequence[Sequence[int]], needs: frozenset[str] = frozenset()
     ) -> list[Session]:
-        # A cache of one's own; a mask that is the model's.
-        if CACHE in needs or not self.trees or self._spread:
+        # A cache of one's own; a mask that is the model's; an encoder.
+        if CACHE in needs or not self.trees or self._spread or self._start:
             return super().open_together(prompts, needs)
         return together.opened(self.model, prompts, needs)
 
@@ -122,13 +134,17 @@ class TransformersTarget(Target):
     ) -> list[list[int]]:
         if self._spread:
             return super().write(prompts, sampling, chances, max_new_tokens)
-        return write(self.model, self.eos, prompts, sampling, chances, max_new_tokens)
+        starts, cache = prompts, None
+        if self._start:
+            starts, cache = [self._start] * len(prompts), EncodedCache(self.model, prompts)
+        return write(self.model, self.eos, starts, sampling, chances, max_new_tokens, cache)
 
     def fingerprint(self) -> str | None:
         if self._spread:  # no rank has all of the weights
             return None
         if self._fingerprint is None:
             digest = hashlib.sha256(self.model.config.to_json_string().encode())
+            digest.update(str(self._start or "").encode())  # of a generation config
             for name, tensor in self.model.state_dict().items():
                 digest.update(name.encode())
                 digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy())
@@ -208,7 +224,6 @@ def load(
     from transformers.utils import logging
 
     talk: Any = logging
-    auto: Any = transformers.AutoModelForCausalLM
 
     require(dtype in DTYPES, "dtype", dtype, f"one of {', '.join(DTYPES)}")
     where = _device(device)
@@ -226,10 +241,11 @@ def load(
         talk.disable_progress_bar()  # it is a matter of a second
     options: dict[str, Any] = {}
     try:
+        auto = _auto(place)
         if tensor_parallel:
             from transformers.distributed.configuration_utils import DistributedConfig
 
-            launch.divides(transformers.AutoConfig.from_pretrained(place).get_text_config())
+            launch.divides(transformers.AutoConfig.from_pretrained(place))
             options["distributed_config"] = DistributedConfig(tp_plan="auto")
         model, report = auto.from_pretrained(
             place, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True, **options
@@ -253,6 +269,17 @@ def load(
                 f" such as {names[0]}"
             )
     return (model if tensor_parallel else model.to(where)).eval(), tokenizer
+
+
+def _auto(place: str) -> Any:
+    """Returns the class of transformers that loads the kind of model at a place."""
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
+
+    config: Any = AutoConfig.from_pretrained(place)
+    auto: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+    if type(config) not in auto._model_mapping:
+        raise ValueError(f"{type(config).__name__} is of no kind that reads and writes text")
+    return auto
 
 
 def _device(name: str) -> torch.device:
