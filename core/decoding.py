@@ -33,7 +33,7 @@ def prepare(target: Target, drafter: Drafter, verifier: Verifier) -> None:
             f" rules that fit: {', '.join(rules_for(drafter.kind))}"
         )
     if (drafter.trees or drafter.asks) and not target.trees:
-        raise ConfigError(f"drafter {name} writes trees: the target takes only chains")
+        raise ConfigError(f"drafter {name} writes trees: {target.no_trees}")
     drafter.bind(target)
 
 

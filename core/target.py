@@ -44,7 +44,7 @@ class Target(ABC):
     max_length: the longest text in tokens, None where there is no bound.
     eos: the ids that end a text.
     offers: what drafters may ask for with `needs`.
-    trees: whether drafts may branch.
+    trees: whether drafts may branch. no_trees: what to say where they may not.
     tokenizer: a transformers tokenizer, where the target has one.
     model: a transformers model, where the target has one.
     """
@@ -54,6 +54,7 @@ class Target(ABC):
     eos: frozenset[int] = frozenset()
     offers: frozenset[str] = frozenset()
     trees: bool = True
+    no_trees: str = "the target takes only chains"
     tokenizer: "PreTrainedTokenizerBase | None" = None
     model: Any = None
 

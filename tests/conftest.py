@@ -1,5 +1,6 @@
 """Tiny models, texts and rounds that every test can have at once."""
 
+import importlib
 import json
 import sys
 from collections.abc import Callable
@@ -9,12 +10,21 @@ from typing import Any
 import pytest
 import tokenizers
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from filelock import FileLock
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+    T5Config,
+    T5ForConditionalGeneration,
+)
 
 from outrider import Context, Draft, Drafter, Pen, cli
 from outrider.lookaheads.classifier import FEATURES, save
 from outrider.rounds import Round
 from outrider.training.classifier import fit
+
+EDITS = Path(__file__).parent.parent / "examples" / "edits"
 
 WORDS = [
     "<unk>",
@@ -95,6 +105,54 @@ def llama() -> Callable[..., Any]:
             return LlamaForCausalLM(config).eval()
 
     return make
+
+
+@pytest.fixture(scope="session")
+def t5() -> Callable[..., Any]:
+    """Makes a random T5 of 31 tokens, far from uniform; more on request."""
+
+    def make(seed: int = 0, **changes: Any) -> Any:
+        config = T5Config(
+            **{
+                "vocab_size": len(WORDS),
+                "d_model": 16,
+                "d_kv": 8,
+                "d_ff": 32,
+                "num_layers": 2,
+                "num_heads": 2,
+                "relative_attention_num_buckets": 8,
+                "relative_attention_max_distance": 12,
+                "initializer_factor": 3.0,
+                "decoder_start_token_id": 0,
+                "pad_token_id": 0,
+                "eos_token_id": 1,
+            }
+            | changes
+        )
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            return T5ForConditionalGeneration(config).eval()
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def edits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example's pair of T5 models, smaller and trained for half a minute, in one process."""
+    place = tmp_path_factory.getbasetemp().parent / "edits"
+    with FileLock(f"{place}.lock"):
+        if not place.is_dir():
+            sys.path.insert(0, str(EDITS))
+            train: Any = importlib.import_module("train")
+            sys.path.remove(str(EDITS))
+            train.BATCH = 32
+            train.make(
+                place.with_name("making-edits"),
+                target={"width": 64, "layers": 2, "steps": 400},
+                draft={"width": 32, "layers": 1, "steps": 300},
+            )
+            place.with_name("making-edits").rename(place)
+    return place
 
 
 @pytest.fixture(scope="session")

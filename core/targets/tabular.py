@@ -7,6 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.causal import SOURCE
+from outrider.context import Tokens
 from outrider.draft import ROOT, Draft
 from outrider.errors import require
 from outrider.target import Session, Target
@@ -20,17 +22,26 @@ class TabularTarget(Target):
     vocab_size, order: the table has vocab_size ** order rows.
     seed: of the table's random entries.
     sharpness: spread of its logits; higher is more certain.
+    encoder: whether the prompt is an encoder's source rather than the text's beginning. The text then
+        begins with 0, and each row is turned by the source's token of the same place.
 
     Before the first token, the context counts as zeros.
     """
 
     def __init__(
-        self, vocab_size: int = 6, order: int = 2, seed: int = 0, sharpness: float = 1.5
+        self,
+        vocab_size: int = 6,
+        order: int = 2,
+        seed: int = 0,
+        sharpness: float = 1.5,
+        encoder: bool = False,
     ) -> None:
         require(vocab_size >= 1, "target.vocab_size", vocab_size, "a whole number of at least 1")
         require(order >= 0, "target.order", order, "a whole number of at least 0")
         self.vocab_size = vocab_size
         self.order = order
+        self.encoder = encoder
+        self.offers = frozenset({SOURCE} if encoder else ())
         generator = torch.Generator().manual_seed(seed)
         shape = (vocab_size**order, vocab_size)
         self.table = sharpness * torch.randn(shape, generator=generator, dtype=torch.float64)
@@ -47,28 +58,36 @@ class TabularTarget(Target):
         target.table = probs.double().log()
         return target
 
-    def logits(self, tokens: Sequence[int]) -> Float[Tensor, "vocab"]:
+    def logits(
+        self, tokens: Sequence[int], source: Sequence[int] | None = None
+    ) -> Float[Tensor, "vocab"]:
         """Returns the logits of what follows `tokens`."""
         row = 0
         for token in tokens[max(0, len(tokens) - self.order) :]:
             row = row * self.vocab_size + token
-        return self.table[row]
+        if not source:
+            return self.table[row]
+        return self.table[row].roll(source[(len(tokens) - 1) % len(source)])
+
+    def begin(self, prompt: Sequence[int]) -> tuple[list[int], Tokens | None]:
+        return ([0], Tokens(list(prompt))) if self.encoder else super().begin(prompt)
 
     def open(self, tokens: Sequence[int], needs: frozenset[str] = frozenset()) -> Session:
-        return _TabularSession(self, list(tokens))
+        return _TabularSession(self, *self.begin(tokens))
 
 
 @final
 class _TabularSession(Session):
-    def __init__(self, target: TabularTarget, tokens: list[int]) -> None:
+    def __init__(self, target: TabularTarget, tokens: list[int], source: Tokens | None) -> None:
         self._target = target
         self._tokens = tokens
+        self._source = source
         self._draft = Draft()
 
     def score(self, draft: Draft) -> Float[Tensor, "nodes+1 vocab"]:
         self._draft = draft
         texts = [self._tokens + self._written(draft.path(node)) for node in range(ROOT, len(draft))]
-        return torch.stack([self._target.logits(text) for text in texts])
+        return torch.stack([self._target.logits(text, self._source) for text in texts])
 
     def commit(self, verdict: Verdict) -> None:
         self._tokens = [*self._tokens, *self._written(verdict.accepted), verdict.next_token]

@@ -96,8 +96,11 @@ class TransformersTarget(Target):
         self.eos = frozenset([ends] if isinstance(ends, int) else ends or ())
         # A given mask takes the place of the model's own, and with it of a window.
         self.trees = not getattr(config, "sliding_window", None)
-        if self._start:
-            self.trees = config.model_type in BRANCHING
+        if self._start and config.model_type not in BRANCHING:
+            self.trees = False
+            self.no_trees = (
+                f"{type(model).__name__} takes only chains, since its decoder counts places itself"
+            )
         self._fingerprint: str | None = None
 
     def begin(self, prompt: Sequence[int]) -> tuple[list[int], Tokens | None]:

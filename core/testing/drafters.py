@@ -2,19 +2,21 @@
 
 import itertools
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
+from outrider.causal import SOURCE
 from outrider.context import Context, Tokens
 from outrider.decoding import decode
 from outrider.draft import Draft
 from outrider.drafter import Drafter
 from outrider.sampling import Sampling
 from outrider.target import Target
+from outrider.targets.tabular import TabularTarget
 from outrider.testing.exact import loop_law, output_law, target_law
-from outrider.testing.stage import play_draft, play_drafts, seen, stage
+from outrider.testing.stage import VOCAB_SIZE, play_draft, play_drafts, seen, stage
 from outrider.verifier import Verifier
 from outrider.verifiers.sample_match import SampleMatch
 from outrider.verifiers.token import Token
@@ -80,11 +82,15 @@ def check_leaves_the_context_alone(make: Make) -> None:
     """The tokens and features of the context are what they were."""
     drafter, target = _staged(make)
     for prompt in PROMPTS:
-        ids, shown = list(prompt), seen(drafter, target, prompt).features
+        found = seen(drafter, target, prompt)
+        ids, source, shown = found.tokens[:], list(found.source or ()), found.features
         before = {name: rows.clone() for name, rows in shown.items()}
-        context = Context(Tokens(ids), None, shown)
-        play_draft(drafter, target, context, gamma=4, sampling=SAMPLED)
-        assert ids == prompt, f"changed the context from {prompt} to {ids}"
+        given = found.source and Tokens(source)
+        play_draft(
+            drafter, target, Context(Tokens(ids), given, shown), gamma=4, sampling=SAMPLED
+        )
+        assert ids == found.tokens, f"changed the context from {found.tokens[:]} to {ids}"
+        assert source == list(found.source or ()), f"changed the source to {source}"
         for name, rows in before.items():
             assert torch.equal(shown[name], rows), f"changed the {name} of the context"
 
@@ -172,11 +178,12 @@ def check_is_autoregressive_if_it_says_so(make: Make) -> None:
     for prompt, seed in itertools.product(PROMPTS, range(4)):
         draft = _draft(drafter, target, prompt, 4, seed=seed)
         for depth, law in enumerate(draft.laws):
-            text = [*prompt, *draft.tokens[:depth]]
-            first = _draft(drafter, target, text, 1).laws[0]
+            text = draft.tokens[:depth]
+            first = _draft(drafter, target, prompt, 1, text=text).laws[0]
             assert law is not None and first is not None, "wrote a token that it did not draw"
             assert torch.allclose(law, first, atol=1e-6), (
-                f"token {depth + 1} of a draft has another law than the first one after {text}"
+                f"token {depth + 1} of a draft has another law than the first one after"
+                f" {[*prompt, *text]}"
             )
 
 
@@ -202,6 +209,36 @@ def check_output_law_is_the_targets(make: Make) -> None:
             budget=_budget(drafter),
         )
         _agree(law, target_law(target, [1], 2, sampling, verifier))
+
+
+def check_the_source_is_part_of_the_context(make: Make) -> None:
+    """Where an encoder reads the prompt, a draft depends on it and the text alone, and the law of
+    the text is exactly the target's. (Not for a drafter that needs a model or its states.)
+    """
+    used, target = make(), TabularTarget(VOCAB_SIZE, encoder=True)
+    if not used.needs <= {SOURCE}:
+        return
+    used.bind(target)
+    sources, texts = ([0, 1, 2, 3, 1], [2, 1], [0, 1, 2, 3, 1]), ([], [1], [1, 2, 1, 0], [3, 1])
+    for text, source in itertools.product(texts, sources):  # another source, the same text
+        fresh = make()
+        fresh.bind(target)
+        ours, theirs = (_draft(each, target, source, 4, text=text) for each in (used, fresh))
+        assert _same(ours, theirs), (
+            f"after {text} of the source {source} it wrote {ours.tokens}, a fresh one"
+            f" {theirs.tokens}: something was left over from an earlier source"
+        )
+    law = loop_law(
+        target,
+        used,
+        SampleMatch(),
+        [2, 0],
+        gamma=1,
+        length=2,
+        sampling=SAMPLED,
+        budget=_budget(used),
+    )
+    _agree(law, target_law(target, [2, 0], 2, SAMPLED, SampleMatch()))
 
 
 def chi_square(counts: torch.Tensor, probs: torch.Tensor) -> float:
@@ -237,12 +274,13 @@ def _budget(drafter: Drafter) -> int | None:
 def _draft(
     drafter: Drafter,
     target: Target,
-    tokens: list[int],
+    tokens: Sequence[int],
     gamma: int,
     sampling: Sampling = SAMPLED,
     seed: int = 0,
+    text: Sequence[int] = (),
 ) -> Draft:
-    context = seen(drafter, target, tokens)
+    context = seen(drafter, target, tokens, text)
     return play_draft(drafter, target, context, gamma=gamma, sampling=sampling, seed=seed)
 
 
@@ -266,4 +304,5 @@ CHECKS = (
     check_batches_are_drafts_one_by_one,
     check_is_autoregressive_if_it_says_so,
     check_output_law_is_the_targets,
+    check_the_source_is_part_of_the_context,
 )

@@ -30,7 +30,7 @@ def target_law(
     for _ in range(length):
         longer: Law = {}
         for text, weight in allowed.items():
-            logits = target.open([*prompt, *text]).score(Draft())
+            logits = target.open(prompt).score(Draft.chain(text))[-1:]
             row = ceiling.ceiling(Scores(logits, sampling))[0].tolist()
             for token, p in enumerate(row):
                 longer[(*text, token)] = weight * p
@@ -58,11 +58,10 @@ def output_law(
     The drafter must be bound to the target. One drafter serves every branch, so one that
     remembers an earlier branch is found out as well.
     """
-    ids = list(prompt)
-    context = seen(drafter, target, ids)
+    context = seen(drafter, target, prompt)
 
     def play(chance: Chance) -> tuple[int, ...]:
-        session, lookahead = target.open(ids), policy()
+        session, lookahead = target.open(prompt), policy()
         pen = Pen(
             sampling=sampling,
             chance=chance,
@@ -81,7 +80,7 @@ def output_law(
         blocks[block] += probability
     law: Law = defaultdict(float)
     for block, probability in blocks.items():
-        rest = _continued(target, [*ids, *block], gamma + 1 - len(block), sampling)
+        rest = _continued(target, prompt, block, gamma + 1 - len(block), sampling)
         for text, p in rest.items():
             law[(*block, *text)] += probability * p
     return law
@@ -122,14 +121,17 @@ def loop_law(
     return law
 
 
-def _continued(target: Target, ids: list[int], length: int, sampling: Sampling) -> Law:
+def _continued(
+    target: Target, prompt: Sequence[int], block: Sequence[int], length: int, sampling: Sampling
+) -> Law:
+    """Returns the law of `length` tokens after a prompt and a block."""
     law: Law = {(): 1.0}
     for _ in range(length):
         law = {
             (*text, token): weight * p
             for text, weight in law.items()
             for token, p in enumerate(
-                sampling.law(target.open([*ids, *text]).score(Draft())[0]).tolist()
+                sampling.law(target.open(prompt).score(Draft.chain([*block, *text]))[-1]).tolist()
             )
         }
     return law

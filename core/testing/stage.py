@@ -5,7 +5,7 @@ from typing import Any, final
 
 import torch
 
-from outrider.causal import CACHE, HIDDEN
+from outrider.causal import CACHE, HIDDEN, SOURCE
 from outrider.chance import SampledChance
 from outrider.context import Context, Tokens
 from outrider.draft import ROOT, Draft
@@ -29,7 +29,7 @@ def stage(drafter: Drafter) -> Target:
     Raises:
         ConfigError: the drafter does not fit a vocabulary of `VOCAB_SIZE`.
     """
-    tabular = TabularTarget(VOCAB_SIZE)
+    tabular = TabularTarget(VOCAB_SIZE, encoder=SOURCE in drafter.needs)
     target = tabular if drafter.needs <= tabular.offers else tiny_target(VOCAB_SIZE)
     drafter.bind(target)
     return target
@@ -63,15 +63,19 @@ def tiny_target(vocab_size: int, seed: int = 0) -> TransformersTarget:
     return TransformersTarget(model.eval(), wrap(tokenizer_object=backend))
 
 
-def seen(drafter: Drafter, target: Target, tokens: Sequence[int]) -> Context:
-    """Returns what a drafter is shown behind `tokens`, with the features that it asks for."""
+def seen(
+    drafter: Drafter, target: Target, prompt: Sequence[int], text: Sequence[int] = ()
+) -> Context:
+    """Returns what a drafter is shown after a prompt and a text, with the features that it asks for."""
+    before, source = target.begin(prompt)
+    tokens = [*before, *text]
     given = any(name == CACHE or name.startswith(HIDDEN) for name in drafter.needs)
     if not given or len(tokens) < 2:
-        return Context(Tokens(list(tokens)))
+        return Context(Tokens(tokens), source)
     session = target.open(tokens[:-1], drafter.needs)
     session.score(Draft())
     session.commit(Verdict((), tokens[-1]))
-    return Context(Tokens(list(tokens)), None, session.features())
+    return Context(Tokens(tokens), None, session.features())
 
 
 def play_drafts(
