@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test install typecheck engines clean
+.PHONY: demo test install typecheck engines edits clean
 
 install: .venv/installed
 
@@ -37,5 +37,11 @@ engines: .venv-vllm/installed
 	.venv-vllm/bin/pip install --quiet torch==2.13.0 --requirement .venv-vllm/needed.txt
 	touch $@
 
+# A pair of small T5 models that copy-edit sentences, for docs/encoders.md.
+edits: edits/questions.jsonl
+
+edits/questions.jsonl: examples/edits/train.py examples/edits/grammar.py | install
+	OMP_NUM_THREADS=1 $(BIN)/python examples/edits/train.py --out edits
+
 clean:
-	rm -rf .venv .venv-vllm build dist *.egg-info
+	rm -rf .venv .venv-vllm build dist edits *.egg-info

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -138,8 +139,9 @@ def t5() -> Callable[..., Any]:
 
 @pytest.fixture(scope="session")
 def edits(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example's pair of T5 models, smaller and trained for half a minute, in one process."""
-    place = tmp_path_factory.getbasetemp().parent / "edits"
+    """The example's pair of T5 models, smaller and trained for half a minute, once."""
+    base = tmp_path_factory.getbasetemp()  # with xdist each process has its own below one
+    place = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "edits"
     with FileLock(f"{place}.lock"):
         if not place.is_dir():
             sys.path.insert(0, str(EDITS))

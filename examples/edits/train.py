@@ -92,7 +92,7 @@ def train(name: str, encode: Any, width: int, layers: int, steps: int, seed: int
         schedule.step()
         if step % 250 == 0 or step == steps:
             seconds = time.monotonic() - began
-            print(f"{name}: step {step} of {steps}, loss {loss.item():.3f}, {seconds:.0f} s")
+            print(f"{name}: step {step} of {steps}, loss {loss.item():.3f}, {seconds:.0f} s", flush=True)
     return learner.eval()
 
 

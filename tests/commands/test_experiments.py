@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-JOBS = {"table3": 2, "lenience": 8, "chen": 14, "scaled_uniform": 5}
+JOBS = {"table2": 6, "table3": 2, "lenience": 8, "chen": 14, "scaled_uniform": 5}
 
 
 def test_every_experiment_is_tested() -> None:

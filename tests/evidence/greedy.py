@@ -1,6 +1,7 @@
 """Greedy text of every drafter against transformers' generate(do_sample=False), token for token.
 
 python tests/evidence/greedy.py --prompts questions.jsonl --count 12 --tokens 128
+python tests/evidence/greedy.py --target ./edits/target --draft ./edits/draft --prompts edits/questions.jsonl
 """
 
 import argparse
@@ -35,13 +36,33 @@ ENTRANTS = {
     "bigram dynamic:8": ("bigram", "dynamic:8", "traversal"),
 }
 """By name the drafter, its tree, and a rule that takes what it writes."""
+WITH_SOURCE = {
+    **{
+        name: (name, None, "token")
+        for name in (
+            "none",
+            "random",
+            "unigram",
+            "bigram",
+            "prompt_lookup",
+            "shallow_aggressive",
+            "small_lm",
+            "hierarchy",
+        )
+    },
+    "lookahead_decoding": ("lookahead_decoding", None, "candidates"),
+    "small_lm top:3x2x1": ("small_lm", "top:3x2x1", "candidates"),
+    "bigram dynamic:8": ("bigram", "dynamic:8", "traversal"),
+}
+"""The same for a target with an encoder."""
 BUDGET = 16
 """Nodes of a tree."""
 
 
-def _options(drafter: str, tree: str | None) -> dict[str, str]:
+def _options(drafter: str, tree: str | None, draft: str | None) -> dict[str, str]:
     untrained = {"path": "untrained"} if drafter == "falcon" else {}  # of which there are none else
-    return untrained | ({"tree": tree} if tree else {})
+    small = {"model": draft} if draft and drafter in ("small_lm", "hierarchy") else {}
+    return untrained | small | ({"tree": tree} if tree else {})
 
 
 def main() -> None:
@@ -50,16 +71,22 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=12)
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--gamma", type=int, default=5)
+    parser.add_argument("--target", default="smollm2", help="a hub id or folder of another one")
+    parser.add_argument("--draft", help="likewise the model of small_lm and hierarchy")
     parser.add_argument("--only", nargs="*", help="of the drafters and trees, these")
     wanted = parser.parse_args()
     limit = wanted.count
     prompts = data.jsonl(wanted.prompts, limit) if wanted.prompts else data.demo(limit)
-    target = make("target", "smollm2")
-    used = {drafter for drafter, *_ in ENTRANTS.values()}
+    target = make("target", wanted.target)
+    entrants = WITH_SOURCE if "source" in target.offers else ENTRANTS
+    used = {drafter for drafter, *_ in (*ENTRANTS.values(), *WITH_SOURCE.values())}
     assert used == set(installed().of("drafter")), "a built-in drafter is left out"
     drafters = {
-        name: (make("drafter", drafter, **_options(drafter, tree)), make("verifier", rule))
-        for name, (drafter, tree, rule) in ENTRANTS.items()
+        name: (
+            make("drafter", drafter, **_options(drafter, tree, wanted.draft)),
+            make("verifier", rule),
+        )
+        for name, (drafter, tree, rule) in entrants.items()
     }
     if wanted.only:
         drafters = {name: drafters[name] for name in wanted.only}
@@ -71,7 +98,7 @@ def main() -> None:
             attention_mask=torch.ones(1, len(ids), dtype=torch.long),
             do_sample=False,
             max_new_tokens=wanted.tokens,
-        )[0, len(ids) :].tolist()
+        )[0, len(target.begin(ids)[0]) :].tolist()
         for name, (drafter, rule) in drafters.items():
             rounds = decode(
                 target,

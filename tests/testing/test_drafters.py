@@ -171,6 +171,19 @@ class MixesUpItsBatch(Honest):
             self.propose(first, pen)
 
 
+class ForgetsTheSource(Drafter):
+    """Keeps what it found for a text, whichever source that text was about."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[int, ...], int] = {}
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        text = tuple(context.tokens)
+        token = self.found.setdefault(text, context.source[0] if context.source else 0)
+        while pen.open:
+            pen.write(token)
+
+
 class ForgetsHowDeepItIs(Drafter):
     """Says that it is autoregressive, and grows less certain with depth."""
 
@@ -202,6 +215,8 @@ CULPRITS: list[tuple[type[Drafter], Callable[[Callable[[], Drafter]], None]]] = 
     (ForgetsHowDeepItIs, drafters.check_is_autoregressive_if_it_says_so),
     (LiesAboutTemperature, drafters.check_output_law_is_the_targets),
     (DropsTheUnlikely, drafters.check_output_law_is_the_targets),
+    (ForgetsTheSource, drafters.check_the_source_is_part_of_the_context),
+    (LiesAboutTemperature, drafters.check_the_source_is_part_of_the_context),
 ]
 
 

@@ -1,0 +1,81 @@
+"""Shallow aggressive decoding copies the source from the place where the text is, and no other."""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from outrider import ConfigError, Context, Pen, SampledChance, Sampling, Tokens, decode
+from outrider.drafters.shallow_aggressive import ShallowAggressive, resumed
+from outrider.targets.tabular import TabularTarget
+from outrider.testing import parametrize_with_checks
+from outrider.verifiers.token import Token
+
+START = 0
+
+
+@parametrize_with_checks([ShallowAggressive])
+def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
+    check(make)
+
+
+def draft(source: list[int], text: list[int], gamma: int = 4) -> list[int]:
+    pen = Pen(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=99, gamma=gamma)
+    ShallowAggressive().propose(Context(Tokens([START, *text]), Tokens(source)), pen)
+    written = pen.finish()
+    assert all(law is None for law in written.laws)
+    return list(written.tokens)
+
+
+def searched(source: list[int], text: list[int]) -> int | None:
+    """Tries every end of the text at every place, as the paper tells it."""
+    if text == source[: len(text)]:
+        return len(text)
+    for n in range(1, len(text) + 1):
+        found = [end for end in range(n, len(source) + 1) if source[end - n : end] == text[-n:]]
+        if len(found) == 1:
+            return found[0]
+    return None
+
+
+def test_it_resumes_where_a_search_of_every_end_does() -> None:
+    for size in (1, 4, 5):
+        for source in map(list, itertools.product(range(3), repeat=size)):
+            for length in range(4):
+                for text in map(list, itertools.product(range(3), repeat=length)):
+                    assert resumed(source, text) == searched(source, text)
+
+
+def test_it_begins_at_the_beginning_and_goes_on_past_an_edit() -> None:
+    source = [11, 12, 13, 14, 15, 16, 17]
+    assert draft(source, []) == [11, 12, 13, 14]
+    assert draft(source, [11, 12, 13, 14, 15]) == [16, 17]
+    assert draft(source, source) == []
+    assert draft(source, [11, 50]) == []  # left, and not yet back
+    assert draft(source, [11, 50, 13]) == [14, 15, 16, 17]  # one token for another
+    assert draft(source, [11, 50, 12]) == [13, 14, 15, 16]  # one more
+    assert draft(source, [11, 13]) == [14, 15, 16, 17]  # one less
+
+
+def test_a_place_that_is_not_the_only_one_is_no_place() -> None:
+    source = [11, 12, 20, 21, 12, 20, 22]
+    assert draft(source, [50, 12, 20]) == []
+    assert draft(source, [50, 21, 12, 20]) == [22]
+    assert draft([11, 11, 11, 12], [11]) == [11, 11, 12]  # the beginning is a place by itself
+
+
+def test_a_target_that_copies_is_right_in_one_call() -> None:
+    """A tabular target of one law, whose every row the source turns into its own token."""
+    target = TabularTarget(6, order=0, encoder=True)
+    target.table = target.table.sort(dim=-1, descending=True).values
+    source = [3, 1, 4, 1, 5, 2]
+    rounds = list(decode(target, ShallowAggressive(), Token(), source, gamma=5, max_new_tokens=6))
+    assert [round.tokens for round in rounds] == [tuple(source)]
+    assert rounds[0].accepted == 5
+
+
+def test_a_target_without_an_encoder_is_refused() -> None:
+    line = "drafter ShallowAggressive needs source: the target offers nothing"
+    with pytest.raises(ConfigError, match=line):
+        decode(TabularTarget(6), ShallowAggressive(), Token(), [1])

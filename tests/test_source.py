@@ -1,0 +1,188 @@
+"""The source of a target with an encoder reaches drafters by every road."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+
+from outrider import (
+    Context,
+    Drafter,
+    Pen,
+    Sampling,
+    TargetError,
+    Tokens,
+    decode,
+    decode_together,
+    generate,
+    generate_together,
+)
+from outrider.drafters.hierarchy import Hierarchy
+from outrider.drafters.prompt_lookup import PromptLookup
+from outrider.drafters.random import Random
+from outrider.drafters.small_lm import SmallLM
+from outrider.lab.overlap import overlap, reference
+from outrider.lab.texts import written
+from outrider.targets.tabular import TabularTarget
+from outrider.targets.transformers import TransformersTarget
+from outrider.testing.stage import play_draft, play_drafts, seen
+from outrider.verifiers.token import Token
+
+TARGET = TabularTarget(6, encoder=True)
+SAMPLED = Sampling(temperature=1.0)
+
+
+class Witness(Drafter):
+    """Notes what it is shown, and draws from one law throughout."""
+
+    def __init__(self) -> None:
+        self.contexts: list[tuple[list[int], list[int]]] = []
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        assert isinstance(context.source, Tokens)
+        self.contexts.append((context.tokens[:], context.source[:]))
+        while pen.open:
+            pen.draw(torch.arange(float(pen.vocab_size)))
+
+
+def consistent(witness: Witness, source: Sequence[int], text: Sequence[int]) -> bool:
+    """Whether each context was the source, and the decoder's start with so much of the text."""
+    whole = [0, *text]
+    return bool(witness.contexts) and all(
+        read == list(source) and tokens == whole[: len(tokens)] and tokens
+        for tokens, read in witness.contexts
+    )
+
+
+def test_decoding_shows_it() -> None:
+    witness = Witness()
+    found = generate(TARGET, [3, 1, 4], witness, sampling=SAMPLED, max_new_tokens=12)
+    assert len(found.tokens) == 12
+    assert consistent(witness, [3, 1, 4], found.tokens)
+
+
+def test_texts_of_a_batch_have_each_their_own() -> None:
+    witnesses = [Witness(), Witness()]
+    prompts = [[3, 1, 4], [2, 5]]
+    texts: list[list[int]] = [[], []]
+    for number, round in decode_together(
+        TARGET, witnesses, Token(), prompts, sampling=SAMPLED, max_new_tokens=9
+    ):
+        texts[number] += round.tokens
+    for witness, prompt, text in zip(witnesses, prompts, texts, strict=True):
+        assert consistent(witness, prompt, text)
+    alone = [generate(TARGET, prompt, Random(), sampling=SAMPLED).tokens for prompt in prompts]
+    together = generate_together(TARGET, prompts, Random, sampling=SAMPLED)
+    assert [each.tokens for each in together] == alone
+
+
+def test_the_lab_shows_it_and_takes_alpha_along_the_decoders_text() -> None:
+    """Against sums by hand: p of the tabular target, q of a drafter of one law."""
+    source = [3, 1, 4]
+    text = written(TARGET, [source], SAMPLED, 10, batch=4, folder=None)[0]
+    along = reference(TARGET, source, text)
+    assert (along.ids, along.start, along.source) == ([0, *text], 1, source)
+    witness = Witness()
+    found = overlap(along, witness, Token(), SAMPLED, gamma=2)
+    assert consistent(witness, source, text)
+    q = torch.arange(6.0).softmax(-1)
+    p = [TARGET.logits([0, *text[:place]], source).softmax(-1) for place in range(len(text))]
+    assert found.beta[0] == pytest.approx(sum(float(each.minimum(q).sum()) for each in p), abs=1e-6)
+    assert found.prefixes == (10.0, 9.0)
+
+
+def test_the_kit_shows_it() -> None:
+    context = seen(Witness(), TARGET, [3, 1, 4], [2, 2])
+    assert (context.tokens, context.source) == ([0, 2, 2], [3, 1, 4])
+    context = seen(Witness(), TabularTarget(6), [3, 1, 4], [2])
+    assert (context.tokens, context.source) == ([3, 1, 4, 2], None)
+
+
+def looked_up(source: list[int], text: list[int], **options: Any) -> list[int]:
+    drafter = PromptLookup(**options)
+    context = Context(Tokens([0, *text]), Tokens(source))
+    return list(play_draft(drafter, TARGET, context, gamma=3, sampling=Sampling()).tokens)
+
+
+def test_prompt_lookup_looks_in_the_source_too() -> None:
+    source = [1, 2, 3, 4, 5]
+    assert looked_up(source, [2]) == [3, 4, 5]
+    assert looked_up(source, [2, 1, 4, 2]) == [1, 4, 2]  # the text stands behind the source
+    assert looked_up(source, [2, 1, 4, 2], newest=False) == [3, 4, 5]
+    assert looked_up(source, [4, 1, 3, 4]) == [5, 0, 4]  # two tokens before one
+
+
+def test_a_small_t5_drafts_with_an_encoder_of_its_own(t5: Any) -> None:
+    """Its draft is its own greedy text of the same source; its encoder reads each source once."""
+    target, small = TransformersTarget(t5()), t5(seed=4, eos_token_id=None)
+    calls: list[int] = []
+    small.encoder.register_forward_hook(lambda *_: calls.append(1))
+    drafter = SmallLM(small)
+    drafter.bind(target)
+    for source in ([5, 6, 7, 1], [9, 8, 1], [5, 6, 7, 1]):
+        ids = torch.tensor([source])
+        own = small.generate(
+            ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=6
+        )[0].tolist()
+        calls.clear()
+        for length in (1, 3, 2):  # on, and back
+            context = Context(Tokens(own[:length]), Tokens(source))
+            draft = play_draft(drafter, target, context, gamma=3, sampling=Sampling())
+            assert list(draft.tokens) == own[length : length + 3]
+        assert calls == [1]
+
+
+def test_a_t5_that_drafts_for_itself_is_always_right(t5: Any) -> None:
+    target = TransformersTarget(t5(eos_token_id=None))
+    for drafter in (SmallLM(t5()), Hierarchy(model=t5(), faster="bigram")):
+        rounds = decode(target, drafter, Token(), [5, 6, 7, 1], gamma=4, max_new_tokens=30)
+        assert all(round.accepted == round.drafted for round in rounds)
+
+
+@pytest.mark.parametrize("tree", ["2x2", "top:2x2", "dynamic:2"])
+def test_a_small_t5_drafts_trees_whose_laws_are_those_of_their_paths(t5: Any, tree: str) -> None:
+    target, small = TransformersTarget(t5()), t5(seed=3).double()
+    drafter = SmallLM(small, tree=tree)
+    drafter.bind(target)
+    source, text = [5, 6, 7, 1], [0, 4, 9]
+    for seed in range(4):
+        context = Context(Tokens(text), Tokens(source))
+        draft = play_draft(drafter, target, context, gamma=3, sampling=SAMPLED, seed=seed)
+        assert len(draft) > 3
+        for node, parent in enumerate(draft.parents):
+            path = [draft.tokens[step] for step in draft.path(parent)]
+            with torch.no_grad():
+                exact = small(
+                    input_ids=torch.tensor([source]), decoder_input_ids=torch.tensor([text + path])
+                ).logits[0, -1]
+            law, first = draft.laws[node], draft.children(parent)[0] == node
+            if law is None:
+                assert exact.argsort(descending=True).tolist().index(draft.tokens[node]) < 2
+            elif first or drafter.kind != "distinct":
+                torch.testing.assert_close(law, exact.softmax(-1), rtol=1e-5, atol=1e-6)
+        text = [*text, draft.tokens[0], 7]
+
+
+def test_drafts_at_many_places_take_a_pass_and_another_source_another(t5: Any) -> None:
+    target = TransformersTarget(t5().double())
+    ids = [0, 4, 9, 3, 8]
+    play = partial(play_drafts, target=target, gamma=1, sampling=SAMPLED)
+    for sources in ([[5, 6, 1]] * 3, [[5, 6, 1], [7, 1], [5, 6, 1]]):
+        drafter = SmallLM(t5(seed=3).double())
+        drafter.bind(target)
+        contexts = [Context(Tokens(ids, 3 + i), Tokens(each)) for i, each in enumerate(sources)]
+        for draft, context in zip(play(drafter, contexts=contexts), contexts, strict=True):
+            fresh = SmallLM(t5(seed=3).double())
+            fresh.bind(target)
+            alone = play_draft(fresh, target, context, gamma=1, sampling=SAMPLED)
+            torch.testing.assert_close(draft.laws[0], alone.laws[0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["t5 for llama", "llama for t5"])
+def test_a_small_model_of_the_other_kind_is_refused(t5: Any, llama: Any, kind: str) -> None:
+    target, small = (llama(), t5()) if kind == "t5 for llama" else (t5(), llama())
+    line = "expected a decoder-only model" if kind == "t5 for llama" else "expected an encoder-dec"
+    with pytest.raises(TargetError, match=line):
+        SmallLM(small).bind(TransformersTarget(target))
