@@ -17,6 +17,7 @@ from outrider.errors import (
     TargetError,
 )
 from outrider.generation import Generation, generate, generate_together
+from outrider.guide import Guide
 from outrider.hookspecs import hookimpl
 from outrider.lookahead import Fixed, Lookahead
 from outrider.metrics import Counts
@@ -39,6 +40,7 @@ __all__ = [
     "EnumeratedChance",
     "Fixed",
     "Generation",
+    "Guide",
     "Lookahead",
     "OutriderError",
     "Pen",

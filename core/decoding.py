@@ -7,6 +7,7 @@ from outrider.chance import Chance, SampledChance
 from outrider.draft import KINDS, Draft
 from outrider.drafter import Drafter
 from outrider.errors import ConfigError, require, whole
+from outrider.guide import Guide
 from outrider.lookahead import Fixed, Lookahead
 from outrider.rounds import Round, Steps, steps
 from outrider.sampling import Sampling
@@ -67,6 +68,7 @@ def decode(
     chance: Chance | None = None,
     max_new_tokens: int = 128,
     stops: Sequence[str] = (),
+    guide: Guide | None = None,
 ) -> Iterator[Round]:
     """Yields the rounds of speculative decoding (Leviathan et al. 2211.17192, Algorithm 1).
 
@@ -79,6 +81,7 @@ def decode(
     lookahead: how long to draft, within gamma; `Fixed` unless told.
     chance: seeded by `sampling.seed` unless told.
     stops: strings that end the text.
+    guide: a further say in its logits and its end.
 
     Raises:
         ConfigError: at the call, before any model runs, for what can't work.
@@ -103,6 +106,7 @@ def decode(
         SampledChance.seeded(sampling.seed) if chance is None else chance,
         max_new_tokens,
         text,
+        guide,
     )
     return _alone(work, session)
 
@@ -120,6 +124,7 @@ def decode_together(
     chances: Sequence[Chance] | None = None,
     max_new_tokens: int = 128,
     stops: Sequence[str] = (),
+    guides: Sequence[Guide] | None = None,
 ) -> Iterator[tuple[int, Round]]:
     """Yields the rounds of several texts, each with the number of its prompt, as `decode` does.
 
@@ -127,8 +132,8 @@ def decode_together(
     `decode` would write, whoever its neighbours are: they change its logits by rounding alone.
     A round's seconds are the text's share of what all of them took.
 
-    drafters, lookaheads, chances: one a prompt; each keeps the state of its own text, see
-        `Drafter.twin`.
+    drafters, lookaheads, chances, guides: one a prompt; each keeps the state of its own text,
+        see `Drafter.twin`.
 
     Raises:
         ConfigError, DrafterError, TargetError: as `decode` does.
@@ -155,6 +160,7 @@ def decode_together(
             chances[number] if chances else SampledChance.seeded(sampling.seed),
             max_new_tokens,
             TextStream(target.tokenizer, stops),
+            guides[number] if guides else None,
         )
         for number, session in enumerate(sessions)
     }

@@ -14,6 +14,7 @@ from outrider.context import Context, Tokens
 from outrider.draft import KINDS, ROOT, Draft
 from outrider.drafter import Drafter
 from outrider.errors import DrafterError, OutriderError, TargetError
+from outrider.guide import Guide, guided
 from outrider.lookahead import Lookahead
 from outrider.pen import Pen
 from outrider.sampling import Sampling
@@ -36,7 +37,8 @@ class Round:
     drafted, tested, accepted: counts of draft tokens. A token after the first rejected one is
         not tested, and one past a stop does not count at all.
     seconds: of the phases draft, score and verify.
-    stop: why the text ends here ("eos", "stop_string", "max_new_tokens", "max_length"), or None.
+    stop: why the text ends here ("eos", "stop_string", "guide", "max_new_tokens", "max_length"),
+        or None.
     """
 
     tokens: tuple[int, ...]
@@ -77,6 +79,7 @@ def steps(
     chance: Chance,
     max_new_tokens: int,
     text: TextStream,
+    guide: Guide | None,
 ) -> Steps:
     ids, source = target.begin(prompt)
     lookahead.reset()
@@ -107,6 +110,8 @@ def steps(
         if not torch.isfinite(logits.amax(-1)).all():
             raise TargetError("the target gave logits with NaN, infinity or no finite entry")
         logits, answers = logits[: len(draft) + 1], logits[len(draft) + 1 :]
+        if guide is not None:
+            logits = guided(guide, ids, draft, logits)
         verdict = verifier.verify(draft, Scores(logits, sampling), chance)
         session.commit(verdict)
         if questions:
@@ -116,9 +121,15 @@ def steps(
         for count, token in enumerate(tokens, start=1):
             piece, found = text.push(token)
             pieces.append(piece)
-            stop = "eos" if token in target.eos else "stop_string" if found else None
-            if stop is None and len(ids) + count == limit:
+            ended = guide is not None and guide.ends([*ids, *tokens[:count]])
+            if token in target.eos:
+                stop = "eos"
+            elif found:
+                stop = "stop_string"
+            elif len(ids) + count == limit:
                 stop = reason
+            elif ended:
+                stop = "guide"
             if stop is not None:
                 break
         ids += tokens[:count]

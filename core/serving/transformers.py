@@ -1,0 +1,245 @@
+"""Speculation: any drafter and rule in the place of the loop of transformers' own `generate`."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, final
+
+import torch
+from torch import Tensor
+from transformers import StoppingCriteriaList, StopStringCriteria
+from transformers.generation.utils import GenerateDecoderOnlyOutput
+
+from outrider.chance import Chance, SampledChance
+from outrider.decoding import decode, decode_together
+from outrider.drafter import Drafter
+from outrider.errors import ConfigError
+from outrider.generation import Generation
+from outrider.lookahead import Lookahead
+from outrider.plugins import make
+from outrider.rounds import Round
+from outrider.sampling import Sampling
+from outrider.serving.row import Row, unwarped
+from outrider.targets.transformers import TransformersTarget
+from outrider.verifier import Verifier
+
+IGNORED = frozenset({"attention_mask", "position_ids", "past_key_values", "logits_to_keep"})
+IGNORED |= {"use_cache", "output_attentions", "output_hidden_states", "streamer"}
+"""What `generate` hands over and is seen to here, one way or another."""
+
+
+@final
+class Speculation:
+    """What a model's `generate` calls in place of its loop (transformers 5.23).
+
+    >>> model.generate(**inputs, custom_generate=Speculation("prompt_lookup", gamma=4))
+
+    The text is that of `outrider.generate`, and the law of its tokens that of `generate` itself:
+    logits processors are applied to each place of a draft with the text before it, stopping
+    criteria are asked after each token, and a streamer gets each token once. Drafters, and what
+    they have loaded, are kept from call to call.
+
+    drafter: a name, what makes one, or an instance, which serves one row at a time.
+    verifier: a name or an instance.
+    gamma, budget: as for `outrider.decode`.
+    lookahead: a name, what makes one, or an instance, as a drafter.
+    chance: of all decisions; torch's own generator unless told, so that `torch.manual_seed` holds.
+    tokenizer: for drafters that need one.
+    generations: of the last call, one a row: counts, rounds and times.
+
+    Raises `ConfigError`, which is a `ValueError`, at a call for what can't be had.
+    """
+
+    def __init__(
+        self,
+        drafter: Any = "prompt_lookup",
+        verifier: Verifier | str = "token",
+        *,
+        gamma: int = 5,
+        budget: int | None = None,
+        lookahead: Any = "fixed",
+        chance: Chance | None = None,
+        tokenizer: Any = None,
+    ) -> None:
+        self.generations: list[Generation] = []
+        self._verifier: Verifier = make("verifier", verifier)
+        self._wanted = {"drafter": drafter, "lookahead": lookahead}
+        self._made: dict[str, list[Any]] = {"drafter": [], "lookahead": []}
+        self._lengths: dict[str, Any] = {"gamma": gamma, "budget": budget}
+        self._chance = chance
+        self._tokenizer = tokenizer
+        self._target: TransformersTarget | None = None
+
+    def __call__(
+        self,
+        model: Any,
+        input_ids: Tensor,
+        logits_processor: Any,
+        stopping_criteria: Any,
+        generation_config: Any,
+        **given: Any,
+    ) -> Tensor | GenerateDecoderOnlyOutput:
+        """Returns what `generate` returns: the rows with their prompts, or those in an output."""
+        streamer = given.get("streamer") or _streamer()
+        refuse(model, input_ids, generation_config, given, streamer)
+        mask = given.get("attention_mask")
+        mask = torch.ones_like(input_ids) if mask is None else mask
+        rest, sampling = unwarped(logits_processor, generation_config.do_sample)
+        keeps = bool(generation_config.return_dict_in_generate and told(generation_config))
+        rows = [
+            Row(number, input_ids, mask, rest, logits_processor, stopping_criteria, keeps)
+            for number in range(len(input_ids))
+        ]
+        self.generations = [Generation() for _ in rows]
+        longest = stopping_criteria.max_length - input_ids.shape[1]
+        for number, round in self._rounds(model, rows, sampling, max(1, longest)):
+            self.generations[number].add(round)
+            for token in round.tokens if streamer is not None else ():
+                streamer.put(torch.tensor([token]))
+        if streamer is not None:
+            streamer.end()
+        text = padded(input_ids, [each.tokens for each in self.generations], generation_config)
+        if not generation_config.return_dict_in_generate:
+            return text
+        return GenerateDecoderOnlyOutput(
+            sequences=text,  # type: ignore[arg-type]
+            scores=rows[0].scores if generation_config.output_scores else None,  # type: ignore[arg-type]
+            logits=rows[0].kept if generation_config.output_logits else None,  # type: ignore[arg-type]
+        )
+
+    def _rounds(
+        self, model: Any, rows: Sequence[Row], sampling: Sampling, max_new_tokens: int
+    ) -> Iterator[tuple[int, Round]]:
+        target = self._bound(model, rows[0].eos)
+        drafters: list[Drafter] = self._parts("drafter", len(rows))
+        lookaheads: list[Lookahead] = self._parts("lookahead", len(rows))
+        chance = self._chance or SampledChance(torch.default_generator)
+        options = self._lengths | {"sampling": sampling, "max_new_tokens": max_new_tokens}
+        if len(rows) > 1:
+            return decode_together(
+                target,
+                drafters,
+                self._verifier,
+                [row.prompt for row in rows],
+                lookaheads=lookaheads,
+                chances=[chance] * len(rows),
+                guides=rows,
+                **options,
+            )
+        alone = decode(
+            target,
+            drafters[0],
+            self._verifier,
+            rows[0].prompt,
+            lookahead=lookaheads[0],
+            chance=chance,
+            guide=rows[0],
+            **options,
+        )
+        return ((0, round) for round in alone)
+
+    def _bound(self, model: Any, eos: frozenset[int]) -> TransformersTarget:
+        if self._target is None or self._target.model is not model:
+            self._target = TransformersTarget(model, self._tokenizer)
+        self._target.eos = eos
+        self._target.max_length = None  # the criteria say where a text ends
+        return self._target
+
+    def _parts(self, role: str, count: int) -> list[Any]:
+        wanted, made = self._wanted[role], self._made[role]
+        while len(made) < count:
+            if isinstance(wanted, str) or not callable(wanted):
+                if made and not isinstance(wanted, str):
+                    raise ConfigError(
+                        f"{role}={type(wanted).__name__}(...): expected a name, or what makes one:"
+                        f" {count} rows need one each"
+                    )
+                made.append(make(role, wanted))
+            else:
+                made.append(make(role, wanted()))
+        return made[:count]
+
+
+def attach(model: Any, speculation: Speculation) -> None:
+    """Has every call of `model.generate` speculate, those of pipelines too; `del model.generate` ends it.
+
+    >>> attach(pipe.model, Speculation("prompt_lookup", gamma=4))
+    """
+
+    def generate(
+        *inputs: Any,
+        tokenizer: Any = None,
+        stop_strings: Any = None,
+        stopping_criteria: Any = None,
+        **options: Any,
+    ) -> Any:
+        config = options.get("generation_config") or model.generation_config
+        strings = stop_strings or config.stop_strings
+        if strings is not None and tokenizer is not None:
+            # transformers asks for the tokenizer that it keeps from a callable (5.23).
+            found = StopStringCriteria(tokenizer, strings)
+            stopping_criteria = StoppingCriteriaList([*(stopping_criteria or ()), found])
+            strings = None
+        if strings != config.stop_strings:
+            options["stop_strings"] = strings
+        return type(model).generate(
+            model,
+            *inputs,
+            stopping_criteria=stopping_criteria,
+            custom_generate=speculation,
+            **options,
+        )
+
+    model.generate = generate
+
+
+def refuse(
+    model: Any, input_ids: Tensor, config: Any, given: dict[str, Any], streamer: Any
+) -> None:
+    """Raises `ConfigError` for what `generate` was asked for and can't be had with drafts."""
+    line = None
+    cache = given.get("past_key_values")
+    if model.config.is_encoder_decoder:
+        line = f"model {type(model).__name__}: expected a decoder-only one"
+    elif (config.num_beams or 1) > 1:
+        line = f"num_beams={config.num_beams}: expected 1 (there is outrider.beam_search)"
+    elif getattr(cache, "_is_user_defined", False):
+        line = "past_key_values: expected none, a text is read from its beginning"
+    elif others := sorted(k for k, v in given.items() if k not in IGNORED and v is not None):
+        line = f"{others[0]}: expected none, the model is given tokens alone"
+    elif config.return_dict_in_generate and (
+        config.output_attentions or config.output_hidden_states
+    ):
+        line = "output_attentions, output_hidden_states: expected false, passes hold drafts too"
+    elif config.return_dict_in_generate and told(config) and len(input_ids) > 1:
+        line = f"output_scores, output_logits with {len(input_ids)} rows: expected one, as they end by themselves"
+    elif streamer is not None and len(input_ids) > 1:
+        line = f"streamer with {len(input_ids)} rows: expected one"
+    if line is not None:
+        raise ConfigError(line)
+
+
+def told(config: Any) -> bool:
+    """Returns whether `generate` is to tell of the places of the tokens."""
+    return bool(config.output_scores or config.output_logits)
+
+
+def padded(input_ids: Tensor, texts: Sequence[Sequence[int]], config: Any) -> Tensor:
+    """Returns the prompts with their texts behind them, filled up with the padding's id.
+
+    Raises:
+        ConfigError: they differ in length, and there is no such id.
+    """
+    width = max(map(len, texts))
+    pad = config._pad_token_tensor
+    if pad is None and min(map(len, texts)) < width:
+        raise ConfigError("pad_token_id=None: expected an id, the rows end at different lengths")
+    filled = [
+        [*text, *[int(pad)] * (width - len(text))] if len(text) < width else list(text)
+        for text in texts
+    ]
+    return torch.cat((input_ids, torch.tensor(filled, device=input_ids.device)), dim=-1)
+
+
+def _streamer() -> Any:
+    """Returns the streamer of the `generate` that calls: it hands none to a callable (5.23)."""
+    return sys._getframe(2).f_locals.get("streamer")

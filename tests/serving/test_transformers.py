@@ -1,0 +1,362 @@
+"""Inside transformers' `generate`: its own texts and laws, whatever the drafter."""
+
+import threading
+from collections import Counter
+from functools import partial
+from itertools import product
+from typing import Any
+
+import pytest
+import tokenizers
+import torch
+from transformers import (
+    DynamicCache,
+    EosTokenCriteria,
+    LogitsProcessorList,
+    NoRepeatNGramLogitsProcessor,
+    PreTrainedTokenizerFast,
+    RepetitionPenaltyLogitsProcessor,
+    StoppingCriteria,
+    StoppingCriteriaList,
+    StopStringCriteria,
+    T5Config,
+    T5ForConditionalGeneration,
+    TextIteratorStreamer,
+    pipeline,
+)
+
+import outrider
+from outrider import ConfigError, EnumeratedChance, Sampling
+from outrider.drafters.ngram import bigram
+from outrider.drafters.prompt_lookup import PromptLookup
+from outrider.drafters.random import Random
+from outrider.drafters.small_lm import SmallLM
+from outrider.serving.transformers import Speculation, attach
+from outrider.targets.transformers import TransformersTarget
+
+PROMPTS = ([5, 6, 7, 5, 6], [2], [20, 21, 22, 23, 20, 21, 22])
+PROCESSED = (
+    {},
+    {"repetition_penalty": 1.3},
+    {"no_repeat_ngram_size": 2},
+    {"min_new_tokens": 20},
+    {"bad_words_ids": [[9], [19, 19], [8, 4]]},
+    {"sequence_bias": [[[19], -4.0], [[8, 20], 3.0]]},
+    {"suppress_tokens": [19, 8], "begin_suppress_tokens": [20, 9]},
+    {"encoder_repetition_penalty": 1.5, "encoder_no_repeat_ngram_size": 2},
+    {"exponential_decay_length_penalty": (4, 1.2)},
+    {"forced_eos_token_id": 1},
+    {"prefix_allowed_tokens_fn": lambda row, ids: [(int(ids[-1]) + row + 2) % 31, 7, 8]},
+    {"renormalize_logits": True, "remove_invalid_values": True},
+)
+
+
+@pytest.fixture(scope="module")
+def letters() -> Any:
+    """A tokenizer of a letter a token, as stop strings need one that knows any text."""
+    known = {each: i for i, each in enumerate(["?", "<eos>", *"abcdefghijklmnopqrstuvwxyz ,."])}
+    backend = tokenizers.Tokenizer(tokenizers.models.BPE(known, [], unk_token="?"))
+    backend.decoder = tokenizers.decoders.Fuse()
+    return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<eos>", pad_token="<eos>")
+
+
+class Streamer:
+    """Keeps what it is handed."""
+
+    def __init__(self) -> None:
+        self.handed: list[list[int]] = []
+        self.ended = 0
+
+    def put(self, value: torch.Tensor) -> None:
+        self.handed.append(value.tolist())
+
+    def end(self) -> None:
+        self.ended += 1
+
+
+def rows(*prompts: list[int]) -> dict[str, torch.Tensor]:
+    """The inputs of several prompts, padded on the left."""
+    width = max(map(len, prompts))
+    ids = torch.tensor([[1] * (width - len(each)) + each for each in prompts])
+    mask = torch.tensor([[0] * (width - len(each)) + [1] * len(each) for each in prompts])
+    return {"input_ids": ids, "attention_mask": mask}
+
+
+@pytest.mark.parametrize("options", PROCESSED, ids=lambda options: " ".join(options) or "none")
+def test_the_greedy_text_is_generates_own(llama: Any, options: dict[str, Any]) -> None:
+    model = llama()
+    shared = options | {"max_new_tokens": 30, "do_sample": False}
+    for fast in (
+        Speculation("prompt_lookup", gamma=4),
+        Speculation(lambda: bigram(tree="2x2"), "traversal", gamma=3, budget=6),
+        Speculation(SmallLM(model=llama(seed=0, eos_token_id=None)), gamma=3),
+    ):
+        for prompt in PROMPTS:
+            inputs = rows(prompt)
+            own = model.generate(**inputs, **shared)
+            assert torch.equal(model.generate(**inputs, **shared, custom_generate=fast), own)
+
+
+@pytest.mark.parametrize("options", PROCESSED, ids=lambda options: " ".join(options) or "none")
+def test_so_it_is_for_rows_of_any_length(llama: Any, options: dict[str, Any]) -> None:
+    model, fast = llama(), Speculation("prompt_lookup", gamma=4)
+    shared = options | {"max_new_tokens": 30, "do_sample": False}
+    own = model.generate(**rows(*PROMPTS), **shared)
+    found = model.generate(**rows(*PROMPTS), **shared, custom_generate=fast)
+    assert torch.equal(found, own)
+    ends = [(row[7:] == 1).nonzero() for row in own]
+    for text, end in zip(fast.generations, ends, strict=True):
+        assert len(text.tokens) == (int(end[0]) + 1 if len(end) else 30)
+
+
+def test_drafts_are_accepted(llama: Any) -> None:
+    model = llama()
+    fast = Speculation(SmallLM(model=llama()), gamma=4)
+    model.generate(**rows([3, 4]), max_new_tokens=25, do_sample=False, custom_generate=fast)
+    counts = fast.generations[0].counts
+    assert (counts.rounds, counts.accepted, counts.emitted) == (5, 20, 25)
+
+
+@pytest.mark.parametrize("name", ["prompt_lookup", "bigram"])
+@pytest.mark.parametrize(
+    ("sampling", "options"),
+    [
+        (Sampling(), {"do_sample": False}),
+        (Sampling(1.0, seed=5), {"do_sample": True, "top_k": 0}),
+        (
+            Sampling(0.7, 8, 0.9, 0.02, seed=6),
+            {"do_sample": True, "temperature": 0.7, "top_k": 8, "top_p": 0.9, "min_p": 0.02},
+        ),
+    ],
+)
+def test_the_text_is_outriders(
+    llama: Any, name: str, sampling: Sampling, options: dict[str, Any]
+) -> None:
+    model, fast = llama(), Speculation(name, gamma=3)
+    for prompt in PROMPTS:
+        target = TransformersTarget(model)
+        expected = outrider.generate(
+            target, prompt, name, gamma=3, sampling=sampling, max_new_tokens=40
+        )
+        torch.manual_seed(sampling.seed)
+        found = model.generate(**rows(prompt), **options, max_new_tokens=40, custom_generate=fast)
+        assert found[0, len(prompt) :].tolist() == expected.tokens
+        assert fast.generations[0].counts == expected.counts
+
+
+@pytest.mark.parametrize(
+    ("drafter", "rule", "budget"),
+    [(bigram, "token", None), (Random, "block", None), (lambda: Random("iid:2"), "multi_step", 2)],
+)
+def test_the_law_is_generates_own_to_the_last_bit(
+    llama: Any, drafter: Any, rule: str, budget: int | None
+) -> None:
+    model = llama(vocab_size=3, eos_token_id=None, pad_token_id=None).double()
+    inputs = rows([0, 1, 0])
+    options = {"do_sample": True, "temperature": 0.8, "top_p": 0.95, "repetition_penalty": 1.4}
+
+    def play(chance: Any) -> tuple[int, ...]:
+        fast = Speculation(drafter, rule, gamma=2, budget=budget, chance=chance)
+        text = model.generate(**inputs, **options, top_k=0, max_new_tokens=3, custom_generate=fast)
+        return tuple(text[0, 3:].tolist())
+
+    law = Counter[tuple[int, ...]]()
+    for probability, text in EnumeratedChance.outcomes(play):
+        law[text] += probability  # type: ignore[assignment]
+    penalty = RepetitionPenaltyLogitsProcessor(1.4)
+    for text in product(range(3), repeat=3):
+        expected = 1.0
+        for place, token in enumerate(text):
+            ids = torch.tensor([[0, 1, 0, *text[:place]]])
+            with torch.no_grad():
+                logits = penalty(ids, model(ids).logits[:, -1])
+            expected *= float(Sampling(0.8, top_p=0.95).law(logits)[0, token])
+        assert law[text] == pytest.approx(expected, abs=1e-12)
+
+
+def test_samples_differ_from_call_to_call_and_from_row_to_row(llama: Any) -> None:
+    model, fast = llama(), Speculation("prompt_lookup")
+    options = {"do_sample": True, "max_new_tokens": 30, "custom_generate": fast}
+    torch.manual_seed(0)
+    first = model.generate(**rows([5, 6]), num_return_sequences=3, **options)
+    again = model.generate(**rows([5, 6]), num_return_sequences=3, **options)
+    texts = {tuple(row.tolist()) for row in (*first, *again)}
+    assert first.shape[0] == 3
+    assert len(texts) == 6
+    torch.manual_seed(0)
+    assert torch.equal(model.generate(**rows([5, 6]), num_return_sequences=3, **options), first)
+
+
+def test_a_streamer_is_handed_each_token_once(llama: Any) -> None:
+    model = llama()
+    for drafter in (PromptLookup, lambda: SmallLM(model=llama())):
+        streamer, fast = Streamer(), Speculation(drafter, gamma=4)
+        text = model.generate(
+            **rows([3, 4]), max_new_tokens=23, streamer=streamer, custom_generate=fast
+        )
+        assert streamer.handed[0] == [[3, 4]]  # the prompt, from `generate` itself
+        assert streamer.handed[1:] == [[token] for token in text[0, 2:].tolist()]
+        assert streamer.ended == 1
+
+
+def test_a_text_is_streamed_to_a_thread(llama: Any, letters: Any) -> None:
+    model, fast = llama(), Speculation("prompt_lookup")
+    streamer = TextIteratorStreamer(letters, skip_prompt=True, timeout=60)
+    options = {"max_new_tokens": 20, "streamer": streamer, "custom_generate": fast}
+    work = threading.Thread(target=partial(model.generate, **rows([3, 4]), **options))
+    work.start()
+    shown = "".join(streamer)
+    work.join()
+    assert shown == letters.decode(fast.generations[0].tokens)
+
+
+def test_criteria_are_asked_after_each_token(llama: Any, letters: Any) -> None:
+    model, fast = llama(), Speculation(SmallLM(model=llama()), gamma=5)
+    prompt = rows([3, 4])
+    free = model.generate(**prompt, max_new_tokens=30)[0].tolist()
+    stop = letters.decode(free[5:7])
+
+    class Long(StoppingCriteria):
+        def __call__(self, input_ids: Any, scores: Any, **options: Any) -> Any:
+            return torch.tensor([len(row) >= 9 for row in input_ids])
+
+    for criterion in (
+        StopStringCriteria(letters, [stop]),
+        EosTokenCriteria(free[8]),
+        Long(),
+    ):
+        given = {"max_new_tokens": 30, "stopping_criteria": StoppingCriteriaList([criterion])}
+        own = model.generate(**prompt, **given)
+        assert own.shape[1] < 32
+        assert torch.equal(model.generate(**prompt, **given, custom_generate=fast), own)
+    timed = model.generate(**prompt, max_new_tokens=30, max_time=0.0, custom_generate=fast)
+    assert timed.shape[1] == 3
+    total = model.generate(**prompt, max_length=8, custom_generate=fast)
+    assert total[0].tolist() == free[:8]
+
+
+def test_the_places_of_the_tokens_are_told(llama: Any) -> None:
+    model, fast = llama(), Speculation(lambda: bigram(tree="2x1"), "traversal", gamma=4, budget=6)
+    options = {
+        "max_new_tokens": 20,
+        "repetition_penalty": 1.2,
+        "return_dict_in_generate": True,
+        "output_scores": True,
+        "output_logits": True,
+        "do_sample": True,
+        "temperature": 0.7,
+        "top_k": 5,
+    }
+    torch.manual_seed(1)
+    found = model.generate(**rows([5, 6, 5]), **options, custom_generate=fast)
+    text = found.sequences[0].tolist()
+    penalty = RepetitionPenaltyLogitsProcessor(1.2)
+    assert len(found.scores) == len(found.logits) == len(text) - 3
+    for place, (scores, logits) in enumerate(zip(found.scores, found.logits, strict=True)):
+        before = torch.tensor([text[: 3 + place]])
+        with torch.no_grad():
+            expected = model(before).logits[:, -1]
+        torch.testing.assert_close(logits, expected, atol=1e-4, rtol=1e-4)
+        law = Sampling(0.7, 5).law(penalty(before, expected))
+        torch.testing.assert_close(scores.softmax(-1), law, atol=1e-4, rtol=1e-4)
+
+
+def test_what_a_drafter_has_loaded_is_kept(llama: Any) -> None:
+    model, made = llama(), []
+    fast = Speculation(lambda: made.append(1) or SmallLM(layers=2))
+    for _ in range(3):
+        model.generate(**rows([5, 6]), max_new_tokens=5, custom_generate=fast)
+        model.generate(**rows([5, 6], [4]), max_new_tokens=5, custom_generate=fast)
+    assert len(made) == 2
+    other = llama(seed=1)
+    found = other.generate(**rows([5, 6]), max_new_tokens=9, custom_generate=fast)
+    assert torch.equal(found, other.generate(**rows([5, 6]), max_new_tokens=9))
+
+
+def test_an_attached_model_speculates_in_every_call(llama: Any, letters: Any) -> None:
+    model, fast = llama(), Speculation(SmallLM(model=llama()), gamma=4)
+    free = model.generate(**rows([3, 4]), max_new_tokens=30)[0].tolist()
+    stop = {"stop_strings": [letters.decode(free[5:7])], "tokenizer": letters, "max_new_tokens": 30}
+    own = model.generate(**rows([3, 4]), **stop)
+    attach(model, fast)
+    streamer = Streamer()
+    assert torch.equal(model.generate(**rows([3, 4]), **stop, streamer=streamer), own)
+    assert len(streamer.handed) == own.shape[1] - 1
+    assert fast.generations[0].counts.accepted > 0
+    before = list(fast.generations)
+    del model.generate
+    assert torch.equal(model.generate(**rows([3, 4]), **stop), own)
+    assert fast.generations == before
+
+
+def test_pipelines_speculate(llama: Any, letters: Any) -> None:
+    model, fast = llama(), Speculation("prompt_lookup", gamma=4)
+    pipe = pipeline("text-generation", model=model, tokenizer=letters)
+    options = {"max_new_tokens": 20, "do_sample": False}
+    own = pipe(["the cat", "one"], **options)
+    assert pipe(["the cat", "one"], **options, custom_generate=fast) == own
+    stop = {"stop_sequence": own[0][0]["generated_text"][12:14]}
+    short = pipe("the cat", **options, **stop)
+    assert len(short[0]["generated_text"]) < len(own[0][0]["generated_text"])
+    attach(pipe.model, fast)
+    assert pipe(["the cat", "one"], **options, batch_size=2) == own
+    assert len(fast.generations) == 2
+    assert pipe("the cat", **options, **stop) == short
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"num_beams": 2}, "num_beams=2: expected 1"),
+        ({"past_key_values": DynamicCache()}, "past_key_values: expected none"),
+        ({"guidance_scale": 1.5}, "logits processor UnbatchedClassifierFree"),
+        ({"token_type_ids": torch.zeros(1, 2)}, "token_type_ids: expected none"),
+        (
+            {"return_dict_in_generate": True, "output_hidden_states": True},
+            "output_attentions, output_hidden_states: expected false",
+        ),
+        (
+            {"return_dict_in_generate": True, "output_scores": True, "num_return_sequences": 2},
+            "output_scores, output_logits with 2 rows: expected one",
+        ),
+    ],
+)
+def test_what_can_not_be_had_is_refused(llama: Any, options: dict[str, Any], line: str) -> None:
+    model, fast = llama(), Speculation("prompt_lookup")
+    if "token_type_ids" in options:  # as a model that takes them would hand them over
+        with pytest.raises(ConfigError, match=f"^{line}"):
+            fast(model, torch.tensor([[3, 4]]), [], [], model.generation_config, **options)
+        return
+    if "num_return_sequences" in options:
+        options = options | {"do_sample": True}
+    with pytest.raises(ConfigError, match=f"^{line}"):
+        model.generate(**rows([3, 4]), max_new_tokens=4, **options, custom_generate=fast)
+
+
+def test_what_several_rows_can_not_share_is_refused(llama: Any) -> None:
+    model, two = llama(), rows([3, 4], [5])
+    with pytest.raises(
+        ConfigError, match=r"^drafter=PromptLookup\(...\): expected a name, or what"
+    ):
+        model.generate(**two, max_new_tokens=4, custom_generate=Speculation(PromptLookup()))
+    with pytest.raises(ConfigError, match=r"^streamer with 2 rows: expected one"):
+        model.generate(**two, max_new_tokens=4, custom_generate=Speculation(), streamer=Streamer())
+    with pytest.raises(ConfigError, match=r"^drafter='promt_lookup': did you mean"):
+        model.generate(**two, max_new_tokens=4, custom_generate=Speculation("promt_lookup"))
+
+
+def test_an_encoder_decoder_is_refused() -> None:
+    config = T5Config(
+        vocab_size=8, d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2, decoder_start_token_id=0
+    )
+    model = T5ForConditionalGeneration(config).eval()
+    with pytest.raises(ConfigError, match=r"^model T5For.*: expected a decoder-only one"):
+        model.generate(torch.tensor([[3, 4]]), max_new_tokens=4, custom_generate=Speculation())
+
+
+def test_own_processors_are_honoured(llama: Any) -> None:
+    model, fast = llama(), Speculation("bigram", gamma=4)
+    own = LogitsProcessorList([NoRepeatNGramLogitsProcessor(1)])
+    given = {"max_new_tokens": 15, "logits_processor": own, "do_sample": False}
+    expected = model.generate(**rows([3, 4]), **given)
+    assert torch.equal(model.generate(**rows([3, 4]), **given, custom_generate=fast), expected)
