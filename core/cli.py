@@ -1,4 +1,4 @@
-"""The console script: `outrider generate | compare | bench | check | train | serve-config | report | plugins`."""
+"""The console script: `outrider generate | compare | bench | check | train | serve-config | serve-check | report | plugins`."""
 
 import os
 import re
@@ -24,13 +24,14 @@ usage: outrider COMMAND [SETTING=VALUE ...]
   check      prove a drafter or rule:     outrider check drafter=prompt_lookup
   train      train a drafter or policy:   outrider train drafter=eagle3
   serve-config  the same drafter in vLLM: outrider serve-config drafter=bigram
+  serve-check   how it does there:        outrider serve-check drafters=[bigram]
   report     gather runs of compare:      outrider report multirun/compare
   plugins    what is registered, and by whom
 
 Each command but the last two is a Hydra app: `outrider COMMAND --help` shows its settings,
 `--multirun` sweeps over them."""
 
-TASKS = ("generate", "compare", "bench", "check", "train", "serve-config")
+TASKS = ("generate", "compare", "bench", "check", "train", "serve-config", "serve-check")
 """The commands that are Hydra apps, each a function of its name in a module of its name."""
 
 COMMANDS = (*TASKS, "report", "plugins")

@@ -256,3 +256,22 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         return status, captured.out, captured.err
 
     return go
+
+
+@pytest.fixture
+def vllm(tmp_path: Path) -> Callable[..., Path]:
+    """Makes what stands in for the python of an environment with vLLM; see tests/serving/fake_vllm.py."""
+
+    def make(
+        texts: dict[str, list[int]] | None = None, version: str = "0.32.0", **more: Any
+    ) -> Path:
+        fake = Path(__file__).parent / "serving" / "fake_vllm.py"
+        (tmp_path / fake.name).write_text(fake.read_text())
+        said = {"texts": texts or {}, "version": version, **more}
+        (tmp_path / "fake.json").write_text(json.dumps(said))
+        python = tmp_path / "python"
+        python.write_text(f'#!/bin/sh\nexec {sys.executable} {tmp_path / fake.name} "$@"\n')
+        python.chmod(0o755)
+        return python
+
+    return make

@@ -4,18 +4,18 @@ import json
 import logging
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from outrider.chance import SampledChance
-from outrider.context import Context, Tokens
 from outrider.drafter import Drafter
 from outrider.errors import ConfigError
 from outrider.pen import Pen
+from outrider.plugins import installed
 from outrider.sampling import Sampling
+from outrider.serving.requests import Request, Requests
 from outrider.target import Session, Target
 
 VARIABLE = "OUTRIDER_DRAFTER"
@@ -23,6 +23,12 @@ VARIABLE = "OUTRIDER_DRAFTER"
 
 SUPPORTED = ("0.32.",)
 """The versions of vLLM whose interface this is; upstream calls it experimental."""
+
+GREEDY = Sampling()
+"""A drafter that draws is asked for its likeliest tokens."""
+
+UNUSED = SampledChance.seeded(0)
+"""What is likeliest is no matter of chance."""
 
 log = logging.getLogger("vllm.outrider")
 
@@ -40,22 +46,11 @@ class ServedTarget(Target):
         raise NotImplementedError("vLLM scores what is drafted")
 
 
-@dataclass(slots=True)
-class _Request:
-    """A request under way: its drafter, the text it has seen, and whether it still drafts."""
-
-    drafter: Drafter
-    ids: list[int]
-    failed: bool = False
-    idle: int = 0
-
-
 @final
 class OutriderProposer:
     """What vLLM loads by `{"method": "custom_class", "model": "outrider.serving.vllm.OutriderProposer"}`.
 
-    Each request has a drafter of its own, found again by the text that it has seen, and released
-    when its request has ended. A drafter that draws is asked for its likeliest tokens: vLLM takes
+    Each request has a drafter of its own while it lasts. A drafter that draws is asked for its likeliest tokens: vLLM takes
     drafts as point masses, of which the likeliest are accepted most often. That is lossless for
     any draft; a drafter with a good law that the token rule would have drawn from gives up, at
     temperature 1, what acceptance by min(1, p/q) has over p(x).
@@ -76,8 +71,7 @@ class OutriderProposer:
         self._longest = int(model.max_model_len)
         self._make = make or from_environment
         self._target = ServedTarget(int(model.get_vocab_size()), _tokenizer(model), self._longest)
-        self._requests: list[_Request] = []
-        self._name = type(self._fresh()).__name__
+        self._requests = Requests(self._fresh)
 
     def propose(
         self,
@@ -91,77 +85,55 @@ class OutriderProposer:
         sampled_token_ids: what each row was just given; nothing while its prompt is being read.
         num_tokens_no_spec, token_ids_cpu: the length of each row's text, and its ids.
         """
-        before, self._requests = self._requests, []
-        drafts = []
-        for row, sampled in enumerate(sampled_token_ids):
-            length = int(num_tokens_no_spec[row])
-            if not sampled or length >= self._longest:
-                drafts.append(list[int]())
-                continue
-            request = self._found(before, token_ids_cpu[row], length)
-            self._requests.append(request)
-            drafts.append(self._draft(request))
-        # A row may pause for a step, as when its request is preempted.
-        for request in before:
-            request.idle += 1
-        self._requests += [request for request in before if request.idle < PATIENCE]
+        lengths = num_tokens_no_spec.tolist()
+        drafted = [
+            row
+            for row, sampled in enumerate(sampled_token_ids)
+            if sampled and lengths[row] < self._longest
+        ]
+        texts = (token_ids_cpu[row, : lengths[row]] for row in drafted)
+        drafts: list[list[int]] = [[] for _ in sampled_token_ids]
+        for row, request in zip(drafted, self._requests.follow(texts), strict=True):
+            drafts[row] = self._draft(request)
         return drafts
 
     def load_model(self, *args: Any, **kwargs: Any) -> None:
         """Does nothing: there is no model here."""
 
-    def _found(self, before: list[_Request], ids: NDArray[np.int32], length: int) -> _Request:
-        """Returns the request whose text the row goes on with, brought up to it; or a new one."""
-        best = None
-        for request in before:
-            count = len(request.ids)
-            if count <= length and (best is None or count > len(best.ids)):
-                ends = count == 0 or ids[count - 1] == request.ids[-1]
-                if ends and ids[:count].tolist() == request.ids:
-                    best = request
-        if best is None:
-            best = _Request(self._fresh(), [])
-        else:
-            before.remove(best)
-        best.ids += ids[len(best.ids) : length].tolist()
-        best.idle = 0
-        return best
+    def _draft(self, request: Request) -> list[int]:
+        # The engine adds a token to whatever is accepted.
+        room = min(self._gamma, self._longest - len(request.ids) - 1)
+        if request.failed or room < 1:
+            return []
+        pen = Pen(
+            sampling=GREEDY, chance=UNUSED, vocab_size=self._target.vocab_size, gamma=room
+        )
+        try:
+            self._requests.drafter(request).propose(request.context, pen)
+            return list(pen.finish().tokens)
+        except Exception:  # the request goes on without drafts, and the server with it
+            log.exception("%s failed: this request goes on without drafts", self._title)
+            self._requests.give_up(request)
+            return []
 
     def _fresh(self) -> Drafter:
         drafter = self._make()
+        name = type(drafter).__name__
         if missing := sorted(drafter.needs - self._target.offers):
             raise ConfigError(
-                f"drafter {type(drafter).__name__} needs {', '.join(missing)}: inside vLLM a drafter"
-                " sees tokens alone"
+                f"drafter {name} needs {', '.join(missing)}: inside vLLM a drafter sees tokens alone"
             )
         if drafter.trees or drafter.asks:
-            raise ConfigError(
-                f"drafter {type(drafter).__name__} writes trees: vLLM takes chains alone"
-            )
+            raise ConfigError(f"drafter {name} writes trees: vLLM takes chains alone")
         drafter.bind(self._target)
+        self._title = title(drafter)
         return drafter
 
-    def _draft(self, request: _Request) -> list[int]:
-        if request.failed:
-            return []
-        room = min(self._gamma, self._longest - len(request.ids) - 1)
-        pen = Pen(
-            sampling=Sampling(),
-            chance=SampledChance.seeded(len(request.ids)),
-            vocab_size=self._target.vocab_size,
-            gamma=max(0, room),
-        )
-        try:
-            request.drafter.propose(Context(Tokens(request.ids, len(request.ids))), pen)
-            return list(pen.finish().tokens)
-        except Exception:  # the request goes on without drafts, and the server with it
-            request.failed = True
-            log.exception("drafter %s failed: this request goes on without drafts", self._name)
-            return []
 
-
-PATIENCE = 8
-"""Steps that a request may be missing from the batch before its drafter is released."""
+def title(drafter: Drafter) -> str:
+    """Returns what a drafter is called in the log: its class, and the distribution that it is of."""
+    owners = (each.distribution for each in installed().entries if each.product is type(drafter))
+    return f"drafter {type(drafter).__name__} of {next(owners, 'no plugin')}"
 
 
 def from_environment() -> Drafter:

@@ -14,7 +14,9 @@ from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.ngram import bigram
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.small_lm import SmallLM
-from outrider.serving.vllm import PATIENCE, VARIABLE, OutriderProposer, check_version
+from outrider.ngrams import NGramTable
+from outrider.serving.requests import PATIENCE
+from outrider.serving.vllm import VARIABLE, OutriderProposer, check_version
 
 LONGEST = 32
 
@@ -61,38 +63,78 @@ class Counting(Drafter):
 
     def propose(self, context: Context, pen: Pen) -> None:
         self.seen.append(context.tokens[:])
-        pen.write(len(self.seen))
+        pen.write(len(self.seen) % pen.vocab_size)
 
 
-def test_a_request_keeps_its_drafter_wherever_its_row_goes() -> None:
+@pytest.fixture
+def made() -> list[Counting]:
     Counting.made = []
+    return Counting.made
+
+
+def test_a_request_keeps_its_drafter_wherever_its_row_goes(made: list[Counting]) -> None:
     served = proposer(Counting)
-    first = len(Counting.made)  # one is made to see that it fits
+    assert len(made) == 1  # to see that it fits; the first request gets it
     assert call(served, [[1, 2], [5, 6]]) == [[1], [1]]
     assert call(served, [[5, 6, 7], [1, 2, 3, 4]]) == [[2], [2]]  # the rows have changed places
     assert call(served, [[1, 2, 3, 4, 5]]) == [[3]]  # one has ended, and the other is row 0
-    assert len(Counting.made) == first + 2
-    assert [each.seen for each in Counting.made[first:]] == [
+    assert [each.seen for each in made] == [
         [[1, 2], [1, 2, 3, 4], [1, 2, 3, 4, 5]],
         [[5, 6], [5, 6, 7]],
     ]
 
 
-def test_twins_do_not_share_a_drafter() -> None:
+def test_twins_do_not_share_a_drafter(made: list[Counting]) -> None:
     served = proposer(Counting)
     assert call(served, [[1, 2], [1, 2]]) == [[1], [1]]
     assert call(served, [[1, 2, 9], [1, 2, 8]]) == [[2], [2]]
+    assert [each.seen[-1] for each in made] == [[1, 2, 9], [1, 2, 8]]
 
 
-def test_a_request_may_pause_and_is_released_in_the_end() -> None:
+def test_texts_of_one_length_are_told_apart_to_the_first_id(made: list[Counting]) -> None:
+    served = proposer(Counting)
+    call(served, [[1, 7, 7], [2, 7, 7]])
+    call(served, [[2, 7, 7, 7], [1, 7, 7, 7]])
+    assert [each.seen[-1] for each in made] == [[1, 7, 7, 7], [2, 7, 7, 7]]
+
+
+def test_a_request_may_pause_and_its_drafter_serves_another_in_the_end(
+    made: list[Counting],
+) -> None:
     served = proposer(Counting)
     call(served, [[1, 2]])
     call(served, [[5]])
     assert call(served, [[1, 2, 3]]) == [[2]]
     for length in range(PATIENCE + 1):
         call(served, [[9] * (length + 1)])
-    assert len(served._requests) == 1
-    assert call(served, [[1, 2, 3, 4]]) == [[1]]  # another drafter: the text is read anew
+    assert len(made) == 3
+    call(served, [[4, 4]])
+    assert len(made) == 3
+    assert [each.seen[-1] for each in made].count([4, 4]) == 1
+    for each in range(100):  # requests that come and go cost no drafter more
+        for _ in range(PATIENCE + 1):
+            call(served, [[each % 50, 3]])
+    assert len(made) <= 4
+
+
+def test_a_table_is_read_once_however_many_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Any] = []
+    load = NGramTable.load
+    monkeypatch.setattr(NGramTable, "load", lambda path: read.append(path) or load(path))
+    model = config().model_config
+    served = OutriderProposer(
+        SimpleNamespace(
+            speculative_config=SimpleNamespace(num_speculative_tokens=2),
+            model_config=SimpleNamespace(**{**vars(model), "get_vocab_size": lambda: 49152}),
+        ),
+        lambda: bigram(counts="smollm2"),
+        version="0.32.0",
+    )
+    for first in range(4):
+        call(served, [[first, 28]])
+        for _ in range(PATIENCE):
+            call(served, [])
+    assert len(read) == 1
 
 
 def test_a_draft_ends_where_the_model_does() -> None:
@@ -116,8 +158,27 @@ def test_one_that_fails_costs_its_own_request_its_drafts(caplog: Any) -> None:
     with caplog.at_level(logging.ERROR, logger="vllm.outrider"):
         assert call(served, [[13, 2], [1, 2]]) == [[], [4]]
         assert call(served, [[13, 2, 3], [1, 2, 3]]) == [[], [4]]
-    assert caplog.text.count("drafter Fragile failed") == 1
+    assert caplog.text.count("drafter Fragile of no plugin failed") == 1
     assert "bad luck" in caplog.text
+
+
+def test_the_log_says_whose_drafter_failed(caplog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: Any, context: Context, pen: Pen) -> None:
+        pen.write(50)
+
+    monkeypatch.setattr(PromptLookup, "propose", broken)
+    with caplog.at_level(logging.ERROR, logger="vllm.outrider"):
+        assert call(proposer(PromptLookup), [[1, 2]]) == [[]]
+    assert "drafter PromptLookup of outrider failed" in caplog.text
+    assert "wrote id 50: the vocabulary has 50 tokens" in caplog.text
+
+
+def test_one_that_can_not_be_made_again_costs_the_same(caplog: Any) -> None:
+    makes = iter([PromptLookup()])
+    served = proposer(lambda: next(makes))
+    with caplog.at_level(logging.ERROR, logger="vllm.outrider"):
+        assert call(served, [[1, 2, 1], [3, 3]]) == [[2, 1, 2], []]
+    assert "failed: this request goes on without drafts" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,158 @@
+"""The server's process and its HTTP, with a stand-in for vLLM; `make engines` has the real one."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider.serving.server import Answer, Drafted, Server, ServerError, cause, version_in
+
+
+def gone(group: int) -> bool:
+    """Returns whether no process of a group is left, in the end, but those that await their parent."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        if not any(_group(place) == group for place in Path("/proc").glob("[0-9]*")):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def _group(place: Path) -> int | None:
+    try:
+        state, _, group = (place / "stat").read_text().rpartition(")")[2].split()[:3]
+    except OSError:
+        return None  # it has ended meanwhile
+    return None if state == "Z" else int(group)
+
+
+def groups(log: Path) -> list[int]:
+    """Returns the groups of processes that have a log open."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.path.samefile(place / "fd" / "1", log):
+                found.append(os.getpgid(int(place.name)))
+        except OSError:
+            continue
+    return found
+
+
+def test_a_text_and_the_counters(vllm: Any, tmp_path: Path) -> None:
+    python = vllm({"[1, 2]": [3, 4, 5]})
+    speculative, environment = {"method": "custom_class"}, {"OUTRIDER_DRAFTER": "{}"}
+    log = tmp_path / "log"
+    with Server(
+        python,
+        "a model",
+        log,
+        speculative=speculative,
+        environment=environment,
+        options=["--enforce-eager"],
+    ) as server:
+        assert server.drafted() == Drafted()
+        answer = server.complete([1, 2], 2)
+        assert isinstance(answer, Answer) and answer.tokens == [3, 4]
+        assert answer.seconds > 0
+        server.complete([1, 2], 2)
+        assert server.drafted() == Drafted(4, 8, 4)  # of two engines
+        assert server.drafted() - Drafted(2, 4, 2) == Drafted(2, 4, 2)
+        with pytest.raises(ServerError, match="no such prompt"):
+            server.complete([9], 2)
+        (group,) = set(groups(log))
+    assert gone(group)
+    words, drafter = json.loads(log.read_text().splitlines()[0])
+    assert words[:4] == ["-m", "vllm.entrypoints.openai.api_server", "--model", "a model"]
+    assert words[-3:] == ["--enforce-eager", "--speculative-config", json.dumps(speculative)]
+    assert drafter == "{}"
+    with pytest.raises(ServerError, match="refused"):
+        server.complete([1, 2], 2)
+    server.close()  # once more is fine
+
+
+def test_it_ends_with_what_it_started_when_its_user_fails(vllm: Any, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with pytest.raises(ZeroDivisionError), Server(vllm(), "m", log):
+        (group,) = set(groups(log))
+        1 / 0  # noqa: B018
+    assert gone(group)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no such call elsewhere")
+def test_it_ends_when_its_user_is_killed(vllm: Any, tmp_path: Path) -> None:
+    log, python = tmp_path / "log", vllm()
+    script = (
+        "import time; from pathlib import Path; from outrider.serving.server import Server\n"
+        f"with Server(Path({str(python)!r}), 'm', Path({str(log)!r})):\n"
+        "    print('up', flush=True); time.sleep(600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as user:
+        assert user.stdout is not None
+        assert user.stdout.readline() == b"up\n"
+        (leader,) = set(groups(log))
+        user.kill()
+    end = time.monotonic() + 60
+    while _group(Path(f"/proc/{leader}")) is not None and time.monotonic() < end:
+        time.sleep(0.05)
+    assert _group(Path(f"/proc/{leader}")) is None
+    os.killpg(leader, signal.SIGKILL)  # the stand-in's own, which is not told
+
+
+def test_one_that_does_not_start_says_why(vllm: Any, tmp_path: Path) -> None:
+    python = vllm(start="(Worker pid=7) ERROR 11-21 [x.py:1] outrider.errors.ConfigError: no good")
+    with (
+        pytest.raises(
+            ServerError, match=r"vLLM did not start: outrider\.errors\.ConfigError: no good \("
+        ),
+        Server(python, "m", tmp_path / "log"),
+    ):
+        pass
+
+
+def test_patience_ends(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexec sleep 600\n")
+    python.chmod(0o755)
+    log = tmp_path / "log"
+    with (
+        pytest.raises(ServerError, match=r"did not start in 0\.2 s"),
+        Server(python, "m", log, patience=0.2),
+    ):
+        pass
+    assert not groups(log)
+
+
+def test_what_can_not_be_run(tmp_path: Path) -> None:
+    nowhere = tmp_path / "nowhere"
+    with (
+        pytest.raises(ServerError, match="can't be run: No such file"),
+        Server(nowhere, "m", tmp_path / "log"),
+    ):
+        pass
+    with pytest.raises(ServerError, match="can't be run: No such file"):
+        version_in(nowhere)
+    with pytest.raises(ServerError, match="expected the python of an environment with vLLM"):
+        version_in(Path(sys.executable))
+
+
+def test_the_version_of_an_environment(vllm: Any) -> None:
+    assert version_in(vllm(version="0.33.1")) == "0.33.1"
+
+
+def test_the_first_error_is_the_cause(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text(
+        "INFO all is well\nTraceback (most recent call last):\n  raise ValueError(x)\n"
+        "ERROR [core.py:1] ValueError: the cause\nRuntimeError: see above\n"
+    )
+    assert cause(log) == "ValueError: the cause"
+    log.write_text("one\ntwo \n")
+    assert cause(log) == "two"
+    log.write_text("")
+    assert cause(log) == "no message"
