@@ -86,6 +86,11 @@ class MedusaNetwork(nn.Module):
                 stack.append(final)
             self.heads.append(nn.ModuleList(stack))
 
+    @property
+    def shared(self) -> Float[Tensor, "some width"]:
+        """Returns the rows of the target's head that belong to the vocabulary."""
+        return self._head.matrix
+
     def ahead(self, head: int, state: Float[Tensor, "*rows width"]) -> Float[Tensor, "*rows some"]:
         """Returns the scores of head `head`, 0 being the one for the next token but one."""
         parts: Any = self.heads[head]

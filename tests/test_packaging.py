@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -152,3 +153,20 @@ def test_nothing_is_fetched_at_import(tmp_path: Path) -> None:
         "outrider.plugins.installed()"
     )
     run(sys.executable, "-c", code, cwd=tmp_path)
+
+
+def test_what_goes_into_vllm_needs_no_more_than_make_installs_there(tmp_path: Path) -> None:
+    inside = re.search(r"^INSIDE := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert inside is not None
+    # Of these vLLM has its own: the rest of ours may not be imported there.
+    has = {"filelock", "jinja2", "numpy", "rich", "safetensors", "torch", "transformers"}
+    names = {re.split(r"[>=<]", each)[0] for each in SETTINGS["project"]["dependencies"]}
+    missing = sorted(names - has - set(inside[1].split()))
+    script = (
+        "import sys; from outrider.serving.vllm import from_environment, title\n"
+        "print(title(from_environment()))\n"
+        f"print([each for each in {missing} if each in sys.modules])"
+    )
+    drafter = '{"_target_": "outrider.drafters.ngram.bigram"}'
+    found = run(sys.executable, "-c", script, cwd=tmp_path, OUTRIDER_DRAFTER=drafter)
+    assert found.splitlines() == ["drafter NGram of outrider", "[]"]

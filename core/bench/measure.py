@@ -8,6 +8,9 @@ from outrider.bench.entrants import PLAIN
 from outrider.bench.worker import Worker
 from outrider.intervals import Bootstrap, Interval
 
+TIE = 1e-3
+"""Logits closer than this are a tie of float32: the order of sums decides."""
+
 
 @final
 @dataclass(frozen=True, slots=True)

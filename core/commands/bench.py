@@ -14,16 +14,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from outrider.bench.entrants import PLAIN, entrants, local
-from outrider.bench.measure import Difference, Run, differences, measured, ratio, speed
+from outrider.bench.measure import TIE, Difference, Run, differences, measured, ratio, speed
 from outrider.bench.plots import plots
 from outrider.bench.roofline import bandwidth
 from outrider.bench.worker import Worker
 from outrider.config import build, plain
 from outrider.errors import require, whole
 from outrider.intervals import Interval
-
-TIE = 1e-3
-"""Logits closer than this are a tie of float32: the order of sums decides."""
 
 Curve = tuple[list[int], list[float]]
 

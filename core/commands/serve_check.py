@@ -35,7 +35,7 @@ def serve_check(config: DictConfig) -> None:
     drafters = {name: build(node) for name, node in nodes.items()}
     folder = Path(HydraConfig.get().runtime.output_dir)
     ways = {
-        name: served({**settings, "drafter": plain(node)}, drafters[name])
+        name: served({**settings, "drafter": plain(node)}, drafters[name], folder / name)
         for name, node in nodes.items()
     }
     target = build(config.target)

@@ -5,15 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol, final
 
+from outrider.bench.measure import TIE
 from outrider.decoding import decode
 from outrider.draft import Draft
 from outrider.drafter import Drafter
+from outrider.drafters.none import NoDraft
 from outrider.serving.server import Answer, Drafted
 from outrider.target import Target
 from outrider.verifiers.token import Token
-
-TIE = 1e-3
-"""Logits closer than this are a tie of float32: the order of sums decides."""
 
 
 class Writer(Protocol):
@@ -61,14 +60,26 @@ def lab(
     """Returns the counts of Outrider's own greedy decoding, as vLLM counts: empty drafts are none."""
     drafts = drafted = accepted = 0
     for ids in prompts:
-        rounds = decode(
-            target, drafter, Token(), ids, gamma=gamma, max_new_tokens=max_new_tokens
-        )
+        rounds = decode(target, drafter, Token(), ids, gamma=gamma, max_new_tokens=max_new_tokens)
         for each in rounds:
             drafts += bool(each.draft)
             drafted += each.drafted
             accepted += each.accepted
     return Drafted(drafts, drafted, accepted)
+
+
+def lab_texts(
+    target: Target, prompts: Sequence[Sequence[int]], max_new_tokens: int
+) -> list[list[int]]:
+    """Returns the greedy texts after the prompts, without drafts."""
+    return [
+        [
+            token
+            for each in decode(target, NoDraft(), Token(), ids, max_new_tokens=max_new_tokens)
+            for token in each.tokens
+        ]
+        for ids in prompts
+    ]
 
 
 def odd_ones(

@@ -1,12 +1,12 @@
 """Server: `vllm serve` as a process of its own, asked over HTTP and ended whatever happens."""
 
-import ctypes
 import json
 import os
 import re
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, final
-from urllib.error import URLError
 from urllib.request import Request, urlopen
 
 from outrider.errors import OutriderError
@@ -22,8 +21,13 @@ from outrider.errors import OutriderError
 COUNTER = re.compile(r"^vllm:spec_decode_num_(drafts|draft_tokens|accepted_tokens)_total\S* (\S+)$")
 """A line of vLLM's metrics that counts drafts, in Prometheus' format."""
 
-PARENT_DEATH_SIGNAL = 1
-"""Linux's PR_SET_PDEATHSIG."""
+BOUND = """\
+import ctypes, os, signal, sys
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+"""Runs its arguments as a command that Linux ends when whoever started it is gone, however it went."""
 
 
 class ServerError(OutriderError):
@@ -91,20 +95,16 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> "Server":
-        try:
-            with self._log.open("wb") as log:
-                # A group of its own, since the server starts processes that may outlive it.
-                self._process = subprocess.Popen(
-                    self._command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    env=self._environment,
-                    start_new_session=True,
-                    preexec_fn=_end_with_parent,
-                )
-        except OSError as error:
-            raise ServerError(f"{self._command[0]} can't be run: {error.strerror}") from error
+        with self._log.open("wb") as log:
+            # A group of its own, since the server starts processes that may outlive it.
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", BOUND, *self._command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self._environment,
+                start_new_session=True,
+            )
         try:
             self._wait()
         except BaseException:
@@ -120,10 +120,8 @@ class Server:
     ) -> None:
         self.close()
 
-    def complete(self, ids: Sequence[int], max_new_tokens: int, **options: Any) -> Answer:
+    def complete(self, ids: Sequence[int], max_new_tokens: int) -> Answer:
         """Returns the greedy text after a prompt, asked for as OpenAI's clients do.
-
-        options: more fields of the request.
 
         Raises:
             ServerError: the server is gone, or refused.
@@ -134,7 +132,6 @@ class Server:
             "max_tokens": max_new_tokens,
             "temperature": 0,
             "return_token_ids": True,
-            **options,
         }
         began = time.perf_counter()
         found = json.loads(self._ask("/v1/completions", json.dumps(asked).encode()))
@@ -166,9 +163,9 @@ class Server:
         while time.monotonic() < end:
             if self._process.poll() is not None:
                 raise ServerError(f"vLLM did not start: {cause(self._log)} ({self._log})")
-            with suppress(URLError, OSError):
-                with urlopen(f"http://127.0.0.1:{self._port}/health", timeout=5):
-                    return
+            health = f"http://127.0.0.1:{self._port}/health"
+            with suppress(OSError), urlopen(health, timeout=5):
+                return
             time.sleep(0.5)
         raise ServerError(f"vLLM did not start in {self._patience:g} s ({self._log})")
 
@@ -203,7 +200,7 @@ def version_in(python: Path) -> str:
     if done.returncode != 0:
         raise ServerError(
             f"vllm={str(python)!r}: expected the python of an environment with vLLM, such as"
-            " `make engines` sets up"
+            " `make vllm` sets up"
         )
     return done.stdout.strip()
 
@@ -216,12 +213,6 @@ def cause(log: Path) -> str:
         if found := raised.search(line):
             return found[1]
     return lines[-1].strip() if lines else "no message"
-
-
-def _end_with_parent() -> None:
-    """Has Linux end this process when the one that started it is gone, however it went."""
-    with suppress(OSError, AttributeError):  # elsewhere there is no such call
-        ctypes.CDLL(None).prctl(PARENT_DEATH_SIGNAL, signal.SIGTERM)
 
 
 def _free_port() -> int:

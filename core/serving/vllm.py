@@ -105,9 +105,7 @@ class OutriderProposer:
         room = min(self._gamma, self._longest - len(request.ids) - 1)
         if request.failed or room < 1:
             return []
-        pen = Pen(
-            sampling=GREEDY, chance=UNUSED, vocab_size=self._target.vocab_size, gamma=room
-        )
+        pen = Pen(sampling=GREEDY, chance=UNUSED, vocab_size=self._target.vocab_size, gamma=room)
         try:
             self._requests.drafter(request).propose(request.context, pen)
             return list(pen.finish().tokens)

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,10 +35,29 @@ def test_an_eagle3_goes_as_vllms_own(run: Any) -> None:
     assert config["model"].endswith("weights/eagle3")
 
 
+def test_a_medusa_is_written_as_vllm_reads_it(run: Any, folder: Path, tmp_path: Path) -> None:
+    drafter = ("drafter=medusa", "drafter.path=untrained", "gamma=3", f"hydra.run.dir={tmp_path}")
+    status, out, err = run("serve-config", TARGET[0], f"target.model={folder}", *drafter)
+    assert status == 0, err
+    config = json.loads(shlex.split(out)[-1])
+    place = tmp_path / "drafter"
+    assert config == {"method": "medusa", "model": str(place), "num_speculative_tokens": 3}
+    assert json.loads((place / "config.json").read_text())["num_heads"] == 3
+
+
 @pytest.mark.parametrize(
-    "name", ["medusa", "small_lm", "lookahead_decoding", "bigram drafter.tree=2x1"]
+    ("asked", "line"),
+    [
+        ("eagle", "drafter Eagle can't go into vLLM: expected one that needs tokens alone, or"),
+        ("small_lm", "drafter SmallLM can't go into vLLM: expected one that needs tokens alone"),
+        ("lookahead_decoding", "can't go into vLLM: expected one that writes chains"),
+        ("bigram drafter.tree=2x1", "can't go into vLLM: expected one that writes chains"),
+        ("eagle3 drafter.tree=2x1", "can't go into vLLM: expected one that writes chains"),
+        ("bigram verifier=block", "verifier: Block can't go into vLLM: expected token, its own"),
+        ("bigram lookahead=entropy", "lookahead: Entropy can't go into vLLM: expected fixed"),
+    ],
 )
-def test_others_are_refused(name: str, run: Any) -> None:
-    status, _, err = run("serve-config", *TARGET, *f"drafter={name}".split())
+def test_others_are_refused(asked: str, line: str, run: Any) -> None:
+    status, _, err = run("serve-config", *TARGET, *f"drafter={asked}".split())
     assert status == 1
-    assert "can't go into vLLM: expected one that needs tokens alone" in err
+    assert line in err

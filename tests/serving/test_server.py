@@ -131,7 +131,7 @@ def test_patience_ends(tmp_path: Path) -> None:
 def test_what_can_not_be_run(tmp_path: Path) -> None:
     nowhere = tmp_path / "nowhere"
     with (
-        pytest.raises(ServerError, match="can't be run: No such file"),
+        pytest.raises(ServerError, match="did not start: FileNotFoundError"),
         Server(nowhere, "m", tmp_path / "log"),
     ):
         pass

@@ -1,0 +1,85 @@
+"""Export: learned drafters in the forms that vLLM has for them, which run there without Outrider."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from outrider.drafter import Drafter
+from outrider.drafters import medusa
+from outrider.drafters.eagle3 import Eagle3
+from outrider.drafters.medusa import Medusa, MedusaNetwork
+from outrider.drafters.small_lm import BUILT_IN, SmallLM
+from outrider.errors import ConfigError, require
+from outrider.networks import checkpoint, student, weights
+from outrider.target import Target
+
+
+def exported(
+    drafter: Drafter, config: Mapping[str, Any], target: Callable[[], Target], folder: Path
+) -> dict[str, Any] | None:
+    """Returns the speculative config of vLLM's own drafter with the same weights; None for others.
+
+    config: the drafter's, and `gamma`. target: makes it, where its tensors are needed.
+    folder: where weights go that vLLM wants in another form, made where needed.
+
+    Raises:
+        ConfigError: the weights have no such form.
+    """
+    given, gamma = config["drafter"], int(config["gamma"])
+    found: dict[str, Any] | None = None
+    if isinstance(drafter, Eagle3):  # the folder is in vLLM's form as it is
+        found = {"method": "eagle3", "model": str(weights.folder("eagle3", given["path"]))}
+    elif isinstance(drafter, Medusa):
+        _medusa(medusa.read(given["path"], target()), gamma, folder)
+        found = {"method": "medusa", "model": str(folder)}
+    elif isinstance(drafter, SmallLM) and isinstance(given["model"], str):
+        built_in = given["model"] == BUILT_IN
+        place = weights.built_in("small_lm") if built_in else Path(given["model"]).expanduser()
+        if student.borrows(place):  # its tables are the target's
+            student.read(place, target()).save_pretrained(folder)
+            place = folder
+        found = {"method": "draft_model", "model": str(place) if place.is_dir() else given["model"]}
+    return found if found is None else found | {"num_speculative_tokens": gamma}
+
+
+def _medusa(network: MedusaNetwork, gamma: int, folder: Path) -> None:
+    """Writes the first `gamma` heads as vLLM names them, with the rows of the target's head.
+
+    In full precision: the rows are the target's own.
+    """
+    heads: Any = network.heads
+    require(gamma <= len(heads), "gamma", gamma, f"at most the {len(heads)} heads that there are")
+    stacks = [list(head) for head in heads[:gamma]]
+    own = isinstance(stacks[0][-1], torch.nn.Linear)  # a matrix to the vocabulary
+    blocks = [stack[: len(stack) - own] for stack in stacks]
+    if not all(isinstance(block, medusa.Residual) for stack in blocks for block in stack):
+        raise ConfigError("drafter medusa: vLLM has no block but the residual one")
+    ids = network.vocabulary.ids
+    if own and ids is not None:
+        raise ConfigError("drafter medusa: vLLM has no heads of their own on some of the tokens")
+    tensors: dict[str, Tensor] = {}
+    for head, stack in enumerate(blocks):
+        for layer, block in enumerate(stack):
+            for name, tensor in block.linear.state_dict().items():
+                tensors[f"blocks.{head}.layers.{layer}.{name}"] = tensor
+        if own:
+            tensors[f"lm_heads.{head}.weight"] = stacks[head][-1].weight
+    if not own:
+        tensors["lm_head.weight"] = network.shared
+    if ids is not None:
+        tensors["token_map"] = ids
+    config = {
+        "model_type": "medusa",
+        "architectures": ["MedusaModel"],
+        "hidden_size": network.shared.shape[1],
+        "vocab_size": network.vocabulary.size,
+        "truncated_vocab_size": len(network.vocabulary),
+        "num_heads": gamma,
+        "num_hidden_layers": len(blocks[0]),
+        "medusa_fc_bias": True,
+        "original_lm_head": not own,
+    }
+    checkpoint.save(folder, tensors, config, torch.float32)

@@ -1,0 +1,89 @@
+"""`outrider serve-check` with a stand-in for vLLM: what it asks, sets side by side, and refuses."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider.plugins import make
+from outrider.serving.check import lab_texts
+
+TOKENS = 6
+
+
+@pytest.fixture
+def checked(run: Any, folder: Path, data: Path, vllm: Any, tmp_path: Path) -> Callable[..., Any]:
+    """Runs the command against a server that says what the target would, but for `changed`."""
+    target = make("target", str(folder))
+
+    def go(*arguments: str, changed: int | None = None, **more: Any) -> Any:
+        lines = [json.loads(line) for line in data.read_text().splitlines()]
+        prompts = [target.encode_turns([line["turns"][0]], chat=False) for line in lines]
+        texts = lab_texts(target, prompts, TOKENS)
+        if changed is not None:
+            texts[0] = [*texts[0][:2], (texts[0][2] + changed) % target.vocab_size]
+        said = {json.dumps(ids): text for ids, text in zip(prompts, texts, strict=True)}
+        python = vllm(said, **more)
+        status, out, err = run(
+            "serve-check",
+            "target=transformers",
+            f"target.model={folder}",
+            "data=jsonl",
+            f"data.path={data}",
+            "chat=false",
+            f"max_new_tokens={TOKENS}",
+            f"vllm={python}",
+            f"hydra.run.dir={tmp_path / 'out'}",
+            *arguments,
+        )
+        return status, out, err
+
+    return go
+
+
+def test_texts_and_counts_side_by_side(checked: Any, tmp_path: Path) -> None:
+    status, out, err = checked("drafters=[prompt_lookup,bigram]", "gamma=2")
+    assert status == 0, err
+    assert "3 prompts, 8 clients, gamma 2" in out
+    facts = json.loads((tmp_path / "out" / "serve-check.json").read_text())
+    assert list(facts["drafters"]) == ["prompt_lookup", "bigram"]
+    for each in facts["drafters"].values():
+        assert each["differences"] == []
+        assert each["vllm"] == {"drafts": 6, "drafted": 12, "accepted": 6}  # as the stand-in says
+        assert each["lab"]["drafts"] >= each["lab"]["accepted"] / 2
+    assert "3 of 3" in out
+    words, drafter = json.loads((tmp_path / "out" / "bigram.log").read_text().splitlines()[0])
+    assert json.loads(drafter)["_target_"] == "outrider.drafters.ngram.bigram"
+    assert json.loads(words[-1])["num_speculative_tokens"] == 2
+    words, drafter = json.loads((tmp_path / "out" / "plain.log").read_text().splitlines()[0])
+    assert drafter is None and "--speculative-config" not in words
+
+
+def test_one_that_does_not_start(checked: Any) -> None:
+    status, _, err = checked("drafters=[bigram]", start="ValueError: too little memory")
+    assert status == 1
+    assert "vLLM did not start: ValueError: too little memory" in err
+
+
+@pytest.mark.parametrize(
+    ("argument", "line"),
+    [
+        ("sampling.temperature=1", "sampling.temperature=1: expected 0: texts are compared"),
+        ("clients=0", "clients=0: expected a whole number of at least 1"),
+        ("drafters=[lookahead_decoding]", "can't go into vLLM: expected one that writes chains"),
+        ("vllm=/nowhere/python", "vllm='/nowhere/python' can't be run"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(argument: str, line: str, checked: Any) -> None:
+    status, _, err = checked(argument)
+    assert status == 1
+    assert line in err
+
+
+def test_another_version_is_refused_before_it_starts(checked: Any, tmp_path: Path) -> None:
+    status, _, err = checked(version="0.33.0")
+    assert status == 1
+    assert "vllm 0.33.0: expected 0.32.x" in err
+    assert not list((tmp_path / "out").glob("plain.log"))

@@ -1,0 +1,103 @@
+"""vLLM with our prompt lookup beside its built-in ngram, at the same settings, interleaved.
+
+python tests/evidence/vllm_speed.py --prompts questions.jsonl --count 8 --tokens 64
+"""
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from outrider.lab import data
+from outrider.plugins import make
+from outrider.serving.check import ask
+from outrider.serving.server import Server
+
+FLOOR = 0.95
+"""What the ratio of the speeds is to be at least."""
+
+OPTIONS = ["--dtype", "float32", "--max-model-len", "2048"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--python", type=Path, default=Path(".venv-vllm/bin/python"))
+    parser.add_argument("--prompts", help="a data set; the demo prompts unless told")
+    parser.add_argument("--count", type=int, default=8)
+    parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--gamma", type=int, default=5)
+    parser.add_argument("--max-n", type=int, default=3)
+    parser.add_argument("--min-n", type=int, default=1)
+    wanted = parser.parse_args()
+    limit = wanted.count
+    prompts = data.jsonl(wanted.prompts, limit) if wanted.prompts else data.demo(limit)
+    target = make("target", "smollm2")
+    ids = [target.encode(each.turns[0], chat=True) for each in prompts]
+    model = str(target.model.config._name_or_path)
+    del target
+    gamma = {"num_speculative_tokens": wanted.gamma}
+    sizes = {"prompt_lookup_max": wanted.max_n, "prompt_lookup_min": wanted.min_n}
+    drafter = {
+        "_target_": "outrider.drafters.prompt_lookup.PromptLookup",
+        "max_n": wanted.max_n,
+        "min_n": wanted.min_n,
+    }
+    custom = {"method": "custom_class", "model": "outrider.serving.vllm.OutriderProposer"}
+    ways = {
+        "ngram": ({}, {"method": "ngram", **sizes, **gamma}),
+        "prompt_lookup": ({"OUTRIDER_DRAFTER": json.dumps(drafter)}, {**custom, **gamma}),
+    }
+    with ExitStack() as stack:
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        servers = {}
+        for name, (environment, speculative) in ways.items():
+            server = Server(
+                wanted.python,
+                model,
+                place / f"{name}.log",
+                speculative=speculative,
+                environment={"VLLM_CPU_KVCACHE_SPACE": "1", **environment},
+                # Prompts come again, and are to be read again.
+                options=[*OPTIONS, "--no-enable-prefix-caching"],
+            )
+            servers[name] = stack.enter_context(server)
+            ask(server, ids, len(ids), 8)
+        ratios = [
+            measured(servers, ids, clients, wanted.repeats, wanted.tokens) for clients in (1, 8)
+        ]
+    if min(ratios) < FLOOR:
+        raise SystemExit(f"prompt_lookup is {min(ratios):.2f} times as fast: expected {FLOOR}")
+
+
+def measured(
+    servers: dict[str, Server], prompts: list[list[int]], clients: int, repeats: int, tokens: int
+) -> float:
+    """Prints the speeds with so many clients, who take turns with as many prompts at a time."""
+    rounds = [prompts[first : first + clients] for first in range(0, len(prompts), clients)]
+    seconds = {name: [list[float]() for _ in rounds] for name in servers}
+    before = {name: server.drafted() for name, server in servers.items()}
+    count = dict.fromkeys(servers, 0)
+    names = list(servers)
+    for repeat in range(repeats):
+        for number, some in enumerate(rounds):
+            for name in names if (repeat + number) % 2 else names[::-1]:
+                began = time.perf_counter()
+                texts = ask(servers[name], some, clients, tokens)
+                seconds[name][number].append(time.perf_counter() - began)
+                count[name] += sum(map(len, texts))
+    speeds = {}
+    for name, times in seconds.items():
+        speeds[name] = count[name] / repeats / sum(map(statistics.median, times))
+        there = servers[name].drafted() - before[name]
+        print(f"{clients} clients, {name}: {speeds[name]:.1f} tokens/s, {there}", flush=True)
+    ratio = speeds["prompt_lookup"] / speeds["ngram"]
+    print(f"{clients} clients: prompt_lookup is {ratio:.3f} times as fast as ngram", flush=True)
+    return ratio
+
+
+if __name__ == "__main__":
+    main()
