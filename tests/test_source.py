@@ -74,7 +74,7 @@ def test_texts_of_a_batch_have_each_their_own() -> None:
     for witness, prompt, text in zip(witnesses, prompts, texts, strict=True):
         assert consistent(witness, prompt, text)
     alone = [generate(TARGET, prompt, Random(), sampling=SAMPLED).tokens for prompt in prompts]
-    together = generate_together(TARGET, prompts, Random, sampling=SAMPLED)
+    together = generate_together(TARGET, prompts, Random(), sampling=SAMPLED)
     assert [each.tokens for each in together] == alone
 
 
