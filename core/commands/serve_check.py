@@ -43,7 +43,9 @@ def serve_check(config: DictConfig) -> None:
         target.encode_turns(list(each.turns[: config.turns]), chat=config.chat)
         for each in build(config.data)
     ]
-    start = partial(_server, python, local(settings), folder, settings["options"])
+    dtype = str(target.model.dtype).removeprefix("torch.")
+    options = ["--dtype", dtype, "--max-model-len", "4096", *map(str, settings["options"])]
+    start = partial(_server, python, local(settings), folder, options)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as bar:
         work = bar.add_task("the lab", total=2 * len(nodes) + 1)
@@ -92,7 +94,7 @@ def _server(
         folder / f"{name}.log",
         speculative=speculative,
         environment=space | environment,
-        options=["--dtype", "float32", "--max-model-len", "4096", *map(str, options)],
+        options=options,
     )
 
 

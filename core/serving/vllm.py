@@ -50,10 +50,10 @@ class ServedTarget(Target):
 class OutriderProposer:
     """What vLLM loads by `{"method": "custom_class", "model": "outrider.serving.vllm.OutriderProposer"}`.
 
-    Each request has a drafter of its own while it lasts. A drafter that draws is asked for its likeliest tokens: vLLM takes
-    drafts as point masses, of which the likeliest are accepted most often. That is lossless for
-    any draft; a drafter with a good law that the token rule would have drawn from gives up, at
-    temperature 1, what acceptance by min(1, p/q) has over p(x).
+    Each request has a drafter of its own while it lasts. A drafter that draws is asked for its
+    likeliest tokens: vLLM takes drafts as point masses, of which the likeliest are accepted most
+    often. That is lossless for any draft; a drafter with a good law that the token rule would have
+    drawn from gives up, at temperature 1, what acceptance by min(1, p/q) has over p(x).
 
     Raises:
         ConfigError: vLLM is of another version, or the drafter needs more than tokens.
