@@ -23,7 +23,8 @@ class Drafter(ABC):
     keyed by the longest common prefix with the context (`Tokens.shared`), so that nothing
     is there to roll back. The constructor's signature is the drafter's Hydra config.
 
-    needs: what the target must offer: "model" (a transformers model), "tokenizer",
+    needs: what the target must offer: "model" (a transformers model), "tokenizer", "source" (an
+        encoder's input, as `context.source`),
         "hidden_states" (what the model's head reads), "hidden_states.7" (what seven layers
         give) or "cache" (the keys and values of each layer, as "keys.0" and "values.0", shaped
         [tokens, heads, dim]), which then come in `context.features`, a row for each token but

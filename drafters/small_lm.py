@@ -89,6 +89,8 @@ class SmallLM(Drafter):
     def _read(self, place: str, target: Target) -> tuple["PreTrainedModel", Any]:
         folder = weights.built_in("small_lm") if place == BUILT_IN else Path(place).expanduser()
         if student.borrows(folder):
+            alike = SOURCE not in target.offers
+            require(alike, "drafter.model", place, "an encoder-decoder, as the target is")
             model = student.read(folder, target)
             return model, target.tokenizer
         return load(place, *self._loading)

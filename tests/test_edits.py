@@ -18,7 +18,7 @@ from outrider.targets.transformers import TransformersTarget
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "examples" / "edits"))
-import grammar  # noqa: E402
+import grammar
 
 sys.path.pop(0)
 

@@ -10,10 +10,12 @@ import torch
 from omegaconf import OmegaConf
 
 from outrider.bench.talk import Answer, serve
+from outrider.causal import SOURCE
 from outrider.config import build
 from outrider.decoding import decode, decode_together
 from outrider.draft import Draft
 from outrider.drafters.none import NoDraft
+from outrider.errors import require
 from outrider.generation import Generation
 from outrider.runtime.cache import growing
 from outrider.runtime.step import step
@@ -25,6 +27,8 @@ def start(given: dict[str, Any]) -> Answer:
     """Builds what the config names, and returns what answers for it."""
     config: Any = OmegaConf.create(given)
     target, drafter, verifier = build(config.target), build(config.drafter), build(config.verifier)
+    kind = type(target.model).__name__
+    require(SOURCE not in target.offers, "target", kind, "a decoder-only model")
 
     def write(question: dict[str, Any]) -> dict[str, Any]:
         rounds = decode(

@@ -81,9 +81,7 @@ def reference(
     logits = session.score(Draft.chain(text))[: len(text)]
     before, source = target.begin(prompt)
     ended = text[-1] in target.eos
-    return Reference(
-        [*before, *text], len(before), source, logits, session.features(), ended
-    )
+    return Reference([*before, *text], len(before), source, logits, session.features(), ended)
 
 
 def overlap(

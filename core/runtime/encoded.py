@@ -33,7 +33,9 @@ def begins(model: "PreTrainedModel") -> list[int]:
         return []
     name = type(model).__name__
     if model.main_input_name != "input_ids":
-        raise TargetError(f"model {name} reads {model.main_input_name}: expected one that reads text")
+        raise TargetError(
+            f"model {name} reads {model.main_input_name}: expected one that reads text"
+        )
     for settings in (model.generation_config, model.config):
         start = getattr(settings, "decoder_start_token_id", None)
         if isinstance(start, int):

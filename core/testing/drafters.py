@@ -86,9 +86,7 @@ def check_leaves_the_context_alone(make: Make) -> None:
         ids, source, shown = found.tokens[:], list(found.source or ()), found.features
         before = {name: rows.clone() for name, rows in shown.items()}
         given = found.source and Tokens(source)
-        play_draft(
-            drafter, target, Context(Tokens(ids), given, shown), gamma=4, sampling=SAMPLED
-        )
+        play_draft(drafter, target, Context(Tokens(ids), given, shown), gamma=4, sampling=SAMPLED)
         assert ids == found.tokens, f"changed the context from {found.tokens[:]} to {ids}"
         assert source == list(found.source or ()), f"changed the source to {source}"
         for name, rows in before.items():

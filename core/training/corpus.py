@@ -10,6 +10,7 @@ from typing import final
 from rich.console import Console
 from rich.progress import track
 
+from outrider.causal import SOURCE
 from outrider.chance import SampledChance
 from outrider.errors import ConfigError, require, whole
 from outrider.lab.data import Prompt
@@ -53,8 +54,10 @@ def split(
     temperatures: of the answers, in turn. file: where they are kept; in the run's folder if none.
 
     Raises:
-        ConfigError: there would be none of either.
+        ConfigError: there would be none of either, or the target has an encoder.
     """
+    kind = type(job.target.model).__name__
+    require(SOURCE not in job.target.offers, "target", kind, "a decoder-only model to learn from")
     for name, value in (("texts", texts), ("held_out", held_out)):
         good = whole(value) and value >= 1
         require(good, f"recipe.{name}", value, "a whole number of at least 1")

@@ -19,10 +19,11 @@ VERBS = (
 LINKS = ("and", "but", "because", "while")
 NEAR = ("in", "behind", "near", "outside")
 UNITS = (
-    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
-    " sixteen seventeen eighteen nineteen"
-).split()
-TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+    "one", "two", "three", "four", "five", "six", "seven", "eight", "nine",
+    "ten", "eleven", "twelve", "thirteen", "fourteen",
+    "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+)  # fmt: skip
+TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 SLIPS = {
     "the": ("teh", "hte"), "and": ("adn", "nad"), "because": ("becuase", "becasue"),
     "but": ("btu",), "while": ("whlie",), "receives": ("recieves",), "receive": ("recieve",),

@@ -35,9 +35,7 @@ def tokenizer() -> Any:
         single="$A </s>", special_tokens=[("</s>", 1)]
     )
     wrap: Any = PreTrainedTokenizerFast
-    return wrap(
-        tokenizer_object=backend, pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
-    )
+    return wrap(tokenizer_object=backend, pad_token="<pad>", eos_token="</s>", unk_token="<unk>")
 
 
 def model(words: int, width: int, layers: int) -> Any:
@@ -92,7 +90,10 @@ def train(name: str, encode: Any, width: int, layers: int, steps: int, seed: int
         schedule.step()
         if step % 250 == 0 or step == steps:
             seconds = time.monotonic() - began
-            print(f"{name}: step {step} of {steps}, loss {loss.item():.3f}, {seconds:.0f} s", flush=True)
+            print(
+                f"{name}: step {step} of {steps}, loss {loss.item():.3f}, {seconds:.0f} s",
+                flush=True,
+            )
     return learner.eval()
 
 
@@ -107,7 +108,11 @@ def make(
         encode.save_pretrained(out / name)
     draw = random.Random(f"questions {seed}")
     lines = [
-        {"id": f"edit-{number}", "category": "edits", "prompt": " ".join(spoiled(clean(draw), draw))}
+        {
+            "id": f"edit-{number}",
+            "category": "edits",
+            "prompt": " ".join(spoiled(clean(draw), draw)),
+        }
         for number in range(1, QUESTIONS + 1)
     ]
     (out / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))

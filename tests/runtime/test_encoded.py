@@ -47,7 +47,11 @@ KINDS: dict[str, tuple[type[Any], type[Any], dict[str, Any]]] = {
     "mt5": (MT5ForConditionalGeneration, MT5Config, OF_T5),
     "umt5": (UMT5ForConditionalGeneration, UMT5Config, OF_T5),
     "bart": (BartForConditionalGeneration, BartConfig, OF_BART),
-    "bart, forced": (BartForConditionalGeneration, BartConfig, OF_BART | {"forced_bos_token_id": 0}),
+    "bart, forced": (
+        BartForConditionalGeneration,
+        BartConfig,
+        OF_BART | {"forced_bos_token_id": 0},
+    ),
 }
 
 
@@ -141,7 +145,9 @@ def test_trees_are_refused_with_the_reason_where_no_mask_can_tell_places(model: 
 @pytest.mark.parametrize("drafter", ["bigram", "shallow_aggressive", "prompt_lookup"])
 def test_the_law_of_the_text_is_the_targets(t5: Any, drafter: str) -> None:
     """Every branch of three tokens at temperature 1; what is left is T5's rounding to float32."""
-    target = TransformersTarget(t5(vocab_size=4, eos_token_id=None, initializer_factor=1.0).double())
+    target = TransformersTarget(
+        t5(vocab_size=4, eos_token_id=None, initializer_factor=1.0).double()
+    )
     sampling, source = Sampling(temperature=1.0), [2, 3, 2, 1]
     part = make("drafter", drafter)
     part.bind(target)
@@ -166,7 +172,9 @@ def test_a_source_may_fill_the_encoder_and_no_more() -> None:
     target = TransformersTarget(BartForConditionalGeneration(BartConfig(**OF_BART)).eval())
     assert len(target.encode([5] * 64)) == 64
     list(decode(target, make("drafter", "none"), Token(), [5] * 64, max_new_tokens=2))
-    with pytest.raises(ConfigError, match="65 tokens: expected no more than the context window of 64"):
+    with pytest.raises(
+        ConfigError, match="65 tokens: expected no more than the context window of 64"
+    ):
         target.encode([5] * 65)
 
 
@@ -182,9 +190,13 @@ def test_what_it_offers_and_what_stands_for_it(t5: Any, words: Any) -> None:
 
 
 def test_a_model_of_the_other_kind_is_refused_in_one_line(t5: Any, llama: Any) -> None:
-    with pytest.raises(TargetError, match="T5ForConditionalGeneration has an encoder, and the targ"):
+    with pytest.raises(
+        TargetError, match="T5ForConditionalGeneration has an encoder, and the targ"
+    ):
         CachedModel(t5())
-    with pytest.raises(TargetError, match="LlamaForCausalLM has no encoder for the target's source"):
+    with pytest.raises(
+        TargetError, match="LlamaForCausalLM has no encoder for the target's source"
+    ):
         CachedModel(llama(), (), SOURCE)
 
 
