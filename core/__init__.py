@@ -4,6 +4,7 @@
 >>> outrider.generate("smollm2", "Name three rivers.", drafter="prompt_lookup").text
 """
 
+from outrider.beams.speculation import Beams, beam_search
 from outrider.chance import Chance, EnumeratedChance, SampledChance
 from outrider.context import Context, Tokens
 from outrider.decoding import decode, decode_together
@@ -30,6 +31,7 @@ from outrider.verifier import Scores, Verdict, Verifier
 __version__ = "0.1.0"
 
 __all__ = [
+    "Beams",
     "Chance",
     "ConfigError",
     "Context",
@@ -55,6 +57,7 @@ __all__ = [
     "Tokens",
     "Verdict",
     "Verifier",
+    "beam_search",
     "decode",
     "decode_together",
     "generate",

@@ -1,4 +1,4 @@
-"""The console script: `outrider generate | compare | bench | check | train | serve-config | serve-check | report | plugins`."""
+"""The console script: `outrider generate | beams | compare | bench | check | train | serve-config | ...`."""
 
 import os
 import re
@@ -19,6 +19,7 @@ USAGE = """\
 usage: outrider COMMAND [SETTING=VALUE ...]
 
   generate   write a text:                outrider generate prompt="Name three rivers."
+  beams      beam search, sped up:        outrider beams prompt="Name three rivers." width=4
   compare    drafters side by side:       outrider compare drafters=[none,prompt_lookup]
   bench      beside other libraries:      outrider bench drafter=prompt_lookup
   check      prove a drafter or rule:     outrider check drafter=prompt_lookup
@@ -31,7 +32,7 @@ usage: outrider COMMAND [SETTING=VALUE ...]
 Each command but the last two is a Hydra app: `outrider COMMAND --help` shows its settings,
 `--multirun` sweeps over them."""
 
-TASKS = ("generate", "compare", "bench", "check", "train", "serve-config", "serve-check")
+TASKS = ("generate", "beams", "compare", "bench", "check", "train", "serve-config", "serve-check")
 """The commands that are Hydra apps, each a function of its name in a module of its name."""
 
 COMMANDS = (*TASKS, "report", "plugins")

@@ -17,6 +17,7 @@ from outrider.hookspecs import Register, hookimpl
 from outrider.networks import student, weights
 from outrider.networks.branches import Branches
 from outrider.pen import Pen
+from outrider.runtime.text_tree import TextTree
 from outrider.target import Target
 from outrider.targets.transformers import load
 from outrider.trees import parse
@@ -70,6 +71,7 @@ class SmallLM(Drafter):
         self._cached: CachedModel | None = None
         self._known: list[int] = []
         self._source: Tokens | None = None
+        self._texts: TextTree | None = None
 
     def bind(self, target: Target) -> None:
         if self._target is target:
@@ -84,7 +86,7 @@ class SmallLM(Drafter):
             refuse_other_kind(self._model, encoder=SOURCE in target.offers)
             fits(self._model, tokenizer, target)
         self._target = target
-        self._cached = None
+        self._cached = self._texts = None
 
     def _read(self, place: str, target: Target) -> tuple["PreTrainedModel", Any]:
         folder = weights.built_in("small_lm") if place == BUILT_IN else Path(place).expanduser()
@@ -129,7 +131,8 @@ class SmallLM(Drafter):
         return self._catch_up(Tokens([*text, *extra]), source, rows=len(extra) + 1)
 
     def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
-        """Drafts one token at many places of one text in a single pass, as the lab asks for."""
+        """Drafts one token at many places in a single pass: of one text, as the lab asks for, or after
+        texts that part somewhere, as beams do."""
         single = not self.trees and all(pen.open and pen.gamma == 1 for _, pen in pairs)
         if len(pairs) > 1 and single:
             texts = [context.tokens for context, _ in pairs]
@@ -141,12 +144,33 @@ class SmallLM(Drafter):
                 for context, pen in pairs:
                     pen.draw(logits[len(context.tokens) - first])
                 return
+            if of_one and source is None:
+                for (_, pen), row in zip(pairs, self._side_by_side(texts), strict=True):
+                    pen.draw(row)
+                return
         super().propose_batch(pairs)
+
+    def _side_by_side(self, texts: Sequence[Tokens]) -> Float[Tensor, "texts vocab"]:
+        """Returns the logits after each of some texts, on a cache that holds what they share once."""
+        known = len(self._known)
+        if self._texts is None or any(text[:known] != self._known for text in texts):
+            # One short of what they share, so that each has a path of its own behind it.
+            root = texts[0][: max(0, min(map(texts[0].shared, texts)) - 1)]
+            if root:
+                self._catch_up(Tokens(root), None)
+            else:
+                self._cached, self._known, self._source = CachedModel(self._model), [], None
+            assert self._cached is not None
+            self._texts, known = TextTree(self._cached, root), len(root)
+        return self._fitted(self._texts.logits([text[known:] for text in texts]))
 
     def _catch_up(
         self, text: Tokens, source: Tokens | None, rows: int = 1
     ) -> Float[Tensor, "rows vocab"]:
         """Returns the logits after the last `rows` tokens, feeding only what the cache lacks."""
+        if self._texts is not None and self._cached is not None:
+            self._cached.drop(len(self._texts))
+            self._texts = None
         # Those tokens are always fed again, since the cache holds no logits.
         shared = min(Tokens(self._known).shared(text), len(text) - rows)
         if self._cached is None or shared == 0 or source != self._source:
@@ -167,12 +191,15 @@ class SmallLM(Drafter):
         reach: Tensor | None = None,
         positions: Tensor | None = None,
     ) -> Float[Tensor, "rows vocab"]:
-        assert self._cached is not None and self._target is not None
+        assert self._cached is not None
         model = self._cached.model
         if reach is not None and positions is not None:
             reach = reach.to(model.device, model.dtype)[None, None]
             positions = positions.to(model.device)
-        logits = self._cached.feed(tokens, rows, mask=reach, positions=positions)
+        return self._fitted(self._cached.feed(tokens, rows, mask=reach, positions=positions))
+
+    def _fitted(self, logits: Float[Tensor, "rows own"]) -> Float[Tensor, "rows vocab"]:
+        assert self._target is not None
         extra = self._target.vocab_size - logits.shape[-1]
         if extra > 0:  # padded embeddings of another size hold no tokens
             logits = torch.nn.functional.pad(logits, (0, extra), value=float("-inf"))

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 QUICK = {
     "generate": ["max_new_tokens=6"],
+    "beams": ["max_new_tokens=6"],
     "compare": ["max_new_tokens=4", "data.limit=1"],
     "bench": ["max_new_tokens=4", "repeats=1", "rows=[1]", "batches=[1]", "contexts=[8]"],
     "train": ["max_new_tokens=16", "data.limit=3"],

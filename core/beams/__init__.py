@@ -1,0 +1,1 @@
+"""Beams: beam search that a drafter's own beams speed up."""
