@@ -24,6 +24,7 @@ from omegaconf.errors import (
 )
 
 from outrider.errors import ConfigError, OutriderError, PluginError, nearest
+from outrider.launcher import RayLauncher
 from outrider.plugins import ROLES, Entry, Registry, installed
 
 MODULE = "outrider.conf"
@@ -46,6 +47,8 @@ def install(registry: Registry) -> None:
             group=entry.role, name=entry.name, node=schema(entry), provider=entry.distribution
         )
     Plugins.instance().register(PluginConfigs)
+    # Hydra takes launchers of its own namespace alone, where an editable install can put none.
+    Plugins.instance().class_name_to_class["hydra_plugins.outrider.RayLauncher"] = RayLauncher
 
 
 def schema(entry: Entry) -> DictConfig:

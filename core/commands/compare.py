@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
 from omegaconf import DictConfig
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -145,9 +146,13 @@ def _measured(
 
 
 def _place(config: DictConfig) -> Path:
-    """Returns the folder of the run: Hydra's, or that of the run to be resumed."""
+    """Returns the folder of the run: Hydra's, or that of the run to be resumed.
+
+    A job of a sweep has a folder of its own, and goes on with what it finds there.
+    """
     fresh = Path(HydraConfig.get().runtime.output_dir)
-    if not config.resume or (fresh / FACTS).is_file():
+    swept = HydraConfig.get().mode == RunMode.MULTIRUN
+    if not config.resume or swept or (fresh / FACTS).is_file():
         return fresh
     found = unfinished(fresh.parent)
     require(found is not None, "resume", True, f"a run in {fresh.parent} that broke off")

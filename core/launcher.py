@@ -1,0 +1,177 @@
+"""Launcher: jobs of a sweep on Ray, on this machine or a cluster; one whose worker dies runs again."""
+
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, final
+
+from hydra.core.singleton import Singleton
+from hydra.core.utils import (
+    JobReturn,
+    JobStatus,
+    configure_log,
+    filter_overrides,
+    run_job,
+    setup_globals,
+)
+from hydra.plugins.launcher import Launcher
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig, open_dict
+
+from outrider.errors import ConfigError, OutriderError, require, whole
+
+log = logging.getLogger(__name__)
+
+ROOM = 100 * 2**20
+"""Bytes for the objects that Ray passes on, which are configs here."""
+
+
+class WorkerError(OutriderError):
+    """The worker of a job died, as often as the job was tried."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job of a sweep. tried: how often its worker has died."""
+
+    number: int
+    overrides: tuple[str, ...]
+    tried: int = 0
+
+    def __str__(self) -> str:
+        return f"job {self.number} ({' '.join(filter_overrides(self.overrides))})"
+
+
+@final
+class RayLauncher(Launcher):
+    """Runs each job as a Ray task, in a process of its own.
+
+    address: of a cluster that runs, "auto" for the one here; none starts one on this machine.
+    workers: how many jobs at once, where it is started here; as many as fit unless told.
+    cpus, gpus: of each job. retries: how often a job runs again whose worker has died. It finds
+        `resume` true then, so that `compare` goes on from its last measurement.
+
+    Raises `ConfigError` for other numbers than make sense, or where Ray is not installed.
+    """
+
+    def __init__(
+        self, address: str | None, workers: int | None, cpus: int, gpus: float, retries: int
+    ) -> None:
+        some = workers is None or (whole(workers) and workers >= 1)
+        field = "hydra.launcher"
+        require(some, f"{field}.workers", workers, "a whole number of at least 1, or none")
+        joins = address is not None and workers is not None
+        require(not joins, f"{field}.workers", workers, "none with an address: the cluster knows")
+        require(whole(cpus) and cpus >= 1, f"{field}.cpus", cpus, "a whole number of at least 1")
+        require(gpus >= 0, f"{field}.gpus", gpus, "a number of at least 0")
+        good = whole(retries) and retries >= 0
+        require(good, f"{field}.retries", retries, "a whole number of at least 0")
+        self._address, self._workers = address, workers
+        self._cpus, self._gpus, self._retries = cpus, gpus, retries
+
+    def setup(
+        self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
+    ) -> None:
+        self._context, self._task, self._config = hydra_context, task_function, config
+
+    def launch(
+        self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
+    ) -> Sequence[JobReturn]:
+        setup_globals()
+        hydra = self._config.hydra
+        configure_log(hydra.hydra_logging, hydra.verbose)
+        Path(str(hydra.sweep.dir)).mkdir(parents=True, exist_ok=True)
+        jobs = [
+            Job(number, tuple(overrides))
+            for number, overrides in enumerate(job_overrides, start=initial_job_idx)
+        ]
+        ray = self._start()
+        try:
+            done = self._all(ray, jobs)
+        finally:
+            ray.shutdown()
+        return [done[job.number] for job in jobs]
+
+    def _start(self) -> Any:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would call home
+        try:
+            ray: Any = import_module("ray")
+        except ImportError as error:
+            raise ConfigError(
+                "hydra/launcher='outrider_ray': expected Ray: pip install 'outrider[ray]'"
+            ) from error
+        settings: dict[str, Any] = {"address": self._address}
+        if self._address is None:
+            count = None if self._workers is None else self._workers * self._cpus
+            settings = {"address": "local", "num_cpus": count, "object_store_memory": ROOM}
+            settings["include_dashboard"] = False
+        try:
+            ray.init(**settings, log_to_driver=False, logging_level=logging.ERROR)
+        except (ConnectionError, ValueError) as error:
+            line = " ".join(str(error).split())
+            raise ConfigError(
+                f"hydra.launcher.address={self._address!r}: expected a cluster that runs ({line})"
+            ) from error
+        return ray
+
+    def _all(self, ray: Any, jobs: Sequence[Job]) -> dict[int, JobReturn]:
+        """Returns what came of each job, by its number."""
+        remote = ray.remote(num_cpus=self._cpus, num_gpus=self._gpus, max_calls=1, max_retries=0)(
+            run
+        )
+        state, folder = Singleton.get_state(), Path.cwd()
+
+        def submit(job: Job) -> Any:
+            log.info(f"{job} is waiting for a worker")
+            return remote.remote(self._context, self._sweep(job), self._task, state, folder)
+
+        running = {submit(job): job for job in jobs}
+        done: dict[int, JobReturn] = {}
+        while running:
+            (first,), _ = ray.wait(list(running), num_returns=1)
+            job = running.pop(first)
+            try:
+                done[job.number] = ray.get(first)
+                log.info(f"{job} has ended")
+            except ray.exceptions.RayTaskError:
+                raise  # not of the job, which catches its own
+            except ray.exceptions.RayError as error:
+                reason = str(error).splitlines()[0]
+                again = replace(job, tried=job.tried + 1)
+                if again.tried <= self._retries:
+                    log.warning(f"{job}: its worker died, it runs again ({reason})")
+                    running[submit(again)] = again
+                    continue
+                lost = WorkerError(f"{job}: its worker died {again.tried} times ({reason})")
+                done[job.number] = JobReturn(status=JobStatus.FAILED, _return_value=lost)
+        return done
+
+    def _sweep(self, job: Job) -> DictConfig:
+        """Returns the config of a job."""
+        config = self._context.config_loader.load_sweep_config(self._config, list(job.overrides))
+        with open_dict(config):
+            config.hydra.job.id = f"{config.hydra.job.name}_{job.number}"
+            config.hydra.job.num = job.number
+            if job.tried and "resume" in config:
+                config.resume = True
+        return config
+
+
+def run(
+    context: HydraContext, config: DictConfig, task: TaskFunction, state: Any, folder: Path
+) -> JobReturn:
+    """Runs a job in a worker, in the folder that the sweep was started in."""
+    os.chdir(folder)
+    setup_globals()
+    Singleton.set_state(state)
+    return run_job(
+        hydra_context=context,
+        task_function=task,
+        config=config,
+        job_dir_key="hydra.sweep.dir",
+        job_subdir_key="hydra.sweep.subdir",
+    )
