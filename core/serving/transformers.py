@@ -1,5 +1,6 @@
 """Speculation: any drafter and rule in the place of the loop of transformers' own `generate`."""
 
+import copy
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, final
@@ -10,7 +11,7 @@ from transformers import StoppingCriteriaList, StopStringCriteria
 from transformers.generation.utils import GenerateDecoderOnlyOutput
 
 from outrider.chance import Chance, SampledChance
-from outrider.decoding import decode, decode_together
+from outrider.decoding import decode, decode_together, prepare
 from outrider.drafter import Drafter
 from outrider.errors import ConfigError
 from outrider.generation import Generation
@@ -35,13 +36,12 @@ class Speculation:
 
     The text is that of `outrider.generate`, and the law of its tokens that of `generate` itself:
     logits processors are applied to each place of a draft with the text before it, stopping
-    criteria are asked after each token, and a streamer gets each token once. Drafters, and what
-    they have loaded, are kept from call to call.
+    criteria are asked after each token, and a streamer gets each token once.
 
-    drafter: a name, what makes one, or an instance, which serves one row at a time.
+    drafter: a name or an instance; each row has a twin of it.
     verifier: a name or an instance.
     gamma, budget: as for `outrider.decode`.
-    lookahead: a name, what makes one, or an instance, as a drafter.
+    lookahead: a name or an instance; each row has a copy of it.
     chance: of all decisions; torch's own generator unless told, so that `torch.manual_seed` holds.
     tokenizer: for drafters that need one.
     generations: of the last call, one a row: counts, rounds and times.
@@ -51,19 +51,19 @@ class Speculation:
 
     def __init__(
         self,
-        drafter: Any = "prompt_lookup",
+        drafter: Drafter | str = "prompt_lookup",
         verifier: Verifier | str = "token",
         *,
         gamma: int = 5,
         budget: int | None = None,
-        lookahead: Any = "fixed",
+        lookahead: Lookahead | str = "fixed",
         chance: Chance | None = None,
         tokenizer: Any = None,
     ) -> None:
         self.generations: list[Generation] = []
         self._verifier: Verifier = make("verifier", verifier)
-        self._wanted = {"drafter": drafter, "lookahead": lookahead}
-        self._made: dict[str, list[Any]] = {"drafter": [], "lookahead": []}
+        self._drafter: Drafter = make("drafter", drafter)
+        self._lookahead: Lookahead = make("lookahead", lookahead)
         self._lengths: dict[str, Any] = {"gamma": gamma, "budget": budget}
         self._chance = chance
         self._tokenizer = tokenizer
@@ -110,27 +110,26 @@ class Speculation:
         self, model: Any, rows: Sequence[Row], sampling: Sampling, max_new_tokens: int
     ) -> Iterator[tuple[int, Round]]:
         target = self._bound(model, rows[0].eos)
-        drafters: list[Drafter] = self._parts("drafter", len(rows))
-        lookaheads: list[Lookahead] = self._parts("lookahead", len(rows))
         chance = self._chance or SampledChance(torch.default_generator)
         options = self._lengths | {"sampling": sampling, "max_new_tokens": max_new_tokens}
         if len(rows) > 1:
+            prepare(target, self._drafter, self._verifier)  # before it has twins
             return decode_together(
                 target,
-                drafters,
+                [self._drafter.twin() for _ in rows],
                 self._verifier,
                 [row.prompt for row in rows],
-                lookaheads=lookaheads,
+                lookaheads=[copy.deepcopy(self._lookahead) for _ in rows],
                 chances=[chance] * len(rows),
                 guides=rows,
                 **options,
             )
         alone = decode(
             target,
-            drafters[0],
+            self._drafter,
             self._verifier,
             rows[0].prompt,
-            lookahead=lookaheads[0],
+            lookahead=self._lookahead,
             chance=chance,
             guide=rows[0],
             **options,
@@ -143,20 +142,6 @@ class Speculation:
         self._target.eos = eos
         self._target.max_length = None  # the criteria say where a text ends
         return self._target
-
-    def _parts(self, role: str, count: int) -> list[Any]:
-        wanted, made = self._wanted[role], self._made[role]
-        while len(made) < count:
-            if isinstance(wanted, str) or not callable(wanted):
-                if made and not isinstance(wanted, str):
-                    raise ConfigError(
-                        f"{role}={type(wanted).__name__}(...): expected a name, or what makes one:"
-                        f" {count} rows need one each"
-                    )
-                made.append(make(role, wanted))
-            else:
-                made.append(make(role, wanted()))
-        return made[:count]
 
 
 def attach(model: Any, speculation: Speculation) -> None:
