@@ -15,17 +15,21 @@ TOKENS = 6
 
 @pytest.fixture
 def checked(run: Any, folder: Path, data: Path, vllm: Any, tmp_path: Path) -> Callable[..., Any]:
-    """Runs the command against a server that says what the target would, but for `changed`."""
+    """Runs the command against a server that says what the target would.
+
+    changed: what to add to one of the tokens, with drafts.
+    """
     target = make("target", str(folder))
 
     def go(*arguments: str, changed: int | None = None, **more: Any) -> Any:
         lines = [json.loads(line) for line in data.read_text().splitlines()]
         prompts = [target.encode_turns([line["turns"][0]], chat=False) for line in lines]
+        keys = [json.dumps(ids) for ids in prompts]
         texts = lab_texts(target, prompts, TOKENS)
         if changed is not None:
-            texts[0] = [*texts[0][:2], (texts[0][2] + changed) % target.vocab_size]
-        said = {json.dumps(ids): text for ids, text in zip(prompts, texts, strict=True)}
-        python = vllm(said, **more)
+            odd = [*texts[0][:2], (texts[0][2] + changed) % target.vocab_size]
+            more["drafted"] = dict(zip(keys, [odd, *texts[1:]], strict=True))
+        python = vllm(dict(zip(keys, texts, strict=True)), **more)
         status, out, err = run(
             "serve-check",
             "target=transformers",
@@ -59,6 +63,16 @@ def test_texts_and_counts_side_by_side(checked: Any, tmp_path: Path) -> None:
     assert json.loads(words[-1])["num_speculative_tokens"] == 2
     words, drafter = json.loads((tmp_path / "out" / "plain.log").read_text().splitlines()[0])
     assert drafter is None and "--speculative-config" not in words
+
+
+def test_a_text_that_is_another_fails_the_check(checked: Any, tmp_path: Path) -> None:
+    status, out, err = checked("drafters=[bigram]", changed=3)
+    assert status == 1
+    assert "1 texts are not those that vLLM writes without drafts" in err
+    assert "2 of 3" in out
+    facts = json.loads((tmp_path / "out" / "serve-check.json").read_text())
+    (odd,) = facts["drafters"]["bigram"]["differences"]
+    assert (odd["prompt"], odd["place"]) == (0, 2) and odd["gap"] > 1e-3
 
 
 def test_one_that_does_not_start(checked: Any) -> None:

@@ -1,7 +1,7 @@
 """Stands in for the python of an environment with vLLM: answers over HTTP what a file says.
 
-The file is JSON: `version`; `texts`, by the prompt's ids as a JSON list; `start`, a line that it
-prints before it dies instead of starting.
+The file is JSON: `version`; `texts`, by the prompt's ids as a JSON list; `drafted`, the same with
+drafts, if others; `start`, a line that it prints before it dies instead of starting.
 """
 
 import json
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 SAID = json.loads(Path(__file__).with_name("fake.json").read_text())
+DRAFTS = "--speculative-config" in sys.argv
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -35,7 +36,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        text = SAID["texts"].get(json.dumps(asked["prompt"]))
+        texts = SAID["drafted"] if DRAFTS and "drafted" in SAID else SAID["texts"]
+        text = texts.get(json.dumps(asked["prompt"]))
         if text is None:
             self._say(400, '{"error": "no such prompt"}')
             return
