@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from outrider.drafter import Drafter
@@ -14,6 +15,7 @@ from outrider.drafters.medusa import Medusa, MedusaNetwork
 from outrider.drafters.small_lm import BUILT_IN, SmallLM
 from outrider.errors import ConfigError, require
 from outrider.networks import checkpoint, student, weights
+from outrider.networks.vocabulary import Vocabulary
 from outrider.target import Target
 
 
@@ -46,9 +48,9 @@ def exported(
 
 
 def _medusa(network: MedusaNetwork, gamma: int, folder: Path) -> None:
-    """Writes the first `gamma` heads as vLLM names them, with the rows of the target's head.
+    """Writes the first `gamma` heads as vLLM names them, with the target's head that they share.
 
-    In full precision: the rows are the target's own.
+    In full precision: its rows are the target's own.
     """
     heads: Any = network.heads
     require(gamma <= len(heads), "gamma", gamma, f"at most the {len(heads)} heads that there are")
@@ -57,29 +59,37 @@ def _medusa(network: MedusaNetwork, gamma: int, folder: Path) -> None:
     blocks = [stack[: len(stack) - own] for stack in stacks]
     if not all(isinstance(block, medusa.Residual) for stack in blocks for block in stack):
         raise ConfigError("drafter medusa: vLLM has no block but the residual one")
-    ids = network.vocabulary.ids
-    if own and ids is not None:
-        raise ConfigError("drafter medusa: vLLM has no heads of their own on some of the tokens")
     tensors: dict[str, Tensor] = {}
     for head, stack in enumerate(blocks):
         for layer, block in enumerate(stack):
             for name, tensor in block.linear.state_dict().items():
                 tensors[f"blocks.{head}.layers.{layer}.{name}"] = tensor
         if own:
-            tensors[f"lm_heads.{head}.weight"] = stacks[head][-1].weight
+            matrix = stacks[head][-1].weight
+            tensors[f"lm_heads.{head}.weight"] = _everywhere(matrix, network.vocabulary)
     if not own:
-        tensors["lm_head.weight"] = network.shared
-    if ids is not None:
-        tensors["token_map"] = ids
+        tensors["lm_head.weight"] = _everywhere(network.shared, network.vocabulary)
     config = {
         "model_type": "medusa",
         "architectures": ["MedusaModel"],
         "hidden_size": network.shared.shape[1],
         "vocab_size": network.vocabulary.size,
-        "truncated_vocab_size": len(network.vocabulary),
         "num_heads": gamma,
         "num_hidden_layers": len(blocks[0]),
         "medusa_fc_bias": True,
         "original_lm_head": not own,
     }
     checkpoint.save(folder, tensors, config, torch.float32)
+
+
+def _everywhere(matrix: Float[Tensor, "some width"], vocabulary: Vocabulary) -> Tensor:
+    """Returns a row for each of the target's tokens, such that the likeliest is the same one.
+
+    vLLM 0.32 has a `token_map` for heads on some of the tokens, and then takes it for a weight that
+    was not loaded. So a token that the heads do not know scores as the last before it that they do:
+    of equals vLLM takes the first.
+    """
+    if vocabulary.ids is None:
+        return matrix
+    places = torch.searchsorted(vocabulary.ids, torch.arange(vocabulary.size), right=True) - 1
+    return matrix[places.clamp(min=0).to(matrix.device)]
