@@ -29,10 +29,10 @@ def fit(target: Target, drafter: Drafter) -> None:
     name = type(drafter).__name__
     if not target.trees:
         raise ConfigError("beams are scored as a tree: the target takes only chains")
-    if missing := sorted(drafter.needs - (GIVEN & target.offers)):
-        raise ConfigError(
-            f"drafter {name} needs {', '.join(missing)}: beams are drafted from tokens alone"
-        )
+    given = GIVEN & target.offers
+    if missing := sorted(drafter.needs - given):
+        there = ", ".join(["the text", *sorted(given)])
+        raise ConfigError(f"drafter {name} needs {', '.join(missing)}: for beams there is {there}")
     if drafter.trees or drafter.asks:
         raise ConfigError(f"drafter {name} writes trees: expected one that writes chains")
     drafter.bind(target)

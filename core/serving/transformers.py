@@ -23,9 +23,9 @@ from outrider.serving.row import Row, unwarped
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifier import Verifier
 
-IGNORED = frozenset({"attention_mask", "position_ids", "past_key_values", "logits_to_keep"})
-IGNORED |= {"use_cache", "output_attentions", "output_hidden_states", "streamer"}
-"""What `generate` hands over and is seen to here, one way or another."""
+KNOWN = frozenset({"attention_mask", "position_ids", "past_key_values", "logits_to_keep"})
+KNOWN |= {"use_cache", "output_attentions", "output_hidden_states", "streamer"}
+"""What `generate` hands over and is seen to here."""
 
 
 @final
@@ -80,9 +80,9 @@ class Speculation:
     ) -> Tensor | GenerateDecoderOnlyOutput:
         """Returns what `generate` returns: the rows with their prompts, or those in an output."""
         streamer = given.get("streamer") or _streamer()
-        refuse(model, input_ids, generation_config, given, streamer)
         mask = given.get("attention_mask")
         mask = torch.ones_like(input_ids) if mask is None else mask
+        refuse(model, mask, generation_config, given, streamer)
         rest, sampling = unwarped(logits_processor, generation_config.do_sample)
         keeps = bool(generation_config.return_dict_in_generate and told(generation_config))
         rows = [
@@ -177,28 +177,30 @@ def attach(model: Any, speculation: Speculation) -> None:
     model.generate = generate
 
 
-def refuse(
-    model: Any, input_ids: Tensor, config: Any, given: dict[str, Any], streamer: Any
-) -> None:
+def refuse(model: Any, mask: Tensor, config: Any, given: dict[str, Any], streamer: Any) -> None:
     """Raises `ConfigError` for what `generate` was asked for and can't be had with drafts."""
-    line = None
-    cache = given.get("past_key_values")
+    line, rows, places = None, len(mask), given.get("position_ids")
+    usual = (mask.long().cumsum(-1) - 1).masked_fill(mask == 0, 0)
+    others = sorted(
+        name for name, value in given.items() if name not in KNOWN and value is not None
+    )
+    full = config.return_dict_in_generate
     if model.config.is_encoder_decoder:
         line = f"model {type(model).__name__}: expected a decoder-only one"
     elif (config.num_beams or 1) > 1:
         line = f"num_beams={config.num_beams}: expected 1 (there is outrider.beam_search)"
-    elif getattr(cache, "_is_user_defined", False):
+    elif getattr(given.get("past_key_values"), "_is_user_defined", False):
         line = "past_key_values: expected none, a text is read from its beginning"
-    elif others := sorted(k for k, v in given.items() if k not in IGNORED and v is not None):
+    elif others:
         line = f"{others[0]}: expected none, the model is given tokens alone"
-    elif config.return_dict_in_generate and (
-        config.output_attentions or config.output_hidden_states
-    ):
+    elif places is not None and not torch.equal(places.expand_as(usual), usual):
+        line = "position_ids: expected none, or those of the attention mask"
+    elif full and (config.output_attentions or config.output_hidden_states):
         line = "output_attentions, output_hidden_states: expected false, passes hold drafts too"
-    elif config.return_dict_in_generate and told(config) and len(input_ids) > 1:
-        line = f"output_scores, output_logits with {len(input_ids)} rows: expected one, as they end by themselves"
-    elif streamer is not None and len(input_ids) > 1:
-        line = f"streamer with {len(input_ids)} rows: expected one"
+    elif full and told(config) and rows > 1:
+        line = f"output_scores, output_logits with {rows} rows: expected one, each ends by itself"
+    elif streamer is not None and rows > 1:
+        line = f"streamer with {rows} rows: expected one"
     if line is not None:
         raise ConfigError(line)
 

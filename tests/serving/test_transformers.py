@@ -12,6 +12,7 @@ import torch
 from transformers import (
     DynamicCache,
     EosTokenCriteria,
+    GenerationConfig,
     LogitsProcessorList,
     NoRepeatNGramLogitsProcessor,
     PreTrainedTokenizerFast,
@@ -85,16 +86,16 @@ def rows(*prompts: list[int]) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("options", PROCESSED, ids=lambda options: " ".join(options) or "none")
 def test_the_greedy_text_is_generates_own(llama: Any, options: dict[str, Any]) -> None:
     model = llama()
-    shared = options | {"max_new_tokens": 30, "do_sample": False}
-    for fast in (
+    shared = options | {"max_new_tokens": 24, "do_sample": False}
+    many = [
         Speculation("prompt_lookup", gamma=4),
         Speculation(bigram(tree="2x2"), "traversal", gamma=3, budget=6),
-        Speculation(SmallLM(model=llama(seed=0, eos_token_id=None)), gamma=3),
-    ):
-        for prompt in PROMPTS:
-            inputs = rows(prompt)
-            own = model.generate(**inputs, **shared)
-            assert torch.equal(model.generate(**inputs, **shared, custom_generate=fast), own)
+        Speculation(SmallLM(model=llama(eos_token_id=None)), gamma=3),
+    ]
+    for prompt in PROMPTS:
+        own = model.generate(**rows(prompt), **shared)
+        for fast in many:
+            assert torch.equal(model.generate(**rows(prompt), **shared, custom_generate=fast), own)
 
 
 @pytest.mark.parametrize("options", PROCESSED, ids=lambda options: " ".join(options) or "none")
@@ -276,11 +277,17 @@ def test_an_attached_model_speculates_in_every_call(llama: Any, letters: Any) ->
     free = model.generate(**rows([3, 4]), max_new_tokens=30)[0].tolist()
     stop = {"stop_strings": [letters.decode(free[5:7])], "tokenizer": letters, "max_new_tokens": 30}
     own = model.generate(**rows([3, 4]), **stop)
+    assert own.shape[1] < 32
     attach(model, fast)
     streamer = Streamer()
     assert torch.equal(model.generate(**rows([3, 4]), **stop, streamer=streamer), own)
     assert len(streamer.handed) == own.shape[1] - 1
     assert fast.generations[0].counts.accepted > 0
+    config = GenerationConfig(stop_strings=stop["stop_strings"], max_new_tokens=30)
+    kept = model.generate(**rows([3, 4]), generation_config=config, tokenizer=letters)
+    assert torch.equal(kept, own)
+    with pytest.raises(ValueError, match="could not locate a tokenizer"):
+        model.generate(**rows([3, 4]), stop_strings=stop["stop_strings"], max_new_tokens=30)
     before = list(fast.generations)
     del model.generate
     assert torch.equal(model.generate(**rows([3, 4]), **stop), own)
@@ -307,6 +314,7 @@ def test_pipelines_speculate(llama: Any, letters: Any) -> None:
     [
         ({"num_beams": 2}, "num_beams=2: expected 1"),
         ({"past_key_values": DynamicCache()}, "past_key_values: expected none"),
+        ({"position_ids": torch.tensor([[1, 2]])}, "position_ids: expected none, or those of"),
         ({"guidance_scale": 1.5}, "logits processor UnbatchedClassifierFree"),
         ({"token_type_ids": torch.zeros(1, 2)}, "token_type_ids: expected none"),
         (
