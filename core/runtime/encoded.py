@@ -134,5 +134,6 @@ class EncodedCache:
             max_distance=attention.relative_attention_max_distance,
         )
         right = attention.relative_attention_bias(buckets).permute(2, 0, 1)[None]
-        shown: Tensor = attention.compute_bias(count, known + count, past_seen_tokens=known)
-        return right - shown
+        shown = attention.compute_bias(count, known + count, past_seen_tokens=known)
+        missing: Tensor = right - shown
+        return missing

@@ -15,6 +15,7 @@ from outrider.drafter import Drafter
 from outrider.sampling import Sampling
 from outrider.target import Target
 from outrider.targets.tabular import TabularTarget
+from outrider.testing.chi_square import chi_square
 from outrider.testing.exact import loop_law, output_law, target_law
 from outrider.testing.stage import VOCAB_SIZE, play_draft, play_drafts, seen, stage
 from outrider.verifier import Verifier
@@ -217,7 +218,8 @@ def check_the_source_is_part_of_the_context(make: Make) -> None:
     if not used.needs <= {SOURCE}:
         return
     used.bind(target)
-    sources, texts = ([0, 1, 2, 3, 1], [2, 1], [0, 1, 2, 3, 1]), ([], [1], [1, 2, 1, 0], [3, 1])
+    sources = ([0, 1, 2, 3, 1], [2, 1], [0, 1, 2, 3, 1])
+    texts: tuple[list[int], ...] = ([], [1], [1, 2, 1, 0], [3, 1])
     for text, source in itertools.product(texts, sources):  # another source, the same text
         fresh = make()
         fresh.bind(target)
@@ -226,28 +228,10 @@ def check_the_source_is_part_of_the_context(make: Make) -> None:
             f"after {text} of the source {source} it wrote {ours.tokens}, a fresh one"
             f" {theirs.tokens}: something was left over from an earlier source"
         )
-    law = loop_law(
-        target,
-        used,
-        SampleMatch(),
-        [2, 0],
-        gamma=1,
-        length=2,
-        sampling=SAMPLED,
-        budget=_budget(used),
-    )
-    _agree(law, target_law(target, [2, 0], 2, SAMPLED, SampleMatch()))
-
-
-def chi_square(counts: torch.Tensor, probs: torch.Tensor) -> float:
-    """Returns the probability that counts of `probs` stray this far (Pearson's chi-square)."""
-    total = float(counts.sum())
-    if total == 0:
-        return 1.0
-    expected = probs.double() * total
-    statistic = ((counts.double() - expected) ** 2 / expected).sum()
-    freedom = torch.tensor((len(counts) - 1) / 2, dtype=torch.float64)
-    return float(torch.special.gammaincc(freedom, statistic / 2))
+    rule: Verifier = Traversal() if used.trees else Token()
+    budget = _budget(used)
+    law = loop_law(target, used, rule, [2, 0], gamma=1, length=2, sampling=SAMPLED, budget=budget)
+    _agree(law, target_law(target, [2, 0], 2, SAMPLED, rule))
 
 
 def _agree(law: dict[Any, float], exact: dict[Any, float]) -> None:

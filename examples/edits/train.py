@@ -20,8 +20,8 @@ SPECIAL = ("<pad>", "</s>", "<unk>")
 """The ids 0, 1 and 2, as T5 has them."""
 BATCH = 64
 """Sentences a step; no sentence is seen twice but by chance."""
-TARGET = {"width": 128, "layers": 3, "steps": 3000}
-DRAFT = {"width": 48, "layers": 1, "steps": 2000}
+TARGET = {"width": 128, "layers": 3, "steps": 1500}
+DRAFT = {"width": 48, "layers": 1, "steps": 500}
 QUESTIONS = 60
 """Spoiled sentences to measure on, which neither model has seen."""
 
