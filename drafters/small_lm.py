@@ -19,7 +19,7 @@ from outrider.networks.branches import Branches
 from outrider.pen import Pen
 from outrider.runtime.text_tree import TextTree
 from outrider.target import Target
-from outrider.targets.transformers import load
+from outrider.targets.loading import load
 from outrider.trees import parse
 
 if TYPE_CHECKING:

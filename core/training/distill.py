@@ -17,7 +17,7 @@ from outrider.networks.vocabulary import Vocabulary
 from outrider.sampling import Sampling
 from outrider.target import Target
 from outrider.targets.batch import write
-from outrider.targets.transformers import load
+from outrider.targets.loading import load
 from outrider.training.learner import Learner
 from outrider.training.losses import DIVERGENCES
 from outrider.training.states import Batch

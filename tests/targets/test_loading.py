@@ -1,0 +1,60 @@
+"""Models from a folder: what is not there, and what is damaged, is said in one line."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from outrider import ConfigError, TargetError
+from outrider.targets.transformers import TransformersTarget
+
+
+@pytest.mark.parametrize("place", ["./gone", "/gone/for/good", "gone", "a/b/c"])
+def test_a_missing_folder(place: str) -> None:
+    with pytest.raises(ConfigError, match=f"model='{place}': expected a hub id"):
+        TransformersTarget(place)
+
+
+def test_unknown_dtype_and_device(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="dtype='int3': expected one of auto, float32"):
+        TransformersTarget(str(folder), dtype="int3")
+    with pytest.raises(ConfigError, match="device='warp': expected one that is here"):
+        TransformersTarget(str(folder), device="warp")
+
+
+def damaged(folder: Path, tmp_path: Path) -> tuple[Path, Path]:
+    place = tmp_path / "model"
+    shutil.copytree(folder, place)
+    return place, place / "model.safetensors"
+
+
+def test_corrupt_weights_are_one_line(folder: Path, tmp_path: Path) -> None:
+    place, weights = damaged(folder, tmp_path)
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(TargetError, match=r"can't be loaded: SafetensorError") as caught:
+        TransformersTarget(str(place))
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_weights_are_named(folder: Path, tmp_path: Path) -> None:
+    place, weights = damaged(folder, tmp_path)
+    tensors = load_file(weights)
+    del tensors["model.layers.3.mlp.up_proj.weight"]
+    save_file(tensors, weights, metadata={"format": "pt"})
+    with pytest.raises(
+        TargetError, match=r"1 missing keys in its weights, such as model\.layers\.3"
+    ):
+        TransformersTarget(str(place))
+
+
+def test_weights_of_another_shape_are_refused(folder: Path, tmp_path: Path) -> None:
+    place, weights = damaged(folder, tmp_path)
+    tensors = load_file(weights)
+    tensors["model.norm.weight"] = torch.ones(8)
+    save_file(tensors, weights, metadata={"format": "pt"})
+    with pytest.raises(
+        TargetError, match=r"1 mismatched keys in its weights, such as .*model\.norm"
+    ):
+        TransformersTarget(str(place))
