@@ -1,6 +1,6 @@
 """Rounds: propose, score, verify, commit, for one text, whoever does the scoring."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import final
@@ -100,7 +100,8 @@ def steps(
             more=lookahead.more,
         )
         context = Context(Tokens(ids, len(ids)), source, session.features())
-        draft = _propose(drafter, context, pen)
+        propose(drafter, [(context, pen)])
+        draft = _finished(drafter, pen)
         questions = pen.questions()
         drafted = perf_counter()
         answer = yield (draft.joined(questions) if questions else draft)
@@ -157,20 +158,27 @@ def steps(
         yield round
 
 
-def _propose(drafter: Drafter, context: Context, pen: Pen) -> Draft:
-    """Returns the drafter's draft; what it raises is an error that names it."""
+def propose(drafter: Drafter, pairs: Sequence[tuple[Context, Pen]]) -> None:
+    """Has a drafter write its drafts; what it raises is an error that names it.
+
+    Raises:
+        DrafterError: the drafter failed.
+    """
     name = type(drafter).__name__
     try:
-        drafter.propose_batch([(context, pen)])
+        drafter.propose_batch(pairs)
     except DrafterError as error:
         raise DrafterError(f"drafter {name} {error}") from error
     except OutriderError:
         raise
     except Exception as error:
         raise DrafterError(f"drafter {name} raised {type(error).__name__}: {error}") from error
+
+
+def _finished(drafter: Drafter, pen: Pen) -> Draft:
     draft = pen.finish()
     if not draft.is_of(drafter.kind):
-        kind = drafter.kind
+        name, kind = type(drafter).__name__, drafter.kind
         raise DrafterError(f"drafter {name} wrote what is no {kind!r}: {KINDS[kind]}")
     return draft
 

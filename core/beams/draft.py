@@ -10,8 +10,9 @@ from outrider.beams.search import Path, State
 from outrider.chance import SampledChance
 from outrider.context import Context, Tokens
 from outrider.drafter import Drafter
-from outrider.errors import ConfigError, DrafterError, OutriderError
+from outrider.errors import ConfigError
 from outrider.pen import Pen
+from outrider.rounds import propose
 from outrider.sampling import Sampling
 from outrider.target import Target
 
@@ -82,18 +83,10 @@ def log_probs(
     Raises:
         DrafterError: the drafter failed.
     """
-    name = type(drafter).__name__
     chance = SampledChance.seeded(0)  # at temperature 0 nothing is drawn
     pens = [Pen(sampling=Sampling(), chance=chance, vocab_size=vocab_size, gamma=1) for _ in texts]
     contexts = [Context(Tokens(text, len(text))) for text in texts]
-    try:
-        drafter.propose_batch(list(zip(contexts, pens, strict=True)))
-    except DrafterError as error:
-        raise DrafterError(f"drafter {name} {error}") from error
-    except OutriderError:
-        raise
-    except Exception as error:
-        raise DrafterError(f"drafter {name} raised {type(error).__name__}: {error}") from error
+    propose(drafter, list(zip(contexts, pens, strict=True)))
     return torch.stack([_law(pen, vocab_size) for pen in pens])
 
 
