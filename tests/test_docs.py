@@ -19,7 +19,7 @@ QUICK = {
     "compare": ["max_new_tokens=4", "data.limit=1"],
     "bench": ["max_new_tokens=4", "repeats=1", "rows=[1]", "batches=[1]", "contexts=[8]"],
     "train": ["max_new_tokens=16", "data.limit=3"],
-    "greedy.py": ["--count", "6", "--tokens", "24"],
+    "greedy.py": ["--count", "3", "--tokens", "24"],
 }
 """Settings that keep a documented command short; they come last, so they win."""
 MADE = re.compile(r"\bedits/|experiment=table2")
