@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -66,6 +67,13 @@ LINES = [
     {"question_id": 2, "category": "chat", "turns": ["one two three one two"]},
     {"question_id": 3, "category": "code", "turns": ["red blue red blue red"]},
 ]
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    """Every test draws the same numbers each time, alone and among others."""
+    random.seed(0)
+    torch.manual_seed(0)
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from outrider.networks.layer import Attention, FeedForward, KeysAndValues, Layer
 
 @pytest.fixture
 def parts(llama: Any) -> Any:
-    """Llama's own layer in float64, and ours with its weights."""
+    """Llama's own layer in float64, but for its norms, and ours with its weights."""
     model = llama(rope_theta=500.0).double()
     theirs: LlamaDecoderLayer = model.model.layers[1]
     config = LayerConfig.like(model.config)
@@ -40,7 +40,7 @@ def test_it_is_llamas_layer(parts: Any) -> None:
     mask = torch.full((7, 7), float("-inf"), dtype=torch.float64).triu(1)[None, None]
     right = theirs(x, attention_mask=mask, position_embeddings=turn)
     found = ours(x, positions, None, KeysAndValues())
-    torch.testing.assert_close(found, right, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(found, right, rtol=1e-5, atol=1e-5)
 
 
 def test_the_cache_changes_nothing_and_forgets_its_end(parts: Any) -> None:
