@@ -58,7 +58,7 @@ def check_draws_only_from_chance(make: Make) -> None:
 
 
 def check_depends_only_on_context(make: Make) -> None:
-    """A drafter that has been used drafts as a fresh one, whatever it saw before."""
+    """A drafter that has been used drafts as a fresh one, whatever it saw before; so does its twin."""
     used, target = _staged(make)
     history = (
         [0, 1, 2, 0, 1],
@@ -72,11 +72,13 @@ def check_depends_only_on_context(make: Make) -> None:
     for tokens in history:
         fresh = make()
         fresh.bind(target)
-        ours, theirs = (_draft(drafter, target, tokens, 4) for drafter in (used, fresh))
-        assert _same(ours, theirs), (
-            f"after {tokens} it wrote {ours.tokens}, a fresh one {theirs.tokens}:"
-            " something was left over from an earlier text"
-        )
+        right = _draft(fresh, target, tokens, 4)
+        for drafter, who in ((used.twin(), "its twin"), (used, "it")):
+            found = _draft(drafter, target, tokens, 4)
+            assert _same(found, right), (
+                f"after {tokens} {who} wrote {found.tokens}, a fresh one {right.tokens}:"
+                " something was left over from an earlier text"
+            )
 
 
 def check_leaves_the_context_alone(make: Make) -> None:

@@ -77,6 +77,22 @@ class KeepsOldStates(Drafter):
             pen.draw(self.state[: pen.vocab_size])
 
 
+class LeavesItsTwinUnbound(Drafter):
+    """Makes a twin anew, which nobody fits to the target."""
+
+    shift = 0
+
+    def bind(self, target: Target) -> None:
+        self.shift = 1
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        while pen.open:
+            pen.write(self.shift)
+
+    def twin(self) -> "LeavesItsTwinUnbound":
+        return LeavesItsTwinUnbound()
+
+
 class SpoilsTheStates(Drafter):
     needs = frozenset({"hidden_states"})
 
@@ -204,6 +220,7 @@ CULPRITS: list[tuple[type[Drafter], Callable[[Callable[[], Drafter]], None]]] = 
     (ForgetsToRollBack, drafters.check_depends_only_on_context),
     (CountsItsCalls, drafters.check_depends_only_on_context),
     (KeepsOldStates, drafters.check_depends_only_on_context),
+    (LeavesItsTwinUnbound, drafters.check_depends_only_on_context),
     (SpoilsTheStates, drafters.check_leaves_the_context_alone),
     (Vandal, drafters.check_leaves_the_context_alone),
     (RollsDice, drafters.check_is_deterministic_when_greedy),
