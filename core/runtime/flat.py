@@ -1,6 +1,6 @@
 """A decoder of Llama's kind as one flat loop over its own layers, without a module's overhead."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -53,10 +53,12 @@ def step(
     positions: Int[Tensor, "batch tokens"] | None = None,
     states: Collection[int] = (),
     watch: Watch | None = None,
+    widths: Sequence[int] | None = None,
 ) -> tuple[Float[Tensor, "batch rows vocab"], dict[int, Float[Tensor, "batch tokens width"]]]:
     """As `outrider.runtime.step.step`: the logits of the last rows, and the states asked for.
 
     watch: is shown what each layer attends with.
+    widths: of each text of a batch, how many of the cache's places it reads at most.
     """
     base: Any = model.base_model
     config: Any = model.config
@@ -67,7 +69,9 @@ def step(
     turn = _turn(base.rotary_emb, x, positions)
     heads, narrow = config.num_attention_heads, config.num_key_value_heads
     # Heads that share keys lie below each other as rows, so that no key is repeated for them.
-    folded = _folded(mask, count, known, heads // narrow, x)
+    # A single token of each text sees all of its places, so that no mask is needed either.
+    plain = widths is not None and count == 1
+    folded = None if plain else _folded(mask, count, known, heads // narrow, x)
     found: dict[int, Tensor] = {}
     layers = base.layers[: config.num_hidden_layers]
     for place, layer in enumerate(layers):
@@ -85,7 +89,7 @@ def step(
         keys, values = cache.update(keys.transpose(1, 2), values.transpose(1, 2), place)
         if watch is not None:
             watch(queries, keys, attention.scaling)
-        mixed = _mixed(queries, keys, values, folded, attention.scaling)
+        mixed = _mixed(queries, keys, values, folded, attention.scaling, widths)
         x = merged(attention.o_proj, mixed, x, "add")
         inner = _norm(layer.post_attention_layernorm, x)
         gate = product(layer.mlp.gate_proj, inner, "swish")
@@ -131,7 +135,12 @@ def _folded(mask: Tensor | None, count: int, known: int, share: int, x: Tensor) 
 
 
 def _mixed(
-    queries: Tensor, keys: Tensor, values: Tensor, folded: Tensor | None, scale: float
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    folded: Tensor | None,
+    scale: float,
+    widths: Sequence[int] | None,
 ) -> Tensor:
     """Returns attention's output [batch, tokens, width], of queries [batch, tokens, heads, dim]."""
     batch, count, _, dim = queries.shape
@@ -142,8 +151,21 @@ def _mixed(
         return mixed.transpose(1, 2).reshape(batch, count, -1)
     narrow = keys.shape[1]
     rows = queries.view(batch, count, narrow, -1, dim).permute(0, 2, 3, 1, 4)
-    mixed = scaled_dot_product_attention(
-        rows.reshape(batch, narrow, -1, dim), keys, values, attn_mask=folded, scale=scale
-    )
+    rows = rows.reshape(batch, narrow, -1, dim)
+    if widths is None:
+        mixed = scaled_dot_product_attention(rows, keys, values, attn_mask=folded, scale=scale)
+    else:  # one by one, so that a short text does not read as far as the longest
+        mixed = torch.cat(
+            [
+                scaled_dot_product_attention(
+                    rows[text : text + 1],
+                    keys[text : text + 1, :, :width],
+                    values[text : text + 1, :, :width],
+                    attn_mask=None if folded is None else folded[text : text + 1, :, :, :width],
+                    scale=scale,
+                )
+                for text, width in enumerate(widths)
+            ]
+        )
     mixed = mixed.view(batch, narrow, -1, count, dim).permute(0, 3, 1, 2, 4)
     return mixed.reshape(batch, count, -1)

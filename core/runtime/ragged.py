@@ -22,6 +22,10 @@ FULL = 0.8
 """Ended texts are taken out once no more than this share of the rows goes on."""
 
 
+UNEVEN = 0.75
+"""Texts are attended to one by one once they fill no more than this share of the cache's width."""
+
+
 @final
 class _Slots:
     """Where the tokens of a pass go: `places` [texts, tokens], all below `width`."""
@@ -146,6 +150,7 @@ class Ragged:
         low = torch.finfo(self.model.dtype).min
         mask = torch.zeros(seen.shape, dtype=self.model.dtype).masked_fill(~seen, low)[:, None]
         rows = max(len(draft) for draft in drafts) + 1
+        ends = [known + len(own) for known, own in zip(self.lengths, tokens, strict=True)]
         device = self.model.device
         found = step(
             self.model,
@@ -155,6 +160,7 @@ class Ragged:
             mask=mask.to(device),
             positions=depths.to(device),
             states=states,
+            widths=ends if sum(ends) < UNEVEN * len(ends) * width else None,
         )
         for row, number in enumerate(self.numbers):
             self.lengths[row] += len(tokens[row]) if number in given else 0

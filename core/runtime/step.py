@@ -1,7 +1,7 @@
 """A pass of a decoder over new tokens, by transformers' own code or by a flat one."""
 
 import inspect
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
@@ -38,19 +38,21 @@ def step(
     mask: Float[Tensor, "batch 1 tokens all"] | None = None,
     positions: Int[Tensor, "batch tokens"] | None = None,
     states: Collection[int] = (),
+    widths: Sequence[int] | None = None,
 ) -> Pass:
     """Appends tokens to a cache, and returns what the model says of them.
 
     rows: how many of the last tokens to give logits of.
     mask, positions: where the tokens are no chain; the mask is added to attention's scores.
     states: which of the hidden states to give, as transformers numbers them.
+    widths: of each text of a batch, how many of the cache's places its mask leaves at most.
     """
     if isinstance(cache, StaticCache | SpreadCache):
         return Pass(*cache.feed(ids, rows, mask, positions, states))
     if isinstance(cache, EncodedCache):
         return Pass(cache.feed(ids, rows, mask, positions), {})
     if flat.serves(model):
-        return Pass(*flat.step(model, ids, cache, rows, mask, positions, states))
+        return Pass(*flat.step(model, ids, cache, rows, mask, positions, states, None, widths))
     options: dict[str, Any] = {}
     if "logits_to_keep" in inspect.signature(model.forward).parameters:
         options["logits_to_keep"] = rows
