@@ -55,7 +55,7 @@ def write(
     running, ended = list(range(len(prompts))), set[int]()
     while True:
         known = int(cache.get_seq_length())
-        where: dict[str, Tensor] = {}
+        where: dict[str, Any] = {}
         if encoded is None:  # the starts of texts are of one length
             places = torch.arange(known, known + tokens.shape[1], device=device) - pads[:, None]
             mask = _mask(pads, known, tokens.shape[1], model.dtype)
