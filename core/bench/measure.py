@@ -103,6 +103,13 @@ class Difference:
     gap: float | None
 
 
+def parting(one: Sequence[int], other: Sequence[int]) -> int:
+    """Returns the first place at which two texts differ, or the end of the shorter."""
+    both = zip(one, other, strict=False)
+    short = min(len(one), len(other))
+    return next((at for at, (this, that) in enumerate(both) if this != that), short)
+
+
 def differences(
     runs: Sequence[Run], prompts: Sequence[Sequence[int]], judge: Worker
 ) -> list[Difference]:
@@ -113,9 +120,7 @@ def differences(
         expected = right[run.prompt]
         if run.tokens == expected:
             continue
-        both = zip(run.tokens, expected, strict=False)
-        short = min(len(run.tokens), len(expected))
-        place = next((at for at, (one, other) in enumerate(both) if one != other), short)
+        place, short = parting(run.tokens, expected), min(len(run.tokens), len(expected))
         key = (run.prompt, run.entrant, place)
         if key in found:
             continue

@@ -70,9 +70,10 @@ class Worker:
             BenchError: the worker failed, or is gone.
         """
         self._signal(signal.SIGCONT)
-        said = self._told(question)
-        self._signal(signal.SIGSTOP)
-        return said
+        try:
+            return self._told(question)
+        finally:  # one that could not answer stands still too
+            self._signal(signal.SIGSTOP)
 
     def _told(self, question: Mapping[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None and self._process.stdout is not None

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol, final
 
-from outrider.bench.measure import TIE
+from outrider.bench.measure import TIE, parting
 from outrider.decoding import decode
 from outrider.draft import Draft
 from outrider.drafter import Drafter
@@ -93,10 +93,8 @@ def odd_ones(
     for number, (text, expected) in enumerate(zip(texts, right, strict=True)):
         if list(text) == list(expected):
             continue
-        both = list(zip(text, expected, strict=False))
-        place = next((at for at, (one, other) in enumerate(both) if one != other), len(both))
-        gap = None
-        if place < len(both):
+        place, gap = parting(text, expected), None
+        if place < min(len(text), len(expected)):
             logits = judge.open([*prompts[number], *expected[:place]]).score(Draft())[0]
             gap = abs(float(logits[text[place]] - logits[expected[place]]))
         found.append(Odd(number, place, gap))
