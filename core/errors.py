@@ -53,7 +53,8 @@ def nearest(name: str, names: Iterable[str]) -> str:
     "did you mean 'prompt_lookup'? There are: bigram, prompt_lookup"
     """
     known = sorted(names)
-    close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    close = [each for each in known if each.endswith(f".{name}")]
+    close = close or difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     hint = " or ".join(repr(match) for match in close)
     listed = f"there are: {', '.join(known) or 'none'}"
     return f"did you mean {hint}? T{listed[1:]}" if close else listed

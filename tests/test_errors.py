@@ -15,6 +15,8 @@ def test_nearest_offers_close_names_first() -> None:
     names = ["bigram", "prompt_lookup", "unigram"]
     assert nearest("promt_lookup", names).startswith("did you mean 'prompt_lookup'?")
     assert nearest("zzz", names) == "there are: bigram, prompt_lookup, unigram"
+    settings = ["sampling.seed", "sampling.top_k", "speed"]
+    assert nearest("seed", settings).startswith("did you mean 'sampling.seed'?")
     assert nearest("zzz", []) == "there are: none"
 
 

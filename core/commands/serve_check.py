@@ -103,7 +103,7 @@ def _table(
 ) -> Table:
     table = Table(title=title)
     table.add_column("")
-    for column in ("", "drafts", "drafted", "accepted", "rate", "texts alike", "ties"):
+    for column in ("", "drafts", "drafted", "accepted", "rate", "alike", "ties"):
         table.add_column(column, justify="right")
     for name, both in counts.items():
         found = odd[name]

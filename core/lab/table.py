@@ -36,7 +36,7 @@ def table(rows: Mapping[str, Sequence[Row]], title: str) -> Table:
     shown = Table(title=title, caption=caption, box=SIMPLE_HEAD, collapse_padding=True)
     if len(rows) > 1:
         shown.add_column("run")
-    shown.add_column("drafter", no_wrap=True)
+    shown.add_column("drafter", overflow="fold")  # figures stay whole in a narrow terminal
     columns = columns_of(every)
     if "alpha_tested" in columns:  # what decoding was expected to count, it has counted
         columns = [name for name in columns if not name.startswith("expected")]

@@ -33,7 +33,8 @@ class GrowingLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         for place, new in enumerate((key_states, value_states)):
             room = self._rooms[place]
             if end > room.shape[-2]:
-                self._rooms[place] = _room(new, max(end, 2 * room.shape[-2]))
+                # What is left over keeps the round after a long prompt from copying it.
+                self._rooms[place] = _room(new, max(end + FIRST, 2 * room.shape[-2]))
                 self._rooms[place][..., :start, :] = room[..., :start, :]
                 room = self._rooms[place]
             room[..., start:end, :] = new

@@ -32,6 +32,7 @@ def small_lm_learner(
     layers: int = 6,
     divergence: str = "forward_kl",
     on_policy: bool = False,
+    share: float = 1.0,
 ) -> Learner:
     """DistillSpec (2310.08461, section 3): the divergence from the target's laws, along texts.
 
@@ -39,6 +40,7 @@ def small_lm_learner(
         whose embeddings and head stay as they are, and are not saved with them.
     divergence: of `outrider.training.losses.DIVERGENCES`.
     on_policy: along texts that the student writes, anew in each step, instead of the target's.
+    share: of the places, in each step: the head is most of a small model's work.
 
     Raises:
         ConfigError: the divergence is unknown, or the target has no more layers than that.
@@ -61,9 +63,11 @@ def small_lm_learner(
     def loss(batch: Batch) -> Tensor:
         if on_policy and student.training:
             batch = _own(student, target, batch)
-        scores: Tensor = student(batch.ids).logits[:, :-1]
-        counted = batch.own[:, 1:]
-        right = linear(batch.states[HIDDEN][:, :-1][counted], head)
+        drawn = torch.rand(batch.ids.shape[1] - 1, device=batch.ids.device)
+        places = (drawn < (share if student.training else 1.0)).nonzero()[:, 0]
+        scores: Tensor = student(batch.ids, logits_to_keep=places).logits
+        counted = batch.own[:, 1:][:, places]
+        right = linear(batch.states[HIDDEN][:, places][counted], head)
         if not len(right):
             return scores.sum() * 0
         rows: Tensor = DIVERGENCES[divergence](scores[counted], right)

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,15 @@ def test_it_fits_eighty_columns(run_in: Callable[..., Any], tmp_path: Path, prot
                 and (protocol != "both" or not name.startswith("expected"))
             ):
                 assert cell(found, name).split("\n")[0] in text
+
+
+def test_a_long_name_leaves_the_figures_whole(run_in: Callable[..., Any], tmp_path: Path) -> None:
+    rows = Summary(run_in(tmp_path, protocol="both").run).rows
+    long = [replace(row, drafter="shallow_aggressive_" + row.drafter) for row in rows]
+    text = printed(table({"": long}, "3 prompts"))
+    assert "…" not in text
+    for row in rows:
+        assert cell(row.rates["speedup"], "speedup").split("[dim]")[-1].removesuffix("[/]") in text
 
 
 def test_a_lossy_rule_is_named_and_its_own_alpha_shown(

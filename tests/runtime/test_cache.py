@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 import torch
 from transformers import DynamicCache
 
@@ -56,9 +57,10 @@ def test_texts_leave_a_batch() -> None:
     same(cache, other)
 
 
-def test_a_round_moves_nothing_that_is_there() -> None:
+@pytest.mark.parametrize("prompt", [10, 5 * FIRST])
+def test_a_round_moves_nothing_that_is_there(prompt: int) -> None:
     cache = growing()
-    cache.update(*states(10, 1), 0)
+    cache.update(*states(prompt, 1), 0)
     before = cache.layers[0].keys.data_ptr()
     for seed in range(20):
         cache.update(*states(5, seed), 0)

@@ -40,6 +40,20 @@ def test_it_gets_nearer(
     assert all(map(torch.equal, before, target.model.parameters()))
 
 
+def test_a_share_of_the_places(target: Any, examples: Any) -> None:
+    def loss(share: float, training: bool) -> list[float]:
+        learned = learner("small_lm", target, Vocabulary(31), 0, {"layers": 2, "share": share})
+        learned.network.train(training)
+        batch = next(iter(examples.batches(8, 0))).to(torch.device("cpu"), torch.float32)
+        return [float(learned.loss(batch).detach()) for _ in range(60)]
+
+    whole = loss(1.0, True)[0]
+    some = torch.tensor(loss(0.5, True))
+    assert loss(0.5, False)[0] == pytest.approx(whole)  # all are evaluated
+    assert len(some.unique()) > 1
+    assert abs(some.mean() - whole) < 4 * some.std() / 60**0.5
+
+
 def test_bad_options(target: Any) -> None:
     with pytest.raises(ConfigError, match=r"divergence='kl': expected another"):
         learner("small_lm", target, Vocabulary(31), 0, {"divergence": "kl"})
