@@ -29,13 +29,19 @@ BUILT_IN = "smollm2"
 """The model that comes with the package."""
 
 
+def located(place: str) -> Path:
+    """Returns the folder that a model's name means."""
+    return weights.built_in("small_lm") if place == BUILT_IN else Path(place).expanduser()
+
+
 @final
 class SmallLM(Drafter):
     """Drafts with a small language model (2211.17192, section 2).
 
     model: a hub id or folder of a model that shares the target's tokenizer, or a loaded one;
-        "smollm2" for the one that comes with the package, distilled from SmolLM2; none takes the target itself, cut after `layers` layers, without a second copy of
-        its weights (self-speculation by early exit).
+        "smollm2" for the one that comes with the package, distilled from SmolLM2; none takes the
+        target itself, cut after `layers` layers, without a second copy of its weights
+        (self-speculation by early exit).
     layers: how many of the target's layers to draft with, where `model` is none; unless told,
         four fifths of them, since a model that was never trained to leave early says
         little before its last layers.
@@ -89,7 +95,7 @@ class SmallLM(Drafter):
         self._cached = self._texts = None
 
     def _read(self, place: str, target: Target) -> tuple["PreTrainedModel", Any]:
-        folder = weights.built_in("small_lm") if place == BUILT_IN else Path(place).expanduser()
+        folder = located(place)
         if student.borrows(folder):
             alike = SOURCE not in target.offers
             require(alike, "drafter.model", place, "an encoder-decoder, as the target is")

@@ -9,7 +9,9 @@ from typing import Any, final
 
 import torch
 
+from outrider.drafters.small_lm import located
 from outrider.errors import ConfigError, require
+from outrider.networks import student
 
 PLAIN = "outrider plain"
 PEER = "transformers plain"
@@ -108,8 +110,9 @@ def _assisted(name: str, drafter: Mapping[str, Any], gamma: int) -> dict[str, An
     """Returns how transformers is asked for the same drafter, None where it has none."""
     if name == "PromptLookup":
         return {"prompt_lookup_num_tokens": gamma, "max_matching_ngram_size": drafter["max_n"]}
-    if name == "SmallLM" and isinstance(drafter.get("model"), str):
-        return {"assistant_model": drafter["model"]}
+    model = drafter.get("model")
+    if name == "SmallLM" and isinstance(model, str) and not student.borrows(located(model)):
+        return {"assistant_model": model}
     return None
 
 
