@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn.functional import embedding, rms_norm, scaled_dot_product_attention
+from torch.nn.functional import embedding, pad, rms_norm, scaled_dot_product_attention
 
 from outrider.runtime.linear import PackedLinear, merged, product
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 KINDS = ("llama", "mistral", "qwen2", "qwen3")
 """The model types whose layers are: norm, attention, norm, gated feed-forward."""
 
+
+EXACT = 32
+"""A chain of up to so many tokens is read as it is."""
 
 Watch = Callable[[Tensor, Tensor, float], None]
 """Sees each layer's queries [batch, tokens, heads, dim] and keys [batch, heads, all, dim], turned,
@@ -62,9 +65,12 @@ def step(
     """
     base: Any = model.base_model
     config: Any = model.config
-    count, known = ids.shape[1], int(cache.get_seq_length())
+    own, known = ids.shape[1], int(cache.get_seq_length())
+    count = evened(own) if mask is None and positions is None and widths is None else own
+    ids = pad(ids, (0, count - own))  # nothing before it sees the filling, which goes again
     if positions is None:
         positions = torch.arange(known, known + count, device=ids.device)[None]
+        positions = positions.clamp(max=known + own - 1)  # no further than the text itself
     x = embedding(ids, base.embed_tokens.weight)
     turn = _turn(base.rotary_emb, x, positions)
     heads, narrow = config.num_attention_heads, config.num_key_value_heads
@@ -94,11 +100,26 @@ def step(
         inner = _norm(layer.post_attention_layernorm, x)
         gate = product(layer.mlp.gate_proj, inner, "swish")
         x = merged(layer.mlp.down_proj, merged(layer.mlp.up_proj, inner, gate, "mul"), x, "add")
+    if count > own:
+        cache.crop(own - count)
+        x, found = x[:, :own], {place: each[:, :own] for place, each in found.items()}
     last = len(layers)
     if set(states) & {last, -1}:
         found |= dict.fromkeys(set(states) & {last, -1}, _norm(base.norm, x))
     loose: Any = model
     return product(loose.get_output_embeddings(), _norm(base.norm, x[:, -rows:])), found
+
+
+def evened(count: int) -> int:
+    """Returns the rows that a chain of so many tokens is read in, an eighth more at most from 256 on.
+
+    Packed products have kernels made for each number of rows, and keep them: some four megabytes
+    for a number, so that prompts of all lengths would take hundreds.
+    """
+    if count <= EXACT:
+        return count
+    least = max(EXACT, 2 ** (count - 1).bit_length() // 8)
+    return -(-count // least) * least
 
 
 def _norm(module: Any, x: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ import pytest
 import torch
 from transformers import (
     AutoModelForCausalLM,
+    DynamicCache,
     LlamaConfig,
     MistralConfig,
     Qwen2Config,
@@ -85,6 +86,30 @@ def test_chains_and_trees_score_as_in_transformers(kind: str) -> None:
         if "mask" in options:
             for cache in caches.values():
                 keep(cache, 3, [0, 2])
+
+
+def test_long_chains_are_read_in_few_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = model("llama")
+    fast, sizes = packed(plain), set()
+    known: Any = flat.product
+
+    def product(layer: Any, x: torch.Tensor, *then: str) -> Any:
+        sizes.add(x.shape[1])
+        return known(layer, x, *then)
+
+    monkeypatch.setattr(flat, "product", product)
+    for count in range(33, 513, 7):
+        ids = torch.arange(count)[None] % 40
+        cache, other = growing(), DynamicCache()
+        for part in (ids, torch.arange(35)[None]):  # the second goes on after the first
+            found = step(fast, part, cache, rows=3, states=(0, 2, 3))
+            right = plain(part, past_key_values=other, output_hidden_states=True)
+            assert torch.allclose(found.logits, right.logits[:, -3:], atol=1e-3)
+            for place in (0, 2, 3):
+                close = torch.allclose(found.states[place], right.hidden_states[place], atol=1e-3)
+                assert close
+        assert cache.get_seq_length() == count + 35
+    assert sizes == {3, *range(64, 257, 32), *range(320, 513, 64)}
 
 
 def test_texts_side_by_side_score_as_alone() -> None:
