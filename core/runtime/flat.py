@@ -18,8 +18,15 @@ KINDS = ("llama", "mistral", "qwen2", "qwen3")
 """The model types whose layers are: norm, attention, norm, gated feed-forward."""
 
 
+PART = 256
+"""Tokens of a chain that are read in a pass: no more at once keeps what lies between layers small."""
+
 EXACT = 32
-"""A chain of up to so many tokens is read as it is."""
+"""A part of up to so many tokens is read as it is, a longer one filled up to a multiple.
+
+Packed products have kernels made for each number of rows, and keep them: some four megabytes
+for a number, so that prompts of all lengths would take hundreds.
+"""
 
 Watch = Callable[[Tensor, Tensor, float], None]
 """Sees each layer's queries [batch, tokens, heads, dim] and keys [batch, heads, all, dim], turned,
@@ -63,14 +70,42 @@ def step(
     watch: is shown what each layer attends with.
     widths: of each text of a batch, how many of the cache's places it reads at most.
     """
+    if any(given is not None for given in (mask, positions, watch, widths)):
+        return _pass(model, ids, cache, rows, mask, positions, states, watch, widths)
+    parts, ahead = [], ids.shape[1]
+    for part in torch.split(ids, PART, dim=1):
+        own = part.shape[1]
+        ahead -= own
+        even = own if own <= EXACT else -(-own // EXACT) * EXACT
+        scored = max(0, min(own, rows - ahead))
+        parts.append(_pass(model, part, cache, scored, states=states, filling=even - own))
+    if len(parts) == 1:
+        return parts[0]
+    found = {place: torch.cat([each[place] for _, each in parts], dim=1) for place in states}
+    return torch.cat([logits for logits, _ in parts], dim=1), found
+
+
+def _pass(
+    model: "PreTrainedModel",
+    ids: Tensor,
+    cache: "Cache",
+    rows: int,
+    mask: Tensor | None = None,
+    positions: Tensor | None = None,
+    states: Collection[int] = (),
+    watch: Watch | None = None,
+    widths: Sequence[int] | None = None,
+    filling: int = 0,
+) -> tuple[Tensor, dict[int, Tensor]]:
+    """filling: tokens to read after a chain, which nothing before them sees, and to forget."""
     base: Any = model.base_model
     config: Any = model.config
     own, known = ids.shape[1], int(cache.get_seq_length())
-    count = evened(own) if mask is None and positions is None and widths is None else own
-    ids = pad(ids, (0, count - own))  # nothing before it sees the filling, which goes again
+    count = own + filling
+    ids = pad(ids, (0, filling)) if filling else ids
     if positions is None:
         positions = torch.arange(known, known + count, device=ids.device)[None]
-        positions = positions.clamp(max=known + own - 1)  # no further than the text itself
+        positions = positions.clamp_(max=known + own - 1)  # no further than the text itself
     x = embedding(ids, base.embed_tokens.weight)
     turn = _turn(base.rotary_emb, x, positions)
     heads, narrow = config.num_attention_heads, config.num_key_value_heads
@@ -100,26 +135,14 @@ def step(
         inner = _norm(layer.post_attention_layernorm, x)
         gate = product(layer.mlp.gate_proj, inner, "swish")
         x = merged(layer.mlp.down_proj, merged(layer.mlp.up_proj, inner, gate, "mul"), x, "add")
-    if count > own:
-        cache.crop(own - count)
+    if filling:
+        cache.crop(-filling)
         x, found = x[:, :own], {place: each[:, :own] for place, each in found.items()}
     last = len(layers)
     if set(states) & {last, -1}:
         found |= dict.fromkeys(set(states) & {last, -1}, _norm(base.norm, x))
     loose: Any = model
-    return product(loose.get_output_embeddings(), _norm(base.norm, x[:, -rows:])), found
-
-
-def evened(count: int) -> int:
-    """Returns the rows that a chain of so many tokens is read in, an eighth more at most from 256 on.
-
-    Packed products have kernels made for each number of rows, and keep them: some four megabytes
-    for a number, so that prompts of all lengths would take hundreds.
-    """
-    if count <= EXACT:
-        return count
-    least = max(EXACT, 2 ** (count - 1).bit_length() // 8)
-    return -(-count // least) * least
+    return product(loose.get_output_embeddings(), _norm(base.norm, x[:, own - rows :])), found
 
 
 def _norm(module: Any, x: Tensor) -> Tensor:

@@ -94,22 +94,25 @@ def test_long_chains_are_read_in_few_sizes(monkeypatch: pytest.MonkeyPatch) -> N
     known: Any = flat.product
 
     def product(layer: Any, x: torch.Tensor, *then: str) -> Any:
-        sizes.add(x.shape[1])
+        if layer is not head:
+            sizes.add(x.shape[1])
         return known(layer, x, *then)
 
     monkeypatch.setattr(flat, "product", product)
-    for count in range(33, 513, 7):
+    head = fast.get_output_embeddings()
+    for count in range(33, 560, 7):
         ids = torch.arange(count)[None] % 40
         cache, other = growing(), DynamicCache()
         for part in (ids, torch.arange(35)[None]):  # the second goes on after the first
-            found = step(fast, part, cache, rows=3, states=(0, 2, 3))
+            rows = min(part.shape[1], count // 3)
+            found = step(fast, part, cache, rows=rows, states=(0, 2, 3))
             right = plain(part, past_key_values=other, output_hidden_states=True)
-            assert torch.allclose(found.logits, right.logits[:, -3:], atol=1e-3)
+            assert torch.allclose(found.logits, right.logits[:, -rows:], atol=1e-3)
             for place in (0, 2, 3):
                 close = torch.allclose(found.states[place], right.hidden_states[place], atol=1e-3)
                 assert close
         assert cache.get_seq_length() == count + 35
-    assert sizes == {3, *range(64, 257, 32), *range(320, 513, 64)}
+    assert {size for size in sizes if size > 32} == set(range(64, 257, 32))
 
 
 def test_texts_side_by_side_score_as_alone() -> None:
