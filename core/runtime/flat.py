@@ -102,10 +102,10 @@ def _pass(
     config: Any = model.config
     own, known = ids.shape[1], int(cache.get_seq_length())
     count = own + filling
-    ids = pad(ids, (0, filling)) if filling else ids
     if positions is None:
-        positions = torch.arange(known, known + count, device=ids.device)[None]
-        positions = positions.clamp_(max=known + own - 1)  # no further than the text itself
+        positions = torch.arange(known, known + own, device=ids.device)[None]
+    if filling:  # at the text's last position, and no further
+        ids, positions = pad(ids, (0, filling)), pad(positions, (0, filling), value=known + own - 1)
     x = embedding(ids, base.embed_tokens.weight)
     turn = _turn(base.rotary_emb, x, positions)
     heads, narrow = config.num_attention_heads, config.num_key_value_heads

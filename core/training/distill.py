@@ -20,7 +20,7 @@ from outrider.targets.batch import write
 from outrider.targets.loading import load
 from outrider.training.learner import Learner
 from outrider.training.losses import DIVERGENCES
-from outrider.training.states import Batch
+from outrider.training.states import Batch, chosen
 
 
 def small_lm_learner(
@@ -63,8 +63,8 @@ def small_lm_learner(
     def loss(batch: Batch) -> Tensor:
         if on_policy and student.training:
             batch = _own(student, target, batch)
-        drawn = torch.rand(batch.ids.shape[1] - 1, device=batch.ids.device)
-        places = (drawn < (share if student.training else 1.0)).nonzero()[:, 0]
+        every = torch.ones(batch.ids.shape[1] - 1, dtype=torch.bool, device=batch.ids.device)
+        places = chosen(every, share, student.training).nonzero()[:, 0]
         scores: Tensor = student(batch.ids, logits_to_keep=places).logits
         counted = batch.own[:, 1:][:, places]
         right = linear(batch.states[HIDDEN][:, places][counted], head)

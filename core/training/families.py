@@ -20,7 +20,7 @@ from outrider.training.distill import small_lm_learner
 from outrider.training.glancing import glancing
 from outrider.training.learner import Learner
 from outrider.training.losses import cross_entropy, forward_kl
-from outrider.training.states import Batch
+from outrider.training.states import Batch, chosen
 from outrider.training.unrolled import unrolled
 
 
@@ -96,8 +96,8 @@ def mlp_learner(
     def loss(batch: Batch) -> Tensor:
         total = head.new_zeros(())
         # All stages start from the same places, those that have a token for the last one.
-        chosen = _chosen(_counted(batch, vocabulary, stages - 1), share, network.training)
-        rows, places = chosen.nonzero(as_tuple=True)
+        picked = chosen(_counted(batch, vocabulary, stages - 1), share, network.training)
+        rows, places = picked.nonzero(as_tuple=True)
         states = network.start(batch.states[HIDDEN][rows, places])
         for stage in range(stages):
             states = network(stage, states, batch.ids[rows, places + stage + 1])
@@ -237,18 +237,12 @@ def _counted(batch: Batch, vocabulary: Vocabulary, place: int) -> Bool[Tensor, "
     return counted
 
 
-def _chosen(counted: Tensor, share: float, training: bool) -> Bool[Tensor, "batch tokens"]:
-    if share >= 1 or not training:
-        return counted
-    return counted & (torch.rand(counted.shape, device=counted.device) < share)
-
-
 def _pairs(
     batch: Batch, vocabulary: Vocabulary, place: int, share: float, training: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Returns the states a head reads, those that tell the law it is to match, and the tokens."""
-    chosen = _chosen(_counted(batch, vocabulary, place), share, training)
-    rows, places = chosen.nonzero(as_tuple=True)
+    picked = chosen(_counted(batch, vocabulary, place), share, training)
+    rows, places = picked.nonzero(as_tuple=True)
     states = batch.states[HIDDEN]
     return (
         states[rows, places],

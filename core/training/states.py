@@ -84,6 +84,13 @@ class Examples:
 
 
 @torch.no_grad()
+def chosen(counted: Bool[Tensor, "*places"], share: float, training: bool) -> Tensor:
+    """Returns the counted places of which a step learns: in training a share of them, drawn anew."""
+    if share >= 1 or not training:
+        return counted
+    return counted & (torch.rand(counted.shape, device=counted.device) < share)
+
+
 def computed(
     target: Target, texts: Sequence[Text], names: Sequence[str], folder: Path, console: Console
 ) -> Examples:

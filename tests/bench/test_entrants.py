@@ -51,9 +51,9 @@ def test_a_small_model_assists_both() -> None:
 
 
 def test_what_a_peer_has_not_is_left_out() -> None:
-    for one, name in (["bigram"], "bigram"), (["small_lm", "drafter.model=smollm2"], "SmallLM"):
-        config = asked("drafter=" + one[0], *one[1:])
-        names = [each.name for each in entrants(config, "/m", torch.float32)]
+    untabled = ("drafter=small_lm", "drafter.model=smollm2")
+    for chosen, name in (("drafter=bigram",), "bigram"), (untabled, "SmallLM"):
+        names = [each.name for each in entrants(asked(*chosen), "/m", torch.float32)]
         assert names == ["outrider plain", f"outrider {name}", "transformers plain"]
     alone = entrants(asked("peers=none", "drafter=none"), "/m", torch.float32)
     assert [each.name for each in alone] == ["outrider plain"]
