@@ -7,7 +7,7 @@ from typing import Any, final
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear, silu
+from torch.nn.functional import silu
 
 ROWS = 16
 """The number of rows that the packing is chosen for; others run on it too."""
@@ -60,7 +60,7 @@ def product(layer: nn.Module, x: Tensor, then: str = "none") -> Tensor:
             x, layer.packed, layer.bias, then, [], ""
         )
         return result
-    result = linear(x, layer.weight, layer.bias)  # type: ignore[arg-type]
+    result = layer(x)
     return silu(result) if then == "swish" else result
 
 

@@ -80,9 +80,7 @@ def train(
             job.target, make("drafter", family, **{learned.option: str(latest)}), held, job.gamma
         )
 
-    curve = run(
-        learned.network, learned.loss, examples, judged, timing, job.folder, job.console, evaluate
-    )
+    curve = run(learned, examples, judged, timing, job.folder, job.console, evaluate)
     learned.save(job.out)
     facts = {
         "family": family,

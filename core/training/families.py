@@ -1,6 +1,7 @@
 """Families: the networks that can be trained, what each learns from, and how it is saved."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from outrider.training.distill import small_lm_learner
 from outrider.training.glancing import glancing
 from outrider.training.learner import Learner
 from outrider.training.losses import cross_entropy, forward_kl
+from outrider.training.starts import eagle_start
 from outrider.training.states import Batch, chosen
 from outrider.training.unrolled import unrolled
 
@@ -134,7 +136,7 @@ def eagle_learner(
     def save(folder: Path) -> None:
         eagle.save(network, folder, {**_sizes(target)})
 
-    return Learner(network, (HIDDEN,), loss, save)
+    return Learner(network, (HIDDEN,), loss, save, partial(eagle_start, network, target))
 
 
 def eagle3_learner(

@@ -1,6 +1,6 @@
 """A learner: a network that is being trained, whatever its family."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -10,17 +10,21 @@ from torch import Tensor, nn
 from outrider.training.states import Batch
 
 
+def _as_it_is(batches: Sequence[Batch]) -> None: ...
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Learner:
     """A network that is being trained.
 
     reads: the target's states that its loss needs. save: writes a folder.
-    option: of the drafter, for that folder.
+    start: sets it to a good beginning, given some batches. option: of the drafter, for the folder.
     """
 
     network: nn.Module
     reads: tuple[str, ...]
     loss: Callable[[Batch], Tensor]
     save: Callable[[Path], None]
+    start: Callable[[Sequence[Batch]], None] = _as_it_is
     option: str = "path"

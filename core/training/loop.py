@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, final
 
@@ -13,11 +14,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from torch import Tensor, nn
 
 from outrider.errors import ConfigError, require, whole
+from outrider.training.learner import Learner
 from outrider.training.states import Batch, Examples
+from outrider.training.whitening import Basis, WhitenedAdamW, bases
 
 CURVE = "curve.jsonl"
 CHECKPOINT = "checkpoint.pt"
 PRECISIONS = ("full", "bf16")
+
+MEASURED = 256
+"""Texts from which a network's start and bases are computed."""
 
 Loss = Callable[[Batch], Tensor]
 Figures = dict[str, float]
@@ -29,7 +35,7 @@ class Schedule:
     """How to train.
 
     epochs: over the texts. batch: texts a step. rate: the highest learning rate (AdamW), reached
-    after `warmup` steps and left on a cosine. clip: of the gradient's norm. decay: of weights.
+    after `warmup` steps and left on a cosine. clip: of the gradient's norm.
     evaluate: steps between evaluations, each of which also writes a checkpoint.
     patience: evaluations without a better held-out loss after which to stop early.
     precision: of the products, "full" for that of the weights, or "bf16", which is twice as fast on
@@ -43,7 +49,6 @@ class Schedule:
     rate: float = 1e-3
     warmup: int = 20
     clip: float = 0.5
-    decay: float = 0.0
     evaluate: int = 50
     patience: int = 4
     precision: str = "full"
@@ -60,8 +65,7 @@ class Schedule:
 
 
 def run(
-    network: nn.Module,
-    loss: Loss,
+    learned: Learner,
     examples: Examples,
     held: Examples,
     schedule: Schedule,
@@ -69,7 +73,7 @@ def run(
     console: Console,
     evaluate: Callable[[], Figures] = dict,
 ) -> list[Figures]:
-    """Trains the network in place, leaves it at its best held-out loss, and returns the curve.
+    """Trains the learner in place, leaves it at its best held-out loss, and returns the curve.
 
     A run that broke off goes on from its last checkpoint in `folder`, with the same curve as if
     it had not.
@@ -82,14 +86,13 @@ def run(
     from accelerate import Accelerator
 
     accelerator = Accelerator()
-    optimizer = torch.optim.AdamW(
-        [tensor for tensor in network.parameters() if tensor.requires_grad],
-        lr=schedule.rate,
-        weight_decay=schedule.decay,
-        betas=(0.9, 0.95),
-    )
-    network, optimizer = accelerator.prepare(network, optimizer)
     half = schedule.precision == "bf16"
+    network, loss = learned.network, learned.loss
+    begun = (folder / CHECKPOINT).is_file()
+    with torch.autocast(accelerator.device.type, torch.bfloat16, enabled=half):
+        found = {} if begun else _started(learned, examples, schedule, accelerator.device)
+    optimizer = WhitenedAdamW(network, found, schedule.rate)
+    network, optimizer = accelerator.prepare(network, optimizer)
     steps = schedule.epochs * math.ceil(len(examples.texts) / schedule.batch)
     progress = _Progress(network, optimizer, schedule, steps, folder)
     curve = progress.curve
@@ -109,7 +112,8 @@ def run(
                 value = loss(batch.to(accelerator.device, _dtype(network)))
             accelerator.backward(value)
             accelerator.clip_grad_norm_(network.parameters(), schedule.clip)
-            optimizer.step()
+            with torch.autocast(accelerator.device.type, torch.bfloat16, enabled=half):
+                optimizer.step()
             progress.step += 1
             progress.losses.append(float(value.detach()))
             bar.update(shown, advance=1, description=f"Training, loss {progress.losses[-1]:.3f}")
@@ -186,6 +190,19 @@ class _Progress:
         """Puts the weights of the best held-out loss back."""
         if self._kept:
             self._network.load_state_dict(self._kept)
+
+
+def _started(
+    learned: Learner, examples: Examples, schedule: Schedule, device: torch.device
+) -> dict[str, Basis]:
+    """Gives the network its start, and returns the bases in which its matrices learn."""
+    count = max(1, MEASURED // schedule.batch)
+    batches = [
+        batch.to(device, _dtype(learned.network))
+        for batch in islice(examples.batches(schedule.batch, schedule.seed), count)
+    ]
+    learned.start(batches)
+    return bases(learned.network, learned.loss, batches)
 
 
 def _copied(network: nn.Module) -> dict[str, Tensor]:

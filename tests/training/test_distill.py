@@ -35,7 +35,7 @@ def test_it_gets_nearer(
     learned = learner("small_lm", target, Vocabulary(31), 0, options)
     schedule = Schedule(epochs=6, batch=8, rate=0.01, warmup=2, evaluate=6, patience=9)
     before = [tensor.clone() for tensor in target.model.parameters()]
-    curve = run(learned.network, learned.loss, examples, examples, schedule, tmp_path, console)
+    curve = run(learned, examples, examples, schedule, tmp_path, console)
     assert curve[-1]["held_out"] < curve[0]["held_out"]
     assert all(map(torch.equal, before, target.model.parameters()))
 

@@ -58,7 +58,7 @@ def test_it_drafts_what_it_was_taught(
         return sum(round.accepted for round in rounds) / len(rounds)
 
     before = accepted()
-    run(learned.network, learned.loss, examples, examples, schedule, tmp_path / "run", console)
+    run(learned, examples, examples, schedule, tmp_path / "run", console)
     assert accepted() > before + GAINS[family]
 
 

@@ -1,7 +1,7 @@
 """A run that breaks off ends with the same curve and weights as one that does not."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,7 @@ SCHEDULE = Schedule(epochs=4, batch=6, rate=0.02, warmup=2, evaluate=3, patience
 def go(target: Any, examples: Any, console: Any) -> Any:
     def start(folder: Path, schedule: Schedule = SCHEDULE, evaluate: Any = dict) -> Any:
         learned = learner("medusa", target, Vocabulary(31), 0, {"heads": 2, "share": 0.7})
-        curve = run(
-            learned.network, learned.loss, examples, examples, schedule, folder, console, evaluate
-        )
+        curve = run(learned, examples, examples, schedule, folder, console, evaluate)
         return curve, learned.network.state_dict()
 
     return start
@@ -80,7 +78,7 @@ def test_a_loss_that_is_no_number_ends_the_run(
     learned = learner("medusa", target, Vocabulary(31), 0, {"heads": 1})
     broken = lambda batch: learned.loss(batch) * float("nan")
     with pytest.raises(ConfigError, match="the loss is no number after 1 steps"):
-        run(learned.network, broken, examples, examples, SCHEDULE, tmp_path, console)
+        run(replace(learned, loss=broken), examples, examples, SCHEDULE, tmp_path, console)
 
 
 @pytest.mark.parametrize(

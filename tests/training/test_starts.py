@@ -1,0 +1,42 @@
+"""What can be told by a matrix, a network tells before its first step."""
+
+from typing import Any
+
+import torch
+from torch.nn.functional import embedding
+
+from outrider.causal import HIDDEN
+from outrider.drafters import eagle
+from outrider.networks import weights
+from outrider.networks.layer import KeysAndValues
+from outrider.networks.vocabulary import Vocabulary
+from outrider.training.starts import eagle_start, least_squares
+from outrider.training.states import Batch
+
+
+def test_least_squares_find_a_matrix() -> None:
+    generator = torch.Generator().manual_seed(0)
+    matrix = torch.randn(3, 6, generator=generator)
+    inputs = torch.randn(5000, 6, generator=generator)
+    found = least_squares([(inputs[:10], inputs[:10] @ matrix.T), (inputs, inputs @ matrix.T)])
+    assert torch.allclose(found, matrix, atol=0.01)
+
+
+def test_eagle_starts_as_the_best_matrix(target: Any) -> None:
+    network = eagle.fresh(target, Vocabulary(target.vocab_size))
+    table = weights.embedding(target).detach()
+    width = table.shape[1]
+    generator = torch.Generator().manual_seed(0)
+    turn = torch.linalg.qr(torch.randn(width, width, generator=generator)).Q
+    ids = torch.randint(0, 31, (40, 30), generator=generator)
+    states = [torch.randn(40, width, generator=generator)]
+    for place in range(1, 30):  # each state is a matrix of the one before and the token
+        states.append(0.9 * states[-1] @ turn + embedding(ids[:, place], table) + 0.5)
+    batch = Batch(
+        ids, ids, torch.ones_like(ids, dtype=torch.bool), {HIDDEN: torch.stack(states, dim=1)}
+    )
+    eagle_start(network, target, [batch])
+    given, right = batch.states[HIDDEN][:, :-1], batch.states[HIDDEN][:, 1:]
+    places = torch.arange(29).expand(40, -1)
+    out = network(given, ids[:, 1:], places, None, KeysAndValues())
+    assert (out - right).square().mean() < 1e-3 * right.var()
