@@ -38,6 +38,7 @@ class Schedule:
     after `warmup` steps and left on a cosine. clip: of the gradient's norm.
     evaluate: steps between evaluations, each of which also writes a checkpoint.
     patience: evaluations without a better held-out loss after which to stop early.
+    whitened: whether matrices learn in bases that make what they read vary more evenly.
     precision: of the products, "full" for that of the weights, or "bf16", which is twice as fast on
         a processor that has it.
 
@@ -51,6 +52,7 @@ class Schedule:
     clip: float = 0.5
     evaluate: int = 50
     patience: int = 4
+    whitened: bool = False
     precision: str = "full"
     seed: int = 0
 
@@ -195,14 +197,14 @@ class _Progress:
 def _started(
     learned: Learner, examples: Examples, schedule: Schedule, device: torch.device
 ) -> dict[str, Basis]:
-    """Gives the network its start, and returns the bases in which its matrices learn."""
+    """Gives the network its start, and returns the bases in which its matrices are to learn."""
     count = max(1, MEASURED // schedule.batch)
     batches = [
         batch.to(device, _dtype(learned.network))
         for batch in islice(examples.batches(schedule.batch, schedule.seed), count)
     ]
     learned.start(batches)
-    return bases(learned.network, learned.loss, batches)
+    return bases(learned.network, learned.loss, batches) if schedule.whitened else {}
 
 
 def _copied(network: nn.Module) -> dict[str, Tensor]:

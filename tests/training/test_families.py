@@ -37,14 +37,16 @@ def greedy(target: Any) -> list[Text]:
 
 
 @pytest.mark.parametrize("family", OPTIONS)
-@pytest.mark.parametrize("known", [31, 24])
+@pytest.mark.parametrize(("known", "whitened"), [(31, True), (24, False)])
 def test_it_drafts_what_it_was_taught(
-    family: str, known: int, target: Any, greedy: Any, tmp_path: Path, console: Any
+    family: str, known: int, whitened: bool, target: Any, greedy: Any, tmp_path: Path, console: Any
 ) -> None:
     vocabulary = frequent((text.ids for text in greedy), 31, known)
     learned = learner(family, target, vocabulary, 0, OPTIONS[family])
     examples = computed(target, greedy, learned.reads, tmp_path / "states", console)
-    schedule = Schedule(epochs=60, batch=10, rate=0.02, warmup=5, evaluate=60, patience=9)
+    schedule = Schedule(
+        epochs=60, batch=10, rate=0.02, warmup=5, evaluate=60, patience=9, whitened=whitened
+    )
     folder = tmp_path / "weights"
 
     def accepted() -> float:

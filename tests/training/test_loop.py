@@ -34,9 +34,11 @@ def test_it_learns(go: Any, tmp_path: Path) -> None:
     assert [json.loads(line) for line in lines] == curve
 
 
+@pytest.mark.parametrize("whitened", [False, True])
 @pytest.mark.parametrize("at", [1, 2, 4])
-def test_a_killed_run_goes_on(at: int, go: Any, tmp_path: Path) -> None:
-    whole, right = go(tmp_path / "whole")
+def test_a_killed_run_goes_on(at: int, whitened: bool, go: Any, tmp_path: Path) -> None:
+    schedule = replace(SCHEDULE, whitened=whitened)
+    whole, right = go(tmp_path / "whole", schedule)
     calls = []
 
     def killed() -> dict[str, float]:
@@ -46,10 +48,17 @@ def test_a_killed_run_goes_on(at: int, go: Any, tmp_path: Path) -> None:
         return {}
 
     with pytest.raises(KeyboardInterrupt):
-        go(tmp_path / "cut", evaluate=killed)
-    curve, found = go(tmp_path / "cut")
+        go(tmp_path / "cut", schedule, killed)
+    curve, found = go(tmp_path / "cut", schedule)
     assert curve == whole
     assert all(torch.equal(found[name], right[name]) for name in right)
+
+
+def test_bases_change_what_is_learned(go: Any, tmp_path: Path) -> None:
+    plain, _ = go(tmp_path / "plain")
+    curve, _ = go(tmp_path / "whitened", replace(SCHEDULE, whitened=True))
+    assert curve[-1]["held_out"] < 0.9 * curve[0]["held_out"]
+    assert curve != plain
 
 
 def test_it_learns_in_half_precision_too(go: Any, tmp_path: Path) -> None:
