@@ -85,6 +85,9 @@ def _shared(part: Any, known: set[int]) -> Iterator[Any]:
         yield from (part, part.tokenizer, part.model)
     elif isinstance(part, nn.Module):
         yield part
+    elif isinstance(part, list | tuple):
+        for each in part:
+            yield from _shared(each, known)
     elif hasattr(part, "__dict__"):
         for each in vars(part).values():
             yield from _shared(each, known)

@@ -3,7 +3,7 @@
 import importlib
 import inspect
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
@@ -33,6 +33,7 @@ BUILTIN = (
     "outrider.drafters.prompt_lookup",
     "outrider.drafters.small_lm",
     "outrider.drafters.hierarchy",
+    "outrider.drafters.hybrid",
     "outrider.drafters.lookahead_decoding",
     "outrider.drafters.medusa",
     "outrider.drafters.mlp_speculator",
@@ -213,8 +214,13 @@ def installed() -> Registry:
 def make(role: str, wanted: Any, **arguments: Any) -> Any:
     """Returns `wanted` itself where it is an instance of the role, else makes it by its name.
 
-    A target's name may also be a hub id or a folder of a transformers model.
+    A mapping holds the name under the role's, and settings beside it, as in
+    {"drafter": "bigram", "order": 3}. A target's name may also be a hub id or a folder of a
+    transformers model.
     """
+    if isinstance(wanted, Mapping) and role in wanted:
+        settings = {name: value for name, value in wanted.items() if name != role}
+        return make(role, wanted[role], **{**settings, **arguments})
     if not isinstance(wanted, str):
         if isinstance(wanted, ROLES[role]):
             return wanted

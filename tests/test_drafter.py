@@ -5,6 +5,7 @@ from typing import Any
 from outrider import Context, Drafter, Pen, SampledChance, Sampling, Tokens
 from outrider.drafters.eagle import Eagle
 from outrider.drafters.hierarchy import Hierarchy
+from outrider.drafters.hybrid import Hybrid
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
@@ -39,6 +40,11 @@ def test_a_twin_shares_what_is_read_and_nothing_of_a_text(llama: Any) -> None:
     nested: Any = Hierarchy("prompt_lookup", layers=4)
     nested.bind(target)
     assert nested.twin()._middle._model is nested._middle._model
+    several: Any = Hybrid(["prompt_lookup", {"drafter": "eagle", "path": "untrained"}])
+    several.bind(target)
+    parts, twins = several._drafters, several.twin()._drafters
+    assert twins[1]._drafting._network is parts[1]._drafting._network
+    assert twins[0]._text is not parts[0]._text
     lookup: Any = PromptLookup()
     pen = Pen(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=9, gamma=1)
     lookup.propose(Context(Tokens([1, 2, 1])), pen)

@@ -25,6 +25,7 @@ ENTRANTS = {
             "prompt_lookup",
             "small_lm",
             "hierarchy",
+            "hybrid",
             "self_sparse",
         )
     },
