@@ -10,8 +10,8 @@ from outrider.hookspecs import Register, hookimpl
 from outrider.pen import Pen
 from outrider.target import Target
 
-FIRST = {"drafter": "prompt_lookup", "min_n": 3}
-"""A match of three tokens is right more often than a trained drafter, a shorter one is not."""
+FIRST = {"drafter": "prompt_lookup", "min_n": 2}
+"""A match of two tokens is right more often than a small network, one of a single token is not."""
 
 
 @final

@@ -102,6 +102,7 @@ def test_help_needs_no_hydra(run: Any) -> None:
             "drafter SmallLM needs model: the target offers nothing",
         ),
         (("check",), "nothing to check: expected drafter=NAME, verifier=NAME or"),
+        (("check", "drafter=eagle"), "tiny target of their own: trained networks take path=untr"),
         (("check", "drafter=bigrm"), "drafter='bigrm': did you mean 'bigram' or"),
         (("generate", *TABULAR, "hydra.run.dir=/dev/null/x"), "/dev/null/x: Not a directory"),
     ],

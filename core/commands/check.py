@@ -7,8 +7,10 @@ from rich.console import Console
 from rich.table import Table
 
 from outrider.config import build
+from outrider.drafter import Drafter
 from outrider.errors import ConfigError, OutriderError
 from outrider.testing import run_checks
+from outrider.testing.stage import stage
 from outrider.verifier import Verifier
 
 ROLES = ("drafter", "verifier", "lookahead")
@@ -24,6 +26,8 @@ def check(config: DictConfig) -> None:
     console, failed = Console(), 0
     for role, node in parts.items():
         part = build(node)
+        if isinstance(part, Drafter):
+            _fits(part)
         table = Table(title=f"{role} {type(part).__name__}", caption=_caption(part))
         for column in ("check", "held", "seconds", "what it says, or what went wrong"):
             table.add_column(column)
@@ -40,6 +44,15 @@ def check(config: DictConfig) -> None:
         console.print(table)
     if failed:
         raise OutriderError(f"{failed} checks failed")
+
+
+def _fits(drafter: Drafter) -> None:
+    try:
+        stage(drafter)
+    except ConfigError as error:
+        raise ConfigError(
+            f"{error}; checks have a tiny target of their own: trained networks take path=untrained"
+        ) from error
 
 
 def _caption(part: object) -> str | None:
