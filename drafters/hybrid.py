@@ -18,9 +18,9 @@ FIRST = {"drafter": "prompt_lookup", "min_n": 2}
 class Hybrid(Drafter):
     """Asks its drafters in turn, and takes the first draft that is not empty.
 
-    A copy where the text repeats itself, a network where it does not (SuffixDecoding,
-    2411.04975, section 4, which does so with EAGLE). Who drafts depends on the context alone,
-    and each token has the law of whoever wrote it.
+    A copy where the text repeats itself, a network where it does not, as SuffixDecoding
+    (2411.04975) does with EAGLE. Who drafts depends on the context alone, and each token has the
+    law of whoever wrote it.
 
     drafters: each a drafter's name, its settings as {drafter: NAME, SETTING: VALUE}, or a drafter.
 

@@ -1,6 +1,6 @@
 """A learner: a network that is being trained, whatever its family."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from outrider.training.states import Batch
 
 
-def _as_it_is(batches: Sequence[Batch]) -> None: ...
+def _as_it_is(batches: Iterable[Batch]) -> None: ...
 
 
 @final
@@ -26,5 +26,5 @@ class Learner:
     reads: tuple[str, ...]
     loss: Callable[[Batch], Tensor]
     save: Callable[[Path], None]
-    start: Callable[[Sequence[Batch]], None] = _as_it_is
+    start: Callable[[Iterable[Batch]], None] = _as_it_is
     option: str = "path"

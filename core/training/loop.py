@@ -198,13 +198,14 @@ def _started(
     learned: Learner, examples: Examples, schedule: Schedule, device: torch.device
 ) -> dict[str, Basis]:
     """Gives the network its start, and returns the bases in which its matrices are to learn."""
-    count = max(1, MEASURED // schedule.batch)
-    batches = [
-        batch.to(device, _dtype(learned.network))
-        for batch in islice(examples.batches(schedule.batch, schedule.seed), count)
-    ]
-    learned.start(batches)
-    return bases(learned.network, learned.loss, batches) if schedule.whitened else {}
+
+    def some() -> Iterator[Batch]:
+        count = max(1, MEASURED // schedule.batch)
+        for batch in islice(examples.batches(schedule.batch, schedule.seed), count):
+            yield batch.to(device, _dtype(learned.network))
+
+    learned.start(some())
+    return bases(learned.network, learned.loss, some()) if schedule.whitened else {}
 
 
 def _copied(network: nn.Module) -> dict[str, Tensor]:
