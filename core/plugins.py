@@ -217,6 +217,9 @@ def make(role: str, wanted: Any, **arguments: Any) -> Any:
     A mapping holds the name under the role's, and settings beside it, as in
     {"drafter": "bigram", "order": 3}. A target's name may also be a hub id or a folder of a
     transformers model.
+
+    Raises:
+        ConfigError: there is no such name or setting.
     """
     if isinstance(wanted, Mapping) and role in wanted:
         settings = {name: value for name, value in wanted.items() if name != role}
@@ -228,4 +231,10 @@ def make(role: str, wanted: Any, **arguments: Any) -> Any:
     registry = installed()
     if role == "target" and wanted not in registry.of(role) and "/" in wanted:
         return registry.find(role, "transformers").factory(wanted, **arguments)
-    return registry.find(role, wanted).factory(**arguments)
+    factory = registry.find(role, wanted).factory
+    known = inspect.signature(factory).parameters
+    open_ended = any(each.kind is each.VAR_KEYWORD for each in known.values())
+    for name in arguments:
+        if name not in known and not open_ended:
+            raise ConfigError(f"{role} {wanted}: {name}: {nearest(name, known)}")
+    return factory(**arguments)

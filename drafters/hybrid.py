@@ -46,10 +46,11 @@ class Hybrid(Drafter):
             each.bind(target)
 
     def propose(self, context: Context, pen: Pen) -> None:
+        self.propose_batch([(context, pen)])
+
+    def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
         for each in self._drafters:
-            each.propose(context, pen)
-            if len(pen):
-                return
+            each.propose_batch([pair for pair in pairs if not len(pair[1])])
 
 
 @hookimpl

@@ -18,6 +18,7 @@ EAGLE = {"drafter": "eagle", "path": "untrained"}
 @parametrize_with_checks(
     [
         partial(Hybrid, ["prompt_lookup", "random"]),
+        partial(Hybrid, [{"drafter": "prompt_lookup", "min_n": 2}, "small_lm"]),
         partial(Hybrid, [{"drafter": "prompt_lookup", "min_n": 2}, EAGLE]),
         partial(Hybrid, ["prompt_lookup", {**EAGLE, "tree": "3x2"}]),
     ]
@@ -61,6 +62,7 @@ class Silent(Drafter):
         ([], r"drafter\.drafters=\[\]: expected one drafter or more"),
         ([Silent()], "expected none that asks the target"),
         (["eagel"], "did you mean 'eagle'"),
+        ([{**EAGLE, "pth": "x"}], r"drafter eagle: pth: did you mean 'path'"),
         ([{**EAGLE, "tree": "3x2"}, {**EAGLE, "tree": "top:3x2"}], "one kind of trees, not"),
         ([7], "expected a name or an instance of Drafter"),
     ],
