@@ -4,12 +4,21 @@
 >>> outrider.generate("smollm2", "Name three rivers.", drafter="prompt_lookup").text
 """
 
-from outrider.beams.speculation import Beams, beam_search
-from outrider.chance import Chance, EnumeratedChance, SampledChance
-from outrider.context import Context, Tokens
-from outrider.decoding import decode, decode_together
-from outrider.draft import Draft
-from outrider.drafter import Drafter
+from outrider.contract.chance import Chance, EnumeratedChance, SampledChance
+from outrider.contract.constraint import Guide
+from outrider.contract.context import Context, Tokens
+from outrider.contract.counts import Counts
+from outrider.contract.draft import Draft
+from outrider.contract.drafter import Drafter
+from outrider.contract.pen import Pen
+from outrider.contract.policy import Fixed, Lookahead
+from outrider.contract.round import Round
+from outrider.contract.sampling import Sampling
+from outrider.contract.target import Session, Target
+from outrider.contract.verifier import Scores, Verdict, Verifier
+from outrider.decoding.beams.speculation import Beams, beam_search
+from outrider.decoding.decode import decode, decode_together
+from outrider.decoding.generation import Generation, generate, generate_together
 from outrider.errors import (
     ConfigError,
     DrafterError,
@@ -17,16 +26,7 @@ from outrider.errors import (
     PluginError,
     TargetError,
 )
-from outrider.generation import Generation, generate, generate_together
-from outrider.guide import Guide
-from outrider.hookspecs import hookimpl
-from outrider.lookahead import Fixed, Lookahead
-from outrider.metrics import Counts
-from outrider.pen import Pen
-from outrider.rounds import Round
-from outrider.sampling import Sampling
-from outrider.target import Session, Target
-from outrider.verifier import Scores, Verdict, Verifier
+from outrider.plugins.hookspecs import hookimpl
 
 __version__ = "0.1.0"
 

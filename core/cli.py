@@ -74,8 +74,8 @@ def _run(command: str, overrides: list[str]) -> None:
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
-    from outrider.config import MODULE, build, compose, explain, install
-    from outrider.plugins import installed
+    from outrider.plugins.config import MODULE, build, compose, explain, install
+    from outrider.plugins.registry import installed
 
     install(installed())
     # Hydra's parser takes a flag only before the overrides; people put it anywhere.
@@ -115,7 +115,7 @@ def _guarded(task: Callable[[Any], None], command: str, config: Any) -> None:
     from hydra.types import RunMode
     from omegaconf.errors import MissingMandatoryValue
 
-    from outrider.config import explain
+    from outrider.plugins.config import explain
 
     try:
         _check_spread(config, command)

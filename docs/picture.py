@@ -13,7 +13,7 @@ from rich.text import Text
 from outrider import decode
 from outrider.commands.generate import STYLES
 from outrider.lab.data import demo
-from outrider.plugins import make
+from outrider.plugins.registry import make
 
 WIDTH = 88
 

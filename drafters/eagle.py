@@ -9,17 +9,17 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from outrider.causal import HIDDEN
-from outrider.context import Context
-from outrider.drafter import Drafter
-from outrider.hookspecs import Register, hookimpl
-from outrider.networks import checkpoint, weights
-from outrider.networks.features import FeatureDrafting, FeatureNetwork
-from outrider.networks.layer import Attention, FeedForward, KeysAndValues, LayerConfig, RMSNorm
-from outrider.networks.vocabulary import Vocabulary
-from outrider.pen import Pen
-from outrider.target import Target
-from outrider.trees import parse
+from outrider.contract.context import Context
+from outrider.contract.drafter import Drafter
+from outrider.contract.pen import Pen
+from outrider.contract.target import Target
+from outrider.drafter_parts import checkpoint, weights
+from outrider.drafter_parts.features import FeatureDrafting, FeatureNetwork
+from outrider.drafter_parts.layer import Attention, FeedForward, KeysAndValues, LayerConfig, RMSNorm
+from outrider.drafter_parts.trees import parse
+from outrider.drafter_parts.vocabulary import Vocabulary
+from outrider.plugins.hookspecs import Register, hookimpl
+from outrider.runtime.cached_model import HIDDEN
 
 
 @final
@@ -72,7 +72,7 @@ class Eagle(Drafter):
 
     path: a folder that `outrider train` has written, or one of SafeAILab's EAGLE-1 or EAGLE-2; the
         weights for SmolLM2 that come with the package unless told; "untrained" for random ones.
-    tree: a shape to fill, see `outrider.trees`; a chain unless told. EAGLE-2's is dynamic:10.
+    tree: a shape to fill, see `outrider.drafter_parts.trees`; a chain unless told. EAGLE-2's is dynamic:10.
 
     Raises `ConfigError` in `bind` where the weights don't fit the target, naming the tensor.
     """

@@ -10,19 +10,19 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from outrider.causal import HIDDEN
-from outrider.context import Context
-from outrider.drafter import Drafter
+from outrider.contract.context import Context
+from outrider.contract.drafter import Drafter
+from outrider.contract.pen import Pen
+from outrider.contract.target import Target
+from outrider.drafter_parts import checkpoint, speculators, weights
+from outrider.drafter_parts.features import FeatureDrafting, FeatureNetwork
+from outrider.drafter_parts.layer import Attention, FeedForward, KeysAndValues, LayerConfig, RMSNorm
+from outrider.drafter_parts.trees import parse
+from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.errors import ConfigError
-from outrider.hookspecs import Register, hookimpl
-from outrider.networks import checkpoint, speculators, weights
-from outrider.networks.features import FeatureDrafting, FeatureNetwork
-from outrider.networks.layer import Attention, FeedForward, KeysAndValues, LayerConfig, RMSNorm
-from outrider.networks.vocabulary import Vocabulary
-from outrider.pen import Pen
+from outrider.plugins.hookspecs import Register, hookimpl
+from outrider.runtime.cached_model import HIDDEN
 from outrider.runtime.linear import product
-from outrider.target import Target
-from outrider.trees import parse
 
 LOWEST = (0, 1, 2)
 """The states that random weights read, which every target has."""
@@ -93,7 +93,7 @@ class Eagle3(Drafter):
     path: a folder that `outrider train` has written, one of SafeAILab's EAGLE-3, or an eagle3 of the
         speculators library; the weights for SmolLM2 that come with the package unless told;
         "untrained" for random ones.
-    tree: a shape to fill, see `outrider.trees`; a chain unless told.
+    tree: a shape to fill, see `outrider.drafter_parts.trees`; a chain unless told.
 
     Raises `ConfigError` where the weights don't fit the target, naming the tensor.
     """

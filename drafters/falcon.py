@@ -10,17 +10,17 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from outrider.causal import HIDDEN
-from outrider.context import Context, Tokens
-from outrider.drafter import Drafter
+from outrider.contract.context import Context, Tokens
+from outrider.contract.drafter import Drafter
+from outrider.contract.pen import Pen
+from outrider.contract.target import Target
+from outrider.drafter_parts import checkpoint, weights
+from outrider.drafter_parts.layer import Attention, FeedForward, KeysAndValues, LayerConfig, RMSNorm
+from outrider.drafter_parts.trees import parse
+from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.errors import ConfigError, require, whole
-from outrider.hookspecs import Register, hookimpl
-from outrider.networks import checkpoint, weights
-from outrider.networks.layer import Attention, FeedForward, KeysAndValues, LayerConfig, RMSNorm
-from outrider.networks.vocabulary import Vocabulary
-from outrider.pen import Pen
-from outrider.target import Target
-from outrider.trees import parse
+from outrider.plugins.hookspecs import Register, hookimpl
+from outrider.runtime.cached_model import HIDDEN
 
 Memory = tuple[Tensor, Tensor]
 """What the LSTM carries on: [layers, batch, width] each."""
@@ -99,7 +99,7 @@ class Falcon(Drafter):
     path: a folder that `outrider train drafter=falcon` has written; "untrained" for random weights,
         with blocks of `block` tokens.
     block: of random weights alone; trained ones have their own.
-    tree: a shape to fill, see `outrider.trees`; a chain unless told.
+    tree: a shape to fill, see `outrider.drafter_parts.trees`; a chain unless told.
 
     Raises `ConfigError` where the weights don't fit the target, naming the tensor.
     """

@@ -2,13 +2,13 @@
 
 from typing import Any, final
 
-from outrider.context import Context, Tokens
-from outrider.drafter import Drafter
+from outrider.contract.context import Context, Tokens
+from outrider.contract.drafter import Drafter
+from outrider.contract.pen import Pen
+from outrider.contract.target import Target
 from outrider.drafters.small_lm import SmallLM
 from outrider.errors import ConfigError, require, whole
-from outrider.hookspecs import Register, hookimpl
-from outrider.pen import Pen
-from outrider.target import Target
+from outrider.plugins.hookspecs import Register, hookimpl
 
 
 @final
@@ -38,7 +38,7 @@ class Hierarchy(Drafter):
         dtype: str = "auto",
         device: str = "auto",
     ) -> None:
-        from outrider.plugins import make
+        from outrider.plugins.registry import make
 
         some = whole(ahead) and ahead >= 1
         require(some, "drafter.ahead", ahead, "a whole number of at least 1")

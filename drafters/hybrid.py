@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any, final
 
-from outrider.context import Context
-from outrider.drafter import Drafter
+from outrider.contract.context import Context
+from outrider.contract.drafter import Drafter
+from outrider.contract.pen import Pen
+from outrider.contract.target import Target
 from outrider.errors import ConfigError, require
-from outrider.hookspecs import Register, hookimpl
-from outrider.pen import Pen
-from outrider.target import Target
+from outrider.plugins.hookspecs import Register, hookimpl
 
 FIRST = {"drafter": "prompt_lookup", "min_n": 2}
 """A match of two tokens is right more often than a small network, one of a single token is not."""
@@ -29,7 +29,7 @@ class Hybrid(Drafter):
     """
 
     def __init__(self, drafters: Sequence[Any] = (FIRST, "eagle")) -> None:
-        from outrider.plugins import make
+        from outrider.plugins.registry import make
 
         require(len(drafters) > 0, "drafter.drafters", list(drafters), "one drafter or more")
         self._drafters: tuple[Drafter, ...] = tuple(make("drafter", each) for each in drafters)

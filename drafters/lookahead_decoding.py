@@ -6,12 +6,12 @@ from typing import final
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.context import Context, Tokens
-from outrider.draft import ROOT, Draft
-from outrider.drafter import Drafter
+from outrider.contract.context import Context, Tokens
+from outrider.contract.draft import ROOT, Draft
+from outrider.contract.drafter import Drafter
+from outrider.contract.pen import Pen
 from outrider.errors import require, whole
-from outrider.hookspecs import Register, hookimpl
-from outrider.pen import Pen
+from outrider.plugins.hookspecs import Register, hookimpl
 
 
 @final

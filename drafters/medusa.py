@@ -9,16 +9,16 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import relu, silu
 
-from outrider.causal import HIDDEN
-from outrider.context import Context
-from outrider.drafter import Drafter
+from outrider.contract.context import Context
+from outrider.contract.drafter import Drafter
+from outrider.contract.pen import Pen
+from outrider.contract.target import Target
+from outrider.drafter_parts import checkpoint, weights
+from outrider.drafter_parts.trees import parse
+from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.errors import ConfigError
-from outrider.hookspecs import Register, hookimpl
-from outrider.networks import checkpoint, weights
-from outrider.networks.vocabulary import Vocabulary
-from outrider.pen import Pen
-from outrider.target import Target
-from outrider.trees import parse
+from outrider.plugins.hookspecs import Register, hookimpl
+from outrider.runtime.cached_model import HIDDEN
 
 
 @final
@@ -110,7 +110,7 @@ class Medusa(Drafter):
 
     path: a folder that `outrider train` has written, or one of FasterDecoding's Medusa-1; the
         weights for SmolLM2 that come with the package unless told; "untrained" for random ones.
-    tree: a shape to fill, see `outrider.trees`; a chain unless told.
+    tree: a shape to fill, see `outrider.drafter_parts.trees`; a chain unless told.
 
     Raises `ConfigError` in `bind` where the weights don't fit the target, naming the tensor.
     """

@@ -7,15 +7,15 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
-from outrider.context import Context
-from outrider.drafter import Drafter
+from outrider.contract.context import Context
+from outrider.contract.drafter import Drafter
+from outrider.contract.pen import Pen
+from outrider.contract.target import Target
+from outrider.drafter_parts import checkpoint, weights
+from outrider.drafter_parts.ngrams import NGramTable, RunningCounts, log_law
+from outrider.drafter_parts.trees import one_by_one, parse
 from outrider.errors import ConfigError, require, whole
-from outrider.hookspecs import Register, hookimpl
-from outrider.networks import checkpoint, weights
-from outrider.ngrams import NGramTable, RunningCounts, log_law
-from outrider.pen import Pen
-from outrider.target import Target
-from outrider.trees import one_by_one, parse
+from outrider.plugins.hookspecs import Register, hookimpl
 
 
 @final
@@ -27,7 +27,7 @@ class NGram(Drafter):
         own texts that comes with the package, up to order 2; or a file: a text to tokenise, a
         data set (.jsonl in Spec-Bench's format), or a fitted table (.safetensors).
     save: where to write the table fitted on a text or data set, to load it next time.
-    tree: a shape to fill, see `outrider.trees`; a chain unless told.
+    tree: a shape to fill, see `outrider.drafter_parts.trees`; a chain unless told.
 
     Raises `ConfigError` for a file that is missing or does not fit.
     """

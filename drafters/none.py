@@ -2,10 +2,10 @@
 
 from typing import final
 
-from outrider.context import Context
-from outrider.drafter import Drafter
-from outrider.hookspecs import Register, hookimpl
-from outrider.pen import Pen
+from outrider.contract.context import Context
+from outrider.contract.drafter import Drafter
+from outrider.contract.pen import Pen
+from outrider.plugins.hookspecs import Register, hookimpl
 
 
 @final

@@ -2,11 +2,11 @@
 
 from typing import final
 
-from outrider.context import Context, Tokens
-from outrider.drafter import Drafter
+from outrider.contract.context import Context, Tokens
+from outrider.contract.drafter import Drafter
+from outrider.contract.pen import Pen
 from outrider.errors import require, whole
-from outrider.hookspecs import Register, hookimpl
-from outrider.pen import Pen
+from outrider.plugins.hookspecs import Register, hookimpl
 
 
 @final

@@ -4,18 +4,18 @@ from typing import Any, final
 
 import torch
 
-from outrider.context import Context
-from outrider.drafter import Drafter
-from outrider.hookspecs import Register, hookimpl
-from outrider.pen import Pen
-from outrider.trees import one_by_one, parse
+from outrider.contract.context import Context
+from outrider.contract.drafter import Drafter
+from outrider.contract.pen import Pen
+from outrider.drafter_parts.trees import one_by_one, parse
+from outrider.plugins.hookspecs import Register, hookimpl
 
 
 @final
 class Random(Drafter):
     """Draws each token uniformly over the vocabulary.
 
-    tree: a shape to fill, see `outrider.trees`; a chain unless told.
+    tree: a shape to fill, see `outrider.drafter_parts.trees`; a chain unless told.
 
     At temperature 0 every law is a point mass, here on the first id.
     """

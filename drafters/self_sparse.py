@@ -7,17 +7,17 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from outrider.context import Context, Tokens
-from outrider.drafter import Drafter
+from outrider.contract.context import Context, Tokens
+from outrider.contract.drafter import Drafter
+from outrider.contract.pen import Pen
+from outrider.contract.target import Target
+from outrider.drafter_parts.trees import Chain
 from outrider.drafters.small_lm import first_layers
 from outrider.errors import ConfigError, require, whole
-from outrider.hookspecs import Register, hookimpl
-from outrider.pen import Pen
+from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.runtime import flat
 from outrider.runtime.cache import growing
 from outrider.runtime.step import step
-from outrider.target import Target
-from outrider.trees import Chain
 
 POOL = 7
 """Neighbouring places that share their weight, so that what is picked are phrases."""

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import final
 
-from outrider.causal import SOURCE
-from outrider.context import Context
-from outrider.drafter import Drafter
-from outrider.hookspecs import Register, hookimpl
-from outrider.pen import Pen
+from outrider.contract.context import Context
+from outrider.contract.drafter import Drafter
+from outrider.contract.pen import Pen
+from outrider.plugins.hookspecs import Register, hookimpl
+from outrider.runtime.cached_model import SOURCE
 
 
 @final

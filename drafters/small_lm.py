@@ -9,18 +9,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.causal import SOURCE, CachedModel, refuse_other_kind
-from outrider.context import Context, Tokens
-from outrider.drafter import Drafter
+from outrider.contract.context import Context, Tokens
+from outrider.contract.drafter import Drafter
+from outrider.contract.pen import Pen
+from outrider.contract.target import Target
+from outrider.drafter_parts import student, weights
+from outrider.drafter_parts.branches import Branches
+from outrider.drafter_parts.trees import parse
 from outrider.errors import ConfigError, require
-from outrider.hookspecs import Register, hookimpl
-from outrider.networks import student, weights
-from outrider.networks.branches import Branches
-from outrider.pen import Pen
+from outrider.plugins.hookspecs import Register, hookimpl
+from outrider.runtime.cached_model import SOURCE, CachedModel, refuse_other_kind
 from outrider.runtime.text_tree import TextTree
-from outrider.target import Target
 from outrider.targets.loading import load
-from outrider.trees import parse
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -46,7 +46,7 @@ class SmallLM(Drafter):
         four fifths of them, since a model that was never trained to leave early says
         little before its last layers.
     dtype, device: of a model that is loaded here, as for a target.
-    tree: a shape to fill, see `outrider.trees`; a chain unless told. Each depth is one pass.
+    tree: a shape to fill, see `outrider.drafter_parts.trees`; a chain unless told. Each depth is one pass.
 
     Where the target has an encoder, so has the model: an encoder of its own, which reads the source
     once.

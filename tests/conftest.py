@@ -22,8 +22,8 @@ from transformers import (
 )
 
 from outrider import Context, Draft, Drafter, Pen, cli
-from outrider.lookaheads.classifier import FEATURES, save
-from outrider.rounds import Round
+from outrider.contract.round import Round
+from outrider.policies.classifier import FEATURES, save
 from outrider.training.classifier import fit
 
 EDITS = Path(__file__).parent.parent / "examples" / "edits"

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from outrider import Context, Drafter, Pen, hookimpl, plugins
+from outrider import Context, Drafter, Pen, hookimpl
+from outrider.plugins import registry as plugins
 from outrider.targets.transformers import TransformersTarget
 
 TABULAR = ("target=tabular", "prompt=[0,1]", "max_new_tokens=12")
@@ -49,8 +50,8 @@ def with_fails(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     module.register_drafters = register_drafters  # type: ignore[attr-defined]
     manager = plugins.plugin_manager([module], installed=False)
-    monkeypatch.setattr("outrider.plugins.installed", lambda: plugins.read(manager))
-    monkeypatch.setattr("outrider.config.installed", lambda: plugins.read(manager))
+    monkeypatch.setattr("outrider.plugins.registry.installed", lambda: plugins.read(manager))
+    monkeypatch.setattr("outrider.plugins.config.installed", lambda: plugins.read(manager))
     return
 
 

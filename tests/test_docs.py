@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from outrider.draft import KINDS
+from outrider.contract.draft import KINDS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -106,7 +106,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("role", ["verifier", "lookahead"])
 def test_every_rule_and_policy_has_its_line(role: str) -> None:
-    from outrider.plugins import installed
+    from outrider.plugins.registry import installed
 
     page = (ROOT / "docs" / "rules.md").read_text()
     for name, entry in installed().of(role).items():

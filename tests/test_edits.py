@@ -13,7 +13,7 @@ from outrider import Sampling, generate
 from outrider.drafters.small_lm import SmallLM
 from outrider.lab.data import jsonl
 from outrider.lab.texts import written
-from outrider.plugins import make
+from outrider.plugins.registry import make
 from outrider.targets.transformers import TransformersTarget
 
 ROOT = Path(__file__).parent.parent

@@ -149,8 +149,8 @@ def test_nothing_is_fetched_at_import(tmp_path: Path) -> None:
         "import socket\n"
         "def refuse(*a, **k): raise AssertionError('network at import')\n"
         "socket.socket.connect = refuse\n"
-        "import outrider, outrider.cli, outrider.plugins, outrider.testing\n"
-        "outrider.plugins.installed()"
+        "import outrider, outrider.cli, outrider.plugins.registry, outrider.testing\n"
+        "outrider.plugins.registry.installed()"
     )
     run(sys.executable, "-c", code, cwd=tmp_path)
 

@@ -2,10 +2,10 @@
 
 from typing import final
 
-from outrider.chance import Chance
-from outrider.draft import Draft
-from outrider.hookspecs import Register, hookimpl
-from outrider.verifier import Scores, Verdict, Verifier
+from outrider.contract.chance import Chance
+from outrider.contract.draft import Draft
+from outrider.contract.verifier import Scores, Verdict, Verifier
+from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.recursive import descend
 
 

@@ -5,10 +5,10 @@ from typing import final
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.chance import Chance
-from outrider.draft import ROOT, Draft
-from outrider.hookspecs import Register, hookimpl
-from outrider.verifier import Scores, Verdict, Verifier
+from outrider.contract.chance import Chance
+from outrider.contract.draft import ROOT, Draft
+from outrider.contract.verifier import Scores, Verdict, Verifier
+from outrider.plugins.hookspecs import Register, hookimpl
 
 STEPS = 60
 """Halvings of the interval of rho: to the last bit of a float."""

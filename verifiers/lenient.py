@@ -6,11 +6,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.chance import Chance
-from outrider.draft import Draft
+from outrider.contract.chance import Chance
+from outrider.contract.draft import Draft
+from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.errors import require
-from outrider.hookspecs import Register, hookimpl
-from outrider.verifier import Scores, Verdict, Verifier
+from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.token import acceptance, leading, residual
 
 RESIDUALS = ("plain", "scaled")

@@ -8,11 +8,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from outrider.chance import Chance
-from outrider.draft import ROOT, Draft
+from outrider.contract.chance import Chance
+from outrider.contract.draft import ROOT, Draft
+from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.errors import DrafterError
-from outrider.hookspecs import Register, hookimpl
-from outrider.verifier import Scores, Verdict, Verifier
+from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.block import Block
 
 

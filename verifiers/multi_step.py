@@ -4,11 +4,11 @@ from typing import final
 
 import torch
 
-from outrider.chance import Chance
-from outrider.draft import Draft
+from outrider.contract.chance import Chance
+from outrider.contract.draft import Draft
+from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.errors import require
-from outrider.hookspecs import Register, hookimpl
-from outrider.verifier import Scores, Verdict, Verifier
+from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.recursive import descend, first
 
 ORDERS = ("drawn", "random")

@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.chance import Chance
-from outrider.draft import ROOT, Draft
-from outrider.verifier import Scores, Verdict
+from outrider.contract.chance import Chance
+from outrider.contract.draft import ROOT, Draft
+from outrider.contract.verifier import Scores, Verdict
 
 Choose = Callable[[Sequence[int], Chance], int]
 """From the children that are left, and a chance, which of them to test next, by place."""

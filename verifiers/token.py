@@ -6,10 +6,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.chance import Chance
-from outrider.draft import Draft
-from outrider.hookspecs import Register, hookimpl
-from outrider.verifier import Scores, Verdict, Verifier
+from outrider.contract.chance import Chance
+from outrider.contract.draft import Draft
+from outrider.contract.verifier import Scores, Verdict, Verifier
+from outrider.plugins.hookspecs import Register, hookimpl
 
 
 @final

@@ -9,9 +9,9 @@ from typing import Any, final
 
 import torch
 
+from outrider.drafter_parts import student
 from outrider.drafters.small_lm import located
 from outrider.errors import ConfigError, require
-from outrider.networks import student
 
 PLAIN = "outrider plain"
 PEER = "transformers plain"
@@ -40,7 +40,7 @@ def entrants(config: Mapping[str, Any], model: str, dtype: torch.dtype) -> list[
     drafter, gamma = dict(config["drafter"]), int(config["gamma"])
     name = str(drafter["_target_"]).rpartition(".")[2]
     none = {"_target_": "outrider.drafters.none.NoDraft"}
-    fixed = {"_target_": "outrider.lookahead.Fixed"}
+    fixed = {"_target_": "outrider.contract.policy.Fixed"}
     shared = {key: config[key] for key in ("target", "sampling", "budget", "gamma", "chat")}
     found = [
         _ours(PLAIN, shared, none, config["verifier"], fixed, (PEER, "vllm plain")),

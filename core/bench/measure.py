@@ -6,7 +6,7 @@ from typing import Any, final
 
 from outrider.bench.entrants import PLAIN
 from outrider.bench.worker import Worker
-from outrider.intervals import Bootstrap, Interval
+from outrider.lab.intervals import Bootstrap, Interval
 
 TIE = 1e-3
 """Logits closer than this are a tie of float32: the order of sums decides."""

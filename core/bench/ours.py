@@ -9,17 +9,17 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf
 
-from outrider.bench.talk import Answer, serve
-from outrider.causal import SOURCE
-from outrider.config import build
-from outrider.decoding import decode, decode_together
-from outrider.draft import Draft
+from outrider.bench.protocol import Answer, serve
+from outrider.contract.draft import Draft
+from outrider.contract.target import Target
+from outrider.decoding.decode import decode, decode_together
+from outrider.decoding.generation import Generation
 from outrider.drafters.none import NoDraft
 from outrider.errors import require
-from outrider.generation import Generation
+from outrider.plugins.config import build
 from outrider.runtime.cache import growing
+from outrider.runtime.cached_model import SOURCE
 from outrider.runtime.step import step
-from outrider.target import Target
 from outrider.verifiers.token import Token
 
 

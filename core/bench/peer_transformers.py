@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from outrider.bench.talk import Answer, serve
+from outrider.bench.protocol import Answer, serve
 
 
 def start(given: dict[str, Any]) -> Answer:

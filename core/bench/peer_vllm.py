@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from talk import Answer, serve  # type: ignore[import-not-found]
+from protocol import Answer, serve  # type: ignore[import-not-found]
 
 
 def start(given: dict[str, Any]) -> Answer:

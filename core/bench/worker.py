@@ -19,7 +19,7 @@ class BenchError(OutriderError):
 
 @final
 class Worker:
-    """A process that answers JSON lines, as `outrider.bench.talk.serve` does.
+    """A process that answers JSON lines, as `outrider.bench.protocol.serve` does.
 
     It is frozen while it is not asked, with all processes that it made: an engine that polls for
     work would take a core from whoever's turn it is.

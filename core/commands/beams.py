@@ -8,8 +8,8 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 from rich.console import Console
 
-from outrider.beams.speculation import beam_search
-from outrider.config import build, plain
+from outrider.decoding.beams.speculation import beam_search
+from outrider.plugins.config import build, plain
 
 
 def beams(config: DictConfig) -> None:

@@ -18,9 +18,9 @@ from outrider.bench.measure import TIE, Difference, Run, differences, measured, 
 from outrider.bench.plots import plots
 from outrider.bench.roofline import bandwidth
 from outrider.bench.worker import Worker
-from outrider.config import build, plain
 from outrider.errors import require, whole
-from outrider.intervals import Interval
+from outrider.lab.intervals import Interval
+from outrider.plugins.config import build, plain
 
 Curve = tuple[list[int], list[float]]
 

@@ -6,12 +6,12 @@ from omegaconf import DictConfig
 from rich.console import Console
 from rich.table import Table
 
-from outrider.config import build
-from outrider.drafter import Drafter
+from outrider.contract.drafter import Drafter
+from outrider.contract.verifier import Verifier
 from outrider.errors import ConfigError, OutriderError
+from outrider.plugins.config import build
 from outrider.testing import run_checks
 from outrider.testing.stage import stage
-from outrider.verifier import Verifier
 
 ROLES = ("drafter", "verifier", "lookahead")
 

@@ -14,7 +14,7 @@ from omegaconf import DictConfig
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from outrider.config import build, named, plain
+from outrider.contract.target import Target
 from outrider.errors import nearest, require
 from outrider.lab.compare import PROTOCOLS, fit, measure, questions
 from outrider.lab.data import Prompt
@@ -25,7 +25,7 @@ from outrider.lab.summary import Summary
 from outrider.lab.table import pair_table, table
 from outrider.lab.texts import cache_folder
 from outrider.lab.trial import Entrant, Question, Settings
-from outrider.target import Target
+from outrider.plugins.config import build, named, plain
 
 Parts = tuple[DictConfig, DictConfig, DictConfig]
 """The configs of a drafter, a rule and a policy."""

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from outrider.config import build, plain
-from outrider.decoding import decode
-from outrider.generation import Generation, generate_together
+from outrider.decoding.decode import decode
+from outrider.decoding.generation import Generation, generate_together
+from outrider.plugins.config import build, plain
 
 STYLES = {"accepted": "green", "recovered": "red", "bonus": "blue"}
 

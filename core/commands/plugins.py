@@ -3,7 +3,7 @@
 from rich.console import Console
 from rich.table import Table
 
-from outrider.plugins import Entry, installed
+from outrider.plugins.registry import Entry, installed
 
 
 def plugins() -> None:

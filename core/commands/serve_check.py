@@ -16,8 +16,8 @@ from rich.table import Table
 
 from outrider.bench.entrants import local
 from outrider.commands.serve_config import served
-from outrider.config import build, named, plain
 from outrider.errors import OutriderError, require, whole
+from outrider.plugins.config import build, named, plain
 from outrider.serving.check import Odd, ask, lab, odd_ones
 from outrider.serving.server import Drafted, Server, version_in
 from outrider.serving.vllm import check_version

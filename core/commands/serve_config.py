@@ -11,9 +11,9 @@ from omegaconf import DictConfig
 from rich.console import Console
 
 from outrider.bench.entrants import local
-from outrider.config import build, plain
-from outrider.drafter import Drafter
+from outrider.contract.drafter import Drafter
 from outrider.errors import ConfigError
+from outrider.plugins.config import build, plain
 from outrider.serving.export import exported
 from outrider.serving.vllm import VARIABLE
 

@@ -8,7 +8,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 from rich.console import Console
 
-from outrider.config import build
+from outrider.plugins.config import build
 from outrider.training.job import Job, Recipe
 
 

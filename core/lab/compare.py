@@ -3,14 +3,14 @@
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from outrider.decoding import prepare
+from outrider.contract.target import Target
+from outrider.decoding.decode import prepare
 from outrider.errors import ConfigError, require
 from outrider.lab.data import Prompt
 from outrider.lab.measurement import Measurement
 from outrider.lab.overlap import overlap, reference
 from outrider.lab.texts import written
 from outrider.lab.trial import Entrant, Question, Settings, plain, trial, warm_up
-from outrider.target import Target
 
 PROTOCOLS = {"overlap": ("overlap",), "decode": ("decode",), "both": ("overlap", "decode")}
 """By the config's name, what is done, in that order."""

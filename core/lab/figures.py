@@ -6,7 +6,7 @@ from functools import partial
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from outrider.intervals import Interval
+from outrider.lab.intervals import Interval
 from outrider.lab.summary import Row
 from outrider.lab.table import columns_of
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, final
 
-from outrider.draft import ROOT
+from outrider.contract.counts import Counts
+from outrider.contract.draft import ROOT
+from outrider.contract.round import Round
 from outrider.lab.overlap import Overlap
-from outrider.metrics import Counts
-from outrider.rounds import Round
 
 
 @final

@@ -10,14 +10,14 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from outrider.chance import Chance, SampledChance
-from outrider.context import Context, Tokens
-from outrider.draft import Draft
-from outrider.drafter import Drafter
-from outrider.pen import Pen
-from outrider.sampling import Sampling
-from outrider.target import Target
-from outrider.verifier import Scores, Verifier
+from outrider.contract.chance import Chance, SampledChance
+from outrider.contract.context import Context, Tokens
+from outrider.contract.draft import Draft
+from outrider.contract.drafter import Drafter
+from outrider.contract.pen import Pen
+from outrider.contract.sampling import Sampling
+from outrider.contract.target import Target
+from outrider.contract.verifier import Scores, Verifier
 
 CHUNK = 64
 """Prefixes handed to a drafter at once; their laws are in memory together."""
@@ -40,7 +40,7 @@ class Overlap:
     By the gamma of decoding, entry g - 1 for gamma g: what decoding this very text is expected
     to count under the token rule.
 
-    rounds, tested, accepted: see `outrider.metrics.Counts`.
+    rounds, tested, accepted: see `outrider.contract.counts.Counts`.
 
     by_rule: the sum over prefixes of sum_x q(x) P(accept x) under the run's rule, None where
         the rule looks at more than one place.

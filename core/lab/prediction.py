@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from outrider import theory
-from outrider.intervals import Interval
+from outrider.lab.intervals import Interval
 from outrider.lab.measurement import Decoding
 
 FACTORS = {

@@ -6,12 +6,12 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, final
 
-from outrider.intervals import Bootstrap, Interval, difference, exchange_p, holm, median, ratio
+from outrider.contract.counts import Counts
+from outrider.lab.intervals import Bootstrap, Interval, difference, exchange_p, holm, median, ratio
 from outrider.lab.measurement import Decoding, Measurement
 from outrider.lab.prediction import Prediction, predict
 from outrider.lab.profile import by_depth, by_rank
 from outrider.lab.store import Run
-from outrider.metrics import Counts
 
 Share = tuple[list[float], list[float]]
 """What is above and what is below a rate, by prompt."""

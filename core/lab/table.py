@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from outrider.intervals import Interval
+from outrider.lab.intervals import Interval
 from outrider.lab.summary import Pair, Row
 
 COLUMNS = {

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import platformdirs
 
-from outrider.chance import SampledChance
-from outrider.sampling import Sampling
-from outrider.target import Target
+from outrider.contract.chance import SampledChance
+from outrider.contract.sampling import Sampling
+from outrider.contract.target import Target
 
 
 def cache_folder() -> Path:

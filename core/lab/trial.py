@@ -7,18 +7,18 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any, final
 
-from outrider.chance import SampledChance
-from outrider.decoding import check_lengths, decode, decode_together, prepare
-from outrider.drafter import Drafter
+from outrider.contract.chance import SampledChance
+from outrider.contract.drafter import Drafter
+from outrider.contract.policy import Fixed, Lookahead
+from outrider.contract.sampling import Sampling
+from outrider.contract.target import Target
+from outrider.contract.verifier import Verifier
+from outrider.decoding.decode import check_lengths, decode, decode_together, prepare
+from outrider.decoding.generation import Generation
 from outrider.drafters.none import NoDraft
 from outrider.errors import require, whole
-from outrider.generation import Generation
 from outrider.lab.measurement import Decoding, Step
 from outrider.lab.texts import seed, seeded
-from outrider.lookahead import Fixed, Lookahead
-from outrider.sampling import Sampling
-from outrider.target import Target
-from outrider.verifier import Verifier
 from outrider.verifiers.token import Token
 
 WARM_UP = 8

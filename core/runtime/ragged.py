@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
 
-from outrider.draft import Draft
+from outrider.contract.draft import Draft
 from outrider.runtime.cache import growing
 from outrider.runtime.step import Pass, step
 

@@ -106,7 +106,7 @@ class First:
         if not self._together:
             raise TargetError(
                 "a model that is spread over ranks was run by the first alone: expected it to be"
-                " run through outrider.causal.CachedModel"
+                " run through outrider.runtime.cached_model.CachedModel"
             )
 
     def _end(self) -> None:

@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.causal import CachedModel
-from outrider.draft import ROOT
+from outrider.contract.draft import ROOT
+from outrider.runtime.cached_model import CachedModel
 
 IDLE = 64
 """Tokens that no text has any more may stay in the cache, up to this many and those in use."""

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Protocol, final
 
 from outrider.bench.measure import TIE, parting
-from outrider.decoding import decode
-from outrider.draft import Draft
-from outrider.drafter import Drafter
+from outrider.contract.draft import Draft
+from outrider.contract.drafter import Drafter
+from outrider.contract.target import Target
+from outrider.decoding.decode import decode
 from outrider.drafters.none import NoDraft
 from outrider.serving.server import Answer, Drafted
-from outrider.target import Target
 from outrider.verifiers.token import Token
 
 

@@ -8,15 +8,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.drafter import Drafter
+from outrider.contract.drafter import Drafter
+from outrider.contract.target import Target
+from outrider.drafter_parts import checkpoint, student, weights
+from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.drafters import medusa
 from outrider.drafters.eagle3 import Eagle3
 from outrider.drafters.medusa import Medusa, MedusaNetwork
 from outrider.drafters.small_lm import BUILT_IN, SmallLM
 from outrider.errors import ConfigError, require
-from outrider.networks import checkpoint, student, weights
-from outrider.networks.vocabulary import Vocabulary
-from outrider.target import Target
 
 
 def exported(

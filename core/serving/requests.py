@@ -7,8 +7,8 @@ from typing import final
 import numpy as np
 from jaxtyping import Int32
 
-from outrider.context import Context, Tokens
-from outrider.drafter import Drafter
+from outrider.contract.context import Context, Tokens
+from outrider.contract.drafter import Drafter
 
 PATIENCE = 8
 """Steps that a request may be missing from the batch before its drafter is free for another."""

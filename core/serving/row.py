@@ -16,9 +16,9 @@ from transformers import (
     UnbatchedClassifierFreeGuidanceLogitsProcessor,
 )
 
+from outrider.contract.constraint import Guide
+from outrider.contract.sampling import Sampling
 from outrider.errors import ConfigError
-from outrider.guide import Guide
-from outrider.sampling import Sampling
 
 WARPERS = (
     (TemperatureLogitsWarper, "temperature"),

@@ -10,18 +10,18 @@ from torch import Tensor
 from transformers import StoppingCriteriaList, StopStringCriteria
 from transformers.generation.utils import GenerateDecoderOnlyOutput
 
-from outrider.chance import Chance, SampledChance
-from outrider.decoding import decode, decode_together, prepare
-from outrider.drafter import Drafter
+from outrider.contract.chance import Chance, SampledChance
+from outrider.contract.drafter import Drafter
+from outrider.contract.policy import Lookahead
+from outrider.contract.round import Round
+from outrider.contract.sampling import Sampling
+from outrider.contract.verifier import Verifier
+from outrider.decoding.decode import decode, decode_together, prepare
+from outrider.decoding.generation import Generation
 from outrider.errors import ConfigError
-from outrider.generation import Generation
-from outrider.lookahead import Lookahead
-from outrider.plugins import make
-from outrider.rounds import Round
-from outrider.sampling import Sampling
+from outrider.plugins.registry import make
 from outrider.serving.row import Row, unwarped
 from outrider.targets.transformers import TransformersTarget
-from outrider.verifier import Verifier
 
 KNOWN = frozenset({"attention_mask", "position_ids", "past_key_values", "logits_to_keep"})
 KNOWN |= {"use_cache", "output_attentions", "output_hidden_states", "streamer"}

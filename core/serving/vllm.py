@@ -9,14 +9,14 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from outrider.chance import SampledChance
-from outrider.drafter import Drafter
+from outrider.contract.chance import SampledChance
+from outrider.contract.drafter import Drafter
+from outrider.contract.pen import Pen
+from outrider.contract.sampling import Sampling
+from outrider.contract.target import Session, Target
 from outrider.errors import ConfigError
-from outrider.pen import Pen
-from outrider.plugins import installed
-from outrider.sampling import Sampling
+from outrider.plugins.registry import installed
 from outrider.serving.requests import Request, Requests
-from outrider.target import Session, Target
 
 VARIABLE = "OUTRIDER_DRAFTER"
 """The environment variable with the drafter's config, a JSON object."""
@@ -140,7 +140,7 @@ def from_environment() -> Drafter:
     Raises:
         ConfigError: it is not set, or describes none.
     """
-    from outrider.config import build
+    from outrider.plugins.config import build
 
     text = os.environ.get(VARIABLE)
     if not text:

@@ -7,11 +7,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from outrider.chance import Chance
+from outrider.contract.chance import Chance
+from outrider.contract.sampling import Sampling
 from outrider.errors import TargetError
 from outrider.runtime.encoded import EncodedCache
 from outrider.runtime.step import step
-from outrider.sampling import Sampling
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

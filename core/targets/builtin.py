@@ -1,7 +1,7 @@
 """The built-in targets and policies, registered as any plugin registers its own."""
 
-from outrider.hookspecs import Register, hookimpl
-from outrider.lookahead import Fixed
+from outrider.contract.policy import Fixed
+from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.targets.smollm2 import smollm2
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget

@@ -7,12 +7,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.causal import SOURCE
-from outrider.context import Tokens
-from outrider.draft import ROOT, Draft
+from outrider.contract.context import Tokens
+from outrider.contract.draft import ROOT, Draft
+from outrider.contract.target import Session, Target
+from outrider.contract.verifier import Verdict
 from outrider.errors import require
-from outrider.target import Session, Target
-from outrider.verifier import Verdict
+from outrider.runtime.cached_model import SOURCE
 
 
 @final

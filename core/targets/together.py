@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, final
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.causal import HIDDEN, layer
-from outrider.draft import Draft
+from outrider.contract.draft import Draft
+from outrider.contract.target import Session
+from outrider.contract.verifier import Verdict
+from outrider.runtime.cached_model import HIDDEN, layer
 from outrider.runtime.ragged import Ragged
 from outrider.runtime.rows import Rows
-from outrider.target import Session
-from outrider.verifier import Verdict
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

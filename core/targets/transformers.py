@@ -9,21 +9,21 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.causal import CACHE, HIDDEN, SOURCE, CachedModel, refuse_stateful
-from outrider.chance import Chance
-from outrider.context import Tokens
-from outrider.draft import Draft
+from outrider.contract.chance import Chance
+from outrider.contract.context import Tokens
+from outrider.contract.draft import Draft
+from outrider.contract.sampling import Sampling
+from outrider.contract.target import Session, Target
+from outrider.contract.verifier import Verdict
 from outrider.errors import ConfigError, require
 from outrider.runtime import flat, launch, ranks
+from outrider.runtime.cached_model import CACHE, HIDDEN, SOURCE, CachedModel, refuse_stateful
 from outrider.runtime.encoded import BRANCHING, EncodedCache, begins
 from outrider.runtime.linear import can_pack, pack
 from outrider.runtime.static import enable
-from outrider.sampling import Sampling
-from outrider.target import Session, Target
 from outrider.targets import together
 from outrider.targets.batch import write
 from outrider.targets.loading import load
-from outrider.verifier import Verdict
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

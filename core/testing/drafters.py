@@ -7,18 +7,18 @@ from typing import Any
 
 import torch
 
-from outrider.causal import SOURCE
-from outrider.context import Context, Tokens
-from outrider.decoding import decode
-from outrider.draft import Draft
-from outrider.drafter import Drafter
-from outrider.sampling import Sampling
-from outrider.target import Target
+from outrider.contract.context import Context, Tokens
+from outrider.contract.draft import Draft
+from outrider.contract.drafter import Drafter
+from outrider.contract.sampling import Sampling
+from outrider.contract.target import Target
+from outrider.contract.verifier import Verifier
+from outrider.decoding.decode import decode
+from outrider.runtime.cached_model import SOURCE
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.chi_square import chi_square
 from outrider.testing.exact import loop_law, output_law, target_law
 from outrider.testing.stage import VOCAB_SIZE, play_draft, play_drafts, seen, stage
-from outrider.verifier import Verifier
 from outrider.verifiers.sample_match import SampleMatch
 from outrider.verifiers.token import Token
 from outrider.verifiers.traversal import Traversal

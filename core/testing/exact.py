@@ -4,16 +4,16 @@ import itertools
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from outrider.chance import Chance, EnumeratedChance
-from outrider.decoding import decode
-from outrider.draft import Draft
-from outrider.drafter import Drafter
-from outrider.lookahead import Fixed, Lookahead
-from outrider.pen import Pen
-from outrider.sampling import Sampling
-from outrider.target import Target
+from outrider.contract.chance import Chance, EnumeratedChance
+from outrider.contract.draft import Draft
+from outrider.contract.drafter import Drafter
+from outrider.contract.pen import Pen
+from outrider.contract.policy import Fixed, Lookahead
+from outrider.contract.sampling import Sampling
+from outrider.contract.target import Target
+from outrider.contract.verifier import Scores, Verifier
+from outrider.decoding.decode import decode
 from outrider.testing.stage import seen
-from outrider.verifier import Scores, Verifier
 
 Law = dict[tuple[int, ...], float]
 """The probability of each text."""

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, final
 
-from outrider.drafter import Drafter
-from outrider.lookahead import Lookahead
-from outrider.testing import drafters, lookaheads, verifiers
-from outrider.verifier import Verifier
+from outrider.contract.drafter import Drafter
+from outrider.contract.policy import Lookahead
+from outrider.contract.verifier import Verifier
+from outrider.testing import drafters, policies, verifiers
 
 Make = Callable[[], Any]
 Check = Callable[[Any], None]
@@ -37,7 +37,7 @@ def checks_of(make: Make) -> tuple[Check, ...]:
     if isinstance(part, Verifier):
         return verifiers.CHECKS
     if isinstance(part, Lookahead):
-        return lookaheads.CHECKS
+        return policies.CHECKS
     raise TypeError(
         f"expected what makes a Drafter, Verifier or Lookahead, got {type(part).__name__}"
     )
@@ -57,7 +57,7 @@ def check_verifier(make: Callable[[], Verifier]) -> None:
 
 def check_lookahead(make: Callable[[], Lookahead]) -> None:
     """Runs every check of a policy; raises AssertionError at the first that fails."""
-    for check in lookaheads.CHECKS:
+    for check in policies.CHECKS:
         check(make)
 
 

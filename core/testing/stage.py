@@ -5,17 +5,17 @@ from typing import Any, final
 
 import torch
 
-from outrider.causal import CACHE, HIDDEN, SOURCE
-from outrider.chance import SampledChance
-from outrider.context import Context, Tokens
-from outrider.draft import ROOT, Draft
-from outrider.drafter import Drafter
-from outrider.pen import Pen
-from outrider.sampling import Sampling
-from outrider.target import Target
+from outrider.contract.chance import SampledChance
+from outrider.contract.context import Context, Tokens
+from outrider.contract.draft import ROOT, Draft
+from outrider.contract.drafter import Drafter
+from outrider.contract.pen import Pen
+from outrider.contract.sampling import Sampling
+from outrider.contract.target import Target
+from outrider.contract.verifier import Verdict
+from outrider.runtime.cached_model import CACHE, HIDDEN, SOURCE
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
-from outrider.verifier import Verdict
 
 VOCAB_SIZE = 4
 """The vocabulary of the targets that drafters are checked on: 4 ** 3 texts of three tokens."""
@@ -150,7 +150,7 @@ class ChainDrafter(Drafter):
 class TreeDrafter(Drafter):
     """Drafts a tree of two siblings a node, or two paths, from a random table over two tokens.
 
-    kind: of `outrider.draft.KINDS`. The "deterministic" ones are the two likeliest.
+    kind: of `outrider.contract.draft.KINDS`. The "deterministic" ones are the two likeliest.
     """
 
     def __init__(self, target: TabularTarget, kind: str, seed: int = 7) -> None:

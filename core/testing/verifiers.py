@@ -8,15 +8,15 @@ from functools import partial
 
 import torch
 
-from outrider.chance import Chance, EnumeratedChance, SampledChance
-from outrider.context import Context, Tokens
-from outrider.draft import ROOT, Draft
-from outrider.drafter import Drafter
-from outrider.sampling import Sampling
+from outrider.contract.chance import Chance, EnumeratedChance, SampledChance
+from outrider.contract.context import Context, Tokens
+from outrider.contract.draft import ROOT, Draft
+from outrider.contract.drafter import Drafter
+from outrider.contract.sampling import Sampling
+from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.exact import Law, loop_law, output_law, target_law
 from outrider.testing.stage import CHAINS, TREES, ChainDrafter, TreeDrafter, play_draft
-from outrider.verifier import Scores, Verdict, Verifier
 
 Make = Callable[[], Verifier]
 
@@ -148,7 +148,7 @@ def accepted_tokens(
     """Returns the exact expected number of accepted tokens of a round at temperature 1."""
 
     def play(chance: Chance) -> int:
-        from outrider.pen import Pen
+        from outrider.contract.pen import Pen
 
         pen = Pen(sampling=SAMPLED, chance=chance, vocab_size=target.vocab_size, gamma=gamma)
         drafter.propose(Context(Tokens(list(prompt))), pen)

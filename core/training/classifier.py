@@ -8,15 +8,15 @@ from jaxtyping import Bool, Float
 from rich.progress import track
 from torch import Tensor
 
-from outrider.decoding import decode
-from outrider.draft import Draft
-from outrider.drafter import Drafter
+from outrider.contract.draft import Draft
+from outrider.contract.drafter import Drafter
+from outrider.contract.policy import Lookahead
+from outrider.contract.round import Round
+from outrider.decoding.decode import decode
 from outrider.errors import ConfigError, require
 from outrider.lab.data import Prompt
 from outrider.lab.texts import seeded
-from outrider.lookahead import Lookahead
-from outrider.lookaheads.classifier import FEATURES, features, foresee, save
-from outrider.rounds import Round
+from outrider.policies.classifier import FEATURES, features, foresee, save
 from outrider.training.job import Job
 
 HELD = 5

@@ -10,13 +10,13 @@ from typing import final
 from rich.console import Console
 from rich.progress import track
 
-from outrider.causal import SOURCE
-from outrider.chance import SampledChance
+from outrider.contract.chance import SampledChance
+from outrider.contract.sampling import Sampling
+from outrider.contract.target import Target
 from outrider.errors import ConfigError, require, whole
 from outrider.lab.data import Prompt
 from outrider.lab.texts import seed
-from outrider.sampling import Sampling
-from outrider.target import Target
+from outrider.runtime.cached_model import SOURCE
 from outrider.training.job import Job
 
 PLACE = "\0here\0"

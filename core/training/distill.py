@@ -7,15 +7,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from outrider.causal import HIDDEN
-from outrider.chance import SampledChance
+from outrider.contract.chance import SampledChance
+from outrider.contract.sampling import Sampling
+from outrider.contract.target import Target
+from outrider.drafter_parts import student as students
+from outrider.drafter_parts import weights
+from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.drafters.small_lm import first_layers
 from outrider.errors import ConfigError, nearest, require
-from outrider.networks import student as students
-from outrider.networks import weights
-from outrider.networks.vocabulary import Vocabulary
-from outrider.sampling import Sampling
-from outrider.target import Target
+from outrider.runtime.cached_model import HIDDEN
 from outrider.targets.batch import write
 from outrider.targets.loading import load
 from outrider.training.learner import Learner

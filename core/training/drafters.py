@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from outrider.drafter import Drafter
+from outrider.contract.drafter import Drafter
+from outrider.contract.sampling import Sampling
+from outrider.contract.target import Target
+from outrider.drafter_parts.vocabulary import frequent
 from outrider.lab.overlap import overlap, reference
-from outrider.networks.vocabulary import frequent
-from outrider.plugins import make
-from outrider.sampling import Sampling
-from outrider.target import Target
-from outrider.training import seen
+from outrider.plugins.registry import make
+from outrider.training import contamination
 from outrider.training.card import card, learned_from
 from outrider.training.corpus import Text, split
 from outrider.training.families import learner
@@ -93,7 +93,7 @@ def train(
         "schedule": dict(schedule),
         "options": dict(options),
     }
-    seen.write(job.out, job.target, own)
+    contamination.write(job.out, job.target, own)
     card(job.out, facts, curve)
     job.console.print(str(job.out), soft_wrap=True)
 

@@ -10,13 +10,13 @@ from jaxtyping import Bool
 from torch import Tensor
 from torch.nn.functional import linear
 
-from outrider.causal import HIDDEN
+from outrider.contract.target import Target
+from outrider.drafter_parts import weights
+from outrider.drafter_parts.features import FeatureNetwork
+from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.drafters import eagle, eagle3, falcon, medusa, mlp_speculator
 from outrider.errors import ConfigError, nearest
-from outrider.networks import weights
-from outrider.networks.features import FeatureNetwork
-from outrider.networks.vocabulary import Vocabulary
-from outrider.target import Target
+from outrider.runtime.cached_model import HIDDEN
 from outrider.training.distill import small_lm_learner
 from outrider.training.glancing import glancing
 from outrider.training.learner import Learner

@@ -4,9 +4,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from outrider.causal import HIDDEN
+from outrider.drafter_parts.layer import KeysAndValues
 from outrider.drafters.falcon import FalconNetwork
-from outrider.networks.layer import KeysAndValues
+from outrider.runtime.cached_model import HIDDEN
 from outrider.training.losses import cross_entropy, forward_kl, nearness
 from outrider.training.states import Batch
 

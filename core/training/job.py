@@ -7,11 +7,11 @@ from typing import final
 
 from rich.console import Console
 
-from outrider.drafter import Drafter
+from outrider.contract.drafter import Drafter
+from outrider.contract.sampling import Sampling
+from outrider.contract.target import Target
+from outrider.contract.verifier import Verifier
 from outrider.lab.data import Prompt
-from outrider.sampling import Sampling
-from outrider.target import Target
-from outrider.verifier import Verifier
 
 
 @final

@@ -7,11 +7,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from outrider.causal import HIDDEN
+from outrider.contract.target import Target
+from outrider.drafter_parts import weights
+from outrider.drafter_parts.layer import Attention, FeedForward
 from outrider.drafters.eagle import EagleNetwork
-from outrider.networks import weights
-from outrider.networks.layer import Attention, FeedForward
-from outrider.target import Target
+from outrider.runtime.cached_model import HIDDEN
 from outrider.training.states import Batch
 
 RIDGE = 1e-3

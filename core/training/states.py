@@ -15,10 +15,10 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from outrider.causal import layer
+from outrider.contract.target import Target
 from outrider.runtime.cache import growing
+from outrider.runtime.cached_model import layer
 from outrider.runtime.step import step
-from outrider.target import Target
 from outrider.training.corpus import Text
 
 SHARD = 32

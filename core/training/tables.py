@@ -3,11 +3,11 @@
 import time
 from collections.abc import Sequence
 
+from outrider.drafter_parts.checkpoint import WEIGHTS
+from outrider.drafter_parts.ngrams import NGramTable
 from outrider.drafters.ngram import NGram
 from outrider.errors import require, whole
-from outrider.networks.checkpoint import WEIGHTS
-from outrider.ngrams import NGramTable
-from outrider.training import seen
+from outrider.training import contamination
 from outrider.training.card import card, learned_from
 from outrider.training.corpus import split
 from outrider.training.drafters import figures
@@ -56,7 +56,7 @@ def train(
         "order": order,
         "temperatures": list(temperatures),
     }
-    seen.write(job.out, job.target, own)
+    contamination.write(job.out, job.target, own)
     card(job.out, facts, [{"step": 1.0, **found}])
     said = ", ".join(f"{name} {value:.3f}" for name, value in found.items())
     job.console.print(f"{facts['tokens']} tokens; on held-out texts {said}", highlight=False)

@@ -4,9 +4,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from outrider.causal import HIDDEN
-from outrider.networks.features import FeatureNetwork
-from outrider.networks.layer import KeysAndValues, causal
+from outrider.drafter_parts.features import FeatureNetwork
+from outrider.drafter_parts.layer import KeysAndValues, causal
+from outrider.runtime.cached_model import HIDDEN
 from outrider.training.losses import forward_kl, nearness, top_k
 from outrider.training.states import Batch
 

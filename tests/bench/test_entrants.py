@@ -9,7 +9,7 @@ import torch
 
 from outrider import ConfigError
 from outrider.bench.entrants import entrants, local
-from outrider.config import compose, plain
+from outrider.plugins.config import compose, plain
 
 
 def asked(*overrides: str) -> Any:

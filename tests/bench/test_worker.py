@@ -15,7 +15,7 @@ TALKER = """
 import os
 import subprocess
 import sys
-from outrider.bench.talk import serve
+from outrider.bench.protocol import serve
 
 def start(given):
     print("noise on stdout")

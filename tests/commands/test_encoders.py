@@ -8,7 +8,7 @@ import pytest
 
 from outrider import ConfigError, TargetError
 from outrider.bench.ours import start
-from outrider.config import compose, plain
+from outrider.plugins.config import compose, plain
 from outrider.targets.transformers import TransformersTarget
 
 

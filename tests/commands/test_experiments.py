@@ -57,8 +57,8 @@ def test_the_slurm_launcher_composes() -> None:
     from hydra import compose, initialize_config_module
     from hydra.utils import instantiate
 
-    from outrider.config import install
-    from outrider.plugins import installed
+    from outrider.plugins.config import install
+    from outrider.plugins.registry import installed
 
     install(installed())
     with initialize_config_module("outrider.conf", version_base="1.3"):

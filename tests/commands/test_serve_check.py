@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from outrider.plugins import make
+from outrider.plugins.registry import make
 from outrider.serving.check import lab_texts
 
 TOKENS = 6

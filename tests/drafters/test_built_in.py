@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from outrider import decode
+from outrider.drafter_parts.weights import built_in
 from outrider.lab.data import demo
-from outrider.networks.weights import built_in
-from outrider.plugins import make
-from outrider.training import seen
+from outrider.plugins.registry import make
+from outrider.training import contamination
 from outrider.verifiers.token import Token
 
 FAMILIES = ("medusa", "mlp_speculator", "eagle", "eagle3", "small_lm", "bigram")
@@ -62,5 +62,5 @@ def test_it_has_a_card(family: str) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_it_never_saw_the_prompts_that_come_with_the_package(family: str, smollm2: Any) -> None:
     folder: Path = WEIGHTS / family
-    assert len((folder / seen.FILE).read_text().split()) > 500
-    assert seen.overlap(folder, smollm2, demo(), chat=True) == []
+    assert len((folder / contamination.FILE).read_text().split()) > 500
+    assert contamination.overlap(folder, smollm2, demo(), chat=True) == []

@@ -12,10 +12,10 @@ from safetensors.torch import save_file
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
 
 from outrider import ConfigError, decode
-from outrider.causal import HIDDEN
+from outrider.drafter_parts.layer import KeysAndValues
+from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.drafters.eagle import Eagle, fresh, read
-from outrider.networks.layer import KeysAndValues
-from outrider.networks.vocabulary import Vocabulary
+from outrider.runtime.cached_model import HIDDEN
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
 from outrider.testing.stage import play_draft, seen, tiny_target

@@ -18,9 +18,9 @@ from transformers.models.llama.modeling_llama import (
 )
 
 from outrider import ConfigError, decode
+from outrider.drafter_parts.layer import KeysAndValues
+from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.drafters.eagle3 import Eagle3, default_layers, fresh, read, save
-from outrider.networks.layer import KeysAndValues
-from outrider.networks.vocabulary import Vocabulary
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
 from outrider.verifiers.token import Token
@@ -130,7 +130,7 @@ def test_the_targets_place_on_disk_is_nobodys_business(folder: Path, tmp_path: P
 
 
 def test_what_is_written_has_the_published_tensors(published: Any, tmp_path: Path) -> None:
-    from outrider.networks.checkpoint import tensors_in
+    from outrider.drafter_parts.checkpoint import tensors_in
 
     target, folder, _, _, tensors = published
     save(read(folder, target), target, tmp_path / "again")

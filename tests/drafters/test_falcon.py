@@ -11,10 +11,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from outrider import ConfigError, Sampling
-from outrider.causal import HIDDEN
+from outrider.drafter_parts.layer import KeysAndValues
+from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.drafters.falcon import Falcon, fresh, read, save
-from outrider.networks.layer import KeysAndValues
-from outrider.networks.vocabulary import Vocabulary
+from outrider.runtime.cached_model import HIDDEN
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
 from outrider.testing.stage import play_draft, seen

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from outrider import ConfigError, Context, Drafter, Pen, Sampling, Tokens
-from outrider.chance import Chance, EnumeratedChance, SampledChance
+from outrider.contract.chance import Chance, EnumeratedChance, SampledChance
 from outrider.drafters.hierarchy import Hierarchy
 from outrider.drafters.ngram import bigram
 from outrider.drafters.none import NoDraft

@@ -8,7 +8,7 @@ import pytest
 
 from outrider import ConfigError, Context, Drafter, Pen, Sampling, Tokens
 from outrider.drafters.hybrid import Hybrid
-from outrider.plugins import make
+from outrider.plugins.registry import make
 from outrider.testing import parametrize_with_checks
 from outrider.testing.stage import VOCAB_SIZE, play_draft, tiny_target
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from outrider import ConfigError, Context, Sampling, Tokens, Verifier, decode
+from outrider.contract.counts import Counts
 from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.none import NoDraft
-from outrider.metrics import Counts
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import loop_law, parametrize_with_checks, target_law

@@ -12,7 +12,7 @@ from rich.progress import track
 
 from outrider import decode
 from outrider.lab import data
-from outrider.plugins import installed, make
+from outrider.plugins.registry import installed, make
 
 ENTRANTS = {
     **{

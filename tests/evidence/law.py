@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from outrider import Context, Draft, Drafter, Pen, Sampling, Session, Target, Verdict, decode
-from outrider.plugins import make
+from outrider.plugins.registry import make
 from outrider.testing.drafters import QUANTILE, chi_square
 
 PROMPT = (

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from outrider import Draft, Sampling, Session, Target, Verdict, decode
-from outrider.plugins import make
+from outrider.plugins.registry import make
 
 VOCAB = 49152
 GAMMA = 8

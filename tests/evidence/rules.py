@@ -11,9 +11,9 @@ from time import thread_time
 import torch
 
 from outrider import Context, Draft, Drafter, Pen, Sampling, Scores, Tokens, Verifier
-from outrider.chance import SampledChance
-from outrider.plugins import installed, make
-from outrider.trees import one_by_one, parse
+from outrider.contract.chance import SampledChance
+from outrider.drafter_parts.trees import one_by_one, parse
+from outrider.plugins.registry import installed, make
 
 VOCAB = 49152
 SAMPLED = Sampling(temperature=1.0)

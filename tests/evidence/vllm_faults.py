@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from outrider.lab import data
-from outrider.plugins import make
+from outrider.plugins.registry import make
 from outrider.serving.check import ask, lab_texts, odd_ones
 from outrider.serving.server import Server, ServerError
 

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from outrider.lab import data
-from outrider.plugins import make
+from outrider.plugins.registry import make
 from outrider.serving.check import ask
 from outrider.serving.server import Server
 

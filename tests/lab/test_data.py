@@ -11,8 +11,8 @@ import pyarrow.parquet
 import pytest
 
 from outrider import ConfigError
-from outrider.config import build, compose
 from outrider.lab import data
+from outrider.plugins.config import build, compose
 
 LINE = {"question_id": 7, "category": "chat", "turns": ["Hello", "And then?"]}
 

@@ -8,17 +8,17 @@ import pytest
 import torch
 
 from outrider import Chance, Context, Draft, Drafter, Pen, Sampling, decode
-from outrider.chance import EnumeratedChance
+from outrider.contract.chance import EnumeratedChance
+from outrider.contract.counts import Counts
+from outrider.contract.verifier import Scores
 from outrider.drafters.ngram import bigram
 from outrider.drafters.none import NoDraft
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.random import Random
 from outrider.lab.overlap import Overlap, overlap, reference
-from outrider.metrics import Counts
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.stage import ChainDrafter
-from outrider.verifier import Scores
 from outrider.verifiers.lenient import Lenient
 from outrider.verifiers.sample_match import SampleMatch
 from outrider.verifiers.token import Token

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from outrider import theory
-from outrider.intervals import Interval
+from outrider.lab.intervals import Interval
 from outrider.lab.measurement import Decoding, Step
 from outrider.lab.prediction import FACTORS, predict
 

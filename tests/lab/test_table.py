@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from outrider.intervals import Interval
+from outrider.lab.intervals import Interval
 from outrider.lab.summary import Summary
 from outrider.lab.table import cell, pair_table, spread, table
 from outrider.verifiers.lenient import Lenient

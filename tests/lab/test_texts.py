@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from outrider import Sampling
+from outrider.contract.target import Target
 from outrider.lab import texts
 from outrider.lab.texts import seeded, written
-from outrider.target import Target
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from outrider import Drafter, Sampling, Verifier, decode, generate_together
-from outrider.chance import SampledChance
+from outrider.contract.chance import SampledChance
 from outrider.drafters.eagle3 import Eagle3
 from outrider.drafters.hierarchy import Hierarchy
 from outrider.drafters.lookahead_decoding import LookaheadDecoding
@@ -24,7 +24,7 @@ from outrider.drafters.small_lm import SmallLM
 from outrider.errors import OutriderError
 from outrider.lab.compare import fit, measure
 from outrider.lab.trial import Entrant, Question, Settings
-from outrider.lookaheads.goodput import Goodput
+from outrider.policies.goodput import Goodput
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.token import Token

@@ -24,9 +24,9 @@ from outrider import (
     Verdict,
     decode,
 )
-from outrider.causal import CachedModel
 from outrider.drafters.ngram import NGram
-from outrider.plugins import make
+from outrider.plugins.registry import make
+from outrider.runtime.cached_model import CachedModel
 from outrider.runtime.encoded import begins
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.exact import loop_law, target_law

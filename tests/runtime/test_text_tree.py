@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from outrider.causal import CachedModel
 from outrider.runtime import text_tree
+from outrider.runtime.cached_model import CachedModel
 from outrider.runtime.linear import pack
 from outrider.runtime.text_tree import TextTree
 

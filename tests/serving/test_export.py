@@ -11,13 +11,13 @@ from torch.nn.functional import silu
 from transformers import AutoModelForCausalLM
 
 from outrider import ConfigError
+from outrider.drafter_parts import student
+from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.drafters import medusa
 from outrider.drafters.eagle3 import Eagle3
 from outrider.drafters.medusa import Medusa
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.small_lm import SmallLM
-from outrider.networks import student
-from outrider.networks.vocabulary import Vocabulary
 from outrider.serving.export import exported
 from outrider.targets.transformers import TransformersTarget
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from outrider.drafter import Drafter
+from outrider.contract.drafter import Drafter
 from outrider.drafters.none import NoDraft
 from outrider.serving.requests import PATIENCE, Request, Requests, Row
 

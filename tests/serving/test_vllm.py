@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from outrider import ConfigError, Context, Drafter, Pen
+from outrider.drafter_parts.ngrams import NGramTable
 from outrider.drafters.eagle import Eagle
 from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.ngram import bigram
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.small_lm import SmallLM
-from outrider.ngrams import NGramTable
 from outrider.serving.requests import PATIENCE
 from outrider.serving.vllm import VARIABLE, OutriderProposer, check_version
 

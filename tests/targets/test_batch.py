@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from outrider import Chance, Sampling, TargetError
-from outrider.chance import SampledChance
-from outrider.target import Target
+from outrider.contract.chance import SampledChance
+from outrider.contract.target import Target
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 

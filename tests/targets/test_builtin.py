@@ -1,6 +1,6 @@
 """The built-in targets and policies are registered under the names that the docs give."""
 
-from outrider.plugins import installed
+from outrider.plugins.registry import installed
 
 
 def test_names() -> None:

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from outrider import TargetError, decode
-from outrider.plugins import make
+from outrider.plugins.registry import make
 from outrider.targets import smollm2
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from outrider import ConfigError, SampledChance, Sampling, decode
-from outrider.decoding import decode_together
+from outrider.decoding.decode import decode_together
 from outrider.drafters.eagle import Eagle
 from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.none import NoDraft

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from outrider import Chance, Draft, Scores, Verdict, Verifier
-from outrider.draft import KINDS
+from outrider.contract.draft import KINDS
 from outrider.testing import check_verifier, verifiers
 from outrider.verifiers.lenient import Lenient
 from outrider.verifiers.sample_match import SampleMatch

@@ -8,7 +8,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from outrider.causal import HIDDEN
+from outrider.runtime.cached_model import HIDDEN
 from outrider.targets.transformers import TransformersTarget
 from outrider.training.corpus import Text
 from outrider.training.states import computed

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from outrider import ConfigError
-from outrider.lookaheads.classifier import FEATURES, foresee, load
+from outrider.policies.classifier import FEATURES, foresee, load
 from outrider.training.classifier import Recorder, fit
 
 

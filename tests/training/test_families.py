@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from outrider import ConfigError, SampledChance, Sampling, decode
-from outrider.networks.vocabulary import Vocabulary, frequent
-from outrider.plugins import make
+from outrider.drafter_parts.vocabulary import Vocabulary, frequent
+from outrider.plugins.registry import make
 from outrider.training.corpus import Text
 from outrider.training.families import learner
 from outrider.training.loop import Schedule, run

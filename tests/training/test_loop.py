@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from outrider import ConfigError
-from outrider.networks.vocabulary import Vocabulary
+from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.training.families import learner
 from outrider.training.loop import Schedule, run
 

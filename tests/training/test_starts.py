@@ -5,11 +5,11 @@ from typing import Any
 import torch
 from torch.nn.functional import embedding
 
-from outrider.causal import HIDDEN
+from outrider.drafter_parts import weights
+from outrider.drafter_parts.layer import KeysAndValues
+from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.drafters import eagle
-from outrider.networks import weights
-from outrider.networks.layer import KeysAndValues
-from outrider.networks.vocabulary import Vocabulary
+from outrider.runtime.cached_model import HIDDEN
 from outrider.training.starts import eagle_start, least_squares
 from outrider.training.states import Batch
 

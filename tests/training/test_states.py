@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from outrider.causal import HIDDEN
+from outrider.runtime.cached_model import HIDDEN
 from outrider.training.states import computed
 
 

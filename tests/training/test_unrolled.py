@@ -6,15 +6,15 @@ import pytest
 import torch
 
 from outrider import Context, Pen, SampledChance, Sampling, Tokens
-from outrider.causal import HIDDEN
+from outrider.drafter_parts import weights
+from outrider.drafter_parts.features import FeatureDrafting
+from outrider.drafter_parts.trees import Chain
+from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.drafters import eagle, eagle3
 from outrider.lab.overlap import LedChance
-from outrider.networks import weights
-from outrider.networks.features import FeatureDrafting
-from outrider.networks.vocabulary import Vocabulary
+from outrider.runtime.cached_model import HIDDEN
 from outrider.training.states import Batch
 from outrider.training.unrolled import unrolled
-from outrider.trees import Chain
 
 STEPS = 3
 OPTIONS: dict[str, Any] = {

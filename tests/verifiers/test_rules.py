@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from outrider import Chance, Context, Draft, Drafter, Pen, Sampling, Tokens, Verifier
-from outrider.chance import EnumeratedChance
-from outrider.draft import ROOT
-from outrider.plugins import installed
+from outrider.contract.chance import EnumeratedChance
+from outrider.contract.draft import ROOT
+from outrider.contract.verifier import Scores
+from outrider.plugins.registry import installed
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import parametrize_with_checks
 from outrider.testing.stage import ChainDrafter, TreeDrafter
 from outrider.testing.verifiers import accepted_tokens
-from outrider.verifier import Scores
 from outrider.verifiers.block import Block
 from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.k_seq import KSeq, smallest_rho
@@ -216,7 +216,7 @@ def test_typical_takes_the_longest_path_and_of_equals_the_likelier() -> None:
     target = TabularTarget.of(torch.tensor([[0.5, 0.3, 0.2]], dtype=torch.float64), 0)
     draft = Draft((1, 0, 2, 0, 1), (ROOT, ROOT, 0, 1, 1), (None,) * 5)
     scores = Scores(target.open([0]).score(draft), SAMPLED)
-    from outrider.chance import SampledChance
+    from outrider.contract.chance import SampledChance
 
     verdict = Typical(epsilon=0.1).verify(draft, scores, SampledChance.seeded(0))
     assert verdict.accepted == (1, 3)  # .5 * .5 beats .3 * .2 and .5 * .3

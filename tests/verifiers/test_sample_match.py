@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from outrider import Chance, Draft, EnumeratedChance, Sampling, Scores
-from outrider.draft import KINDS
+from outrider.contract.draft import KINDS
 from outrider.verifiers.sample_match import SampleMatch
 
 P = torch.tensor([0.1, 0.6, 0.3], dtype=torch.float64)

@@ -1,0 +1,58 @@
+"""Metrics: four counts a prompt, and the rates made of them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import final
+
+from outrider.contract.round import Round
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The counts that every rate is made of; add them up before making a rate.
+
+    rounds: target calls (R).
+    drafted: draft tokens proposed (P).
+    tested: draft tokens looked at, accepted ones and the one rejected (T).
+    accepted: draft tokens accepted (A).
+    emitted: tokens of the text.
+    """
+
+    rounds: int = 0
+    drafted: int = 0
+    tested: int = 0
+    accepted: int = 0
+    emitted: int = 0
+
+    @classmethod
+    def of(cls, rounds: Iterable[Round]) -> "Counts":
+        """Returns the counts of some rounds."""
+        total = cls()
+        for round in rounds:
+            total += cls(1, round.drafted, round.tested, round.accepted, len(round.tokens))
+        return total
+
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(
+            self.rounds + other.rounds,
+            self.drafted + other.drafted,
+            self.tested + other.tested,
+            self.accepted + other.accepted,
+            self.emitted + other.emitted,
+        )
+
+    @property
+    def alpha_tested(self) -> float | None:
+        """Returns A / T, the acceptance that decoding sees; None where nothing was tested."""
+        return self.accepted / self.tested if self.tested else None
+
+    @property
+    def acceptance_rate(self) -> float | None:
+        """Returns A / P. It falls as gamma grows, and is not alpha; None without a draft."""
+        return self.accepted / self.drafted if self.drafted else None
+
+    @property
+    def block_efficiency(self) -> float | None:
+        """Returns (A + R) / R, tokens a target call, from 1 to gamma + 1."""
+        return (self.accepted + self.rounds) / self.rounds if self.rounds else None

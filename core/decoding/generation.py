@@ -1,0 +1,133 @@
+"""Generation: one call from a prompt to its text, counts and rounds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any, final
+
+from outrider.contract.counts import Counts
+from outrider.contract.drafter import Drafter
+from outrider.contract.round import Round
+from outrider.contract.target import Target
+from outrider.contract.verifier import Verifier
+from outrider.decoding.decode import decode, decode_together, prepare
+from outrider.plugins.registry import make
+
+
+@final
+@dataclass(slots=True)
+class Generation:
+    """A text under way or finished, and how it came to be.
+
+    It fills up as rounds come in, so that what exists is kept when a later round fails.
+    """
+
+    rounds: list[Round] = field(default_factory=list)
+    total_seconds: float = 0.0
+    began: float = field(default_factory=perf_counter)
+
+    def add(self, round: Round) -> None:
+        """Takes in the next round."""
+        self.rounds.append(round)
+        self.total_seconds = perf_counter() - self.began
+
+    @property
+    def text(self) -> str:
+        """Returns the text after the prompt."""
+        return "".join(round.text for round in self.rounds)
+
+    @property
+    def tokens(self) -> list[int]:
+        """Returns the ids after the prompt."""
+        return [token for round in self.rounds for token in round.tokens]
+
+    @property
+    def counts(self) -> Counts:
+        """Returns the counts of all rounds."""
+        return Counts.of(self.rounds)
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Returns the seconds of each phase, and in total."""
+        phases = {
+            phase: sum(round.seconds[phase] for round in self.rounds)
+            for phase in ("draft", "score", "verify")
+        }
+        return phases | {"total": self.total_seconds}
+
+    @property
+    def stop(self) -> str | None:
+        """Returns why the text ended, None where it was broken off."""
+        return self.rounds[-1].stop if self.rounds else None
+
+
+def generate(
+    target: Target | str,
+    prompt: str | Sequence[int],
+    drafter: Drafter | str = "prompt_lookup",
+    verifier: Verifier | str = "token",
+    *,
+    chat: bool = False,
+    **options: Any,
+) -> Generation:
+    """Returns the text that `target` writes after `prompt`, sped up by `drafter`.
+
+    >>> outrider.generate("smollm2", "Name three rivers.", drafter="prompt_lookup", gamma=4).text
+
+    target, drafter, verifier: instances, or names as in the Hydra groups; a target may also
+        be a hub id or a folder of a transformers model.
+    chat: wrap the prompt as a user's turn.
+    options: those of `outrider.decode` (gamma, sampling, max_new_tokens, stops, ...).
+
+    Raises:
+        OutriderError: what `outrider.decode` raises. Where rounds were finished before,
+            they are in the error's attribute `generation`.
+    """
+    model: Target = make("target", target)
+    tokens = model.encode(prompt, chat=chat)
+    rounds = decode(model, make("drafter", drafter), make("verifier", verifier), tokens, **options)
+    generation = Generation()
+    try:
+        for round in rounds:
+            generation.add(round)
+    except Exception as error:
+        error.generation = generation  # type: ignore[attr-defined]
+        raise
+    return generation
+
+
+def generate_together(
+    target: Target | str,
+    prompts: Sequence[str | Sequence[int]],
+    drafter: Drafter | str = "prompt_lookup",
+    verifier: Verifier | str = "token",
+    *,
+    chat: bool = False,
+    **options: Any,
+) -> list[Generation]:
+    """Returns the text after each prompt, all of them written in one batch.
+
+    >>> texts = outrider.generate_together("smollm2", ["Name three rivers.", "And three lakes?"])
+
+    Each text is the one that `generate` writes, and ends by itself.
+
+    drafter: a name or a drafter; each text has a twin of it.
+    options: those of `outrider.decode_together`.
+
+    Raises:
+        OutriderError: as `generate` does; `generations` of the error are what there is.
+    """
+    model: Target = make("target", target)
+    encoded = [model.encode(prompt, chat=chat) for prompt in prompts]
+    rule, first = make("verifier", verifier), make("drafter", drafter)
+    prepare(model, first, rule)  # before it has twins, which then share what is loaded
+    drafters = [first.twin() for _ in prompts]
+    rounds = decode_together(model, drafters, rule, encoded, **options)
+    generations = [Generation() for _ in prompts]
+    try:
+        for number, round in rounds:
+            generations[number].add(round)
+    except Exception as error:
+        error.generations = generations  # type: ignore[attr-defined]
+        raise
+    return generations

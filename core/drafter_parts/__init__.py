@@ -1,0 +1,1 @@
+"""Drafter parts: trees, n-gram counts and networks that drafters share."""

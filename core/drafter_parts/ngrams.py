@@ -1,0 +1,180 @@
+"""N-gram counts, of a corpus or of the running text, and the law made of them."""
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol, final
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from outrider.contract.context import Tokens
+from outrider.errors import ConfigError, require
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Counts(Protocol):
+    """What a law is made of: which tokens followed a context, and how often."""
+
+    vocab_size: int
+    order: int
+
+    @property
+    def base(self) -> Floats:
+        """Returns the log-probabilities [vocab] of a token without context."""
+
+    def continuations(self, context: Sequence[int]) -> tuple[Ints, Ints]:
+        """Returns the tokens that followed `context`, and how often each did."""
+
+
+def log_law(counts: Counts, history: Sequence[int]) -> Floats:
+    """Returns the log-probabilities [vocab] of what follows `history`, by interpolated back-off.
+
+    q_m(x) = (count(x) + D q_{m-1}(x)) / (N + D) over the D distinct tokens that followed the
+    last m - 1 tokens, N times in all; q_0 is uniform. A context never seen leaves q_{m-1} (Witten
+    and Bell 1991, method C; Chen and Goodman 1999, equation 17).
+    """
+    law = counts.base
+    for length in range(1, min(counts.order - 1, len(history)) + 1):
+        tokens, seen = counts.continuations(history[len(history) - length :])
+        if not len(tokens):
+            break  # a longer context was not seen either
+        law = blend(law, tokens, seen)
+    return law
+
+
+def blend(lower: Floats, tokens: Ints, seen: Ints) -> Floats:
+    """Returns one step of the back-off, in logarithms: only the seen tokens take a logarithm."""
+    total = int(seen.sum()) + len(tokens)
+    law: Floats = lower + np.log(len(tokens) / total)
+    law[tokens] = np.log(np.exp(law[tokens]) + seen / total)
+    return law
+
+
+@final
+class NGramTable:
+    """The counts of all n-grams up to `order` in a corpus; see `fit` and `load`.
+
+    Level m holds a sorted key for each m-gram: the index of its first m - 1 tokens at level
+    m - 1, times the vocabulary, plus its last token. What followed a context is one stretch.
+    """
+
+    def __init__(self, vocab_size: int, levels: Sequence[tuple[Ints, Ints]]) -> None:
+        self.vocab_size = vocab_size
+        self.order = len(levels)
+        self._levels = list(levels)
+
+    @classmethod
+    def fit(cls, texts: Iterable[Sequence[int]], order: int, vocab_size: int) -> "NGramTable":
+        """Returns the counts of `texts`; no n-gram straddles two of them."""
+        require(order >= 1, "order", order, "a whole number of at least 1")
+        pieces = [np.asarray(text, dtype=np.int64) for text in texts]
+        tokens = np.concatenate([*pieces, np.empty(0, np.int64)])
+        owner = np.repeat(np.arange(len(pieces)), [len(piece) for piece in pieces])
+        starts, index = np.arange(len(tokens)), np.zeros(len(tokens), np.int64)
+        levels = []
+        for length in range(1, order + 1):
+            ends = starts + length - 1
+            inside = ends < len(tokens)
+            inside[inside] = owner[ends[inside]] == owner[starts[inside]]
+            starts, index = starts[inside], index[inside]
+            keys, index, seen = np.unique(
+                index * vocab_size + tokens[starts + length - 1],
+                return_inverse=True,
+                return_counts=True,
+            )
+            levels.append((keys, seen.astype(np.int64)))
+        return cls(vocab_size, levels)
+
+    @cached_property
+    def base(self) -> Floats:
+        uniform = np.full(self.vocab_size, -np.log(self.vocab_size))
+        tokens, seen = self._levels[0]
+        return blend(uniform, tokens, seen) if len(tokens) else uniform
+
+    def continuations(self, context: Sequence[int]) -> tuple[Ints, Ints]:
+        row = 0
+        for token, (keys, _) in zip(context, self._levels, strict=False):
+            key = row * self.vocab_size + token
+            row = int(np.searchsorted(keys, key))
+            if row == len(keys) or keys[row] != key:
+                return np.empty(0, np.int64), np.empty(0, np.int64)
+        keys, seen = self._levels[len(context)]
+        low, high = np.searchsorted(keys, [row * self.vocab_size, (row + 1) * self.vocab_size])
+        return keys[low:high] - row * self.vocab_size, seen[low:high]
+
+    def save(self, path: str | Path) -> None:
+        """Writes the table as safetensors."""
+        tensors: dict[str, Ints] = {}
+        for length, (keys, seen) in enumerate(self._levels, start=1):
+            tensors |= {f"keys.{length}": keys, f"counts.{length}": seen}
+        facts = {"format": "outrider-ngrams-1", "vocab_size": str(self.vocab_size)}
+        save_file(tensors, path, metadata=facts | {"order": str(self.order)})
+
+    @classmethod
+    def load(cls, path: str | Path) -> "NGramTable":
+        """Returns the table in a file that `save` wrote.
+
+        Raises:
+            ConfigError: the file is missing, damaged, or something else.
+        """
+        try:
+            with safe_open(path, "np") as file:
+                facts = file.metadata() or {}
+                if facts.get("format") != "outrider-ngrams-1":
+                    raise ConfigError(f"counts={str(path)!r}: expected a table of n-gram counts")
+                levels = [
+                    (file.get_tensor(f"keys.{m}"), file.get_tensor(f"counts.{m}"))
+                    for m in range(1, int(facts["order"]) + 1)
+                ]
+        except (OSError, SafetensorError) as error:
+            line = " ".join(str(error).split())
+            raise ConfigError(f"counts={str(path)!r} can't be read: {line}") from error
+        return cls(int(facts["vocab_size"]), levels)
+
+
+@final
+class RunningCounts:
+    """The counts of all n-grams up to `order` in a text that grows, and may be rewound."""
+
+    def __init__(self, vocab_size: int, order: int) -> None:
+        self.vocab_size = vocab_size
+        self.order = order
+        self._text = Tokens([])
+        self._following: dict[tuple[int, ...], dict[int, int]] = {}
+
+    def follow(self, text: Tokens) -> None:
+        """Makes the counts those of `text`, at the cost of what is new in it."""
+        shared = self._text.shared(text)
+        for end in range(shared, len(self._text)):
+            self._count(self._text, end, -1)
+        for end in range(shared, len(text)):
+            self._count(text, end, 1)
+        self._text = text
+
+    def _count(self, text: Tokens, end: int, change: int) -> None:
+        token = text[end]
+        for length in range(min(self.order - 1, end) + 1):
+            context = tuple(text[end - length : end])
+            following = self._following.setdefault(context, {})
+            following[token] = following.get(token, 0) + change
+            if not following[token]:
+                del following[token]
+
+    @property
+    def base(self) -> Floats:
+        uniform = np.full(self.vocab_size, -np.log(self.vocab_size))
+        tokens, seen = self.continuations(())
+        return blend(uniform, tokens, seen) if len(tokens) else uniform
+
+    def continuations(self, context: Sequence[int]) -> tuple[Ints, Ints]:
+        following = self._following.get(tuple(context), {})
+        size = len(following)
+        return (
+            np.fromiter(following.keys(), np.int64, size),
+            np.fromiter(following.values(), np.int64, size),
+        )

@@ -1,1 +1,0 @@
-"""Networks: what drafters that read the target's hidden states are made of."""

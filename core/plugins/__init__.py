@@ -1,0 +1,1 @@
+"""Plugins: hooks, registry and configs."""

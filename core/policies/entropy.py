@@ -1,0 +1,75 @@
+"""Entropy: drafts on while the drafter's law is sharp enough for its tokens to be accepted."""
+
+import math
+from typing import final
+
+import torch
+
+from outrider.contract.draft import Draft
+from outrider.contract.policy import Lookahead
+from outrider.contract.round import Round
+from outrider.errors import require
+from outrider.plugins.hookspecs import Register, hookimpl
+
+
+@final
+class Entropy(Lookahead):
+    """Stops behind a token whose law has too much entropy, for a bound on its acceptance.
+
+    AdaEDL (2410.18351) bounds the acceptance from below by 1 - sqrt(scale H(q)), H in nats, and stops
+    where that is less than 1 - limit; with a limit that does not move, it is also SVIP's rule
+    (2411.18462: scale .15, limit .3). The token itself stays in the draft. A token that was
+    written has no law, and never stops a draft.
+
+    scale, limit: see above.
+    target: the acceptance that the limit is moved towards, as AdaEDL does: it widens by `step`
+        after a round that lifts the running acceptance above it, and narrows after others;
+        none leaves it where it is. The running figures start anew with each prompt.
+    step: of one round.
+
+    Raises `ConfigError` for a scale, limit or step below 0, or a target outside [0, 1].
+    """
+
+    def __init__(
+        self,
+        scale: float = 0.2,
+        limit: float = 0.6,
+        target: float | None = 0.9,
+        step: float = 0.01,
+    ) -> None:
+        for name, value in (("scale", scale), ("limit", limit), ("step", step)):
+            require(value >= 0, f"lookahead.{name}", value, "a number of at least 0")
+        within = target is None or 0 <= target <= 1
+        require(within, "lookahead.target", target, "a number in [0, 1], or none")
+        self._scale = scale
+        self._start = limit
+        self._target = target
+        self._step = step
+        self.reset()
+
+    def reset(self) -> None:
+        self.limit = self._start
+        self._rate: float | None = None
+
+    def depth(self, gamma: int) -> int:
+        return gamma
+
+    def more(self, draft: Draft) -> bool:
+        logits = draft.logits[-1]
+        if logits is None:
+            return True
+        law = logits.double().softmax(-1)
+        entropy = max(0.0, float(-torch.xlogy(law, law).sum()))
+        return math.sqrt(self._scale * entropy) <= self.limit
+
+    def observe(self, round: Round) -> None:
+        if self._target is None or not round.tested:
+            return
+        rate = round.accepted / round.tested
+        self._rate = rate if self._rate is None else (self._rate + rate) / 2
+        self.limit = max(0.0, self.limit + math.copysign(self._step, self._rate - self._target))
+
+
+@hookimpl
+def register_lookaheads(register: Register) -> None:
+    register("entropy", Entropy)

@@ -1,0 +1,83 @@
+"""Utility: drafts only while it pays, and tries out which length pays most."""
+
+from typing import final
+
+from outrider.contract.policy import Lookahead
+from outrider.contract.round import Round
+from outrider.errors import require, whole
+from outrider.plugins.hookspecs import Register, hookimpl
+
+
+@final
+class Utility(Lookahead):
+    """Cascade's policy (2506.20675): utility is tokens a round over the cost of a round in plain steps.
+
+    In test phases it drafts nothing for `trial` rounds, and then each length, longest first and halved
+    each time, for as many; in the set phase between them it keeps to the length of greatest
+    utility, or drafts nothing where none reaches 1. The depths, though not the law of the text,
+    depend on the clock.
+
+    trial: rounds of a trial. keep: rounds of a set phase.
+
+    What was learned goes on from prompt to prompt.
+
+    Raises `ConfigError` for a trial or keep below 1.
+    """
+
+    def __init__(self, trial: int = 4, keep: int = 64) -> None:
+        for name, value in (("trial", trial), ("keep", keep)):
+            some = whole(value) and value >= 1
+            require(some, f"lookahead.{name}", value, "a whole number of at least 1")
+        self._trial = trial
+        self._keep = keep
+        self._plan: list[int] = []  # the lengths that are still to be tried
+        self._seen: dict[int, list[tuple[int, float]]] = {}  # of a length, tokens and seconds
+        self._testing = False
+        self._now = self._left = 0
+        self._first = True
+
+    def reset(self) -> None:
+        self._first = True  # its call reads the prompt, and says nothing of a round
+
+    def depth(self, gamma: int) -> int:
+        if self._left == 0:
+            self._next(gamma)
+        return min(self._now, gamma)
+
+    def _next(self, gamma: int) -> None:
+        if not self._testing:
+            halves = [gamma >> step for step in range(gamma.bit_length())]
+            self._plan, self._seen, self._testing = [0, *halves], {}, True
+        if self._plan:
+            self._now, self._left = self._plan.pop(0), self._trial
+        else:
+            self._now, self._left, self._testing = best(self._seen), self._keep, False
+
+    def observe(self, round: Round) -> None:
+        if self._first:
+            self._first = False
+            return
+        self._left = max(0, self._left - 1)
+        if self._testing:
+            seconds = sum(round.seconds.values())
+            self._seen.setdefault(self._now, []).append((len(round.tokens), seconds))
+
+
+def best(seen: dict[int, list[tuple[int, float]]]) -> int:
+    """Returns the length of greatest utility, 0 where none is worth its cost.
+
+    seen: of each length, 0 among them, the tokens and seconds of its rounds.
+    """
+    plain = seen[0]
+    step = sum(seconds for _, seconds in plain) / sum(tokens for tokens, _ in plain)
+    utilities = {
+        length: step * sum(t for t, _ in rounds) / max(sum(s for _, s in rounds), 1e-9)
+        for length, rounds in seen.items()
+    }
+    utilities[0] = 1.0
+    return max(utilities, key=lambda length: utilities[length])
+
+
+@hookimpl
+def register_lookaheads(register: Register) -> None:
+    register("utility", Utility)

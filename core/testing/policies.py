@@ -1,0 +1,138 @@
+"""Checks of a policy: each takes what makes one, and raises AssertionError."""
+
+import copy
+import itertools
+import random
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import torch
+
+from outrider.contract.chance import SampledChance
+from outrider.contract.context import Context, Tokens
+from outrider.contract.draft import Draft
+from outrider.contract.pen import Pen
+from outrider.contract.policy import Lookahead
+from outrider.contract.round import Round
+from outrider.contract.sampling import Sampling
+from outrider.targets.tabular import TabularTarget
+from outrider.testing.exact import output_law, target_law
+from outrider.testing.stage import ChainDrafter
+from outrider.verifiers.block import Block
+from outrider.verifiers.token import Token
+
+Make = Callable[[], Lookahead]
+
+TOLERANCE = 1e-12
+SAMPLED = Sampling(temperature=1.0)
+PASTS = ("nothing", "all accepted", "all rejected", "in turn", "silent")
+"""What a policy has seen before it is asked."""
+
+
+def check_depth_is_within_gamma(make: Make) -> None:
+    """The depth is a whole number from 0 to gamma, whatever was seen before."""
+    for past, gamma in itertools.product(PASTS, (1, 2, 5, 9)):
+        policy = make()
+        policy.reset()
+        for round in rounds(policy, past, gamma, 30):
+            policy.observe(round)
+            depth = policy.depth(gamma)
+            fits = isinstance(depth, int) and 0 <= depth <= gamma
+            assert fits, f"depth {depth!r} of gamma {gamma}, after {past}"
+        policy.reset()
+        assert 0 <= policy.depth(gamma) <= gamma, f"depth out of reach after a reset, {past}"
+
+
+def check_the_same_rounds_give_the_same_answers(make: Make) -> None:
+    """What it answers depends on what it was shown alone, and no global generator is moved."""
+    for past in PASTS:
+        answers = []
+        for noise in (1, 2):
+            torch.manual_seed(noise)
+            random.seed(noise)
+            before = (torch.get_rng_state(), random.getstate())
+            policy = make()
+            policy.reset()
+            found: list[object] = []
+            for round in rounds(policy, past, 4, 30):
+                policy.observe(round)
+                found.append(policy.depth(4))
+                found += [policy.more(draft) for draft in _drafts(round)]
+            answers.append(found)
+            assert torch.equal(before[0], torch.get_rng_state()), "moved torch's global generator"
+            assert before[1] == random.getstate(), "moved Python's global generator"
+        assert answers[0] == answers[1], f"answers differ for the same rounds, after {past}"
+
+
+def check_output_law_is_the_targets(make: Make) -> None:
+    """With it in the loop the law of the text is the target's to 1e-12, for every branch: no drawn
+    token is dropped, and what stops a draft was submitted.
+    """
+    target = TabularTarget(3)
+    for past in PASTS[:4]:
+        policy = make()
+        policy.reset()
+        for round in rounds(policy, past, 2, 12):
+            policy.observe(round)
+        for kind, rule in itertools.product(("drawn", "mixed"), (Token(), Block())):
+            law = output_law(
+                target,
+                ChainDrafter(target, kind),
+                rule,
+                [0, 2],
+                gamma=2,
+                sampling=SAMPLED,
+                policy=partial(copy.deepcopy, policy),
+            )
+            exact = target_law(target, [0, 2], 3, SAMPLED, rule)
+            off = max(abs(law.get(text, 0.0) - p) for text, p in exact.items())
+            assert off <= TOLERANCE, (
+                f"the text's law is off by {off:.1e} after {past}, {kind} draft"
+            )
+
+
+def rounds(policy: Lookahead, past: str, gamma: int, count: int) -> Iterator[Round]:
+    """Yields rounds that the policy itself has drafted, with outcomes and times that are given."""
+    drafter = ChainDrafter(TabularTarget(3), "drawn")
+    for number in range(0 if past == "nothing" else count):
+        depth = policy.depth(gamma)
+        pen = Pen(
+            sampling=SAMPLED,
+            chance=SampledChance.seeded(number),
+            vocab_size=3,
+            gamma=0 if past == "silent" else depth,
+            more=policy.more,
+        )
+        drafter.propose(Context(Tokens([0, number % 3])), pen)
+        draft = pen.finish()
+        all_of_it = past == "all accepted" or (past == "in turn" and number % 2 == 0)
+        accepted = len(draft) if all_of_it else 0
+        seconds = {"draft": 0.002 * len(draft), "score": 0.03 + 0.004 * len(draft), "verify": 0.001}
+        tokens = (*draft.tokens[:accepted], 0)
+        yield Round(
+            tokens=tokens,
+            origins=(*("accepted",) * accepted, "bonus" if all_of_it else "recovered"),
+            pieces=("",) * len(tokens),
+            draft=draft.tokens,
+            parents=draft.parents,
+            path=tuple(range(accepted)),
+            drafted=len(draft),
+            tested=accepted + (accepted < len(draft)),
+            accepted=accepted,
+            seconds=seconds,
+        )
+
+
+def _drafts(round: Round) -> Iterator[Draft]:
+    """Yields the draft of a round as it grew."""
+    logits = torch.tensor([0.5, 0.1, -0.3], dtype=torch.float64)
+    for length in range(1, len(round.draft) + 1):
+        tokens, parents = round.draft[:length], round.parents[:length]
+        yield Draft(tokens, parents, (logits.softmax(-1),) * length, (logits,) * length)
+
+
+CHECKS = (
+    check_depth_is_within_gamma,
+    check_the_same_rounds_give_the_same_answers,
+    check_output_law_is_the_targets,
+)

@@ -1,0 +1,37 @@
+"""A draft knows its shape, and what kinds of drafts it could be one of."""
+
+import torch
+
+from outrider import Draft
+from outrider.contract.draft import KINDS, ROOT
+
+LAW = torch.tensor([0.5, 0.25, 0.25])
+
+
+def test_a_chain() -> None:
+    chain = Draft((2, 0), (ROOT, 0), (LAW, None))
+    assert chain.is_chain
+    assert Draft().is_chain
+    assert [kind for kind in KINDS if chain.is_of(kind)] == ["chain", "paths", "iid", "distinct"]
+    assert chain.law(0, LAW) is LAW
+    assert chain.law(1, LAW).tolist() == [1, 0, 0]
+
+
+def test_a_tree() -> None:
+    tree = Draft((0, 1, 2, 0), (ROOT, ROOT, 1, 0), (None,) * 4)
+    assert tree.children(ROOT) == [0, 1]
+    assert tree.path(2) == (1, 2)
+    assert tree.path(ROOT) == ()
+    assert [kind for kind in KINDS if tree.is_of(kind)] == [
+        "paths",
+        "iid",
+        "distinct",
+        "deterministic",
+    ]
+    assert not Draft((0, 1, 2), (ROOT, 0, 0), (None,) * 3).is_of("paths")
+
+
+def test_two_trees_side_by_side() -> None:
+    both = Draft((0, 1), (ROOT, 0), (None, None)).joined(Draft((2, 0), (ROOT, 0), (None, None)))
+    assert both.tokens == (0, 1, 2, 0)
+    assert both.parents == (ROOT, 0, ROOT, 2)

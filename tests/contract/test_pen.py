@@ -1,0 +1,167 @@
+"""The pen records exactly the law that a token was drawn from."""
+
+from collections import defaultdict
+from typing import Any
+
+import pytest
+import torch
+
+from outrider import Chance, Draft, DrafterError, EnumeratedChance, Pen, SampledChance, Sampling
+from outrider.contract.draft import ROOT
+
+SAMPLED = Sampling(temperature=1.0)
+LOGITS = torch.tensor([0.0, 1.0, 2.0, -1.0], dtype=torch.float64)
+
+
+def pen(chance: Chance | None = None, sampling: Sampling = SAMPLED, **options: Any) -> Pen:
+    return Pen(
+        sampling=sampling,
+        chance=chance or SampledChance.seeded(0),
+        vocab_size=4,
+        **{"gamma": 3} | options,
+    )
+
+
+def test_a_chain_is_a_tree_with_parents_in_a_row() -> None:
+    ink = pen()
+    ink.draw(LOGITS)
+    ink.write(2)
+    draft = ink.finish()
+    assert draft.is_chain
+    assert draft.parents == (-1, 0)
+    assert draft.laws[1] is None
+    torch.testing.assert_close(draft.laws[0], LOGITS.softmax(-1))
+    assert Draft().is_chain
+
+
+def test_a_tree_knows_children_and_paths() -> None:
+    ink = pen(budget=6)
+    first, second = ink.branch(LOGITS, 2)
+    (third,) = ink.branch(LOGITS, 1, after=second)
+    ink.write(0, after=first)
+    draft = ink.finish()
+    assert draft.parents == (-1, -1, 1, 0)
+    assert draft.children(ROOT) == [first, second]
+    assert draft.path(third) == (second, third)
+    assert draft.path(ROOT) == ()
+    assert not draft.is_chain
+    assert ink.last == 3
+    assert ink.token(third) == draft.tokens[2]
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+@pytest.mark.parametrize("sampling", [SAMPLED, Sampling(temperature=0.5, top_k=3)])
+def test_siblings_follow_the_laws_recorded_for_them(replacement: bool, sampling: Sampling) -> None:
+    """Exactly: given the siblings before, each is drawn from the law that stands beside it."""
+
+    def play(chance: Chance) -> Draft:
+        ink = pen(chance, sampling, budget=3)
+        ink.branch(LOGITS, 3, replacement=replacement)
+        return ink.finish()
+
+    law: dict[tuple[int, ...], float] = defaultdict(float)
+    drafts = {}
+    for p, draft in EnumeratedChance.outcomes(play):
+        for end in range(4):
+            law[draft.tokens[:end]] += p
+            drafts[draft.tokens[:end]] = draft
+    for tokens, p in law.items():
+        if tokens:
+            recorded = drafts[tokens].laws[len(tokens) - 1]
+            assert recorded is not None
+            conditional = p / law[tokens[:-1]]
+            assert float(recorded[tokens[-1]]) == pytest.approx(conditional, abs=1e-12)
+            if not replacement:
+                assert not recorded[list(tokens[:-1])].any()
+
+
+def test_siblings_run_out_with_the_law() -> None:
+    ink = pen(sampling=Sampling(temperature=1.0, top_k=2), budget=9)
+    assert len(ink.branch(LOGITS, 3)) == 2
+    assert len(ink.branch(LOGITS, 3, replacement=True)) == 3
+
+
+def test_a_float32_law_is_recorded_to_the_precision_that_it_is_drawn_with() -> None:
+    ink = pen()
+    ink.draw(torch.zeros(4))
+    (law,) = ink.finish().laws
+    assert law is not None
+    assert law.dtype == torch.float64
+    assert float(law.sum()) == 1
+
+
+def test_greedy_draws_are_point_masses() -> None:
+    ink = pen(sampling=Sampling(), budget=9)
+    assert ink.draw(LOGITS) == 2
+    assert ink.branch(LOGITS, 3) == (1,)
+    assert len(ink.branch(LOGITS, 2, replacement=True)) == 2
+    assert ink.finish().laws == (None,) * 4
+
+
+def test_the_pen_closes_at_gamma_and_at_the_budget() -> None:
+    ink = pen(gamma=2)
+    assert ink.open
+    ink.write(0)
+    assert ink.open
+    ink.write(0)
+    assert not ink.open
+    with pytest.raises(DrafterError, match="wrote to depth 3: gamma is 2"):
+        ink.write(0)
+    assert not pen(gamma=0).open
+    ink = pen(budget=1)
+    with pytest.raises(DrafterError, match="wrote 2 tokens: budget is 1"):
+        ink.branch(LOGITS, 2)
+
+
+def test_the_policy_sees_only_what_was_submitted() -> None:
+    seen = []
+
+    def more(draft: Draft) -> bool:
+        seen.append(draft.tokens)
+        return len(draft) < 2
+
+    ink = pen(more=more, gamma=5)
+    assert not seen
+    while ink.open:
+        ink.write(len(ink))
+    assert seen == [(0,), (0, 1)]
+    with pytest.raises(DrafterError, match="wrote token 3: the policy stopped at 2"):
+        ink.write(0)
+    assert ink.finish().tokens == (0, 1)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_logits_that_score_nothing_are_refused(value: float) -> None:
+    for logits in (torch.tensor([0.0, value, 0.0, 0.0]), torch.full((4,), float("-inf"))):
+        for sampling in (SAMPLED, Sampling()):
+            with pytest.raises(DrafterError, match="NaN, infinity or no finite entry"):
+                pen(sampling=sampling).draw(logits)
+
+
+def test_what_no_draft_may_hold_is_refused() -> None:
+    with pytest.raises(DrafterError, match=r"logits of shape \(5,\): expected \(4,\)"):
+        pen().draw(torch.zeros(5))
+    for token in (-1, 4):
+        with pytest.raises(DrafterError, match=f"wrote id {token}: the vocabulary has 4 tokens"):
+            pen().write(token)
+    with pytest.raises(DrafterError, match="wrote after node 2: the last node is -1"):
+        pen().write(0, after=2)
+
+
+def test_questions_are_a_tree_of_their_own() -> None:
+    pen = Pen(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=6, gamma=2)
+    pen.write(3)
+    assert [pen.ask(1), pen.ask(2), pen.ask(4, after=0), pen.ask(5, after=-1)] == [0, 1, 2, 3]
+    pen.write(0)
+    questions = pen.questions()
+    assert (questions.tokens, questions.parents) == ((1, 2, 4, 5), (-1, 0, 0, -1))
+    draft = pen.finish()
+    assert draft.tokens == (3, 0)
+    both = draft.joined(questions)
+    assert both.tokens == (3, 0, 1, 2, 4, 5)
+    assert both.parents == (-1, 0, -1, 2, 2, -1)
+    assert draft.joined(Draft()) == Draft(draft.tokens, draft.parents, draft.laws)
+    with pytest.raises(DrafterError, match="asked after question 4: there are 4"):
+        pen.ask(0, after=4)
+    with pytest.raises(DrafterError, match="wrote id 6: the vocabulary has 6 tokens"):
+        pen.ask(6)

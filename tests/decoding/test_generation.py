@@ -1,0 +1,91 @@
+"""One call from a prompt to its text."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import outrider
+from outrider import ConfigError, Context, Drafter, DrafterError, Pen, Sampling
+from outrider.drafters.none import NoDraft
+from outrider.targets.tabular import TabularTarget
+from outrider.targets.transformers import TransformersTarget
+
+TARGET = TabularTarget(6)
+
+
+def test_names_and_instances_are_both_taken() -> None:
+    by_name = outrider.generate(TARGET, [0], "none", "token", max_new_tokens=10)
+    made = outrider.generate(
+        TARGET,
+        [0],
+        NoDraft(),
+        outrider.plugins.registry.make("verifier", "token"),
+        max_new_tokens=10,
+    )
+    assert by_name.tokens == made.tokens
+    assert by_name.counts.emitted == 10
+    assert by_name.stop == "max_new_tokens"
+    assert by_name.seconds["total"] >= sum(by_name.seconds[x] for x in ("draft", "score"))
+
+
+def test_a_folder_is_a_target(folder: Any) -> None:
+    generation = outrider.generate(str(folder), "the cat sat", "none", max_new_tokens=5)
+    target = TransformersTarget(str(folder))
+    assert generation.text == target.tokenizer.decode(generation.tokens, skip_special_tokens=True)
+
+
+def test_a_string_is_a_turn_of_a_chat_on_request(llama: Any, words: Any) -> None:
+    words.chat_template = "{% for m in messages %}the {{ m['content'] }} ?{% endfor %}"
+    try:
+        target = TransformersTarget(llama(), words)
+        assert target.encode("cat", chat=True) == words.encode("the cat ?")
+        assert target.encode("cat") == words.encode("cat")
+    finally:
+        words.chat_template = None
+
+
+@pytest.mark.parametrize(
+    ("role", "wanted", "line"),
+    [
+        ("drafter", "bigrams", "drafter='bigrams': did you mean 'bigram'"),
+        ("verifier", "tokn", "verifier='tokn': did you mean 'token'"),
+        ("drafter", 3, "drafter=3: expected a name or an instance of Drafter"),
+    ],
+)
+def test_what_is_neither_name_nor_instance(role: str, wanted: Any, line: str) -> None:
+    with pytest.raises(ConfigError, match=line):
+        outrider.generate(TARGET, [0], **{role: wanted})
+
+
+class Late(Drafter):
+    """Fails at its fourth draft."""
+
+    calls = 0
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        self.calls += 1
+        if self.calls == 4:
+            raise RuntimeError("late")
+
+
+def test_a_failure_hands_over_what_was_finished() -> None:
+    with pytest.raises(DrafterError, match="Late raised RuntimeError: late") as caught:
+        outrider.generate(TARGET, [0], Late(), sampling=Sampling(temperature=1.0))
+    assert len(caught.value.generation.tokens) == 3  # type: ignore[attr-defined]
+
+
+def test_several_prompts_at_once_are_those_that_each_is_alone(folder: Path) -> None:
+    prompts = ["the cat sat", "one two one two one"]
+    options: dict[str, Any] = {"gamma": 3, "max_new_tokens": 12}
+    both = outrider.generate_together(str(folder), prompts, "prompt_lookup", **options)
+    for prompt, found in zip(prompts, both, strict=True):
+        alone = outrider.generate(str(folder), prompt, "prompt_lookup", **options)
+        assert found.text == alone.text and found.counts == alone.counts
+
+
+def test_what_was_written_together_survives_a_fault() -> None:
+    with pytest.raises(DrafterError) as caught:
+        outrider.generate_together(TARGET, [[0], [1]], Late(), sampling=Sampling(temperature=1.0))
+    kept = caught.value.generations  # type: ignore[attr-defined]
+    assert [len(each.tokens) for each in kept] == [3, 3]

@@ -1,0 +1,87 @@
+"""Stops are exact wherever they fall."""
+
+from typing import Any
+
+import pytest
+import tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from outrider import ConfigError
+from outrider.decoding.text_stream import TextStream
+
+
+@pytest.fixture(scope="module")
+def bytes_tokenizer() -> Any:
+    """A byte-level BPE with a few merges, as GPT-2's and Llama's are."""
+    backend = tokenizers.Tokenizer(tokenizers.models.BPE())
+    backend.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=290,
+        special_tokens=["<eos>"],
+        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+    )
+    backend.train_from_iterator(["the end. the end.\n\n the end", "stop. stop"] * 5, trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<eos>")
+
+
+def push_all(stream: TextStream, ids: list[int]) -> int:
+    """Returns how many ids were taken before the text ended."""
+    for count, token in enumerate(ids, start=1):
+        if stream.push(token)[1]:
+            return count
+    return -1
+
+
+def test_pieces_add_up_to_the_decoded_text(bytes_tokenizer: Any) -> None:
+    text = "the naïve end: 日本語 🎉 stop."
+    stream = TextStream(bytes_tokenizer)
+    pieces = [stream.push(token)[0] for token in bytes_tokenizer.encode(text)]
+    assert "".join(pieces) == stream.text == text
+    assert "" in pieces  # a character of several tokens comes with the last
+    assert not any("�" in piece for piece in pieces)
+
+
+def test_special_tokens_are_no_text(bytes_tokenizer: Any) -> None:
+    stream = TextStream(bytes_tokenizer)
+    for token in [*bytes_tokenizer.encode("stop"), bytes_tokenizer.eos_token_id]:
+        stream.push(token)
+    assert stream.text == "stop"
+
+
+@pytest.mark.parametrize(
+    ("text", "stops", "kept"),
+    [
+        ("the end. the end", ["."], "the end."),
+        ("the end. the end", ["nd. t"], "the end. t"),  # across tokens
+        ("the end. the end", ["h"], "th"),  # inside a token
+        ("the end. the end", ["end", "the"], "the"),  # the one that ends first
+        ("the end. the end", ["zzz"], "the end. the end"),
+        ("stop 🎉 stop", ["🎉"], "stop 🎉"),
+    ],
+)
+def test_the_text_ends_with_the_first_stop(
+    bytes_tokenizer: Any, text: str, stops: list[str], kept: str
+) -> None:
+    stream = TextStream(bytes_tokenizer, stops)
+    taken = push_all(stream, bytes_tokenizer.encode(text))
+    assert stream.text == kept
+    assert (taken == -1) == (kept == text)
+
+
+def test_a_stop_before_the_newest_piece_is_not_found_twice(bytes_tokenizer: Any) -> None:
+    stream = TextStream(bytes_tokenizer, ["e e"])
+    assert push_all(stream, bytes_tokenizer.encode("the the end")) > 0
+    assert stream.text == "the the e"
+
+
+def test_without_a_tokenizer_there_is_no_text_and_no_stop() -> None:
+    assert TextStream(None).push(3) == ("", False)
+    with pytest.raises(ConfigError, match="the target's tokenizer can't decode a stream"):
+        TextStream(None, ["."])
+
+
+@pytest.mark.parametrize("stop", ["", 3])
+def test_a_stop_must_be_some_text(bytes_tokenizer: Any, stop: Any) -> None:
+    with pytest.raises(ConfigError, match="stop="):
+        TextStream(bytes_tokenizer, [stop])

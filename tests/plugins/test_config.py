@@ -1,0 +1,171 @@
+"""Every registered part is a config option, with the types and defaults of its signature."""
+
+from inspect import signature
+from pathlib import Path
+
+import pytest
+from hydra import initialize_config_module
+from omegaconf import OmegaConf
+from omegaconf.errors import ValidationError
+
+import outrider
+from outrider import ConfigError, PluginError
+from outrider.drafters.prompt_lookup import PromptLookup
+from outrider.drafters.small_lm import SmallLM
+from outrider.plugins.config import MODULE, build, compose, install, named, schema
+from outrider.plugins.registry import Entry, installed
+from outrider.verifiers.lenient import Lenient
+
+CONF = Path(__file__).parents[2] / "conf"
+
+
+def entry(factory: type) -> Entry:
+    return Entry("drafter", "odd", factory, factory, "odd_plugin", "odd-dist")
+
+
+def test_the_signature_is_the_config() -> None:
+    node = schema(entry(SmallLM))
+    assert node == {
+        "_target_": "outrider.drafters.small_lm.SmallLM",
+        "model": None,
+        "layers": None,
+        "dtype": "auto",
+        "device": "auto",
+        "tree": None,
+    }
+    node.layers = 3
+    with pytest.raises(ValidationError):
+        node.layers = "many"
+
+
+def test_a_parameter_without_default_is_mandatory() -> None:
+    class Odd:
+        def __init__(self, path: str, *rest: int, **more: int) -> None: ...
+
+    node = schema(entry(Odd))
+    assert OmegaConf.is_missing(node, "path")
+    assert "rest" not in node
+    assert "more" not in node
+
+
+def test_a_default_that_no_config_can_hold_is_an_error_that_names_the_distribution() -> None:
+    class Odd:
+        def __init__(self, thing: object = object) -> None: ...
+
+    with pytest.raises(PluginError, match="drafter 'odd' of odd-dist has a default"):
+        schema(entry(Odd))
+
+
+@pytest.mark.parametrize(
+    ("role", "name"), [(entry.role, entry.name) for entry in installed().entries]
+)
+def test_every_option_composes(role: str, name: str) -> None:
+    node = compose("generate", [f"{role}={name}", "prompt=hi"])[role]
+    factory = installed().find(role, name).factory
+    assert node._target_ == f"{factory.__module__}.{factory.__qualname__}"
+
+
+@pytest.mark.parametrize("role", ["drafter", "verifier", "lookahead"])
+def test_every_option_instantiates_to_what_was_registered(role: str, foresight: Path) -> None:
+    needed = {
+        "classifier": [f"lookahead.path={foresight}"],
+        "falcon": ["drafter.path=untrained"],
+    }
+    for name, entry in installed().of(role).items():
+        overrides = [f"{role}={name}", "prompt=hi", *needed.get(name, [])]
+        part = build(compose("generate", overrides)[role])
+        assert type(part) is entry.product
+
+
+@pytest.mark.parametrize("name", ["all", "none"])
+def test_every_choice_of_peers_composes(name: str) -> None:
+    assert set(compose("bench", [f"peers={name}"]).peers) == {"transformers", "vllm"}
+    assert {path.stem for path in CONF.glob("peers/*.yaml")} == {"all", "none"}
+
+
+@pytest.mark.parametrize("path", sorted(CONF.glob("sampling/*.yaml")))
+def test_every_sampling_instantiates(path: Path) -> None:
+    config = compose("generate", [f"sampling={path.stem}", "prompt=hi"])
+    assert isinstance(build(config.sampling), outrider.Sampling)
+
+
+@pytest.mark.parametrize("path", sorted(CONF.glob("*.yaml")))
+def test_every_command_composes(path: Path) -> None:
+    chosen = ["recipe=classifier"] if path.stem == "train" else []
+    assert compose(path.stem, chosen) is not None
+
+
+@pytest.mark.parametrize("path", sorted(CONF.glob("recipe/*.yaml")))
+def test_every_recipe_takes_its_settings(path: Path) -> None:
+    recipe = build(compose("train", [f"recipe={path.stem}"]).recipe)
+    signature(recipe.func).bind(None, **recipe.keywords)
+
+
+def test_every_yaml_file_is_tried_by_a_test_here() -> None:
+    tried = {
+        "peers",
+        "sampling",
+        "data",
+        "recipe",
+        ".",
+        "experiment",
+        "hydra/launcher",
+    }  # the last two: commands/
+    assert {str(path.parent.relative_to(CONF)) for path in CONF.rglob("*.yaml")} <= tried
+
+
+def test_an_error_of_the_part_itself_comes_through() -> None:
+    config = compose("generate", ["verifier=lenient", "verifier.lenience=3", "prompt=hi"])
+    with pytest.raises(ConfigError, match=r"^verifier.lenience=3.0: expected a number in \(0, 1\]"):
+        build(config.verifier)
+
+
+def test_installing_twice_changes_nothing() -> None:
+    before = compose("generate")
+    install(installed())
+    assert compose("generate") == before
+
+
+def test_drafters_are_named_or_described() -> None:
+    with initialize_config_module(MODULE, version_base="1.3"):
+        found = named(
+            "drafter",
+            ["none", {"drafter": "prompt_lookup", "max_n": 2, "name": "short"}, "prompt_lookup"],
+        )
+        assert list(found) == ["none", "short", "prompt_lookup"]
+        assert isinstance(build(found["short"]), PromptLookup)
+        assert found["short"].max_n == 2
+        assert found["prompt_lookup"].max_n == 3
+
+
+def test_a_mandatory_argument_can_be_given(foresight: Path) -> None:
+    with initialize_config_module(MODULE, version_base="1.3"):
+        found = named("lookahead", ["fixed", {"lookahead": "classifier", "path": str(foresight)}])
+    assert type(build(found["classifier"])).__name__ == "Classifier"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "line"),
+    [
+        ("none", "drafters='none': expected a list, such as"),
+        ([3], "drafters: 3: expected a name, or a mapping with 'drafter'"),
+        ([{"name": "x"}], "expected a name, or a mapping with 'drafter'"),
+        (["none", "none"], "drafters: two are named 'none'"),
+        ([{"drafter": "prompt_lookup", "maxn": 1}], "prompt_lookup.maxn: did you mean 'max_n'"),
+        ([{"drafter": "prompt_lookup", "max_n": "x"}], "prompt_lookup.max_n='x': Value 'x'"),
+    ],
+)
+def test_a_list_of_drafters_that_makes_no_sense(wanted: object, line: str) -> None:
+    with (
+        initialize_config_module(MODULE, version_base="1.3"),
+        pytest.raises(ConfigError) as caught,
+    ):
+        named("drafter", wanted)
+    assert line in str(caught.value)
+
+
+def test_lenient_keeps_its_arguments() -> None:
+    node = compose("generate", ["verifier=lenient", "verifier.lenience=0.3", "prompt=x"]).verifier
+    rule = build(node)
+    assert isinstance(rule, Lenient)
+    assert rule.lenience == 0.3

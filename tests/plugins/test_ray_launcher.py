@@ -1,0 +1,160 @@
+"""Sweeps past one process: on Ray, where a worker is killed, and by submitit; gathered by the report."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hydra.core.utils import JobReturn, JobStatus
+
+from outrider import ConfigError
+from outrider.plugins.ray_launcher import Job, RayLauncher, WorkerError
+
+HERE = Path(__file__).parent
+
+
+def sweep(*words: str, cwd: Path) -> str:
+    """Runs a sweep in a process of its own; returns what it said."""
+    done = subprocess.run(
+        [sys.executable, "-m", "outrider.cli", *words],
+        check=False,
+        cwd=cwd,
+        env=os.environ
+        | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE), "DYING": str(cwd / "died")},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def asked(folder: Path, data: Path, *more: str) -> list[str]:
+    """Returns the words of a sweep over gamma."""
+    return ["compare", "--multirun", "target=transformers", f"target.model={folder}", "gamma=1,2",
+            "drafters=[none,bigram]", "data=jsonl", f"data.path={data}", "max_new_tokens=8",
+            "turns=1", "cache=false", "hydra.sweep.dir=sweep", *more]  # fmt: skip
+
+
+def counts(row: dict[str, Any]) -> tuple[Any, ...]:
+    """Returns what no clock decides of a drafter's figures."""
+    return row["drafter"], row["alpha"], row["counts"]
+
+
+def test_a_killed_ray_worker_loses_its_running_job_alone(
+    folder: Path, data: Path, tmp_path: Path, run: Any
+) -> None:
+    said = sweep(*asked(folder, data, "lookahead._target_=dying.Dying", "hydra/launcher=outrider_ray",
+                        "hydra.launcher.workers=2"), cwd=tmp_path)  # fmt: skip
+    assert said.count("its worker died, it runs again") == 1
+    assert said.count("has ended") == 2
+    # It went on from what it had measured: the text of those lines, clocks and all, is the same.
+    before = (tmp_path / "died" / "measurements.jsonl").read_text().splitlines()
+    after = (tmp_path / "sweep" / "1" / "measurements.jsonl").read_text().splitlines()
+    assert 2 <= len(before) < len(after)
+    assert after[: len(before) - len(before) % 2] == before[: len(before) - len(before) % 2]
+    status, _, complaint = run("report", "sweep")
+    assert status == 0, complaint
+    rows = json.loads((tmp_path / "sweep" / "report.json").read_text())["rows"]
+    assert [(row["label"], row["drafter"]) for row in rows] == [
+        (label, drafter) for label in ("gamma 1", "gamma 2") for drafter in ("none", "bigram")
+    ]
+    alone = [word for word in asked(folder, data) if not word.startswith(("--", "gamma", "hydra"))]
+    assert run(*alone, "gamma=2", "hydra.run.dir=alone")[0] == 0
+    whole = json.loads((tmp_path / "alone" / "comparison.json").read_text())["rows"]
+    assert list(map(counts, rows[2:])) == list(map(counts, whole))
+
+
+def test_submitit_runs_each_job(folder: Path, data: Path, tmp_path: Path, run: Any) -> None:
+    """On its local executor, which makes and watches processes as SLURM's does."""
+    sweep(*asked(folder, data, "protocol=overlap", "hydra/launcher=submitit_local",
+                 "hydra.launcher.timeout_min=10"), cwd=tmp_path)  # fmt: skip
+    status, printed, complaint = run("report", "sweep")
+    assert status == 0, complaint
+    assert "2 runs" in printed
+
+
+def test_a_job_of_a_sweep_goes_on_in_its_own_folder(
+    folder: Path, data: Path, tmp_path: Path, run: Any
+) -> None:
+    """So that a requeued job, started with the same words, neither begins anew nor takes another's."""
+    words = asked(folder, data, "protocol=overlap", "resume=true")
+    assert run(*words)[0] == 0
+    lines = tmp_path / "sweep" / "1" / "measurements.jsonl"
+    whole = lines.read_text()
+    lines.write_text("".join(whole.splitlines(keepends=True)[:3]))
+    before = (tmp_path / "sweep" / "0" / "measurements.jsonl").read_text()
+    assert run(*words)[0] == 0
+    assert lines.read_text() == whole
+    assert (tmp_path / "sweep" / "0" / "measurements.jsonl").read_text() == before
+
+
+class TaskError(Exception):
+    """What Ray raises where the task itself failed."""
+
+
+class Died(Exception):
+    """What Ray raises where the worker died; not of the task."""
+
+
+def ray_whose_workers_die(deaths: dict[int, int]) -> Any:
+    """Returns what stands for Ray: the worker of a job dies so many times."""
+
+    def get(job: Job) -> JobReturn:
+        if job.tried < deaths.get(job.number, 0):
+            raise Died("killed\nand more")
+        return JobReturn(_return_value=job.tried, status=JobStatus.COMPLETED)
+
+    def remote(**_: Any) -> Callable[..., Any]:
+        return lambda _: SimpleNamespace(remote=lambda _, job, *rest: job)
+
+    def wait(running: Sequence[Job], num_returns: int) -> Any:
+        return list(running)[:num_returns], []
+
+    errors = SimpleNamespace(RayTaskError=TaskError, RayError=Died)
+    return SimpleNamespace(remote=remote, wait=wait, get=get, exceptions=errors)
+
+
+def test_a_job_is_tried_so_many_times_and_the_others_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    launcher = RayLauncher(None, 2, 1, 0, retries=2)
+    monkeypatch.setattr(RayLauncher, "_sweep", lambda self, job: job)
+    launcher._context = launcher._task = None  # type: ignore[assignment]
+    jobs = [Job(number, (f"gamma={number}",)) for number in range(4)]
+    done = launcher._all(ray_whose_workers_die({1: 2, 2: 3}), jobs)
+    assert [done[number].return_value for number in (0, 1, 3)] == [0, 2, 0]
+    with pytest.raises(
+        WorkerError, match=r"^job 2 \(gamma=2\): its worker died 3 times \(killed\)$"
+    ):
+        done[2].return_value  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"workers": 0},
+            "hydra.launcher.workers=0: expected a whole number of at least 1, or none",
+        ),
+        ({"workers": 2, "address": "auto"}, "workers=2: expected none with an address"),
+        ({"cpus": 0}, "cpus=0: expected a whole number of at least 1"),
+        ({"gpus": -1}, "gpus=-1: expected a number of at least 0"),
+        ({"retries": -1}, "retries=-1: expected a whole number of at least 0"),
+    ],
+)
+def test_bad_settings(settings: dict[str, Any], message: str) -> None:
+    good: dict[str, Any] = {"address": None, "workers": None, "cpus": 1, "gpus": 0, "retries": 3}
+    with pytest.raises(ConfigError, match=message):
+        RayLauncher(**good | settings)
+
+
+def test_without_ray_it_says_what_to_install(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    status, _, err = run("generate", "--multirun", "target=tabular", "prompt=[0,1]", "gamma=1,2",
+                         "hydra/launcher=outrider_ray")  # fmt: skip
+    assert status == 1
+    assert "hydra/launcher='outrider_ray': expected Ray: pip install 'outrider[ray]'" in err

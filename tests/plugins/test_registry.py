@@ -1,0 +1,178 @@
+"""Plugins: one entry point makes a part known, and a fault names the distribution."""
+
+import inspect
+from abc import abstractmethod
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from outrider import (
+    ConfigError,
+    Drafter,
+    Fixed,
+    PluginError,
+    hookimpl,
+)
+from outrider.drafters.ngram import NGram
+from outrider.drafters.none import NoDraft
+from outrider.plugins import hookspecs
+from outrider.plugins.registry import BUILTIN, plugin_manager, read
+from outrider.targets.tabular import TabularTarget
+from outrider.verifiers.token import Token
+
+
+def plugin(**hooks: Any) -> Any:
+    return SimpleNamespace(**{name: hookimpl(hook) for name, hook in hooks.items()})
+
+
+class EntryPoint:
+    """Stands for an installed distribution's entry point."""
+
+    def __init__(self, name: str, thing: Any, distribution: str = "strange-dist") -> None:
+        self.name, self.thing = name, thing
+        self.dist = SimpleNamespace(name=distribution)
+
+    def load(self) -> Any:
+        if isinstance(self.thing, Exception):
+            raise self.thing
+        return self.thing
+
+
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Makes entry points appear as installed."""
+
+    def appear(*entries: EntryPoint) -> None:
+        monkeypatch.setattr("outrider.plugins.registry.entry_points", lambda group: list(entries))
+
+    return appear
+
+
+def registered(name: str, factory: Any, role: str = "drafter") -> Any:
+    def hook(register: Any) -> None:
+        register(name, factory)
+
+    return plugin(**{f"register_{role}s": hook})
+
+
+def registry(*extra: Any) -> Any:
+    return read(plugin_manager(extra))
+
+
+def test_hook_register_drafters(install: Any) -> None:
+    install(EntryPoint("mine", registered("mine", NoDraft)))
+    entry = registry().find("drafter", "mine")
+    assert (entry.factory, entry.distribution, entry.plugin) == (NoDraft, "strange-dist", "mine")
+
+
+def test_hook_register_verifiers() -> None:
+    assert registry(registered("mine", Token, "verifier")).find("verifier", "mine").factory is Token
+
+
+def test_hook_register_lookaheads() -> None:
+    found = registry(registered("mine", Fixed, "lookahead"))
+    assert found.find("lookahead", "mine").product is Fixed
+
+
+def test_hook_register_targets() -> None:
+    found = registry(registered("mine", TabularTarget, "target"))
+    assert found.find("target", "mine").product is TabularTarget
+
+
+def test_hook_config_search_paths() -> None:
+    mine = plugin(config_search_paths=lambda: ["pkg://mine.conf"])
+    assert registry(mine).search_paths == ["pkg://mine.conf"]
+
+
+def test_plugin_hooks_have_tests() -> None:
+    hooks = [name for name, _ in inspect.getmembers(hookspecs) if name.startswith("register_")]
+    for hook in [*hooks, "config_search_paths"]:
+        assert f"test_hook_{hook}" in globals(), f"no test of {hook}"
+
+
+def test_the_built_in_parts_are_plugins_too() -> None:
+    found = read(plugin_manager(installed=False))
+    assert {entry.distribution for entry in found.entries} == {"outrider"}
+    assert {entry.plugin for entry in found.entries} == set(BUILTIN)
+    assert found.find("drafter", "bigram").product is NGram  # made by a function
+
+
+def test_a_plugin_that_can_not_be_imported_names_its_distribution(install: Any) -> None:
+    install(EntryPoint("mine", ImportError("no module\nnamed x")))
+    line = (
+        "plugin 'mine' of strange-dist can't be loaded: ImportError: no module named x"
+        " (OUTRIDER_BLOCK_PLUGINS=mine runs without it)"
+    )
+    with pytest.raises(PluginError) as caught:
+        registry()
+    assert str(caught.value) == line
+
+
+def test_a_blocked_plugin_is_not_loaded(install: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(EntryPoint("mine", ImportError("broken")), EntryPoint("good", registered("g", NoDraft)))
+    monkeypatch.setenv("OUTRIDER_BLOCK_PLUGINS", "other, mine")
+    assert "g" in registry().of("drafter")
+
+
+def test_a_misspelt_hook_names_its_distribution(install: Any) -> None:
+    install(EntryPoint("mine", plugin(register_draftes=lambda register: None)))
+    with pytest.raises(
+        PluginError, match=r"'mine' of strange-dist can't be loaded.*register_draftes"
+    ):
+        registry()
+
+
+def test_a_hook_with_a_wrong_argument_names_its_distribution(install: Any) -> None:
+    install(EntryPoint("mine", plugin(register_drafters=lambda registry: None)))
+    with pytest.raises(PluginError, match="'mine' of strange-dist can't be loaded"):
+        registry()
+
+
+def test_a_hook_that_fails_names_its_distribution(install: Any) -> None:
+    def fails(register: Any) -> None:
+        raise ZeroDivisionError("oh")
+
+    install(EntryPoint("mine", plugin(register_drafters=fails)))
+    with pytest.raises(PluginError, match="'mine' of strange-dist failed in fails: ZeroDivision"):
+        registry()
+
+
+def test_what_is_no_class_of_its_role_names_its_distribution(install: Any) -> None:
+    for thing in (NoDraft(), Token, int, lambda: NoDraft()):
+        install(EntryPoint("mine", registered("x", thing)))
+        with pytest.raises(
+            PluginError, match=r"drafter 'x' of strange-dist is .* a class of Draft"
+        ):
+            registry()
+
+
+def test_an_abstract_class_names_what_it_lacks(install: Any) -> None:
+    class Half(Drafter):
+        @abstractmethod
+        def more(self) -> None: ...
+
+    install(EntryPoint("mine", registered("half", Half)))
+    with pytest.raises(
+        PluginError, match="'half' of strange-dist is abstract: Half lacks more, pr"
+    ):
+        registry()
+
+
+def test_a_name_taken_twice_names_both_distributions(install: Any) -> None:
+    install(EntryPoint("mine", registered("bigram", NoDraft)))
+    with pytest.raises(
+        PluginError, match="'bigram' of strange-dist is taken: outrider registered that name"
+    ):
+        registry()
+    install(
+        EntryPoint("one", registered("x", NoDraft), "dist-one"),
+        EntryPoint("two", registered("x", NoDraft), "dist-two"),
+    )
+    with pytest.raises(PluginError, match="of dist-two is taken: dist-one registered"):
+        registry()
+
+
+def test_an_unknown_name_offers_the_nearest() -> None:
+    with pytest.raises(ConfigError, match="drafter='promt': did you mean 'prompt_lookup'"):
+        registry().find("drafter", "promt")

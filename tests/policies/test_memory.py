@@ -1,0 +1,63 @@
+"""What a policy has learned outlives its process; what is no such file is refused."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider import ConfigError
+from outrider.policies.bandit import Bandit
+from outrider.policies.confidence import Confidence
+from outrider.policies.goodput import Goodput
+from outrider.policies.optimal import Optimal
+
+LEARNERS: list[Callable[..., Any]] = [Bandit, Goodput, Optimal, Confidence]
+
+
+def taught(make: Callable[..., Any], path: Path, outcome: Any, sure: Any) -> Any:
+    extra = {"refit": True} if make is Confidence else {}
+    policy = make(state=str(path), **extra)
+    policy.reset()
+    for number in range(40):
+        depth = policy.depth(5)
+        for length in range(1, depth + 1):
+            policy.more(sure(*(0.9, 0.8, 0.3, 0.2, 0.1)[:length]))
+        round = outcome(depth, min(depth, 2), draft=0.02, score=1 + 0.1 * depth)
+        policy.observe(replace(round, stop="eos") if number == 39 else round)
+    return policy
+
+
+@pytest.mark.parametrize("make", LEARNERS)
+def test_what_was_learned_is_there_in_the_next_run(
+    make: Callable[..., Any], tmp_path: Path, outcome: Any, sure: Any
+) -> None:
+    path = tmp_path / "learned" / "state.json"
+    policy = taught(make, path, outcome, sure)
+    extra = {"refit": True} if make is Confidence else {}
+    again, fresh = make(state=str(path), **extra), make(**extra)
+    for name in ("alpha", "c", "threshold", "_pulls", "_gains", "_calls"):
+        if hasattr(policy, name):
+            learned = json.loads(json.dumps(getattr(policy, name)))
+            assert json.loads(json.dumps(getattr(again, name))) == learned
+            assert name == "c" or json.loads(json.dumps(getattr(fresh, name))) != learned
+    assert again.depth(5) == policy.depth(5)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"Goodput": {}}'])
+def test_another_file_is_refused(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    path.write_text(content)
+    with pytest.raises(ConfigError, match=r"lookahead\.state=.*: expected what Bandit has learned"):
+        Bandit(state=str(path))
+
+
+def test_without_a_file_nothing_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outcome: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    policy = Bandit()
+    policy.observe(replace(outcome(policy.depth(3), 0), stop="eos"))
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,224 @@
+"""How long each policy drafts, after rounds whose outcome and times are given."""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+
+from outrider import ConfigError, Context, Draft, Drafter, Fixed, Lookahead, Pen, decode, theory
+from outrider.policies.bandit import Bandit
+from outrider.policies.confidence import Confidence, fitted
+from outrider.policies.entropy import Entropy
+from outrider.policies.goodput import Goodput, line
+from outrider.policies.heuristic import Heuristic
+from outrider.policies.optimal import Optimal
+from outrider.policies.utility import Utility, best
+from outrider.targets.tabular import TabularTarget
+from outrider.testing import parametrize_with_checks
+from outrider.verifiers.token import Token
+
+
+@parametrize_with_checks(
+    [
+        Fixed,
+        Heuristic,
+        partial(Heuristic, transient=False),
+        Confidence,
+        partial(Confidence, refit=True),
+        Entropy,
+        partial(Entropy, scale=0.15, limit=0.3, target=None),
+        Optimal,
+        partial(Optimal, c=0.1),
+        Goodput,
+        Utility,
+        Bandit,
+        partial(Bandit, c=0.1),
+    ]
+)
+def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
+    check(make)
+
+
+def test_heuristic_goes_up_by_two_and_down_by_one(outcome: Any, played: Any) -> None:
+    policy = Heuristic(start=3)
+    depths = []
+    for accepted_all in (True, True, False, False, True):
+        depth = policy.depth(20)
+        depths.append(depth)
+        policy.observe(outcome(depth, depth if accepted_all else 0))
+    assert [*depths, policy.depth(20)] == [3, 5, 7, 6, 5, 7]
+    assert policy.depth(4) == 4
+    policy.reset()
+    assert policy.depth(20) == 3
+    assert played(Heuristic(start=2), 4, 9, lambda depth: 0) == [2, 1, 1, 1]
+    lasting = Heuristic(start=3, transient=False)
+    lasting.observe(outcome(lasting.depth(9), 3))
+    lasting.reset()
+    assert lasting.depth(9) == 5
+    before = Heuristic(start=3)
+    before.observe(outcome(0, 0))  # a round without a draft says nothing
+    assert before.depth(9) == 3
+
+
+def test_confidence_stops_behind_an_unsure_token(sure: Any) -> None:
+    policy = Confidence(threshold=0.4)
+    assert policy.depth(5) == 5
+    assert policy.more(sure(0.5))
+    assert not policy.more(sure(0.5, 0.3))
+    assert policy.more(Draft((0,), (-1,), (None,), (None,)))  # it was copied
+
+
+class Unsure(Drafter):
+    """Draws from a law in which the likeliest token has a half, and then less."""
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        for p in (0.9, 0.6, 0.2, 0.9):
+            if pen.open:
+                pen.draw(torch.tensor([p] + [(1 - p) / 5] * 5).log())
+
+
+@pytest.mark.parametrize(
+    ("policy", "length"), [(Confidence(0.4), 3), (Confidence(0.7), 2), (Confidence(0.0), 4)]
+)
+def test_the_unsure_token_stays_in_the_draft(policy: Lookahead, length: int) -> None:
+    """At temperature 0 too, where the law itself is a point mass."""
+    target = TabularTarget(6)
+    rounds = decode(target, Unsure(), Token(), [0], gamma=4, lookahead=policy, max_new_tokens=9)
+    assert len(next(rounds).draft) == length
+
+
+def test_the_threshold_is_fitted_to_what_was_accepted() -> None:
+    apart = [(0.9, True), (0.8, True), (0.7, True), (0.3, False), (0.2, False), (0.1, False)]
+    assert fitted(apart, 0.5) == 0.7
+    assert fitted(apart[:5], 0.5) == 0.5  # too few
+    assert fitted([(0.5, True)] * 9, 0.4) == 0.4  # of one kind only
+    mixed = [*apart, (0.05, True)]
+    # To pass all: 1 + 0; to stop at .7: 0 + 3/4.
+    assert fitted(mixed, 0.5) == 0.7
+    assert fitted([*mixed, (0.05, True)], 0.5) == 0.05  # 1 against 0 + 3 * 2/5
+
+
+def test_confidence_learns_from_tested_tokens_alone(outcome: Any, sure: Any) -> None:
+    policy = Confidence(threshold=0.0, refit=True)
+    for _ in range(4):
+        policy.depth(3)
+        for length in (1, 2, 3):
+            policy.more(sure(*(0.9, 0.2, 0.05)[:length]))
+        policy.observe(outcome(3, 1))  # .9 accepted, .2 rejected, .05 not looked at
+    assert policy.threshold == pytest.approx(0.9)
+    assert len(policy._seen) == 8
+
+
+def test_entropy_stops_where_the_bound_is_low(outcome: Any, sure: Any) -> None:
+    svip = Entropy(scale=0.15, limit=0.3, target=None)
+    for p in (0.99, 0.9, 0.7, 0.5):
+        entropy = -p * math.log(p) - (1 - p) * math.log((1 - p) / 2)
+        assert svip.more(sure(p)) == (math.sqrt(0.15 * entropy) <= 0.3)
+    assert svip.more(Draft((0,), (-1,), (None,), (None,)))
+    adaptive = Entropy(limit=0.5, target=0.5, step=0.1)
+    adaptive.observe(outcome(4, 4))
+    assert adaptive.limit == pytest.approx(0.6)
+    adaptive.observe(outcome(4, 0))  # half of what was, half of what is: .5 is not below .5
+    adaptive.observe(outcome(4, 0))
+    assert adaptive.limit == pytest.approx(0.6)
+    adaptive.reset()
+    assert adaptive.limit == 0.5
+
+
+@pytest.mark.parametrize("c", [0.02, 0.2, 0.5])
+def test_optimal_finds_theorem_3_8(c: float, played: Any) -> None:
+    """Of ten tested tokens seven are accepted; a draft token costs c of a call."""
+    runs = [3, 2, 2, 0] * 200  # seven accepted and three rejected of ten, at depth 3 or more
+
+    def accepted(depth: int) -> int:
+        return min(depth, runs.pop())
+
+    policy = Optimal(alpha=0.7, weight=1.0)
+    depths = played(policy, 400, 12, accepted, draft=c)
+    assert policy.c == pytest.approx(c)
+    assert depths[-1] == max(1, theory.optimal_gamma(policy.alpha, c, 12))
+    assert Optimal(alpha=0.8, c=0.05).depth(20) == theory.optimal_gamma(0.8, 0.05, 20)
+    assert Optimal(alpha=0.1, c=0.9).depth(20) == 1  # or it would never learn more
+
+
+def test_goodput_drafts_nothing_where_it_does_not_pay_and_looks_again(played: Any) -> None:
+    policy = Goodput(probe=8)
+    depths = played(policy, 120, 5, lambda depth: 0, draft=0.2, score=lambda rows: 1 + 0.2 * rows)
+    late = depths[40:]
+    assert set(late) == {0, 1}
+    assert late.count(1) == 10  # every eighth
+    helpful = Goodput()
+    depths = played(
+        helpful, 60, 5, lambda depth: depth, draft=0.01, score=lambda rows: 1 + 0.01 * rows
+    )
+    assert depths[-1] == 5
+
+
+def test_goodput_fits_a_line_to_the_calls() -> None:
+    assert line([(1, 1.0), (1, 1.1)]) is None
+    assert line([(1, 1.2), (3, 1.6), (5, 2.0)]) == pytest.approx((1.0, 0.2))
+    assert line([(1, 2.0), (5, 1.0)]) == (1.5, 0.0)  # noise: never faster for more
+    assert line([(1, 0.1), (5, 1.9)]) == pytest.approx((0.0, (0.1 + 0.38) / 2))
+
+
+def test_utility_keeps_to_what_pays(played: Any) -> None:
+    step = lambda rows: 1 + 0.1 * rows
+    never = played(Utility(trial=2, keep=20), 100, 4, lambda depth: 0, draft=0.1, score=step)
+    assert never[1:10] == [0, 0, 4, 4, 2, 2, 1, 1, 0]
+    assert set(never[9:29]) == {0}
+    always = played(Utility(trial=2, keep=20), 29, 4, lambda depth: depth, draft=0.1, score=step)
+    assert set(always[9:]) == {4}
+    assert best({0: [(1, 1.0)], 4: [(3, 2.0)], 2: [(2, 1.2)]}) == 2
+    assert best({0: [(1, 1.0)], 4: [(1, 2.0)]}) == 0
+
+
+def test_the_bandit_finds_the_best_arm(played: Any) -> None:
+    """Tokens a second peak at depth 3: four tokens at 1.6, against others at less."""
+    cost = {1: 1.2, 2: 1.4, 3: 1.6, 4: 2.4, 5: 3.2}
+    policy = Bandit(explore=0.3)
+    depths = played(policy, 400, 5, lambda depth: min(depth, 3), score=cost.__getitem__)
+    assert set(depths) == {1, 2, 3, 4, 5}
+    assert depths[-200:].count(3) > 120
+    counted = Bandit(explore=0.3, c=0.25)
+    depths = played(counted, 300, 5, lambda depth: min(depth, 2))
+    assert max(set(depths[-150:]), key=depths.count) == 2
+
+
+def test_each_arm_counts_its_own_pulls(outcome: Any) -> None:
+    policy = Bandit(explore=1.0, c=0.0)
+    for _ in range(30):
+        policy.observe(outcome(policy.depth(3), 0))
+    assert min(policy._pulls.values()) >= 9  # equal arms share the pulls
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (partial(Heuristic, start=0), r"lookahead\.start=0: expected a whole number"),
+        (
+            partial(Confidence, threshold=2),
+            r"lookahead\.threshold=2: expected a number in \[0, 1\]",
+        ),
+        (partial(Entropy, scale=-1), r"lookahead\.scale=-1: expected a number of at least 0"),
+        (
+            partial(Entropy, target=2),
+            r"lookahead\.target=2: expected a number in \[0, 1\], or none",
+        ),
+        (partial(Optimal, alpha=2), r"lookahead\.alpha=2"),
+        (partial(Optimal, c=-1), r"lookahead\.c=-1"),
+        (partial(Optimal, weight=0), r"lookahead\.weight=0"),
+        (partial(Goodput, alpha=-1), r"lookahead\.alpha=-1"),
+        (partial(Goodput, update=3), r"lookahead\.update=3"),
+        (partial(Goodput, probe=0), r"lookahead\.probe=0"),
+        (partial(Utility, trial=0), r"lookahead\.trial=0"),
+        (partial(Utility, keep=0), r"lookahead\.keep=0"),
+        (partial(Bandit, explore=-1), r"lookahead\.explore=-1"),
+        (partial(Bandit, c=-1), r"lookahead\.c=-1"),
+    ],
+)
+def test_bad_settings(make: Callable[[], Lookahead], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make()

@@ -1,0 +1,59 @@
+"""Each check of a policy bites: a gallery of culprits, each caught by its check."""
+
+import random
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from outrider import Draft, Fixed, Lookahead
+from outrider.testing import check_lookahead, policies
+
+
+class TooDeep(Lookahead):
+    def depth(self, gamma: int) -> int:
+        return gamma + 1
+
+
+class Moody(Lookahead):
+    """Draws lots of its own."""
+
+    def depth(self, gamma: int) -> int:
+        return random.randint(0, gamma)
+
+
+class DropsADrawnToken(Lookahead):
+    """Reaches for the pen, and takes back a token that it does not like."""
+
+    def depth(self, gamma: int) -> int:
+        return gamma
+
+    def more(self, draft: Draft) -> bool:
+        if draft.tokens[-1] != 0:
+            return True
+        pen: Any = sys._getframe(1).f_locals["self"]
+        kept = Draft(draft.tokens[:-1], draft.parents[:-1], draft.laws[:-1], draft.logits[:-1])
+        pen.finish = lambda: kept
+        return False
+
+
+CULPRITS: list[tuple[type[Lookahead], Callable[[Any], None]]] = [
+    (TooDeep, policies.check_depth_is_within_gamma),
+    (Moody, policies.check_the_same_rounds_give_the_same_answers),
+    (DropsADrawnToken, policies.check_output_law_is_the_targets),
+]
+
+
+@pytest.mark.parametrize(("culprit", "check"), CULPRITS)
+def test_the_check_catches_its_culprit(culprit: Any, check: Callable[[Any], None]) -> None:
+    with pytest.raises(AssertionError):
+        check(culprit)
+
+
+def test_every_check_has_a_culprit() -> None:
+    assert {check for _, check in CULPRITS} == set(policies.CHECKS)
+
+
+def test_an_honest_policy_passes() -> None:
+    check_lookahead(Fixed)
