@@ -5,13 +5,13 @@
 """
 
 from outrider.contract.chance import Chance, EnumeratedChance, SampledChance
-from outrider.contract.constraint import Guide
+from outrider.contract.constraint import Constraint
 from outrider.contract.context import Context, Tokens
 from outrider.contract.counts import Counts
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
-from outrider.contract.policy import Fixed, Lookahead
+from outrider.contract.policy import Fixed, Policy
 from outrider.contract.round import Round
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
@@ -34,6 +34,7 @@ __all__ = [
     "Beams",
     "Chance",
     "ConfigError",
+    "Constraint",
     "Context",
     "Counts",
     "Draft",
@@ -42,11 +43,10 @@ __all__ = [
     "EnumeratedChance",
     "Fixed",
     "Generation",
-    "Guide",
-    "Lookahead",
     "OutriderError",
     "Pen",
     "PluginError",
+    "Policy",
     "Round",
     "SampledChance",
     "Sampling",

@@ -36,14 +36,14 @@ def require(holds: bool, field: str, value: object, expected: str) -> None:
         raise ConfigError(f"{field}={value!r}: expected {expected}")
 
 
-def whole(value: object) -> bool:
+def is_int(value: object) -> bool:
     """Returns whether `value` is a whole number; True and False are not."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def number(value: object) -> bool:
+def is_number(value: object) -> bool:
     """Returns whether `value` is a number, whole or not; True and False are not."""
-    return isinstance(value, float) or whole(value)
+    return isinstance(value, float) or is_int(value)
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

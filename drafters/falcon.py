@@ -18,7 +18,7 @@ from outrider.drafter_parts import checkpoint, weights
 from outrider.drafter_parts.layer import Attention, FeedForward, KeysAndValues, LayerConfig, RMSNorm
 from outrider.drafter_parts.trees import parse
 from outrider.drafter_parts.vocabulary import Vocabulary
-from outrider.errors import ConfigError, require, whole
+from outrider.errors import ConfigError, is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.runtime.cached_model import HIDDEN
 
@@ -107,7 +107,7 @@ class Falcon(Drafter):
     needs = frozenset({"model", HIDDEN})
 
     def __init__(self, path: str, block: int = 2, tree: Any = None) -> None:
-        good = whole(block) and block >= 1
+        good = is_int(block) and block >= 1
         require(good, "drafter.block", block, "a whole number of at least 1")
         self._path, self._block = path, block
         self._shape = parse(tree)
@@ -138,7 +138,7 @@ class Falcon(Drafter):
         self._cache.crop(length)
         blocks: dict[tuple[int, ...], Tensor] = {(): first}
 
-        def laws(_: Sequence[int], paths: Sequence[Sequence[int]]) -> Tensor:
+        def probs(_: Sequence[int], paths: Sequence[Sequence[int]]) -> Tensor:
             full = len(paths[0]) // block * block
             for path in paths:
                 if tuple(path[:full]) not in blocks:
@@ -146,7 +146,7 @@ class Falcon(Drafter):
             rows = [blocks[tuple(path[:full])][len(path) - full] for path in paths]
             return network.vocabulary.spread(network.logits(torch.stack(rows)))
 
-        self._shape.grow(pen, laws)
+        self._shape.grow(pen, probs)
         self._cache.crop(length)
 
     def _further(
@@ -206,7 +206,7 @@ def read(path: str, target: Target, block: int) -> FalconNetwork:
     weights.fits(place, config, target)
     file, tensors = checkpoint.tensors_in(place)
     size: Any = config.get("block")
-    if not whole(size):
+    if not is_int(size):
         raise ConfigError(f"{place}: block={size!r} in config.json: expected a whole number")
     vocabulary = Vocabulary(target.vocab_size, tensors.pop("vocabulary", None))
     sizes = LayerConfig.read(config, target.model.config.get_text_config())

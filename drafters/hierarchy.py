@@ -7,18 +7,19 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafters.small_lm import SmallLM
-from outrider.errors import ConfigError, require, whole
+from outrider.errors import ConfigError, is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
+from outrider.plugins.registry import make
 
 
 @final
 class Hierarchy(Drafter):
-    """Drafts as `small_lm` does, with the law of the small model, in fewer of its passes.
+    """Drafts as `small_lm` does, with the distribution of the small model, in fewer of its passes.
 
     The faster drafter guesses `ahead` tokens, the small model scores them in one pass, and each is
-    kept or drawn anew so that the draft has the small model's law exactly: the same
+    kept or drawn anew so that the draft has the small model's distribution exactly: the same
     acceptance, for less. (Staged speculative decoding, 2308.04623; the rule is 2211.17192's.) The
-    target tests against the small model's law, never against the faster drafter's.
+    target tests against the small model's distribution, never against the faster drafter's.
 
     faster: a drafter's name, or a drafter, that writes chains.
     ahead: how many tokens it guesses at once.
@@ -38,9 +39,7 @@ class Hierarchy(Drafter):
         dtype: str = "auto",
         device: str = "auto",
     ) -> None:
-        from outrider.plugins.registry import make
-
-        some = whole(ahead) and ahead >= 1
+        some = is_int(ahead) and ahead >= 1
         require(some, "drafter.ahead", ahead, "a whole number of at least 1")
         self._middle = SmallLM(model, layers, dtype, device)
         self._faster: Drafter = make("drafter", faster)

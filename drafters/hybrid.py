@@ -9,6 +9,7 @@ from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.errors import ConfigError, require
 from outrider.plugins.hookspecs import Register, hookimpl
+from outrider.plugins.registry import make
 
 FIRST = {"drafter": "prompt_lookup", "min_n": 2}
 """A match of two tokens is right more often than a small network, one of a single token is not."""
@@ -20,7 +21,7 @@ class Hybrid(Drafter):
 
     A copy where the text repeats itself, a network where it does not, as SuffixDecoding
     (2411.04975) does with EAGLE. Who drafts depends on the context alone, and each token has the
-    law of whoever wrote it.
+    distribution of whoever wrote it.
 
     drafters: each a drafter's name, its settings as {drafter: NAME, SETTING: VALUE}, or a drafter.
 
@@ -29,8 +30,6 @@ class Hybrid(Drafter):
     """
 
     def __init__(self, drafters: Sequence[Any] = (FIRST, "eagle")) -> None:
-        from outrider.plugins.registry import make
-
         require(len(drafters) > 0, "drafter.drafters", list(drafters), "one drafter or more")
         self._drafters: tuple[Drafter, ...] = tuple(make("drafter", each) for each in drafters)
         kinds = sorted({each.kind for each in self._drafters if each.trees})

@@ -10,7 +10,7 @@ from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
-from outrider.errors import require, whole
+from outrider.errors import is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
 
 
@@ -23,7 +23,7 @@ class LookaheadDecoding(Drafter):
     likeliest tokens after the last row make a new one (a Jacobi iteration), and each column an
     n-gram for the pool. The draft is what the pool has seen follow the last token, as a
     tree of candidates. They are fixed before any chance of the round, so any rule for
-    deterministic drafts keeps the law exact.
+    deterministic drafts keeps the distribution exact.
 
     window: columns, W in the paper. ngram: length of the n-grams, N.
     candidates: how many n-grams to keep for each first token, the newest; G.
@@ -42,7 +42,7 @@ class LookaheadDecoding(Drafter):
             ("ngram", ngram, 2),
             ("candidates", candidates, 1),
         ):
-            some = whole(value) and value >= least
+            some = is_int(value) and value >= least
             require(some, f"drafter.{name}", value, f"a whole number of at least {least}")
         self._window = window
         self._ngram = ngram

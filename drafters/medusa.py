@@ -138,13 +138,13 @@ class Medusa(Drafter):
         last = states[len(context.tokens) - 2]
         seen: dict[int, Tensor] = {}
 
-        def laws(nodes: Sequence[int], paths: Sequence[Sequence[int]]) -> Tensor:
+        def probs(nodes: Sequence[int], paths: Sequence[Sequence[int]]) -> Tensor:
             depth = len(paths[0])
             if depth not in seen:
                 seen[depth] = network.vocabulary.spread(network.ahead(depth, last))
             return seen[depth].expand(len(paths), -1)
 
-        self._shape.grow(pen, laws)
+        self._shape.grow(pen, probs)
 
 
 def fresh(target: Target, vocabulary: Vocabulary, *, seed: int = 0, **shape: Any) -> MedusaNetwork:

@@ -140,7 +140,7 @@ class MLPSpeculator(Drafter):
         newest = context.tokens[-1]
         states: dict[tuple[int, ...], Tensor] = {}
 
-        def laws(nodes: Sequence[int], paths: Sequence[Sequence[int]]) -> Tensor:
+        def probs(nodes: Sequence[int], paths: Sequence[Sequence[int]]) -> Tensor:
             stage = len(paths[0])
             past = [states[tuple(path[:-1])] if path else before for path in paths]
             tokens = torch.tensor([path[-1] if path else newest for path in paths])
@@ -148,7 +148,7 @@ class MLPSpeculator(Drafter):
             states.update((tuple(path), state) for path, state in zip(paths, now, strict=True))
             return network.vocabulary.spread(network.logits(stage, now))
 
-        self._shape.grow(pen, laws)
+        self._shape.grow(pen, probs)
 
 
 def fresh(

@@ -12,10 +12,11 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafter_parts import checkpoint, weights
-from outrider.drafter_parts.ngrams import NGramTable, RunningCounts, log_law
+from outrider.drafter_parts.ngrams import NGramTable, RunningCounts, log_distribution
 from outrider.drafter_parts.trees import one_by_one, parse
-from outrider.errors import ConfigError, require, whole
+from outrider.errors import ConfigError, is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
+from outrider.prompts import read_jsonl
 
 
 @final
@@ -39,7 +40,7 @@ class NGram(Drafter):
         save: str | None = None,
         tree: Any = None,
     ) -> None:
-        some = whole(order) and order >= 1
+        some = is_int(order) and order >= 1
         require(some, "drafter.order", order, "a whole number of at least 1")
         self._order = order
         self._shape = parse(tree)
@@ -94,11 +95,13 @@ class NGram(Drafter):
         reach = self._order - 1
         history = context.tokens[-reach:] if reach else []
 
-        def law(path: Sequence[int]) -> Tensor:
+        def probs(path: Sequence[int]) -> Tensor:
             seen = [*history, *path]
-            return torch.from_numpy(log_law(counts, seen[max(0, len(seen) - reach) :])).float()
+            return torch.from_numpy(
+                log_distribution(counts, seen[max(0, len(seen) - reach) :])
+            ).float()
 
-        self._shape.grow(pen, one_by_one(law))
+        self._shape.grow(pen, one_by_one(probs))
 
 
 def corpus(source: Path, target: Target) -> list[list[int]]:
@@ -107,8 +110,6 @@ def corpus(source: Path, target: Target) -> list[list[int]]:
     Raises:
         ConfigError: the file is no text, or no data set where it ends in .jsonl.
     """
-    from outrider.lab.data import read_jsonl
-
     if source.suffix == ".jsonl":
         texts = [turn for prompt in read_jsonl(str(source)) for turn in prompt.turns]
     else:

@@ -5,7 +5,7 @@ from typing import final
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
-from outrider.errors import require, whole
+from outrider.errors import is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
 
 
@@ -24,9 +24,9 @@ class PromptLookup(Drafter):
     """
 
     def __init__(self, max_n: int = 3, min_n: int = 1, newest: bool = True) -> None:
-        some = whole(min_n) and min_n >= 1
+        some = is_int(min_n) and min_n >= 1
         require(some, "drafter.min_n", min_n, "a whole number of at least 1")
-        some = whole(max_n) and max_n >= min_n
+        some = is_int(max_n) and max_n >= min_n
         require(some, "drafter.max_n", max_n, f"a whole number of at least min_n={min_n}")
         self._sizes = range(max_n, min_n - 1, -1)
         self._newest = newest

@@ -17,7 +17,7 @@ class Random(Drafter):
 
     tree: a shape to fill, see `outrider.drafter_parts.trees`; a chain unless told.
 
-    At temperature 0 every law is a point mass, here on the first id.
+    At temperature 0 every distribution is a point mass, here on the first id.
     """
 
     autoregressive = True

@@ -12,12 +12,12 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafter_parts.trees import Chain
-from outrider.drafters.small_lm import first_layers
-from outrider.errors import ConfigError, require, whole
+from outrider.errors import ConfigError, is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.runtime import flat
 from outrider.runtime.cache import growing
-from outrider.runtime.step import step
+from outrider.runtime.first_layers import first_layers
+from outrider.runtime.step import run_pass
 
 POOL = 7
 """Neighbouring places that share their weight, so that what is picked are phrases."""
@@ -55,7 +55,7 @@ class SelfSparse(Drafter):
             ("picked", picked, 0),
             ("observed", observed, 1),
         ):
-            good = whole(value) and value >= least
+            good = is_int(value) and value >= least
             require(good, f"drafter.{name}", value, f"a whole number of at least {least}")
         self._sink, self._window, self._picked = sink, window, picked
         self._observed, self._layers = observed, layers
@@ -83,12 +83,12 @@ class SelfSparse(Drafter):
         cache = self._cache(context, known)
         device = self._model.device
 
-        def laws(_: Sequence[int], paths: Sequence[Sequence[int]]) -> Tensor:
+        def probs(_: Sequence[int], paths: Sequence[Sequence[int]]) -> Tensor:
             token = paths[0][-1] if paths[0] else context.tokens[-1]
             seen = torch.zeros(
                 (1, 1, 1, int(cache.get_seq_length()) + 1), dtype=self._model.dtype, device=device
             )
-            return step(
+            return run_pass(
                 self._model,
                 torch.tensor([[token]], device=device),
                 cache,
@@ -97,7 +97,7 @@ class SelfSparse(Drafter):
                 positions=torch.tensor([[known + len(paths[0])]], device=device),
             ).logits[0]
 
-        Chain().grow(pen, laws)
+        Chain().grow(pen, probs)
 
     def _cache(self, context: Context, known: int) -> Any:
         """Returns a cache of the chosen ones among the first `known` tokens."""

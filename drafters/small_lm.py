@@ -1,6 +1,5 @@
 """SmallLM: a smaller transformers model, or the target's own first layers, drafts token by token."""
 
-import copy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -19,6 +18,7 @@ from outrider.drafter_parts.trees import parse
 from outrider.errors import ConfigError, require
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.runtime.cached_model import SOURCE, CachedModel, refuse_other_kind
+from outrider.runtime.first_layers import first_layers
 from outrider.runtime.text_tree import TextTree
 from outrider.targets.loading import load
 
@@ -109,10 +109,10 @@ class SmallLM(Drafter):
         base = self._catch_up(context.tokens, context.source)
         branches = Branches(len(self._known))
 
-        def laws(nodes: Sequence[int], paths: Sequence[Sequence[int]]) -> Tensor:
+        def probs(nodes: Sequence[int], paths: Sequence[Sequence[int]]) -> Tensor:
             return base if not paths[0] else self._after(branches, paths)
 
-        self._shape.grow(pen, laws)
+        self._shape.grow(pen, probs)
         if self.trees:
             assert self._cached is not None
             self._cached.drop(self._cached.length - len(self._known))
@@ -210,34 +210,6 @@ class SmallLM(Drafter):
         if extra > 0:  # padded embeddings of another size hold no tokens
             logits = torch.nn.functional.pad(logits, (0, extra), value=float("-inf"))
         return logits[:, : self._target.vocab_size]
-
-
-def first_layers(model: "PreTrainedModel", layers: int | None) -> "PreTrainedModel":
-    """Returns a model of the first `layers` layers of `model`, which shares all its tensors.
-
-    layers: four fifths of them where none.
-
-    Raises:
-        ConfigError: `model` has no more layers than that.
-    """
-    total = int(model.config.get_text_config().num_hidden_layers)
-    layers = total * 4 // 5 if layers is None else layers
-    require(layers < total, "drafter.layers", layers, f"fewer than the target's {total} layers")
-    # Decoders of transformers run layers[: config.num_hidden_layers]: a shallow copy of the
-    # modules on the way to them, with a config of its own, is all it takes.
-    config = copy.deepcopy(model.config)
-    config.get_text_config().num_hidden_layers = layers
-    short: PreTrainedModel = _shell(model, config)
-    base = _shell(model.base_model, config.get_text_config())
-    setattr(short, model.base_model_prefix, base)
-    return short
-
-
-def _shell(module: Any, config: Any) -> Any:
-    shell = copy.copy(module)
-    shell._modules = dict(module._modules)
-    shell.config = config
-    return shell
 
 
 def fits(model: "PreTrainedModel", tokenizer: Any, target: Target) -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
 
-from outrider import Lookahead
+from outrider import Policy
 
 ROUNDS = 12
 """It is killed in its twelfth round, when some questions are done."""
 
 
-class Dying(Lookahead):
+class Dying(Policy):
     """Drafts gamma tokens; at gamma 2, where `DYING` names a folder that is not there yet, it dies.
 
     It leaves there what the job has measured.

@@ -104,7 +104,7 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert (page.parent / place).exists(), place
 
 
-@pytest.mark.parametrize("role", ["verifier", "lookahead"])
+@pytest.mark.parametrize("role", ["verifier", "policy"])
 def test_every_rule_and_policy_has_its_line(role: str) -> None:
     from outrider.plugins.registry import installed
 

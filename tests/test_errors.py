@@ -2,7 +2,7 @@
 
 import pytest
 
-from outrider.errors import ConfigError, nearest, number, require, whole
+from outrider.errors import ConfigError, is_int, is_number, nearest, require
 
 
 def test_require_names_field_value_and_expectation() -> None:
@@ -21,5 +21,5 @@ def test_nearest_offers_close_names_first() -> None:
 
 
 def test_true_is_no_number() -> None:
-    assert whole(3) and number(3) and number(0.5)
-    assert not (whole(True) or whole(0.5) or number(False) or number("3"))
+    assert is_int(3) and is_number(3) and is_number(0.5)
+    assert not (is_int(True) or is_int(0.5) or is_number(False) or is_number("3"))

@@ -13,7 +13,7 @@ EVIDENCE = Path(__file__).parent / "evidence"
     ("script", "arguments", "line"),
     [
         ("greedy.py", ["--count", "2", "--tokens", "12"], "0 texts differ"),
-        ("law.py", ["--samples", "400", "--drafters", "prompt_lookup", "bigram"], "liar"),
+        ("distribution.py", ["--samples", "400", "--drafters", "prompt_lookup", "bigram"], "liar"),
         ("overhead.py", ["--rounds", "60"], "ms a round"),
         ("memory.py", [], "peak"),
         ("rules.py", ["--rounds", "5", "--slack", "2"], "ms a round"),

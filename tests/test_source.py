@@ -27,7 +27,7 @@ from outrider.lab.overlap import overlap, reference
 from outrider.lab.texts import written
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing.stage import play_draft, play_drafts, seen
+from outrider.testing.stage import context_after, play_draft, play_drafts
 from outrider.verifiers.token import Token
 
 TARGET = TabularTarget(6, encoder=True)
@@ -35,7 +35,7 @@ SAMPLED = Sampling(temperature=1.0)
 
 
 class Witness(Drafter):
-    """Notes what it is shown, and draws from one law throughout."""
+    """Notes what it is shown, and draws from one distribution throughout."""
 
     def __init__(self) -> None:
         self.contexts: list[tuple[list[int], list[int]]] = []
@@ -79,7 +79,7 @@ def test_texts_of_a_batch_have_each_their_own() -> None:
 
 
 def test_the_lab_shows_it_and_takes_alpha_along_the_decoders_text() -> None:
-    """Against sums by hand: p of the tabular target, q of a drafter of one law."""
+    """Against sums by hand: p of the tabular target, q of a drafter of one distribution."""
     source = [3, 1, 4]
     text = written(TARGET, [source], SAMPLED, 10, batch=4, folder=None)[0]
     along = reference(TARGET, source, text)
@@ -94,9 +94,9 @@ def test_the_lab_shows_it_and_takes_alpha_along_the_decoders_text() -> None:
 
 
 def test_the_kit_shows_it() -> None:
-    context = seen(Witness(), TARGET, [3, 1, 4], [2, 2])
+    context = context_after(Witness(), TARGET, [3, 1, 4], [2, 2])
     assert (context.tokens, context.source) == ([0, 2, 2], [3, 1, 4])
-    context = seen(Witness(), TabularTarget(6), [3, 1, 4], [2])
+    context = context_after(Witness(), TabularTarget(6), [3, 1, 4], [2])
     assert (context.tokens, context.source) == ([3, 1, 4, 2], None)
 
 
@@ -142,7 +142,9 @@ def test_a_t5_that_drafts_for_itself_is_always_right(t5: Any) -> None:
 
 
 @pytest.mark.parametrize("tree", ["2x2", "top:2x2", "dynamic:2"])
-def test_a_small_t5_drafts_trees_whose_laws_are_those_of_their_paths(t5: Any, tree: str) -> None:
+def test_a_small_t5_drafts_trees_whose_distributions_are_those_of_their_paths(
+    t5: Any, tree: str
+) -> None:
     target, small = TransformersTarget(t5()), t5(seed=3).double()
     drafter = SmallLM(small, tree=tree)
     drafter.bind(target)
@@ -157,11 +159,11 @@ def test_a_small_t5_drafts_trees_whose_laws_are_those_of_their_paths(t5: Any, tr
                 exact = small(
                     input_ids=torch.tensor([source]), decoder_input_ids=torch.tensor([text + path])
                 ).logits[0, -1]
-            law, first = draft.laws[node], draft.children(parent)[0] == node
-            if law is None:
+            probs, first = draft.probs[node], draft.children(parent)[0] == node
+            if probs is None:
                 assert exact.argsort(descending=True).tolist().index(draft.tokens[node]) < 2
             elif first or drafter.kind != "distinct":
-                torch.testing.assert_close(law, exact.softmax(-1), rtol=1e-5, atol=1e-6)
+                torch.testing.assert_close(probs, exact.softmax(-1), rtol=1e-5, atol=1e-6)
         text = [*text, draft.tokens[0], 7]
 
 
@@ -177,7 +179,7 @@ def test_drafts_at_many_places_take_a_pass_and_another_source_another(t5: Any) -
             fresh = SmallLM(t5(seed=3).double())
             fresh.bind(target)
             alone = play_draft(fresh, target, context, gamma=1, sampling=SAMPLED)
-            torch.testing.assert_close(draft.laws[0], alone.laws[0], rtol=1e-5, atol=1e-6)
+            torch.testing.assert_close(draft.probs[0], alone.probs[0], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["t5 for llama", "llama for t5"])

@@ -18,7 +18,7 @@ class Block(Verifier):
     """Accepts the longest prefix of which the coin falls right (Sun et al. 2403.10444, Algorithm 2).
 
     With w_0 = 1 and w_i = min(1, w_{i-1} p(x_i) / q(x_i)), the coin of prefix i < gamma has the
-    probability S / (S + 1 - w_i), S = sum_x max(0, w_i p(x) - q(x)) of the laws after it; that
+    probability S / (S + 1 - w_i), S = sum_x max(0, w_i p(x) - q(x)) of the distributions after it; that
     of the whole draft has w_gamma. After prefix i the next token is drawn from what is left,
     norm(max(0, w_i p - q)), and after the whole draft from p. Lossless, and in the mean no
     valid rule for one path accepts more (their Theorem 2).
@@ -51,13 +51,13 @@ class Block(Verifier):
 def weighted_rest(
     weight: float, p: Float[Tensor, "vocab"], draft: Draft, node: int
 ) -> Float[Tensor, "vocab"]:
-    """Returns max(0, w p - q) with q the law that `node` was drawn from."""
+    """Returns max(0, w p - q) with q the distribution that `node` was drawn from."""
     rest = p.double() * weight
-    law = draft.laws[node]
-    if law is None:
+    probs = draft.probs[node]
+    if probs is None:
         rest[draft.tokens[node]] -= 1.0
     else:
-        rest -= law.to(rest.device)
+        rest -= probs.to(rest.device)
     return rest.clamp(min=0)
 
 

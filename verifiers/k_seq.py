@@ -32,7 +32,7 @@ class KSeq(Verifier):
         node = ROOT
         while children := draft.children(node):
             p = scores.after(node).double()
-            q = draft.law(children[0], p)
+            q = draft.distribution(children[0], p)
             rho = smallest_rho(p, q, len(children))
             rates = p / (rho * q)
             coins = chance.coins(rates[[draft.tokens[child] for child in children]])

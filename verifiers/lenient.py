@@ -52,7 +52,7 @@ class Lenient(Verifier):
         accepted = leading(chance.coins(acceptance(draft, scores) / self.lenience))
         p = scores.after(accepted - 1)
         if accepted < len(draft):
-            q = draft.laws[accepted]
+            q = draft.probs[accepted]
             if q is not None and self.residual == "scaled":
                 q = q * self.lenience
             p = residual(p, q, draft.tokens[accepted])

@@ -21,8 +21,8 @@ class MultiPathBlock(Verifier):
     """Greedy multi-path block verification (2602.16961).
 
     At each prefix tokens are ranked by p / q in one strict order, ties included. Of the K paths
-    the lexicographically largest is taken, whose law is that of a largest of K draws: F^K with F
-    the distribution function of a path. Block verification on that path with that law is
+    the lexicographically largest is taken, whose distribution is that of a largest of K draws: F^K with F
+    the distribution function of a path. Block verification on that path with that distribution is
     lossless. (With ties left open it would not be.) With one path it is block verification.
     More than four paths are a matter of rounding.
     """
@@ -38,13 +38,16 @@ class MultiPathBlock(Verifier):
             )
         if len(paths) == 1:
             return Block().verify(draft, scores, chance)
-        laws: list[Tensor] = []
+        probs: list[Tensor] = []
         path: list[int] = []
         below, joint = 0.0, 1.0  # the mass of paths ranked below this prefix, and its own
         while paths and len(path) < len(paths[0]):
             node = path[-1] if path else ROOT
             children = sorted({each[len(path)] for each in paths})
-            p, q = scores.after(node).double(), draft.law(children[0], scores.after(node)).double()
+            p, q = (
+                scores.after(node).double(),
+                draft.distribution(children[0], scores.after(node)).double(),
+            )
             order = ranked(p, q)
             rank = torch.empty_like(order)
             rank[order] = torch.arange(len(order), device=order.device)
@@ -54,12 +57,14 @@ class MultiPathBlock(Verifier):
             smaller = torch.zeros_like(q)
             rising = q[order]
             smaller[order] = rising.cumsum(0) - rising
-            laws.append(largest_of(len(draft.children(ROOT)), q, below + joint * smaller, joint))
+            probs.append(largest_of(len(draft.children(ROOT)), q, below + joint * smaller, joint))
             below += joint * float(smaller[token])
             joint *= float(q[token])
             path.append(paths[0][len(path)])
         chosen = Draft(
-            tuple(draft.tokens[node] for node in path), tuple(range(-1, len(path) - 1)), tuple(laws)
+            tuple(draft.tokens[node] for node in path),
+            tuple(range(-1, len(path) - 1)),
+            tuple(probs),
         )
         rows = torch.tensor([0, *(node + 1 for node in path)])
         verdict = Block().verify(chosen, Scores(scores.logits[rows], scores.sampling), chance)
@@ -69,7 +74,7 @@ class MultiPathBlock(Verifier):
 def ranked(p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"]) -> Int[Tensor, "vocab"]:
     """Returns the tokens in rising order of p / q.
 
-    However ties fall, they fall the same way for the choice of the path and for its law, since
+    However ties fall, they fall the same way for the choice of the path and for its distribution, since
     both are made of this one order.
     """
     ratio = (p / q).nan_to_num(0.0, posinf=float("inf"))
@@ -80,7 +85,7 @@ def ranked(p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"]) -> Int[Tensor, 
 def largest_of(
     paths: int, q: Float[Tensor, "vocab"], before: Float[Tensor, "vocab"], joint: float
 ) -> Float[Tensor, "vocab"]:
-    """Returns the law of the next token of the largest of some paths.
+    """Returns the distribution of the next token of the largest of some paths.
 
     before: for each token, the mass of all paths ranked below it. joint: of this prefix.
     """
@@ -91,8 +96,8 @@ def largest_of(
     for _ in range(paths - 1):
         power = power * before
         weight = weight * upto + power
-    law = q * weight
-    return law / law.sum()
+    probs = q * weight
+    return probs / probs.sum()
 
 
 def _down(draft: Draft, node: int) -> Sequence[int]:

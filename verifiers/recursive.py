@@ -22,9 +22,9 @@ def first(children: Sequence[int], chance: Chance) -> int:
 def descend(draft: Draft, scores: Scores, chance: Chance, choose: Choose = first) -> Verdict:
     """Returns the path that recursive rejection accepts, and the token after it.
 
-    With p' the target's law, child x of law q is accepted with probability min(1, p'(x) / q(x));
+    With p' the target's distribution, child x of distribution q is accepted with probability min(1, p'(x) / q(x));
     otherwise p' becomes norm(max(0, p' - q)), and the next child is tested. Where none is left
-    a token is drawn from p'. Lossless if each child's law is the one that it was drawn from, given
+    a token is drawn from p'. Lossless if each child's distribution is the one that it was drawn from, given
     the children tested before it.
     """
     accepted: list[int] = []
@@ -36,12 +36,12 @@ def descend(draft: Draft, scores: Scores, chance: Chance, choose: Choose = first
         taken = ROOT
         while children and taken == ROOT:
             child = children.pop(choose(children, chance))
-            token, law = draft.tokens[child], draft.laws[child]
-            rate = float(p[token] if law is None else p[token] / law[token])
+            token, probs = draft.tokens[child], draft.probs[child]
+            rate = float(p[token] if probs is None else p[token] / probs[token])
             if chance.coins(torch.tensor([rate], dtype=torch.float64))[0]:
                 taken = child
             else:
-                p = left(p, law, token)
+                p = left(p, probs, token)
         if taken == ROOT:
             return Verdict(tuple(accepted), chance.categorical(p))
         accepted.append(taken)
@@ -49,13 +49,13 @@ def descend(draft: Draft, scores: Scores, chance: Chance, choose: Choose = first
 
 
 def left(
-    p: Float[Tensor, "vocab"], law: Float[Tensor, "vocab"] | None, token: int
+    p: Float[Tensor, "vocab"], probs: Float[Tensor, "vocab"] | None, token: int
 ) -> Float[Tensor, "vocab"]:
     """Returns norm(max(0, p - q)); p itself where rounding leaves nothing."""
-    if law is None:
+    if probs is None:
         rest = p.clone()
         rest[token] = 0
     else:
-        rest = (p - law.to(p.device)).clamp(min=0)
+        rest = (p - probs.to(p.device)).clamp(min=0)
     mass = rest.sum()
     return rest / mass if mass > 0 else p

@@ -17,7 +17,7 @@ from outrider.verifiers.token import leading
 class Rejection(Verifier):
     """Accepts token x with probability p(x) / (M q(x)), M = max p / q (2211.17192, Appendix A.2).
 
-    What is accepted has the law p already, so a rejected token is replaced by a draw from p itself.
+    What is accepted has the distribution p already, so a rejected token is replaced by a draw from p itself.
     Lossless, and never better than the token rule: it accepts 1 / M = min q / p of the tokens,
     and none where q holds back a token that p has.
     """
@@ -27,7 +27,7 @@ class Rejection(Verifier):
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         rates = [
             float(
-                self.accepts(draft.law(node, scores.after(node - 1)), scores, node - 1)[
+                self.accepts(draft.distribution(node, scores.after(node - 1)), scores, node - 1)[
                     draft.tokens[node]
                 ]
             )

@@ -1,4 +1,4 @@
-"""SampleMatch: the naive lossless rule, which needs no draft law: a baseline."""
+"""SampleMatch: the naive lossless rule, which needs no draft distribution: a baseline."""
 
 from typing import final
 
@@ -15,7 +15,7 @@ from outrider.plugins.hookspecs import Register, hookimpl
 class SampleMatch(Verifier):
     """Draws each token from p and goes on while the draft holds the token drawn.
 
-    Every token is the target's own draw, so the output law is p for any draft, trees
+    Every token is the target's own draw, so the output distribution is p for any draft, trees
     included (SpecInfer's naive sampling, 2305.09781). A token x of the draft is accepted
     with probability p(x): the best there is for a deterministic draft, less than the token
     rule for a sampled one.

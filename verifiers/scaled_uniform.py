@@ -46,10 +46,10 @@ class ScaledUniform(Verifier):
         p = scores.after(accepted - 1)
         if accepted < len(draft):
             if self.residual == "own" and self.b > 1:
-                q = draft.law(accepted, p)
+                q = draft.distribution(accepted, p)
                 p = (p - q.minimum(p / self.b)).clamp(min=0)
             else:  # for b < 1 the two are the same
-                p = residual(p, draft.laws[accepted], draft.tokens[accepted])
+                p = residual(p, draft.probs[accepted], draft.tokens[accepted])
         return Verdict(tuple(range(accepted)), chance.categorical(p))
 
     def accepts(

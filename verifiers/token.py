@@ -17,7 +17,7 @@ class Token(Verifier):
     """Accepts token x of the draft with probability min(1, p(x) / q(x)).
 
     The first one rejected is replaced by a draw from norm(max(0, p - q)); where none is, a bonus
-    token is drawn from p. The output law is p for any drafter (2211.17192, Algorithm 1 and
+    token is drawn from p. The output distribution is p for any drafter (2211.17192, Algorithm 1 and
     Appendix A.1; 2302.01318, Theorem 1, with p and q swapped).
     """
 
@@ -27,7 +27,7 @@ class Token(Verifier):
         accepted = leading(chance.coins(acceptance(draft, scores)))
         p = scores.after(accepted - 1)
         if accepted < len(draft):
-            p = residual(p, draft.laws[accepted], draft.tokens[accepted])
+            p = residual(p, draft.probs[accepted], draft.tokens[accepted])
         return Verdict(tuple(range(accepted)), chance.categorical(p))
 
     def accepts(
@@ -37,12 +37,12 @@ class Token(Verifier):
 
 
 def acceptance(draft: Draft, scores: Scores) -> Float[Tensor, "gamma"]:
-    """Returns p(x) / q(x) of each token of a chain; a law that is a point mass has q(x) = 1."""
+    """Returns p(x) / q(x) of each token of a chain; a distribution that is a point mass has q(x) = 1."""
     tokens = torch.tensor(draft.tokens, dtype=torch.long, device=scores.logits.device)
     p = scores.probs[torch.arange(len(draft), device=tokens.device), tokens].double()
     q = [
-        1.0 if law is None else float(law[x])
-        for x, law in zip(draft.tokens, draft.laws, strict=True)
+        1.0 if probs is None else float(probs[x])
+        for x, probs in zip(draft.tokens, draft.probs, strict=True)
     ]
     return p / torch.tensor(q, dtype=torch.float64, device=p.device)
 

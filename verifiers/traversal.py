@@ -16,7 +16,7 @@ from outrider.verifiers.block import keep
 
 @dataclass
 class _Place:
-    """A node under way: what is left of the target's law after it, its weight, its children."""
+    """A node under way: what is left of the target's distribution after it, its weight, its children."""
 
     p: Float[Tensor, "vocab"]
     weight: float
@@ -46,7 +46,7 @@ class Traversal(Verifier):
             while places[path[-1]].children:  # down to the first leaf
                 above = places[path[-1]]
                 child = above.children[0]
-                token, q = draft.tokens[child], _law(draft, child, above)
+                token, q = draft.tokens[child], _distribution(draft, child, above)
                 weight = min(1.0, above.weight * float(above.p[token]) / float(q[token]))
                 places[child] = _place(draft, scores, child, weight)
                 path.append(child)
@@ -56,7 +56,7 @@ class Traversal(Verifier):
                 return Verdict(tuple(path[1:]), chance.categorical(places[leaf].p))
             path.pop()
             parent = places[path[-1]]
-            rest = (parent.weight * parent.p - _law(draft, leaf, parent)).clamp(min=0)
+            rest = (parent.weight * parent.p - _distribution(draft, leaf, parent)).clamp(min=0)
             mass = float(rest.sum())
             parent.weight = keep(mass, parent.weight) if mass > 0 else 0.0
             if mass > 0:
@@ -73,14 +73,14 @@ def _place(draft: Draft, scores: Scores, node: int, weight: float) -> _Place:
     return _Place(p / p.sum(), weight, list(children.values()))
 
 
-def _law(draft: Draft, child: int, parent: _Place) -> Float[Tensor, "vocab"]:
-    """Returns the law of a child given that its tested siblings are others."""
-    law = draft.law(child, parent.p)
-    if not parent.tested or draft.laws[child] is None:
-        return law
-    law = law.clone()
-    law[parent.tested] = 0
-    return law / law.sum()
+def _distribution(draft: Draft, child: int, parent: _Place) -> Float[Tensor, "vocab"]:
+    """Returns the distribution of a child given that its tested siblings are others."""
+    probs = draft.distribution(child, parent.p)
+    if not parent.tested or draft.probs[child] is None:
+        return probs
+    probs = probs.clone()
+    probs[parent.tested] = 0
+    return probs / probs.sum()
 
 
 @hookimpl

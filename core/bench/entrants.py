@@ -49,9 +49,7 @@ def entrants(config: Mapping[str, Any], model: str, dtype: torch.dtype) -> list[
     if drafts:
         peers = (PLAIN, f"transformers {name}", f"vllm {name}", PEER)
         found.append(
-            _ours(
-                f"outrider {name}", shared, drafter, config["verifier"], config["lookahead"], peers
-            )
+            _ours(f"outrider {name}", shared, drafter, config["verifier"], config["policy"], peers)
         )
     precision = str(dtype).removeprefix("torch.")
     asked = config["peers"]
@@ -99,10 +97,10 @@ def _ours(
     shared: Mapping[str, Any],
     drafter: Mapping[str, Any],
     verifier: Any,
-    lookahead: Any,
+    policy: Any,
     beside: tuple[str, ...],
 ) -> Entrant:
-    given = {**shared, "drafter": drafter, "verifier": verifier, "lookahead": lookahead}
+    given = {**shared, "drafter": drafter, "verifier": verifier, "policy": policy}
     return Entrant(name, (sys.executable, "-m", "outrider.bench.ours"), given, beside)
 
 

@@ -19,7 +19,7 @@ from outrider.errors import require
 from outrider.plugins.config import build
 from outrider.runtime.cache import growing
 from outrider.runtime.cached_model import SOURCE
-from outrider.runtime.step import step
+from outrider.runtime.step import run_pass
 from outrider.verifiers.token import Token
 
 
@@ -39,7 +39,7 @@ def start(given: dict[str, Any]) -> Answer:
             gamma=config.gamma,
             budget=config.budget,
             sampling=build(config.sampling),
-            lookahead=build(config.lookahead),
+            policy=build(config.policy),
             max_new_tokens=question["max_new_tokens"],
         )
         found = Generation()
@@ -77,13 +77,13 @@ def rows(target: Target, asked: dict[str, Any]) -> dict[str, Any]:
     context: tokens that are there before.
     """
     model, counts, cache = target.model, asked["rows"], growing()
-    step(model, torch.full((1, asked["context"]), 5), cache, rows=1)
+    run_pass(model, torch.full((1, asked["context"]), 5), cache, rows=1)
     times: dict[int, list[float]] = {count: [] for count in counts}
     for repeat in range(asked["repeats"] + 1):
         for count in counts:
             ids = torch.arange(5, 5 + count)[None]
             began = time.perf_counter()
-            step(model, ids, cache, rows=count)
+            run_pass(model, ids, cache, rows=count)
             if repeat:  # the first of each makes kernels
                 times[count].append(time.perf_counter() - began)
             cache.crop(-count)

@@ -18,7 +18,7 @@ from outrider.bench.measure import TIE, Difference, Run, differences, measured, 
 from outrider.bench.plots import plots
 from outrider.bench.roofline import bandwidth
 from outrider.bench.worker import Worker
-from outrider.errors import require, whole
+from outrider.errors import is_int, require
 from outrider.lab.intervals import Interval
 from outrider.plugins.config import build, plain
 
@@ -28,7 +28,7 @@ Curve = tuple[list[int], list[float]]
 def bench(config: DictConfig) -> None:
     """Prints the table; the run's folder holds each run, the curves and their plots."""
     for name in ("repeats", "turns"):
-        good = whole(config[name]) and config[name] >= 1
+        good = is_int(config[name]) and config[name] >= 1
         require(good, name, config[name], "a whole number of at least 1")
     greedy = config.sampling.temperature == 0
     require(greedy, "sampling.temperature", config.sampling.temperature, "0: texts are compared")

@@ -13,16 +13,14 @@ from outrider.plugins.config import build
 from outrider.testing import run_checks
 from outrider.testing.stage import stage
 
-ROLES = ("drafter", "verifier", "lookahead")
+ROLES = ("drafter", "verifier", "policy")
 
 
 def check(config: DictConfig) -> None:
     """Prints what held, check by check; raises `OutriderError` where something did not."""
     parts = {role: config[role] for role in ROLES if config.get(role)}
     if not parts:
-        raise ConfigError(
-            "nothing to check: expected drafter=NAME, verifier=NAME or lookahead=NAME"
-        )
+        raise ConfigError("nothing to check: expected drafter=NAME, verifier=NAME or policy=NAME")
     console, failed = Console(), 0
     for role, node in parts.items():
         part = build(node)
@@ -58,4 +56,6 @@ def _fits(drafter: Drafter) -> None:
 def _caption(part: object) -> str | None:
     if not isinstance(part, Verifier) or part.lossless:
         return None
-    return "LOSSY: this rule is held to the ceiling that it states, not to the target's law"
+    return (
+        "LOSSY: this rule is held to the ceiling that it states, not to the target's distribution"
+    )

@@ -17,7 +17,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from outrider.contract.target import Target
 from outrider.errors import nearest, require
 from outrider.lab.compare import PROTOCOLS, fit, measure, questions
-from outrider.lab.data import Prompt
 from outrider.lab.export import write_json, write_parquet
 from outrider.lab.report import report
 from outrider.lab.store import FACTS, RunFolder, unfinished
@@ -26,6 +25,8 @@ from outrider.lab.table import pair_table, table
 from outrider.lab.texts import cache_folder
 from outrider.lab.trial import Entrant, Question, Settings
 from outrider.plugins.config import build, named, plain
+from outrider.plugins.registry import plural
+from outrider.prompts import Prompt
 
 Parts = tuple[DictConfig, DictConfig, DictConfig]
 """The configs of a drafter, a rule and a policy."""
@@ -51,8 +52,8 @@ def compare(config: DictConfig) -> None:
     # One drafter for all of its rules and policies: it may be a model.
     drafters = {id(node): build(node) for node, _, _ in nodes.values()}
     entrants = {
-        name: Entrant(drafters[id(drafter)], build(verifier), build(lookahead))
-        for name, (drafter, verifier, lookahead) in nodes.items()
+        name: Entrant(drafters[id(drafter)], build(verifier), build(policy))
+        for name, (drafter, verifier, policy) in nodes.items()
     }
     fit(target, entrants)
     shown = Console(stderr=True)
@@ -86,17 +87,19 @@ def _entrants(config: DictConfig) -> dict[str, Parts]:
     Where there are several rules or policies, their names are part of the entrant's.
     """
     drafters = named("drafter", plain(config.drafters))
-    verifiers, lookaheads = (
-        {"": config[role]} if config[f"{role}s"] is None else named(role, plain(config[f"{role}s"]))
-        for role in ("verifier", "lookahead")
+    verifiers, policies = (
+        {"": config[role]}
+        if config[f"{plural(role)}"] is None
+        else named(role, plain(config[f"{plural(role)}"]))
+        for role in ("verifier", "policy")
     )
     return {
         "/".join(filter(None, names)): (
             drafters[names[0]],
             verifiers[names[1]],
-            lookaheads[names[2]],
+            policies[names[2]],
         )
-        for names in itertools.product(drafters, verifiers, lookaheads)
+        for names in itertools.product(drafters, verifiers, policies)
     }
 
 
@@ -168,7 +171,7 @@ def _facts(
     prompts: Sequence[Prompt],
 ) -> dict[str, Any]:
     """Returns what the run is, and what one that continues it has to agree with."""
-    lists = ("resume", "drafters", "verifiers", "lookaheads")
+    lists = ("resume", "drafters", "verifiers", "policies")
     settings = {key: value for key, value in plain(config).items() if key not in lists}
     turns = {prompt.id: prompt.turns for prompt in prompts}
     digest = hashlib.sha256(json.dumps([each.tokens for each in asked]).encode()).hexdigest()

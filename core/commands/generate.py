@@ -39,7 +39,7 @@ def generate(config: DictConfig) -> None:
         build(config.drafter),
         verifier,
         target.encode(prompt, chat=config.chat),
-        lookahead=build(config.lookahead),
+        policy=build(config.policy),
         **options,
     )
     generation, failed = Generation(), None
@@ -67,7 +67,7 @@ def _together(config: DictConfig, console: Console, path: Path, options: dict[st
         build(config.drafter),
         verifier,
         chat=config.chat,
-        lookaheads=[build(config.lookahead) for _ in prompts],
+        policies=[build(config.policy) for _ in prompts],
         **options,
     )
     for prompt, generation in zip(prompts, generations, strict=True):

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from outrider.bench.entrants import local
 from outrider.commands.serve_config import served
-from outrider.errors import OutriderError, require, whole
+from outrider.errors import OutriderError, is_int, require
 from outrider.plugins.config import build, named, plain
 from outrider.serving.check import Odd, ask, lab, odd_ones
 from outrider.serving.server import Drafted, Server, version_in
@@ -27,7 +27,7 @@ def serve_check(config: DictConfig) -> None:
     """Prints the table; raises `OutriderError` where a text is not vLLM's own but for ties."""
     greedy = config.sampling.temperature == 0
     require(greedy, "sampling.temperature", config.sampling.temperature, "0: texts are compared")
-    some = whole(config.clients) and config.clients >= 1
+    some = is_int(config.clients) and config.clients >= 1
     require(some, "clients", config.clients, "a whole number of at least 1")
     python, settings = Path(str(config.vllm)).expanduser(), plain(config)
     check_version(version_in(python))

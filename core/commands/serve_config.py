@@ -44,7 +44,7 @@ def served(
         ConfigError: vLLM can't run it, or not by this rule or policy.
     """
     name = type(drafter).__name__
-    for role, only in (("verifier", "Token"), ("lookahead", "Fixed")):
+    for role, only in (("verifier", "Token"), ("policy", "Fixed")):
         part = str(config[role]["_target_"]).rpartition(".")[2]
         if part != only:
             raise ConfigError(

@@ -3,7 +3,7 @@
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -11,9 +11,7 @@ from torch import Tensor, nn
 from outrider.contract.context import Context
 from outrider.contract.draft import Draft
 from outrider.contract.pen import Pen
-
-if TYPE_CHECKING:
-    from outrider.contract.target import Target
+from outrider.contract.target import Target
 
 
 class Drafter(ABC):
@@ -32,8 +30,8 @@ class Drafter(ABC):
     kind: how the siblings of a draft come about, of `outrider.contract.draft.KINDS`: a rule takes some kinds
         and not others. A drafter that never branches writes a "chain".
     asks: whether it has the target score tokens of its own with `pen.ask`.
-    autoregressive: whether the law of a token depends on the text before it and on nothing else,
-        whoever wrote that text. The laws along a given text are then the same at every
+    autoregressive: whether the distribution of a token depends on the text before it and on nothing else,
+        whoever wrote that text. The distributions along a given text are then the same at every
         depth, and the lab takes them in one pass.
     """
 
@@ -47,7 +45,7 @@ class Drafter(ABC):
         """Returns whether drafts may branch."""
         return self.kind != "chain"
 
-    def bind(self, target: "Target") -> None:
+    def bind(self, target: Target) -> None:
         """Fits the drafter to its target before the first draft; may be called again.
 
         Raises:
@@ -61,7 +59,7 @@ class Drafter(ABC):
     def answer(self, questions: Draft, logits: Float[Tensor, "questions vocab"]) -> None:
         """Takes what the target says after each question that the last draft's pen was asked."""
 
-    def twin(self) -> Self:
+    def fork(self) -> Self:
         """Returns a drafter for a text beside this one's: of the same make and bound alike.
 
         Networks, and what else is only read, are shared; what is kept of a text is not.
@@ -75,9 +73,7 @@ class Drafter(ABC):
 
 
 def _shared(part: Any, known: set[int]) -> Iterator[Any]:
-    """Yields what twins have in common, wherever it hangs below an object."""
-    from outrider.contract.target import Target
-
+    """Yields what forks have in common, wherever it hangs below an object."""
     if id(part) in known:
         return
     known.add(id(part))

@@ -1,4 +1,4 @@
-"""The pen, the only way to write a draft: a token and its law are recorded together."""
+"""The pen, the only way to write a draft: a token and its distribution are recorded together."""
 
 from collections.abc import Callable
 from typing import final
@@ -15,7 +15,7 @@ from outrider.errors import DrafterError
 
 @final
 class Pen:
-    """Writes one draft: draws tokens with the run's sampling and chance and records their laws.
+    """Writes one draft: draws tokens with the run's sampling and chance and records their distributions.
 
     gamma: the depth that the draft may reach (Leviathan's γ).
     budget: the number of nodes it may have; a chain's is gamma.
@@ -72,7 +72,7 @@ class Pen:
         return self._tokens[node]
 
     def draw(self, logits: Float[Tensor, "vocab"], after: int | None = None) -> int:
-        """Draws a token from the law of `logits` under the run's sampling, and returns its id.
+        """Draws a token from the distribution of `logits` under the run's sampling, and returns its id.
 
         after: the node it continues; the last one unless told.
 
@@ -82,11 +82,11 @@ class Pen:
         return self._tokens[self.branch(logits, 1, after=after)[0]]
 
     def redraw(self, logits: Float[Tensor, "vocab"], guess: Draft, node: int) -> int:
-        """Draws a token from the law of `logits`, which is that of `guess` as often as may be.
+        """Draws a token from the distribution of `logits`, which is that of `guess` as often as may be.
 
         For a drafter that is sped up by a faster one: the guess is kept with probability
         min(1, p(x) / q(x)), and otherwise replaced by a draw from norm(max(0, p - q)), so that
-        what is drawn, and recorded, has the law p whatever was guessed (2211.17192, Algorithm 1).
+        what is drawn, and recorded, has the distribution p whatever was guessed (2211.17192, Algorithm 1).
 
         guess, node: a draft that a pen from `faster` has written, and a node of it.
 
@@ -95,12 +95,12 @@ class Pen:
         """
         if self._sampling.greedy:
             return self.draw(logits)
-        law, token = self._law(logits), guess.tokens[node]
-        q = guess.law(node, law)
-        if not self._chance.coins((law[token] / q[token])[None])[0]:
-            rest = (law - q).clamp(min=0)
-            token = self._chance.categorical(rest if rest.any() else law)
-        return self._tokens[self._submit([(token, law)], None, logits)[0]]
+        probs, token = self._distribution(logits), guess.tokens[node]
+        q = guess.distribution(node, probs)
+        if not self._chance.coins((probs[token] / q[token])[None])[0]:
+            rest = (probs - q).clamp(min=0)
+            token = self._chance.categorical(rest if rest.any() else probs)
+        return self._tokens[self._submit([(token, probs)], None, logits)[0]]
 
     def faster(self, gamma: int) -> "Pen":
         """Returns a pen for a faster drafter's guesses, with the same sampling and chance."""
@@ -109,7 +109,7 @@ class Pen:
         )
 
     def write(self, token: int, after: int | None = None) -> int:
-        """Writes a token that was not drawn (a copy, an argmax): its law is a point mass.
+        """Writes a token that was not drawn (a copy, an argmax): its distribution is a point mass.
 
         Returns:
             The id written.
@@ -147,11 +147,11 @@ class Pen:
         replacement: bool = False,
         after: int | None = None,
     ) -> tuple[int, ...]:
-        """Draws `width` siblings from the law of `logits`, and returns their nodes.
+        """Draws `width` siblings from the distribution of `logits`, and returns their nodes.
 
-        replacement: draw each from the whole law (i.i.d., duplicates stay), as SpecInfer
+        replacement: draw each from the whole distribution (i.i.d., duplicates stay), as SpecInfer
             does; otherwise from what the earlier ones left, as EAGLE-1 and Sequoia do, and
-            fewer than `width` where the law has no more tokens.
+            fewer than `width` where the distribution has no more tokens.
 
         Raises:
             DrafterError: the pen is closed, or `logits` is no score of a vocabulary.
@@ -160,24 +160,24 @@ class Pen:
             # One token holds all the mass: nothing is left to draw without replacement.
             best = int(self._scores(logits).argmax())
             return self._submit([(best, None)] * (width if replacement else 1), after, logits)
-        law = self._law(logits)
+        probs = self._distribution(logits)
         drawn: list[tuple[int, Tensor | None]] = []
         for _ in range(width):
-            token = self._chance.categorical(law)
-            drawn.append((token, law))
+            token = self._chance.categorical(probs)
+            drawn.append((token, probs))
             if not replacement and len(drawn) < width:
-                law = law.clone()
-                law[token] = 0
-                mass = law.sum()
+                probs = probs.clone()
+                probs[token] = 0
+                mass = probs.sum()
                 if mass <= 0:
                     break
-                law = law / mass
+                probs = probs / mass
         return self._submit(drawn, after, logits)
 
-    def _law(self, logits: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
+    def _distribution(self, logits: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
         # In float64, so that what is recorded is what is drawn from, to the last bit that counts.
-        law = self._sampling.law(self._scores(logits)).double()
-        return law / law.sum()
+        probs = self._sampling.probs(self._scores(logits)).double()
+        return probs / probs.sum()
 
     def _scores(self, logits: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
         if logits.shape != (self.vocab_size,):
@@ -193,7 +193,7 @@ class Pen:
         return int(token)
 
     def questions(self) -> Draft:
-        """Returns what was asked, as a tree without laws."""
+        """Returns what was asked, as a tree without distributions."""
         tokens, parents = zip(*self._asked, strict=True) if self._asked else ((), ())
         return Draft(tokens, parents, (None,) * len(tokens))
 
@@ -220,11 +220,11 @@ class Pen:
         if len(self) + len(drawn) > self.budget:
             raise DrafterError(f"wrote {len(self) + len(drawn)} tokens: budget is {self.budget}")
         first = len(self)
-        for token, law in drawn:
+        for token, probs in drawn:
             self._tokens.append(token)
             self._parents.append(parent)
             self._depths.append(depth)
-            self._laws.append(law)
+            self._laws.append(probs)
             self._logits.append(logits)
         if self._more is not None:
             self._stopped = not self._more(self.finish())

@@ -1,15 +1,13 @@
-"""Lookahead: the policy that says how long to draft, judging only what was submitted."""
+"""Policy: the policy that says how long to draft, judging only what was submitted."""
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from outrider.contract.draft import Draft
-
-if TYPE_CHECKING:
-    from outrider.contract.round import Round
+from outrider.contract.round import Round
 
 
-class Lookahead(ABC):
+class Policy(ABC):
     """How long to draft. The answers never depend on a token that was not submitted."""
 
     @abstractmethod
@@ -20,7 +18,7 @@ class Lookahead(ABC):
         """Returns whether to go on after the draft so far; asked once a token was submitted."""
         return True
 
-    def observe(self, round: "Round") -> None:
+    def observe(self, round: Round) -> None:
         """Learns from a finished round."""
 
     def reset(self) -> None:
@@ -28,7 +26,7 @@ class Lookahead(ABC):
 
 
 @final
-class Fixed(Lookahead):
+class Fixed(Policy):
     """Always drafts as deep as it may."""
 
     def depth(self, gamma: int) -> int:

@@ -18,7 +18,7 @@ class Round:
     drafted, tested, accepted: counts of draft tokens. A token after the first rejected one is
         not tested, and one past a stop does not count at all.
     seconds: of the phases draft, score and verify.
-    stop: why the text ends here ("eos", "stop_string", "guide", "max_new_tokens", "max_length"),
+    stop: why the text ends here ("eos", "stop_string", "constraint", "max_new_tokens", "max_length"),
         or None.
     """
 

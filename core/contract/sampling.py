@@ -1,4 +1,4 @@
-"""Sampling: the one function from logits to the law really sampled, for target and drafter."""
+"""Sampling: the one function from logits to the distribution really sampled, for target and drafter."""
 
 from dataclasses import dataclass
 
@@ -6,12 +6,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.errors import number, require, whole
+from outrider.errors import is_int, is_number, require
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How logits become a law: temperature, then top-k, top-p and min-p, as in transformers.
+    """How logits become a distribution: temperature, then top-k, top-p and min-p, as in transformers.
 
     temperature: 0 is greedy, a point mass on the first of the highest logits.
     top_k: keep the k highest logits and those that tie with the last; 0 keeps all.
@@ -29,25 +29,25 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        warm = number(self.temperature) and 0 <= self.temperature < float("inf")
+        warm = is_number(self.temperature) and 0 <= self.temperature < float("inf")
         require(warm, "sampling.temperature", self.temperature, "a number of at least 0")
-        some = whole(self.top_k) and self.top_k >= 0
+        some = is_int(self.top_k) and self.top_k >= 0
         require(some, "sampling.top_k", self.top_k, "a whole number of at least 0")
-        within = number(self.top_p) and 0 < self.top_p <= 1
+        within = is_number(self.top_p) and 0 < self.top_p <= 1
         require(within, "sampling.top_p", self.top_p, "a number in (0, 1]")
-        within = number(self.min_p) and 0 <= self.min_p <= 1
+        within = is_number(self.min_p) and 0 <= self.min_p <= 1
         require(within, "sampling.min_p", self.min_p, "a number in [0, 1]")
-        require(whole(self.seed), "sampling.seed", self.seed, "a whole number")
+        require(is_int(self.seed), "sampling.seed", self.seed, "a whole number")
 
     @property
     def greedy(self) -> bool:
-        """Returns whether every law is a point mass."""
+        """Returns whether every distribution is a point mass."""
         return self.temperature == 0
 
-    def law(self, logits: Float[Tensor, "*rows vocab"]) -> Float[Tensor, "*rows vocab"]:
-        """Returns the law that a token is sampled from, row by row; each row sums to one.
+    def probs(self, logits: Float[Tensor, "*rows vocab"]) -> Float[Tensor, "*rows vocab"]:
+        """Returns the distribution that a token is sampled from, row by row; each row sums to one.
 
-        Half-precision logits give a float32 law, others keep their precision.
+        Half-precision logits give a float32 distribution, others keep their precision.
         """
         logits = logits if logits.dtype == torch.float64 else logits.float()
         if self.greedy:
@@ -62,8 +62,8 @@ class Sampling:
             cut = ascending.softmax(-1).cumsum(-1) <= 1 - self.top_p
             cut[..., -1] = False  # the likeliest token stays, however small top_p is
             logits = logits.masked_fill(cut.scatter(-1, order, cut), float("-inf"))
-        law = logits.softmax(-1)
+        probs = logits.softmax(-1)
         if self.min_p > 0:
-            law = law.masked_fill(law < self.min_p * law.amax(-1, keepdim=True), 0.0)
-            law = law / law.sum(-1, keepdim=True)
-        return law
+            probs = probs.masked_fill(probs < self.min_p * probs.amax(-1, keepdim=True), 0.0)
+            probs = probs / probs.sum(-1, keepdim=True)
+        return probs

@@ -1,9 +1,10 @@
 """Target: the role that owns the model whose text is wanted."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -12,10 +13,23 @@ from outrider.contract.context import Tokens
 from outrider.contract.draft import Draft
 from outrider.contract.sampling import Sampling
 from outrider.contract.verifier import Verdict
-from outrider.errors import ConfigError, require
+from outrider.errors import ConfigError, TargetError, require
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+
+Path = tuple[int, ...]
+"""The ids of a text behind its prompt."""
+
+PathScorer = Callable[[Sequence[Path]], Float[Tensor, "paths vocab"]]
+"""From paths behind a prompt to the target's logits after each, in one pass."""
+
+
+def check_finite(logits: Float[Tensor, "*rows vocab"]) -> None:
+    """Raises `TargetError` where a row of a target's logits is the score of no distribution."""
+    if not torch.isfinite(logits.amax(-1)).all():
+        raise TargetError("the target gave logits with NaN, infinity or no finite entry")
 
 
 class Session(ABC):
@@ -88,8 +102,23 @@ class Target(ABC):
         """Returns what `Session.score` does, for some of the texts that were opened together."""
         return [session.score(draft) for session, draft in zip(sessions, drafts, strict=True)]
 
+    def path_scorer(self, prompt: Sequence[int]) -> PathScorer:
+        """Returns what scores continuations of a prompt: beams, of which all are scored in one pass.
+
+        Each call is given paths, the ids behind the prompt, and returns the logits after each. Here
+        every call reads the prompt again; a target with a cache overrides this.
+        """
+        ids = list(prompt)
+
+        def score(paths: Sequence[Path]) -> Float[Tensor, "paths vocab"]:
+            draft, nodes = Draft.of_paths(paths)
+            logits = self.open(ids).score(draft)
+            return torch.stack([logits[node + 1] for node in nodes])
+
+        return score
+
     def fingerprint(self) -> str | None:
-        """Returns what stands for the target's laws in the key of a cached text.
+        """Returns what stands for the target's distributions in the key of a cached text.
 
         None where there is no such thing: its texts are then written anew each time.
         """
@@ -114,7 +143,7 @@ class Target(ABC):
             start = len(self.begin(prompt)[0])
             limit = min(max_new_tokens, (self.max_length or start + max_new_tokens) - start)
             while len(text) < limit and not (text and text[-1] in self.eos):
-                token = chance.categorical(sampling.law(session.score(Draft())[0]))
+                token = chance.categorical(sampling.probs(session.score(Draft())[0]))
                 session.commit(Verdict((), token))
                 text.append(token)
             texts.append(text)

@@ -1,4 +1,4 @@
-"""Verifier: the role that accepts a prefix of a draft so that the output law is known."""
+"""Verifier: the role that accepts a prefix of a draft so that the output distribution is known."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Scores:
     """What the target says of a draft.
 
     logits: row 0 scores what follows the context, row i + 1 what follows node i.
-    sampling: what makes laws of them.
+    sampling: what makes distributions of them.
     """
 
     logits: Float[Tensor, "nodes+1 vocab"]
@@ -27,11 +27,11 @@ class Scores:
 
     @cached_property
     def probs(self) -> Float[Tensor, "nodes+1 vocab"]:
-        """Returns the target's laws p under the run's sampling, row by row as `logits`."""
-        return self.sampling.law(self.logits)
+        """Returns the target's distributions p under the run's sampling, row by row as `logits`."""
+        return self.sampling.probs(self.logits)
 
     def after(self, node: int) -> Float[Tensor, "vocab"]:
-        """Returns the law p of the token after `node`; -1 is the context."""
+        """Returns the distribution p of the token after `node`; -1 is the context."""
         return self.probs[node + 1]
 
 
@@ -60,7 +60,7 @@ class Verifier(ABC):
     @property
     @abstractmethod
     def lossless(self) -> bool:
-        """Returns whether the output law is exactly the target's."""
+        """Returns whether the output distribution is exactly the target's."""
 
     @abstractmethod
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
@@ -78,7 +78,7 @@ class Verifier(ABC):
     def ceiling(self, scores: Scores) -> Float[Tensor, "nodes+1 vocab"]:
         """Returns what no token's output probability exceeds, row by row as `scores.logits`.
 
-        A lossless rule's ceiling is the target's law; a lossy rule states its own, and the
+        A lossless rule's ceiling is the target's distribution; a lossy rule states its own, and the
         conformance kit holds it to that.
         """
         return scores.probs

@@ -4,16 +4,17 @@ from collections.abc import Iterator, Sequence
 from time import perf_counter
 
 from outrider.contract.chance import Chance, SampledChance
-from outrider.contract.constraint import Guide
+from outrider.contract.constraint import Constraint
 from outrider.contract.draft import KINDS, Draft
 from outrider.contract.drafter import Drafter
-from outrider.contract.policy import Fixed, Lookahead
+from outrider.contract.policy import Fixed, Policy
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Verifier
 from outrider.decoding.rounds import Round, Steps, steps
 from outrider.decoding.text_stream import TextStream
-from outrider.errors import ConfigError, require, whole
+from outrider.errors import ConfigError, is_int, require
+from outrider.plugins.registry import installed
 
 
 def prepare(target: Target, drafter: Drafter, verifier: Verifier) -> None:
@@ -40,18 +41,16 @@ def prepare(target: Target, drafter: Drafter, verifier: Verifier) -> None:
 
 def rules_for(kind: str) -> list[str]:
     """Returns the names of the registered rules that take drafts of a kind."""
-    from outrider.plugins.registry import installed
-
     entries = installed().of("verifier")
     return [name for name, entry in entries.items() if kind in entry.product.takes]
 
 
 def check_lengths(gamma: int, budget: int | None, max_new_tokens: int) -> None:
     """Raises `ConfigError` for a length that makes no sense."""
-    require(whole(gamma) and gamma >= 1, "gamma", gamma, "a whole number of at least 1")
-    fits = budget is None or (whole(budget) and budget >= 1)
+    require(is_int(gamma) and gamma >= 1, "gamma", gamma, "a whole number of at least 1")
+    fits = budget is None or (is_int(budget) and budget >= 1)
     require(fits, "budget", budget, "a whole number of at least 1, or none")
-    enough = whole(max_new_tokens) and max_new_tokens >= 1
+    enough = is_int(max_new_tokens) and max_new_tokens >= 1
     require(enough, "max_new_tokens", max_new_tokens, "a whole number of at least 1")
 
 
@@ -64,11 +63,11 @@ def decode(
     gamma: int = 5,
     budget: int | None = None,
     sampling: Sampling | None = None,
-    lookahead: Lookahead | None = None,
+    policy: Policy | None = None,
     chance: Chance | None = None,
     max_new_tokens: int = 128,
     stops: Sequence[str] = (),
-    guide: Guide | None = None,
+    constraint: Constraint | None = None,
 ) -> Iterator[Round]:
     """Yields the rounds of speculative decoding (Leviathan et al. 2211.17192, Algorithm 1).
 
@@ -78,10 +77,10 @@ def decode(
     tokens: the prompt's ids.
     gamma: the depth of a draft; vLLM's num_speculative_tokens.
     budget: the nodes of a draft, where the drafter writes trees; gamma unless told.
-    lookahead: how long to draft, within gamma; `Fixed` unless told.
+    policy: how long to draft, within gamma; `Fixed` unless told.
     chance: seeded by `sampling.seed` unless told.
     stops: strings that end the text.
-    guide: a further say in its logits and its end.
+    constraint: a further say in its logits and its end.
 
     Raises:
         ConfigError: at the call, before any model runs, for what can't work.
@@ -102,11 +101,11 @@ def decode(
         gamma,
         gamma if budget is None else budget,
         sampling,
-        Fixed() if lookahead is None else lookahead,
+        Fixed() if policy is None else policy,
         SampledChance.seeded(sampling.seed) if chance is None else chance,
         max_new_tokens,
         text,
-        guide,
+        constraint,
     )
     return _alone(work, session)
 
@@ -120,11 +119,11 @@ def decode_together(
     gamma: int = 5,
     budget: int | None = None,
     sampling: Sampling | None = None,
-    lookaheads: Sequence[Lookahead] | None = None,
+    policies: Sequence[Policy] | None = None,
     chances: Sequence[Chance] | None = None,
     max_new_tokens: int = 128,
     stops: Sequence[str] = (),
-    guides: Sequence[Guide] | None = None,
+    constraints: Sequence[Constraint] | None = None,
 ) -> Iterator[tuple[int, Round]]:
     """Yields the rounds of several texts, each with the number of its prompt, as `decode` does.
 
@@ -132,8 +131,8 @@ def decode_together(
     `decode` would write, whoever its neighbours are: they change its logits by rounding alone.
     A round's seconds are the text's share of what all of them took.
 
-    drafters, lookaheads, chances, guides: one a prompt; each keeps the state of its own text,
-        see `Drafter.twin`.
+    drafters, policies, chances, constraints: one a prompt; each keeps the state of its own text,
+        see `Drafter.fork`.
 
     Raises:
         ConfigError, DrafterError, TargetError: as `decode` does.
@@ -156,11 +155,11 @@ def decode_together(
             gamma,
             gamma if budget is None else budget,
             sampling,
-            lookaheads[number] if lookaheads else Fixed(),
+            policies[number] if policies else Fixed(),
             chances[number] if chances else SampledChance.seeded(sampling.seed),
             max_new_tokens,
             TextStream(target.tokenizer, stops),
-            guides[number] if guides else None,
+            constraints[number] if constraints else None,
         )
         for number, session in enumerate(sessions)
     }

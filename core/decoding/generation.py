@@ -111,7 +111,7 @@ def generate_together(
 
     Each text is the one that `generate` writes, and ends by itself.
 
-    drafter: a name or a drafter; each text has a twin of it.
+    drafter: a name or a drafter; each text has a fork of it.
     options: those of `outrider.decode_together`.
 
     Raises:
@@ -120,8 +120,8 @@ def generate_together(
     model: Target = make("target", target)
     encoded = [model.encode(prompt, chat=chat) for prompt in prompts]
     rule, first = make("verifier", verifier), make("drafter", drafter)
-    prepare(model, first, rule)  # before it has twins, which then share what is loaded
-    drafters = [first.twin() for _ in prompts]
+    prepare(model, first, rule)  # before it has forks, which then share what is loaded
+    drafters = [first.fork() for _ in prompts]
     rounds = decode_together(model, drafters, rule, encoded, **options)
     generations = [Generation() for _ in prompts]
     try:

@@ -3,23 +3,22 @@
 from collections.abc import Generator, Sequence
 from time import perf_counter
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.chance import Chance
-from outrider.contract.constraint import Guide, guided
+from outrider.contract.constraint import Constraint, constrained
 from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import KINDS, ROOT, Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
-from outrider.contract.policy import Lookahead
+from outrider.contract.policy import Policy
 from outrider.contract.round import Round
 from outrider.contract.sampling import Sampling
-from outrider.contract.target import Session, Target
+from outrider.contract.target import Session, Target, check_finite
 from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.decoding.text_stream import TextStream
-from outrider.errors import DrafterError, OutriderError, TargetError
+from outrider.errors import DrafterError, OutriderError
 
 Scored = tuple[Float[Tensor, "nodes+1 vocab"], float]
 """The logits of a draft, and the seconds that they took: of a batch's pass, one text's share."""
@@ -37,14 +36,14 @@ def steps(
     gamma: int,
     budget: int,
     sampling: Sampling,
-    lookahead: Lookahead,
+    policy: Policy,
     chance: Chance,
     max_new_tokens: int,
     text: TextStream,
-    guide: Guide | None,
+    constraint: Constraint | None,
 ) -> Steps:
     ids, source = target.begin(prompt)
-    lookahead.reset()
+    policy.reset()
     limit, reason = len(ids) + max_new_tokens, "max_new_tokens"
     if target.max_length is not None and target.max_length < limit:
         limit, reason = target.max_length, "max_length"
@@ -52,14 +51,14 @@ def steps(
     while stop is None:
         began = perf_counter()
         # The target adds a token to whatever is accepted, so a draft may fill all but one.
-        depth = min(lookahead.depth(gamma), limit - len(ids) - 1)
+        depth = min(policy.depth(gamma), limit - len(ids) - 1)
         pen = Pen(
             sampling=sampling,
             chance=chance,
             vocab_size=target.vocab_size,
             gamma=depth,
             budget=budget,
-            more=lookahead.more,
+            more=policy.more,
         )
         context = Context(Tokens(ids, len(ids)), source, session.features())
         propose(drafter, [(context, pen)])
@@ -70,11 +69,10 @@ def steps(
         assert answer is not None
         logits, scoring = answer
         scored = perf_counter()
-        if not torch.isfinite(logits.amax(-1)).all():
-            raise TargetError("the target gave logits with NaN, infinity or no finite entry")
+        check_finite(logits)
         logits, answers = logits[: len(draft) + 1], logits[len(draft) + 1 :]
-        if guide is not None:
-            logits = guided(guide, ids, draft, logits)
+        if constraint is not None:
+            logits = constrained(constraint, ids, draft, logits)
         verdict = verifier.verify(draft, Scores(logits, sampling), chance)
         session.commit(verdict)
         if questions:
@@ -84,7 +82,7 @@ def steps(
         for count, token in enumerate(tokens, start=1):
             piece, found = text.push(token)
             pieces.append(piece)
-            ended = guide is not None and guide.ends([*ids, *tokens[:count]])
+            ended = constraint is not None and constraint.ends([*ids, *tokens[:count]])
             if token in target.eos:
                 stop = "eos"
             elif found:
@@ -92,7 +90,7 @@ def steps(
             elif len(ids) + count == limit:
                 stop = reason
             elif ended:
-                stop = "guide"
+                stop = "constraint"
             if stop is not None:
                 break
         ids += tokens[:count]
@@ -116,7 +114,7 @@ def steps(
             seconds=seconds,
             stop=stop,
         )
-        lookahead.observe(round)
+        policy.observe(round)
         yield round
 
 

@@ -30,6 +30,6 @@ class Branches:
             for depth in range(1, len(path)):
                 reach[row, self._places[tuple(path[:depth])]] = True
             reach[row, start + row] = True
-            # Two siblings with one token have one path, and the same law after it.
+            # Two siblings with one token have one path, and the same distribution after it.
             self._places[tuple(path)] = start + row
         return reach

@@ -74,7 +74,7 @@ class FeatureDrafting:
         branches = Branches(known)
         states: dict[tuple[int, ...], Tensor] = {(): last[0, 0]}
 
-        def laws(nodes: Sequence[int], paths: Sequence[Sequence[int]]) -> Tensor:
+        def probs(nodes: Sequence[int], paths: Sequence[Sequence[int]]) -> Tensor:
             if not paths[0]:
                 return base
             before = torch.stack([states[tuple(path[:-1])] for path in paths])
@@ -86,7 +86,7 @@ class FeatureDrafting:
                 states[tuple(path)] = state
             return self._scores(after)
 
-        shape.grow(pen, laws)
+        shape.grow(pen, probs)
         self._cache.crop(known)
 
     def _catch_up(self, text: Tokens, features: Sequence[Tensor]) -> Float[Tensor, "1 1 w"]:

@@ -1,4 +1,4 @@
-"""N-gram counts, of a corpus or of the running text, and the law made of them."""
+"""N-gram counts, of a corpus or of the running text, and the distribution made of them."""
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 
 class Counts(Protocol):
-    """What a law is made of: which tokens followed a context, and how often."""
+    """What a distribution is made of: which tokens followed a context, and how often."""
 
     vocab_size: int
     order: int
@@ -31,28 +31,28 @@ class Counts(Protocol):
         """Returns the tokens that followed `context`, and how often each did."""
 
 
-def log_law(counts: Counts, history: Sequence[int]) -> Floats:
+def log_distribution(counts: Counts, history: Sequence[int]) -> Floats:
     """Returns the log-probabilities [vocab] of what follows `history`, by interpolated back-off.
 
     q_m(x) = (count(x) + D q_{m-1}(x)) / (N + D) over the D distinct tokens that followed the
     last m - 1 tokens, N times in all; q_0 is uniform. A context never seen leaves q_{m-1} (Witten
     and Bell 1991, method C; Chen and Goodman 1999, equation 17).
     """
-    law = counts.base
+    probs = counts.base
     for length in range(1, min(counts.order - 1, len(history)) + 1):
         tokens, seen = counts.continuations(history[len(history) - length :])
         if not len(tokens):
             break  # a longer context was not seen either
-        law = blend(law, tokens, seen)
-    return law
+        probs = blend(probs, tokens, seen)
+    return probs
 
 
 def blend(lower: Floats, tokens: Ints, seen: Ints) -> Floats:
     """Returns one step of the back-off, in logarithms: only the seen tokens take a logarithm."""
     total = int(seen.sum()) + len(tokens)
-    law: Floats = lower + np.log(len(tokens) / total)
-    law[tokens] = np.log(np.exp(law[tokens]) + seen / total)
-    return law
+    probs: Floats = lower + np.log(len(tokens) / total)
+    probs[tokens] = np.log(np.exp(probs[tokens]) + seen / total)
+    return probs
 
 
 @final

@@ -9,7 +9,7 @@ import torch
 from outrider.contract.target import Target
 from outrider.drafter_parts import checkpoint, weights
 from outrider.runtime.linear import PackedLinear, pack
-from outrider.runtime.ranks import spread
+from outrider.runtime.ranks import is_sharded
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -56,7 +56,7 @@ def read(folder: Path, target: Target) -> "PreTrainedModel":
     tables = dict(zip(names, _matrices(target), strict=True))
     made: Any = weights.untrained(lambda: auto.from_config(config), target, 0)
     checkpoint.fill(made, {**tensors, **tables}, place)
-    if not spread(target.model):  # the target's own, not a second copy of them
+    if not is_sharded(target.model):  # the target's own, not a second copy of them
         made.set_input_embeddings(target.model.get_input_embeddings())
         made.set_output_embeddings(target.model.get_output_embeddings())
     if isinstance(made.get_output_embeddings(), PackedLinear):

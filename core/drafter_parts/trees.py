@@ -1,4 +1,4 @@
-"""Trees: the shapes that a draft can have, and how a drafter's laws fill them."""
+"""Trees: the shapes that a draft can have, and how a drafter's distributions fill them."""
 
 import math
 import re
@@ -14,12 +14,12 @@ from torch import Tensor
 
 from outrider.contract.draft import ROOT
 from outrider.contract.pen import Pen
-from outrider.errors import ConfigError, require, whole
+from outrider.errors import ConfigError, is_int, require
 
 Path = tuple[int, ...]
 """A place in a shape: which child to take at each step, 0 being the first."""
 
-Laws = Callable[[Sequence[int], Sequence[Sequence[int]]], Float[Tensor, "rows vocab"]]
+NextLogits = Callable[[Sequence[int], Sequence[Sequence[int]]], Float[Tensor, "rows vocab"]]
 """From nodes of one depth, and the tokens on the path to each, to the logits of what follows."""
 
 FORMS = (
@@ -37,7 +37,7 @@ class Shape(ABC):
     kind: str
 
     @abstractmethod
-    def grow(self, pen: Pen, laws: Laws) -> None:
+    def grow(self, pen: Pen, probs: NextLogits) -> None:
         """Writes a tree with the pen, as deep as it may and as large as its budget."""
 
 
@@ -48,10 +48,10 @@ class Chain(Shape):
 
     kind: str = "chain"
 
-    def grow(self, pen: Pen, laws: Laws) -> None:
+    def grow(self, pen: Pen, probs: NextLogits) -> None:
         path: list[int] = []
         while pen.open:
-            path.append(pen.draw(laws([pen.last], [path])[0]))
+            path.append(pen.draw(probs([pen.last], [path])[0]))
 
 
 @final
@@ -62,13 +62,13 @@ class Static(Shape):
     widths: dict[Path, int]
     kind: str
 
-    def grow(self, pen: Pen, laws: Laws) -> None:
+    def grow(self, pen: Pen, probs: NextLogits) -> None:
         layer: list[tuple[int, Path, list[int]]] = [(ROOT, (), [])]
         for _ in range(pen.gamma):
             layer = [each for each in layer if self.width(each[1])]
             if not layer:
                 return
-            logits = laws([node for node, *_ in layer], [tokens for *_, tokens in layer])
+            logits = probs([node for node, *_ in layer], [tokens for *_, tokens in layer])
             parents, layer = layer, []
             for (node, place, tokens), row in zip(parents, logits, strict=True):
                 width = min(self.width(place), pen.room)
@@ -95,13 +95,13 @@ class Levels(Shape):
     widths: tuple[int, ...]
     kind: str
 
-    def grow(self, pen: Pen, laws: Laws) -> None:
+    def grow(self, pen: Pen, probs: NextLogits) -> None:
         places: dict[Path, int] = {}
         layer: list[Path] = [()]
         for width in self.widths[: pen.gamma]:
             places |= dict.fromkeys(layer, width)
             layer = [(*place, rank) for place in layer for rank in range(width)]
-        Static(places, self.kind).grow(pen, laws)
+        Static(places, self.kind).grow(pen, probs)
 
 
 @final
@@ -114,7 +114,7 @@ class Dynamic(Shape):
     width: int
     kind: str = "deterministic"
 
-    def grow(self, pen: Pen, laws: Laws) -> None:
+    def grow(self, pen: Pen, probs: NextLogits) -> None:
         if pen.gamma < 1 or pen.room < 1:
             return
         tokens: list[list[int]] = []  # of each place the path to it, parents first
@@ -122,7 +122,7 @@ class Dynamic(Shape):
         layer = [ROOT]
         for _ in range(pen.gamma):
             paths = [tokens[place] if place != ROOT else [] for place in layer]
-            best = laws(layer, paths).float().log_softmax(-1).topk(min(self.width, pen.vocab_size))
+            best = probs(layer, paths).float().log_softmax(-1).topk(min(self.width, pen.vocab_size))
             fresh = []
             for place, path, scores, ids in zip(
                 layer, paths, best.values.tolist(), best.indices.tolist(), strict=True
@@ -156,9 +156,9 @@ class Sequoia(Shape):
     acceptance: tuple[float, ...]
     kind: str = "distinct"
 
-    def grow(self, pen: Pen, laws: Laws) -> None:
+    def grow(self, pen: Pen, probs: NextLogits) -> None:
         if pen.gamma > 0 and pen.room > 0:
-            Static(best_widths(self.acceptance, pen.room, pen.gamma), self.kind).grow(pen, laws)
+            Static(best_widths(self.acceptance, pen.room, pen.gamma), self.kind).grow(pen, probs)
 
 
 def parse(form: Any) -> Shape:
@@ -198,7 +198,7 @@ def _listed(paths: Sequence[Sequence[int]], kind: str) -> Static:
     nodes = [tuple(path) for path in paths]
     places = {(), *nodes}
     fits = len(nodes) > 0 and all(
-        path and all(whole(rank) and rank >= 0 for rank in path) for path in nodes
+        path and all(is_int(rank) and rank >= 0 for rank in path) for path in nodes
     )
     # A place has its parent, and all siblings that rank before it.
     fits = fits and all(
@@ -269,6 +269,6 @@ def expected_tokens(shape: dict[Path, int], acceptance: Sequence[float]) -> floa
     )
 
 
-def one_by_one(law: Callable[[Sequence[int]], Float[Tensor, "vocab"]]) -> Laws:
-    """Returns the laws of a drafter that takes one text at a time. law: of the tokens on a path."""
-    return lambda nodes, paths: torch.stack([law(path) for path in paths])
+def one_by_one(probs: Callable[[Sequence[int]], Float[Tensor, "vocab"]]) -> NextLogits:
+    """Returns the distributions of a drafter that takes one text at a time. distribution: of the tokens on a path."""
+    return lambda nodes, paths: torch.stack([probs(path) for path in paths])

@@ -1,6 +1,7 @@
 """Weights: where a drafter's trained network lies, and whether it fits the target."""
 
 from collections.abc import Callable, Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar, final
 
@@ -13,7 +14,7 @@ from outrider.contract.target import Target
 from outrider.drafter_parts import checkpoint
 from outrider.errors import ConfigError
 from outrider.runtime.linear import PackedLinear, pack
-from outrider.runtime.ranks import whole
+from outrider.runtime.ranks import gather_weight
 
 UNTRAINED = "untrained"
 
@@ -54,9 +55,7 @@ def folder(family: str, path: str | None) -> Path:
 
 def built_in(family: str) -> Path:
     """Returns the folder of the weights for SmolLM2 that come with the package."""
-    import outrider.drafters
-
-    return Path(next(iter(outrider.drafters.__path__))) / "weights" / family
+    return Path(str(files("outrider.drafters"))) / "weights" / family
 
 
 def fits(place: Path, config: dict[str, Any], target: Target) -> None:
@@ -72,7 +71,7 @@ def fits(place: Path, config: dict[str, Any], target: Target) -> None:
 
 def embedding(target: Target) -> Tensor:
     """Returns the target's token embeddings, [vocab, width]."""
-    return whole(target.model, "input_embeddings")
+    return gather_weight(target.model, "input_embeddings")
 
 
 def head(target: Target) -> Tensor:
@@ -84,7 +83,7 @@ def head(target: Target) -> Tensor:
     module = target.model.get_output_embeddings()
     if not hasattr(module, "weight") or getattr(module, "bias", None) is not None:
         raise ConfigError("target: expected a head that is one matrix without bias")
-    return whole(target.model, "output_embeddings")
+    return gather_weight(target.model, "output_embeddings")
 
 
 def untrained(make: Callable[[], Network], target: Target, seed: int) -> Network:

@@ -6,11 +6,11 @@ from pathlib import Path
 from outrider.contract.target import Target
 from outrider.decoding.decode import prepare
 from outrider.errors import ConfigError, require
-from outrider.lab.data import Prompt
 from outrider.lab.measurement import Measurement
 from outrider.lab.overlap import overlap, reference
 from outrider.lab.texts import written
 from outrider.lab.trial import Entrant, Question, Settings, plain, trial, warm_up
+from outrider.prompts import Prompt
 
 PROTOCOLS = {"overlap": ("overlap",), "decode": ("decode",), "both": ("overlap", "decode")}
 """By the config's name, what is done, in that order."""

@@ -1,25 +1,13 @@
 """Data: prompts to measure on, from the demo set, a file, or the hub."""
 
 import itertools
-import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, final
 
-from outrider.errors import ConfigError, require, whole
+from outrider.errors import ConfigError, is_int, require
+from outrider.prompts import Prompt, collect, read_jsonl, spaced
 
 DEMO = Path(__file__).parent / "demo.jsonl"
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """One conversation: its id, its category, and the user's turns."""
-
-    id: str
-    category: str
-    turns: tuple[str, ...]
 
 
 def demo(limit: int | None = None) -> list[Prompt]:
@@ -37,7 +25,7 @@ def own() -> list[Prompt]:
 
 
 def jsonl(path: str, limit: int | None = None) -> list[Prompt]:
-    """Returns the prompts in a file with a JSON object a line; see `prompt` for its forms.
+    """Returns the prompts in a file with a JSON object a line; see `outrider.prompts.parse` for its forms.
 
     limit: take that many, evenly spaced over the file, so that its categories stay mixed.
     """
@@ -63,7 +51,7 @@ def parquet(path: str, limit: int | None = None) -> list[Prompt]:
             f"data.path={path!r}: no parquet file, or a damaged one ({line})"
         ) from error
     where = (f"{path}, row {number}" for number in range(1, len(rows) + 1))
-    return spaced(_all(zip(where, rows, strict=True), path), limit)
+    return spaced(collect(zip(where, rows, strict=True), path), limit)
 
 
 def text(path: str, words: int = 200, limit: int | None = None) -> list[Prompt]:
@@ -74,7 +62,7 @@ def text(path: str, words: int = 200, limit: int | None = None) -> list[Prompt]:
     """
     file = Path(path).expanduser()
     require(file.is_file(), "data.path", path, "a file that exists")
-    require(whole(words) and words >= 1, "data.words", words, "a whole number of at least 1")
+    require(is_int(words) and words >= 1, "data.words", words, "a whole number of at least 1")
     try:
         content = file.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -96,7 +84,7 @@ def hub(
 ) -> list[Prompt]:
     """Returns the prompts in a data set of the Hugging Face hub, or a local folder of one.
 
-    Rows in one of the forms of `prompt` are read as such; of others `column` is the prompt.
+    Rows in one of the forms of `outrider.prompts.parse` are read as such; of others `column` is the prompt.
 
     Raises:
         ConfigError: the `datasets` library is not there, or the data set can't be loaded.
@@ -114,84 +102,7 @@ def hub(
         if "turns" not in row and isinstance(row.get(column), str):
             row["prompt"] = row[column]
     where = (f"{name}, row {number}" for number in range(1, len(rows) + 1))
-    return spaced(_all(zip(where, rows, strict=True), name), limit)
-
-
-def read_jsonl(path: str) -> list[Prompt]:
-    """Returns the prompts in a file with a JSON object a line; see `prompt` for its forms.
-
-    Raises:
-        ConfigError: the file is missing or empty, or a line (named by number) does not fit.
-    """
-    file = Path(path).expanduser()
-    require(file.is_file(), "data.path", path, "a file that exists")
-    return _all(_lines(file, path), path)
-
-
-def prompt(item: Any, where: str) -> Prompt:
-    """Returns the prompt in a record, of whichever of three forms it has.
-
-    Spec-Bench: `question_id`, `category` and `turns`, a list of strings. HumanEval: `task_id`
-    and `prompt`. Plain: `prompt`, and if it likes `id` and `category`.
-
-    where: stands in the message, and for the id where there is none.
-
-    Raises:
-        ConfigError: it has none of them.
-    """
-    if isinstance(item, dict) and {"question_id", "category", "turns"} <= item.keys():
-        turns = item["turns"]
-        if not (isinstance(turns, list) and turns and all(isinstance(turn, str) for turn in turns)):
-            raise ConfigError(f"{where}: turns={turns!r}: expected a list of strings")
-        return Prompt(str(item["question_id"]), str(item["category"]), tuple(turns))
-    if isinstance(item, dict) and "prompt" in item:
-        said = item["prompt"]
-        if not (isinstance(said, str) and said.strip()):
-            raise ConfigError(f"{where}: prompt={said!r}: expected some text")
-        if "task_id" in item:
-            return Prompt(str(item["task_id"]), "code", (said,))
-        return Prompt(str(item.get("id", where)), str(item.get("category", "prompt")), (said,))
-    raise ConfigError(
-        f"{where}: expected an object with prompt, or with question_id, category and turns"
-    )
-
-
-def spaced(prompts: list[Prompt], limit: int | None) -> list[Prompt]:
-    """Returns `limit` of the prompts, evenly spaced over them; all where it is None."""
-    if limit is None:
-        return prompts
-    require(whole(limit) and limit >= 1, "data.limit", limit, "a whole number of at least 1")
-    count = min(limit, len(prompts))
-    return [prompts[i * len(prompts) // count] for i in range(count)]
-
-
-def _lines(file: Path, path: str) -> Iterator[tuple[str, Any]]:
-    try:
-        content = file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"data.path={path!r}: expected text in UTF-8 ({error.reason})") from error
-    # Not splitlines: JSON may hold other line ends than these.
-    for number, line in enumerate(content.split("\n"), start=1):
-        if line.strip():
-            where = f"{path}, line {number}"
-            try:
-                yield where, json.loads(line)
-            except json.JSONDecodeError as error:
-                raise ConfigError(
-                    f"{where}: no JSON ({error.msg} at character {error.pos})"
-                ) from error
-
-
-def _all(items: Iterable[tuple[str, Any]], path: str) -> list[Prompt]:
-    prompts: dict[str, Prompt] = {}
-    for where, item in items:
-        found = prompt(item, where)
-        if found.id in prompts:
-            raise ConfigError(f"{where}: the id {found.id} a second time")
-        prompts[found.id] = found
-    if not prompts:
-        raise ConfigError(f"data.path={path!r}: expected at least one prompt, there is none")
-    return list(prompts.values())
+    return spaced(collect(zip(where, rows, strict=True), name), limit)
 
 
 def _words(content: str) -> Iterator[tuple[int, str]]:

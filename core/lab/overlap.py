@@ -20,7 +20,7 @@ from outrider.contract.target import Target
 from outrider.contract.verifier import Scores, Verifier
 
 CHUNK = 64
-"""Prefixes handed to a drafter at once; their laws are in memory together."""
+"""Prefixes handed to a drafter at once; their distributions are in memory together."""
 
 Floats = NDArray[np.float64]
 
@@ -87,7 +87,7 @@ def reference(
 def overlap(
     text: Reference, drafter: Drafter, verifier: Verifier, sampling: Sampling, gamma: int
 ) -> Overlap:
-    """Returns how far the drafter's laws overlap with the target's along `text`.
+    """Returns how far the drafter's distributions overlap with the target's along `text`.
 
     A draft is led along the text. Of the tokens x that a lossless rule emits at a place,
     min(p, q)(x) come from the draft, and p(x) do in all: given the text, its token x there was
@@ -106,10 +106,10 @@ def overlap(
     for first in range(0, places, CHUNK):
         rows = range(first, min(first + CHUNK, places))
         for row, draft in zip(rows, _led(text, drafter, sampling, rows, depths), strict=True):
-            for depth, (token, law) in enumerate(zip(draft.tokens, draft.laws, strict=True)):
+            for depth, (token, probs) in enumerate(zip(draft.tokens, draft.probs, strict=True)):
                 at = row + depth
                 p, actual = scores.probs[at], text.ids[text.start + at]
-                q = _point(token, p) if law is None else law.to(p.device)
+                q = _point(token, p) if probs is None else probs.to(p.device)
                 beta[row, depth] = float(p.minimum(q).sum())
                 # A text that was written in another pass may hold what p calls impossible.
                 keep[row, depth] = min(1.0, float(q[actual] / p[actual])) if p[actual] > 0 else 0.0
@@ -209,9 +209,9 @@ class LedChance(Chance):
 
 
 def _point(token: int, like: Tensor) -> Tensor:
-    law = torch.zeros_like(like)
-    law[token] = 1.0
-    return law
+    probs = torch.zeros_like(like)
+    probs[token] = 1.0
+    return probs
 
 
 def _slid(column: Floats, gamma: int) -> Floats:

@@ -7,12 +7,15 @@ from outrider.lab.measurement import Decoding, Measurement, Step
 
 def by_depth(every: Sequence[Measurement], gamma: int) -> dict[str, list[float | None]]:
     """Returns the figures of `outrider.lab.summary.Row.depths`."""
-    laws = [each.overlap for each in every if each.overlap is not None]
+    probs = [each.overlap for each in every if each.overlap is not None]
     texts = [each.decoding for each in every if each.decoding is not None]
     found: dict[str, list[float | None]] = {}
-    if laws:
+    if probs:
         reached, beta, rounds, accepted = (
-            [sum(getattr(law, field)[depth] for law in laws) for depth in range(gamma)]
+            [
+                sum(getattr(distribution, field)[depth] for distribution in probs)
+                for depth in range(gamma)
+            ]
             for field in ("reached", "beta", "rounds", "accepted")
         )
         found["alpha_at"] = [_over(b, r) for b, r in zip(beta, reached, strict=True)]

@@ -19,7 +19,7 @@ GENERATIONS = 6
 """Prompts whose texts the page shows."""
 
 CAPTIONS = {
-    "alpha": "Alpha: how far draft and target laws overlap, on text that the target wrote.",
+    "alpha": "Alpha: how far draft and target distributions overlap, on text that the target wrote.",
     "alpha_rule": "The acceptance that the run's rule gives, on the same text.",
     "alpha_tested": "Accepted of all draft tokens that decoding looked at.",
     "speedup": "Speedup over plain decoding, median over prompts.",

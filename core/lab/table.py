@@ -32,7 +32,7 @@ def table(rows: Mapping[str, Sequence[Row]], title: str) -> Table:
     """
     every = [row for run in rows.values() for row in run]
     lossy = any(not row.lossless for row in every)
-    caption = "LOSSY: the rule does not keep the target's law" if lossy else None
+    caption = "LOSSY: the rule does not keep the target's distribution" if lossy else None
     shown = Table(title=title, caption=caption, box=SIMPLE_HEAD, collapse_padding=True)
     if len(rows) > 1:
         shown.add_column("run")

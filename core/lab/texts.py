@@ -80,8 +80,8 @@ def _place(
 ) -> Path | None:
     if folder is None or fingerprint is None:
         return None
-    law = asdict(replace(sampling, seed=0) if sampling.greedy else sampling)  # greedy has no luck
-    key = _digest([fingerprint, list(prompt), law, max_new_tokens])
+    probs = asdict(replace(sampling, seed=0) if sampling.greedy else sampling)  # greedy has no luck
+    key = _digest([fingerprint, list(prompt), probs, max_new_tokens])
     return folder / key[:2] / f"{key[2:]}.json"
 
 

@@ -9,14 +9,14 @@ from typing import Any, final
 
 from outrider.contract.chance import SampledChance
 from outrider.contract.drafter import Drafter
-from outrider.contract.policy import Fixed, Lookahead
+from outrider.contract.policy import Fixed, Policy
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
 from outrider.decoding.decode import check_lengths, decode, decode_together, prepare
 from outrider.decoding.generation import Generation
 from outrider.drafters.none import NoDraft
-from outrider.errors import require, whole
+from outrider.errors import is_int, require
 from outrider.lab.measurement import Decoding, Step
 from outrider.lab.texts import seed, seeded
 from outrider.verifiers.token import Token
@@ -47,7 +47,7 @@ class Settings:
         check_lengths(self.gamma, self.budget, self.max_new_tokens)
         for name in ("batch", "together"):
             count = getattr(self, name)
-            require(whole(count) and count >= 1, name, count, "a whole number of at least 1")
+            require(is_int(count) and count >= 1, name, count, "a whole number of at least 1")
 
 
 @final
@@ -57,7 +57,7 @@ class Entrant:
 
     drafter: Drafter
     verifier: Verifier
-    lookahead: Lookahead = field(default_factory=Fixed)
+    policy: Policy = field(default_factory=Fixed)
 
 
 @final
@@ -126,9 +126,9 @@ def _decoded(
     if len(questions) == 1:
         tokens, generation = questions[0].tokens, Generation()
         sampling = seeded(settings.sampling, tokens)
-        drafter, rule, lookahead = entrant.drafter, entrant.verifier, entrant.lookahead
+        drafter, rule, policy = entrant.drafter, entrant.verifier, entrant.policy
         for round in decode(
-            target, drafter, rule, tokens, sampling=sampling, lookahead=lookahead, **lengths
+            target, drafter, rule, tokens, sampling=sampling, policy=policy, **lengths
         ):
             generation.add(round)
         return [generation]
@@ -136,11 +136,11 @@ def _decoded(
     generations, began = [Generation() for _ in questions], perf_counter()
     for number, round in decode_together(
         target,
-        [entrant.drafter.twin() for _ in questions],
+        [entrant.drafter.fork() for _ in questions],
         entrant.verifier,
         [question.tokens for question in questions],
         sampling=settings.sampling,
-        lookaheads=[copy.deepcopy(entrant.lookahead) for _ in questions],
+        policies=[copy.deepcopy(entrant.policy) for _ in questions],
         chances=[
             SampledChance.seeded(seed(settings.sampling, question.tokens)) for question in questions
         ],

@@ -25,7 +25,7 @@ from omegaconf.errors import (
 
 from outrider.errors import ConfigError, OutriderError, PluginError, nearest
 from outrider.plugins.ray_launcher import RayLauncher
-from outrider.plugins.registry import ROLES, Entry, Registry, installed
+from outrider.plugins.registry import ROLES, Entry, Registry, installed, plural
 
 MODULE = "outrider.conf"
 GROUPS = (*ROLES, "data", "recipe", "sampling")
@@ -112,26 +112,34 @@ def named(role: str, wanted: Any) -> dict[str, DictConfig]:
     """
     found: dict[str, DictConfig] = {}
     if not isinstance(wanted, Sequence) or isinstance(wanted, str):
-        raise ConfigError(f"{role}s={wanted!r}: expected a list, such as [{_examples(role)}]")
+        raise ConfigError(
+            f"{plural(role)}={wanted!r}: expected a list, such as [{_examples(role)}]"
+        )
     for item in wanted:
         arguments = dict(item) if isinstance(item, Mapping) else {role: item}
         option = arguments.pop(role, None)
         if not isinstance(option, str):
-            raise ConfigError(f"{role}s: {item!r}: expected a name, or a mapping with {role!r}")
+            raise ConfigError(
+                f"{plural(role)}: {item!r}: expected a name, or a mapping with {role!r}"
+            )
         name = str(arguments.pop("name", option))
         if name in found:
             raise ConfigError(
-                f"{role}s: two are named {name!r}: give one another with"
+                f"{plural(role)}: two are named {name!r}: give one another with"
                 f" {{{role}: {option}, name: ...}}"
             )
         node = hydra_compose(overrides=[f"+{role}={option}"])[role]
         for key, value in arguments.items():
             if key not in _parameters(node):  # `in node` overlooks those without a default
-                raise ConfigError(f"{role}s: {name}.{key}: {nearest(key, _parameters(node))}")
+                raise ConfigError(
+                    f"{plural(role)}: {name}.{key}: {nearest(key, _parameters(node))}"
+                )
             try:
                 node[key] = value
             except OmegaConfBaseException as error:
-                raise ConfigError(f"{role}s: {name}.{key}={value!r}: {_line(error)}") from error
+                raise ConfigError(
+                    f"{plural(role)}: {name}.{key}={value!r}: {_line(error)}"
+                ) from error
         found[name] = node
     return found
 

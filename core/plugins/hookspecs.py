@@ -26,7 +26,7 @@ def register_verifiers(register: Register) -> None:
 
 
 @hookspec
-def register_lookaheads(register: Register) -> None:
+def register_policies(register: Register) -> None:
     """Registers policies for how long to draft: `register("fixed", Fixed)`."""
 
 

@@ -21,7 +21,7 @@ from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, open_dict
 
-from outrider.errors import ConfigError, OutriderError, require, whole
+from outrider.errors import ConfigError, OutriderError, is_int, require
 
 log = logging.getLogger(__name__)
 
@@ -61,14 +61,14 @@ class RayLauncher(Launcher):
     def __init__(
         self, address: str | None, workers: int | None, cpus: int, gpus: float, retries: int
     ) -> None:
-        some = workers is None or (whole(workers) and workers >= 1)
+        some = workers is None or (is_int(workers) and workers >= 1)
         field = "hydra.launcher"
         require(some, f"{field}.workers", workers, "a whole number of at least 1, or none")
         joins = address is not None and workers is not None
         require(not joins, f"{field}.workers", workers, "none with an address: the cluster knows")
-        require(whole(cpus) and cpus >= 1, f"{field}.cpus", cpus, "a whole number of at least 1")
+        require(is_int(cpus) and cpus >= 1, f"{field}.cpus", cpus, "a whole number of at least 1")
         require(gpus >= 0, f"{field}.gpus", gpus, "a number of at least 0")
-        good = whole(retries) and retries >= 0
+        good = is_int(retries) and retries >= 0
         require(good, f"{field}.retries", retries, "a whole number of at least 0")
         self._address, self._workers = address, workers
         self._cpus, self._gpus, self._retries = cpus, gpus, retries

@@ -13,7 +13,7 @@ from typing import Any, final, get_type_hints
 import pluggy
 
 from outrider.contract.drafter import Drafter
-from outrider.contract.policy import Lookahead
+from outrider.contract.policy import Policy
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
 from outrider.errors import ConfigError, PluginError, nearest
@@ -23,7 +23,7 @@ GROUP = "outrider"
 ROLES: dict[str, type[Any]] = {
     "drafter": Drafter,
     "verifier": Verifier,
-    "lookahead": Lookahead,
+    "policy": Policy,
     "target": Target,
 }
 BUILTIN = (
@@ -133,6 +133,11 @@ def plugin_manager(
     return manager
 
 
+def plural(role: str) -> str:
+    """Returns what several parts of a role are called: `policies` for `policy`."""
+    return role.removesuffix("y") + "ies" if role.endswith("y") else f"{role}s"
+
+
 def _load(manager: pluggy.PluginManager, entry: EntryPoint) -> None:
     owner = entry.dist.name if entry.dist else "an unknown distribution"
     hint = f"(OUTRIDER_BLOCK_PLUGINS={entry.name} runs without it)"
@@ -159,7 +164,7 @@ def read(manager: pluggy.PluginManager) -> Registry:
     registry = Registry()
     # One plugin after another, rather than one call of the hook, so that a fault has a name.
     for role in ROLES:
-        for impl in getattr(manager.hook, f"register_{role}s").get_hookimpls():
+        for impl in getattr(manager.hook, f"register_{plural(role)}").get_hookimpls():
             owner = owners.get(impl.plugin_name, impl.plugin_name)
             _call(impl, owner, partial(_register, registry, role, impl.plugin_name, owner))
     for impl in manager.hook.config_search_paths.get_hookimpls():

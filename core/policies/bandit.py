@@ -3,7 +3,7 @@
 import math
 from typing import final
 
-from outrider.contract.policy import Lookahead
+from outrider.contract.policy import Policy
 from outrider.contract.round import Round
 from outrider.errors import require
 from outrider.plugins.hookspecs import Register, hookimpl
@@ -11,7 +11,7 @@ from outrider.policies.memory import Memory
 
 
 @final
-class Bandit(Lookahead):
+class Bandit(Policy):
     """UCB1 over the depths 1 to gamma (Auer et al. 2002; BanditSpec, 2505.15141, for the use).
 
     The reward of a round is its tokens a second, over the most seen so far. Each depth counts its own
@@ -30,9 +30,9 @@ class Bandit(Lookahead):
     def __init__(
         self, explore: float = math.sqrt(2), c: float | None = None, state: str | None = None
     ) -> None:
-        require(explore >= 0, "lookahead.explore", explore, "a number of at least 0")
+        require(explore >= 0, "policy.explore", explore, "a number of at least 0")
         fits = c is None or c >= 0
-        require(fits, "lookahead.c", c, "a number of at least 0, or none")
+        require(fits, "policy.c", c, "a number of at least 0, or none")
         self._explore = explore
         self._c = c
         self._pulls: dict[int, int] = {}
@@ -73,5 +73,5 @@ class Bandit(Lookahead):
 
 
 @hookimpl
-def register_lookaheads(register: Register) -> None:
+def register_policies(register: Register) -> None:
     register("bandit", Bandit)

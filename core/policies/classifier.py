@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from outrider.contract.draft import Draft
-from outrider.contract.policy import Lookahead
+from outrider.contract.policy import Policy
 from outrider.errors import ConfigError, require
 from outrider.plugins.hookspecs import Register, hookimpl
 
@@ -23,7 +23,7 @@ LEAST = -30.0
 
 
 @final
-class Classifier(Lookahead):
+class Classifier(Policy):
     """Stops behind a token that is too likely to be rejected (DISCO, 2405.04304, Section 3).
 
     The token itself stays in the draft, since it was drawn. A token that was written has no
@@ -37,7 +37,7 @@ class Classifier(Lookahead):
 
     def __init__(self, path: str, threshold: float = 0.4) -> None:
         within = 0 <= threshold <= 1
-        require(within, "lookahead.threshold", threshold, "a number in [0, 1]")
+        require(within, "policy.threshold", threshold, "a number in [0, 1]")
         self._weights = load(path)
         self._threshold = threshold
 
@@ -86,17 +86,17 @@ def load(path: str) -> dict[str, Tensor]:
         ConfigError: the file is missing, damaged, or something else.
     """
     place = Path(path).expanduser()
-    require(place.is_file(), "lookahead.path", path, "a file that exists")
+    require(place.is_file(), "policy.path", path, "a file that exists")
     try:
         with safe_open(place, "pt") as file:
             if (file.metadata() or {}).get("format") != FORMAT:
-                raise ConfigError(f"lookahead.path={path!r}: expected a trained classifier")
+                raise ConfigError(f"policy.path={path!r}: expected a trained classifier")
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  no dict
     except SafetensorError as error:
         line = " ".join(str(error).split())
-        raise ConfigError(f"lookahead.path={path!r} can't be read: {line}") from error
+        raise ConfigError(f"policy.path={path!r} can't be read: {line}") from error
 
 
 @hookimpl
-def register_lookaheads(register: Register) -> None:
+def register_policies(register: Register) -> None:
     register("classifier", Classifier)

@@ -3,7 +3,7 @@
 from typing import final
 
 from outrider.contract.draft import Draft
-from outrider.contract.policy import Lookahead
+from outrider.contract.policy import Policy
 from outrider.contract.round import Round
 from outrider.errors import require
 from outrider.plugins.hookspecs import Register, hookimpl
@@ -14,7 +14,7 @@ KEEP = 1000
 
 
 @final
-class Confidence(Lookahead):
+class Confidence(Policy):
     """Stops behind a token that the drafter gave less than `threshold` (transformers' rule).
 
     The token itself stays in the draft, since it was drawn. Its probability is that of the drafter's
@@ -35,7 +35,7 @@ class Confidence(Lookahead):
         self, threshold: float = 0.4, refit: bool = False, state: str | None = None
     ) -> None:
         within = 0 <= threshold <= 1
-        require(within, "lookahead.threshold", threshold, "a number in [0, 1]")
+        require(within, "policy.threshold", threshold, "a number in [0, 1]")
         self.threshold = threshold
         self._refit = refit
         self._sure: list[float | None] = []
@@ -83,5 +83,5 @@ def fitted(seen: list[tuple[float, bool]], before: float) -> float:
 
 
 @hookimpl
-def register_lookaheads(register: Register) -> None:
+def register_policies(register: Register) -> None:
     register("confidence", Confidence)

@@ -1,4 +1,4 @@
-"""Entropy: drafts on while the drafter's law is sharp enough for its tokens to be accepted."""
+"""Entropy: drafts on while the drafter's distribution is sharp enough for its tokens to be accepted."""
 
 import math
 from typing import final
@@ -6,20 +6,20 @@ from typing import final
 import torch
 
 from outrider.contract.draft import Draft
-from outrider.contract.policy import Lookahead
+from outrider.contract.policy import Policy
 from outrider.contract.round import Round
 from outrider.errors import require
 from outrider.plugins.hookspecs import Register, hookimpl
 
 
 @final
-class Entropy(Lookahead):
-    """Stops behind a token whose law has too much entropy, for a bound on its acceptance.
+class Entropy(Policy):
+    """Stops behind a token whose distribution has too much entropy, for a bound on its acceptance.
 
     AdaEDL (2410.18351) bounds the acceptance from below by 1 - sqrt(scale H(q)), H in nats, and stops
     where that is less than 1 - limit; with a limit that does not move, it is also SVIP's rule
     (2411.18462: scale .15, limit .3). The token itself stays in the draft. A token that was
-    written has no law, and never stops a draft.
+    written has no distribution, and never stops a draft.
 
     scale, limit: see above.
     target: the acceptance that the limit is moved towards, as AdaEDL does: it widens by `step`
@@ -38,9 +38,9 @@ class Entropy(Lookahead):
         step: float = 0.01,
     ) -> None:
         for name, value in (("scale", scale), ("limit", limit), ("step", step)):
-            require(value >= 0, f"lookahead.{name}", value, "a number of at least 0")
+            require(value >= 0, f"policy.{name}", value, "a number of at least 0")
         within = target is None or 0 <= target <= 1
-        require(within, "lookahead.target", target, "a number in [0, 1], or none")
+        require(within, "policy.target", target, "a number in [0, 1], or none")
         self._scale = scale
         self._start = limit
         self._target = target
@@ -58,8 +58,8 @@ class Entropy(Lookahead):
         logits = draft.logits[-1]
         if logits is None:
             return True
-        law = logits.double().softmax(-1)
-        entropy = max(0.0, float(-torch.xlogy(law, law).sum()))
+        probs = logits.double().softmax(-1)
+        entropy = max(0.0, float(-torch.xlogy(probs, probs).sum()))
         return math.sqrt(self._scale * entropy) <= self.limit
 
     def observe(self, round: Round) -> None:
@@ -71,5 +71,5 @@ class Entropy(Lookahead):
 
 
 @hookimpl
-def register_lookaheads(register: Register) -> None:
+def register_policies(register: Register) -> None:
     register("entropy", Entropy)

@@ -5,9 +5,9 @@ from typing import final
 import numpy as np
 
 from outrider import theory
-from outrider.contract.policy import Lookahead
+from outrider.contract.policy import Policy
 from outrider.contract.round import Round
-from outrider.errors import require, whole
+from outrider.errors import is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.policies.memory import Memory
 
@@ -16,11 +16,11 @@ KEEP = 256
 
 
 @final
-class Goodput(Lookahead):
+class Goodput(Policy):
     """The k of most expected tokens over expected seconds, k = 0 included (SmartSpec, 2406.14066).
 
     Tokens: 1 + a + ... + a^k of the running acceptance a. Seconds: of k draft tokens, and of a call
-    that scores k + 1, a line fitted to the calls seen so far. So the depths, though not the law
+    that scores k + 1, a line fitted to the calls seen so far. So the depths, though not the distribution
     of the text, depend on the clock.
 
     alpha: the running acceptance to begin with. update: the weight of a round in it.
@@ -40,10 +40,10 @@ class Goodput(Lookahead):
         probe: int = 16,
         state: str | None = None,
     ) -> None:
-        require(0 <= alpha <= 1, "lookahead.alpha", alpha, "a number in [0, 1]")
-        require(0 <= update <= 1, "lookahead.update", update, "a number in [0, 1]")
-        some = whole(probe) and probe >= 1
-        require(some, "lookahead.probe", probe, "a whole number of at least 1")
+        require(0 <= alpha <= 1, "policy.alpha", alpha, "a number in [0, 1]")
+        require(0 <= update <= 1, "policy.update", update, "a number in [0, 1]")
+        some = is_int(probe) and probe >= 1
+        require(some, "policy.probe", probe, "a whole number of at least 1")
         self.alpha = alpha
         self._update = update
         self._probe = probe
@@ -98,5 +98,5 @@ def line(points: list[tuple[int, float]]) -> tuple[float, float] | None:
 
 
 @hookimpl
-def register_lookaheads(register: Register) -> None:
+def register_policies(register: Register) -> None:
     register("goodput", Goodput)

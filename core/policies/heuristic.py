@@ -2,14 +2,14 @@
 
 from typing import final
 
-from outrider.contract.policy import Lookahead
+from outrider.contract.policy import Policy
 from outrider.contract.round import Round
-from outrider.errors import require, whole
+from outrider.errors import is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
 
 
 @final
-class Heuristic(Lookahead):
+class Heuristic(Policy):
     """The rule of transformers: k + 2 after a draft that was accepted as a whole, else k - 1.
 
     start: k of the first round; gamma bounds it in every round, 1 from below.
@@ -19,8 +19,8 @@ class Heuristic(Lookahead):
     """
 
     def __init__(self, start: int = 5, transient: bool = True) -> None:
-        some = whole(start) and start >= 1
-        require(some, "lookahead.start", start, "a whole number of at least 1")
+        some = is_int(start) and start >= 1
+        require(some, "policy.start", start, "a whole number of at least 1")
         self._start = start
         self._transient = transient
         self._k = start
@@ -40,5 +40,5 @@ class Heuristic(Lookahead):
 
 
 @hookimpl
-def register_lookaheads(register: Register) -> None:
+def register_policies(register: Register) -> None:
     register("heuristic", Heuristic)

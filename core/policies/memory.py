@@ -28,7 +28,7 @@ class Memory:
             found = {name: learned[type(policy).__name__][name] for name in names}
         except (ValueError, KeyError, TypeError) as error:
             raise ConfigError(
-                f"lookahead.state={path!r}: expected what {type(policy).__name__} has learned"
+                f"policy.state={path!r}: expected what {type(policy).__name__} has learned"
             ) from error
         for name, value in found.items():
             setattr(policy, name, value)

@@ -3,7 +3,7 @@
 from typing import final
 
 from outrider import theory
-from outrider.contract.policy import Lookahead
+from outrider.contract.policy import Policy
 from outrider.contract.round import Round
 from outrider.errors import require
 from outrider.plugins.hookspecs import Register, hookimpl
@@ -11,12 +11,12 @@ from outrider.policies.memory import Memory
 
 
 @final
-class Optimal(Lookahead):
+class Optimal(Policy):
     """The gamma of greatest expected speedup (2211.17192, Theorem 3.8 and section 3.5).
 
     alpha: what to take the acceptance for before any token was tested.
     c: seconds of a draft token over those of a target call; none measures it as it goes, so that
-        the depths, though not the law of the text, depend on the clock.
+        the depths, though not the distribution of the text, depend on the clock.
     state: a file that keeps what was learned, from run to run.
     weight: of what was expected beforehand, in tokens: alpha counts as that many.
 
@@ -33,10 +33,10 @@ class Optimal(Lookahead):
         weight: float = 10.0,
         state: str | None = None,
     ) -> None:
-        require(0 <= alpha <= 1, "lookahead.alpha", alpha, "a number in [0, 1]")
+        require(0 <= alpha <= 1, "policy.alpha", alpha, "a number in [0, 1]")
         fits = c is None or c >= 0
-        require(fits, "lookahead.c", c, "a number of at least 0, or none")
-        require(weight > 0, "lookahead.weight", weight, "a number above 0")
+        require(fits, "policy.c", c, "a number of at least 0, or none")
+        require(weight > 0, "policy.weight", weight, "a number above 0")
         self._accepted, self._tested = alpha * weight, weight
         self._c = c
         self._draft = self._score = 0.0
@@ -74,5 +74,5 @@ class Optimal(Lookahead):
 
 
 @hookimpl
-def register_lookaheads(register: Register) -> None:
+def register_policies(register: Register) -> None:
     register("optimal", Optimal)

@@ -2,19 +2,19 @@
 
 from typing import final
 
-from outrider.contract.policy import Lookahead
+from outrider.contract.policy import Policy
 from outrider.contract.round import Round
-from outrider.errors import require, whole
+from outrider.errors import is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
 
 
 @final
-class Utility(Lookahead):
+class Utility(Policy):
     """Cascade's policy (2506.20675): utility is tokens a round over the cost of a round in plain steps.
 
     In test phases it drafts nothing for `trial` rounds, and then each length, longest first and halved
     each time, for as many; in the set phase between them it keeps to the length of greatest
-    utility, or drafts nothing where none reaches 1. The depths, though not the law of the text,
+    utility, or drafts nothing where none reaches 1. The depths, though not the distribution of the text,
     depend on the clock.
 
     trial: rounds of a trial. keep: rounds of a set phase.
@@ -26,8 +26,8 @@ class Utility(Lookahead):
 
     def __init__(self, trial: int = 4, keep: int = 64) -> None:
         for name, value in (("trial", trial), ("keep", keep)):
-            some = whole(value) and value >= 1
-            require(some, f"lookahead.{name}", value, "a whole number of at least 1")
+            some = is_int(value) and value >= 1
+            require(some, f"policy.{name}", value, "a whole number of at least 1")
         self._trial = trial
         self._keep = keep
         self._plan: list[int] = []  # the lengths that are still to be tried
@@ -79,5 +79,5 @@ def best(seen: dict[int, list[tuple[int, float]]]) -> int:
 
 
 @hookimpl
-def register_lookaheads(register: Register) -> None:
+def register_policies(register: Register) -> None:
     register("utility", Utility)

@@ -1,14 +1,11 @@
 """GrowingCache: keys and values in room that doubles, so that no round copies what is there."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 FIRST = 256
 """Tokens that a cache has room for from the start."""
@@ -42,7 +39,7 @@ class GrowingLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         self.keys, self.values = views
         return self.keys, self.values
 
-    def keep(self, start: int, kept: Tensor) -> None:
+    def retain_rows(self, start: int, kept: Tensor) -> None:
         """Moves the tokens at `kept` to `start` and what follows, and drops the others."""
         end = start + len(kept)
         self.keys, self.values = (self._moved(room, start, end, kept) for room in self._rooms)
@@ -58,25 +55,15 @@ class GrowingLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         return room[..., :end, :]
 
 
-def fresh(model: "PreTrainedModel") -> Any:
-    """Returns an empty cache for one text of a model, of the kind that its passes want."""
-    from outrider.runtime.ranks import SpreadCache, spread
-    from outrider.runtime.static import StaticCache, enabled
-
-    if spread(model):
-        return SpreadCache(model)
-    return StaticCache(model) if enabled(model) else growing()
-
-
 def growing() -> Cache:
     """Returns an empty cache of growing layers."""
     return Cache(layer_class_to_replicate=GrowingLayer)
 
 
-def keep(cache: Any, count: int, rows: Sequence[int]) -> None:
+def retain_rows(cache: Any, count: int, rows: Sequence[int]) -> None:
     """Of the last `count` tokens, keeps those at `rows`, in that order."""
     if not isinstance(cache, Cache):
-        cache.keep(count, rows)
+        cache.retain_rows(count, rows)
         return
     start = int(cache.get_seq_length()) - count
     layers: Any = cache.layers
@@ -84,7 +71,7 @@ def keep(cache: Any, count: int, rows: Sequence[int]) -> None:
         [start + row for row in rows], dtype=torch.long, device=layers[0].keys.device
     )
     for layer in layers:
-        layer.keep(start, kept)
+        layer.retain_rows(start, kept)
 
 
 def _room(like: Tensor, length: int) -> Tensor:

@@ -8,9 +8,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from outrider.errors import TargetError
+from outrider.runtime.cache import retain_rows
 from outrider.runtime.encoded import EncodedCache, has_encoder
 from outrider.runtime.rows import Rows
-from outrider.runtime.step import step
+from outrider.runtime.step import new_cache, run_pass
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -43,15 +44,13 @@ class CachedModel:
         features: Collection[str] = (),
         source: Sequence[int] | None = None,
     ) -> None:
-        from outrider.runtime.cache import fresh
-
         refuse_stateful(model)
         refuse_other_kind(model, encoder=source is not None)
         self.model = model
         self._wanted = {name: layer(name) for name in features if name.startswith(HIDDEN)}
         self._shows_cache = CACHE in features
         self._rows = {name: Rows() for name in self._wanted}
-        self._cache: Any = fresh(model) if source is None else EncodedCache(model, [source])
+        self._cache: Any = new_cache(model) if source is None else EncodedCache(model, [source])
 
     @property
     def features(self) -> dict[str, Float[Tensor, "tokens width"]]:
@@ -82,7 +81,7 @@ class CachedModel:
 
         mask, positions: where the tokens are no chain, added to the attention's scores.
         """
-        found = step(
+        found = run_pass(
             self.model,
             torch.tensor([list(tokens)], device=self.model.device),
             self._cache,
@@ -101,14 +100,12 @@ class CachedModel:
         for rows in self._rows.values():
             rows.crop(self.length)
 
-    def keep(self, count: int, rows: Sequence[int]) -> None:
+    def retain_rows(self, count: int, rows: Sequence[int]) -> None:
         """Of the last `count` tokens, keeps those at `rows`, in that order."""
-        from outrider.runtime.cache import keep
-
         start = self.length - count
-        keep(self._cache, count, rows)
+        retain_rows(self._cache, count, rows)
         for kept in self._rows.values():
-            kept.keep(start, rows)
+            kept.retain_rows(start, rows)
 
 
 def layer(name: str) -> int:

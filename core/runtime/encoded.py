@@ -10,6 +10,7 @@ from transformers.cache_utils import EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
 from outrider.errors import TargetError
+from outrider.runtime.cache import growing, retain_rows
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -55,8 +56,6 @@ class EncodedCache:
     """
 
     def __init__(self, model: "PreTrainedModel", sources: Sequence[Sequence[int]]) -> None:
-        from outrider.runtime.cache import growing
-
         self._model = model
         longest = max(map(len, sources))
         rows = [[*source, *[0] * (longest - len(source))] for source in sources]
@@ -76,11 +75,9 @@ class EncodedCache:
         """Takes the last -count tokens out of the texts."""
         self._own.crop(count)
 
-    def keep(self, count: int, rows: Sequence[int]) -> None:
+    def retain_rows(self, count: int, rows: Sequence[int]) -> None:
         """Of the last `count` tokens, keeps those at `rows`, in that order."""
-        from outrider.runtime.cache import keep
-
-        keep(self._own, count, rows)
+        retain_rows(self._own, count, rows)
 
     def batch_select_indices(self, rows: Int[Tensor, "some"]) -> None:
         """Keeps some of the texts."""
@@ -97,7 +94,7 @@ class EncodedCache:
         mask: Float[Tensor, "1 1 tokens all"] | None,
         positions: Int[Tensor, "1 tokens"] | None,
     ) -> Float[Tensor, "batch rows vocab"]:
-        """Appends tokens to the texts, as `outrider.runtime.step.step` does."""
+        """Appends tokens to the texts, as `outrider.runtime.step.run_pass` does."""
         loose: Any = self._model
         if self._states is None:
             encoder = loose.get_encoder()

@@ -65,7 +65,7 @@ def step(
     watch: Watch | None = None,
     widths: Sequence[int] | None = None,
 ) -> tuple[Float[Tensor, "batch rows vocab"], dict[int, Float[Tensor, "batch tokens width"]]]:
-    """As `outrider.runtime.step.step`: the logits of the last rows, and the states asked for.
+    """As `outrider.runtime.step.run_pass`: the logits of the last rows, and the states asked for.
 
     watch: is shown what each layer attends with.
     widths: of each text of a batch, how many of the cache's places it reads at most.

@@ -10,7 +10,7 @@ from transformers.cache_utils import Cache, DynamicLayer
 
 from outrider.contract.draft import Draft
 from outrider.runtime.cache import growing
-from outrider.runtime.step import Pass, step
+from outrider.runtime.step import Pass, run_pass
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -104,7 +104,7 @@ class Ragged:
         """
         own = growing()
         ids = torch.tensor([list(tokens)], device=self.model.device)
-        found = step(self.model, ids, own, rows=1, states=states)
+        found = run_pass(self.model, ids, own, rows=1, states=states)
         layers: Any = own.layers
         rooms: Any = self.cache.layers
         for place, layer in enumerate(layers):
@@ -152,7 +152,7 @@ class Ragged:
         rows = max(len(draft) for draft in drafts) + 1
         ends = [known + len(own) for known, own in zip(self.lengths, tokens, strict=True)]
         device = self.model.device
-        found = step(
+        found = run_pass(
             self.model,
             ids.to(device),
             self.cache,
@@ -168,7 +168,7 @@ class Ragged:
         states_of = {place: found.states[place][back] for place in states}
         return Pass(found.logits[back], states_of)
 
-    def keep(self, number: int, count: int, rows: Sequence[int]) -> None:
+    def retain_rows(self, number: int, count: int, rows: Sequence[int]) -> None:
         """Of a text's last `count` tokens, keeps those at `rows`, in that order."""
         row = self.row(number)
         start = self.lengths[row] - count

@@ -14,8 +14,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, distributed
 
 from outrider.errors import TargetError
-from outrider.runtime.cache import growing, keep
+from outrider.runtime.cache import growing, retain_rows
+from outrider.runtime.first_layers import first_layers
 from outrider.runtime.launch import rank, reaching
+from outrider.runtime.passes import Pass, plain_pass
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -35,7 +37,7 @@ class Order:
     cache, edits: where the tokens go, and what is taken out of it before.
     layers: how many of the model's layers run.
     dropped: the caches that are no longer needed.
-    The rest is as in `outrider.runtime.step.step`.
+    The rest is as in `outrider.runtime.step.run_pass`.
     """
 
     cache: int
@@ -49,7 +51,7 @@ class Order:
     states: tuple[int, ...]
 
 
-def spread(model: "PreTrainedModel") -> bool:
+def is_sharded(model: "PreTrainedModel") -> bool:
     """Returns whether a model is spread over ranks."""
     return (getattr(model, "tp_size", None) or 1) > 1
 
@@ -143,11 +145,11 @@ class SpreadCache:
     def crop(self, count: int) -> None:
         """Takes the last -count tokens out."""
         if count:
-            self.keep(-count, ())
+            self.retain_rows(-count, ())
 
-    def keep(self, count: int, rows: Sequence[int]) -> None:
+    def retain_rows(self, count: int, rows: Sequence[int]) -> None:
         """Of the last `count` tokens, keeps those at `rows`, in that order."""
-        keep(self._own, count, rows)
+        retain_rows(self._own, count, rows)
         self._edits.append((count, tuple(rows)))
 
     def feed(
@@ -158,7 +160,7 @@ class SpreadCache:
         positions: Int[Tensor, "batch tokens"] | None,
         states: Collection[int],
     ) -> tuple[Float[Tensor, "batch rows vocab"], dict[int, Float[Tensor, "batch tokens width"]]]:
-        """Appends tokens on every rank, as `outrider.runtime.step.step` does."""
+        """Appends tokens on every rank, as `outrider.runtime.step.run_pass` does."""
         layers = int(self._model.config.get_text_config().num_hidden_layers)
         dropped = tuple(self._first.dropped)
         places, edits = tuple(sorted(states)), tuple(self._edits)
@@ -180,12 +182,12 @@ class SpreadCache:
         return found.logits, found.states
 
 
-def whole(model: "PreTrainedModel", table: str) -> Float[Tensor, "vocab width"]:
+def gather_weight(model: "PreTrainedModel", table: str) -> Float[Tensor, "vocab width"]:
     """Returns the weights of a model's table, which may be spread over the ranks.
 
     table: "input_embeddings" or "output_embeddings".
     """
-    if not spread(model):
+    if not is_sharded(model):
         weight: Tensor = _weight(model, table)
         return weight
     assert _first is not None, "only the first rank has drafters"
@@ -200,8 +202,6 @@ def _weight(model: "PreTrainedModel", table: str) -> Any:
 
 def _follow(model: "PreTrainedModel", orders: Any) -> None:
     """Does what the first rank says, until it says no more."""
-    from outrider.drafters.small_lm import first_layers
-
     caches: dict[int, Any] = {}
     parts = {int(model.config.get_text_config().num_hidden_layers): model}
     while True:
@@ -219,19 +219,17 @@ def _follow(model: "PreTrainedModel", orders: Any) -> None:
                 caches.pop(number, None)
             cache = caches.setdefault(order.cache, growing())
             for count, rows in order.edits:
-                keep(cache, count, rows)
+                retain_rows(cache, count, rows)
             if order.layers not in parts:
                 parts[order.layers] = first_layers(model, order.layers)
             _run(parts[order.layers], order, cache)
 
 
-def _run(model: "PreTrainedModel", order: Order, cache: Any) -> Any:
-    from outrider.runtime.step import step
-
+def _run(model: "PreTrainedModel", order: Order, cache: Any) -> Pass:
     def here(tensor: Tensor | None) -> Tensor | None:
         return None if tensor is None else tensor.to(model.device)
 
-    return step(
+    return plain_pass(
         model,
         order.ids.to(model.device),
         cache,

@@ -41,7 +41,7 @@ class Rows:
         """Keeps the first `count` rows."""
         self._count = min(self._count, count)
 
-    def keep(self, start: int, rows: Sequence[int]) -> None:
+    def retain_rows(self, start: int, rows: Sequence[int]) -> None:
         """Of the rows from `start` on, keeps those at `rows`, in that order."""
         if self._room is None:
             return

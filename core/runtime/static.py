@@ -92,7 +92,7 @@ class StaticCache:
         """Takes the last -count tokens out."""
         self._length += count
 
-    def keep(self, count: int, rows: Sequence[int]) -> None:
+    def retain_rows(self, count: int, rows: Sequence[int]) -> None:
         """Of the last `count` tokens, keeps those at `rows`, in that order."""
         start = self._length - count
         kept = torch.tensor([start + row for row in rows], device=self._model.device)
@@ -108,7 +108,7 @@ class StaticCache:
         positions: Int[Tensor, "1 tokens"] | None,
         states: Collection[int],
     ) -> tuple[Float[Tensor, "1 rows vocab"], dict[int, Float[Tensor, "1 tokens width"]]]:
-        """Appends tokens, as `outrider.runtime.step.step` does."""
+        """Appends tokens, as `outrider.runtime.step.run_pass` does."""
         count = ids.shape[1]
         size = next((size for size in SIZES if size >= count), count)
         if self._length + size > self._rooms.keys[0].shape[2]:

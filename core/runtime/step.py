@@ -1,35 +1,25 @@
-"""A pass of a decoder over new tokens, by transformers' own code or by a flat one."""
+"""A pass over new tokens, by whatever the cache that they go to asks for."""
 
-import inspect
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from outrider.runtime import flat
+from outrider.runtime.cache import growing
 from outrider.runtime.encoded import EncodedCache
-from outrider.runtime.ranks import SpreadCache
-from outrider.runtime.static import StaticCache
+from outrider.runtime.passes import Pass, plain_pass
+from outrider.runtime.ranks import SpreadCache, is_sharded
+from outrider.runtime.static import StaticCache, enabled
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
     from transformers.cache_utils import Cache
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """What a pass gives: logits of the last rows, and the states asked for, by place."""
-
-    logits: Float[Tensor, "batch rows vocab"]
-    states: dict[int, Float[Tensor, "batch tokens width"]]
-
-
 @torch.no_grad()
-def step(
+def run_pass(
     model: "PreTrainedModel",
     ids: Int[Tensor, "batch tokens"],
     cache: "Cache | StaticCache | SpreadCache | EncodedCache",
@@ -51,15 +41,13 @@ def step(
         return Pass(*cache.feed(ids, rows, mask, positions, states))
     if isinstance(cache, EncodedCache):
         return Pass(cache.feed(ids, rows, mask, positions), {})
-    if flat.serves(model):
-        return Pass(*flat.step(model, ids, cache, rows, mask, positions, states, None, widths))
-    options: dict[str, Any] = {}
-    if "logits_to_keep" in inspect.signature(model.forward).parameters:
-        options["logits_to_keep"] = rows
-    if mask is not None:
-        options |= {"attention_mask": mask, "position_ids": positions}
-    if states:
-        options["output_hidden_states"] = True
-    output = model(input_ids=ids, past_key_values=cache, use_cache=True, **options)
-    found = {place: output.hidden_states[place] for place in states}
-    return Pass(output.logits[:, -rows:], found)
+    return plain_pass(
+        model, ids, cache, rows=rows, mask=mask, positions=positions, states=states, widths=widths
+    )
+
+
+def new_cache(model: "PreTrainedModel") -> "Cache | StaticCache | SpreadCache":
+    """Returns an empty cache for one text of a model, of the kind that its passes want."""
+    if is_sharded(model):
+        return SpreadCache(model)
+    return StaticCache(model) if enabled(model) else growing()

@@ -108,7 +108,7 @@ class TextTree:
         if len(self) <= 2 * len(live) + IDLE:
             return
         kept = sorted(live)
-        self._cached.keep(len(self), kept)
+        self._cached.retain_rows(len(self), kept)
         place = {ROOT: ROOT} | {node: new for new, node in enumerate(kept)}
         self._said = {place[node]: row for node, row in self._said.items() if node in place}
         self._tokens = [self._tokens[node] for node in kept]

@@ -1,4 +1,4 @@
-"""Row: a text of transformers' `generate`, guided by its logits processors and stopping criteria."""
+"""Row: a text of transformers' `generate`, constrained by its logits processors and stopping criteria."""
 
 from collections.abc import Sequence
 from typing import Any, final
@@ -16,7 +16,7 @@ from transformers import (
     UnbatchedClassifierFreeGuidanceLogitsProcessor,
 )
 
-from outrider.contract.constraint import Guide
+from outrider.contract.constraint import Constraint
 from outrider.contract.sampling import Sampling
 from outrider.errors import ConfigError
 
@@ -35,7 +35,7 @@ STATEFUL = (UnbatchedClassifierFreeGuidanceLogitsProcessor, SynthIDTextWatermark
 def unwarped(processors: Any, sample: bool) -> tuple[LogitsProcessorList, Sampling]:
     """Returns the processors without those at the end that a `Sampling` stands for, and that one.
 
-    The drafter's laws are warped with it as the target's are.
+    The drafter's distributions are warped with it as the target's are.
 
     Raises:
         ConfigError: a processor can't be asked of the places of a draft.
@@ -59,11 +59,11 @@ def _usual(warper: Any) -> bool:
 
 
 @final
-class Row(Guide):
+class Row(Constraint):
     """One row of `generate`'s batch.
 
     prompt: its ids, without padding.
-    rest, processors: those to guide the logits with, and all of them.
+    rest, processors: those to constraint the logits with, and all of them.
     keeps: whether to keep the place of each token in `scores` and `kept`: what the processors
         made of its logits, and those logits, each [1, vocab].
     """

@@ -12,7 +12,7 @@ from transformers.generation.utils import GenerateDecoderOnlyOutput
 
 from outrider.contract.chance import Chance, SampledChance
 from outrider.contract.drafter import Drafter
-from outrider.contract.policy import Lookahead
+from outrider.contract.policy import Policy
 from outrider.contract.round import Round
 from outrider.contract.sampling import Sampling
 from outrider.contract.verifier import Verifier
@@ -34,14 +34,14 @@ class Speculation:
 
     >>> model.generate(**inputs, custom_generate=Speculation("prompt_lookup", gamma=4))
 
-    The text is that of `outrider.generate`, and the law of its tokens that of `generate` itself:
+    The text is that of `outrider.generate`, and the distribution of its tokens that of `generate` itself:
     logits processors are applied to each place of a draft with the text before it, stopping
     criteria are asked after each token, and a streamer gets each token once.
 
-    drafter: a name or an instance; each row has a twin of it.
+    drafter: a name or an instance; each row has a fork of it.
     verifier: a name or an instance.
     gamma, budget: as for `outrider.decode`.
-    lookahead: a name or an instance; each row has a copy of it.
+    policy: a name or an instance; each row has a copy of it.
     chance: of all decisions; torch's own generator unless told, so that `torch.manual_seed` holds.
     tokenizer: for drafters that need one.
     generations: of the last call, one a row: counts, rounds and times.
@@ -56,14 +56,14 @@ class Speculation:
         *,
         gamma: int = 5,
         budget: int | None = None,
-        lookahead: Lookahead | str = "fixed",
+        policy: Policy | str = "fixed",
         chance: Chance | None = None,
         tokenizer: Any = None,
     ) -> None:
         self.generations: list[Generation] = []
         self._verifier: Verifier = make("verifier", verifier)
         self._drafter: Drafter = make("drafter", drafter)
-        self._lookahead: Lookahead = make("lookahead", lookahead)
+        self._lookahead: Policy = make("policy", policy)
         self._lengths: dict[str, Any] = {"gamma": gamma, "budget": budget}
         self._chance = chance
         self._tokenizer = tokenizer
@@ -113,15 +113,15 @@ class Speculation:
         chance = self._chance or SampledChance(torch.default_generator)
         options = self._lengths | {"sampling": sampling, "max_new_tokens": max_new_tokens}
         if len(rows) > 1:
-            prepare(target, self._drafter, self._verifier)  # before it has twins
+            prepare(target, self._drafter, self._verifier)  # before it has forks
             return decode_together(
                 target,
-                [self._drafter.twin() for _ in rows],
+                [self._drafter.fork() for _ in rows],
                 self._verifier,
                 [row.prompt for row in rows],
-                lookaheads=[copy.deepcopy(self._lookahead) for _ in rows],
+                policies=[copy.deepcopy(self._lookahead) for _ in rows],
                 chances=[chance] * len(rows),
-                guides=rows,
+                constraints=rows,
                 **options,
             )
         alone = decode(
@@ -129,9 +129,9 @@ class Speculation:
             self._drafter,
             self._verifier,
             rows[0].prompt,
-            lookahead=self._lookahead,
+            policy=self._lookahead,
             chance=chance,
-            guide=rows[0],
+            constraint=rows[0],
             **options,
         )
         return ((0, round) for round in alone)

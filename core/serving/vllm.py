@@ -52,7 +52,7 @@ class OutriderProposer:
 
     Each request has a drafter of its own while it lasts. A drafter that draws is asked for its
     likeliest tokens: vLLM takes drafts as point masses, of which the likeliest are accepted most
-    often. That is lossless for any draft; a drafter with a good law that the token rule would have
+    often. That is lossless for any draft; a drafter with a good distribution that the token rule would have
     drawn from gives up, at temperature 1, what acceptance by min(1, p/q) has over p(x).
 
     Raises:

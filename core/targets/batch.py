@@ -9,9 +9,10 @@ from torch import Tensor
 
 from outrider.contract.chance import Chance
 from outrider.contract.sampling import Sampling
-from outrider.errors import TargetError
+from outrider.contract.target import check_finite
+from outrider.runtime.cache import growing
 from outrider.runtime.encoded import EncodedCache
-from outrider.runtime.step import step
+from outrider.runtime.step import run_pass
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -38,8 +39,6 @@ def write(
     chances: one a prompt.
     encoded: the sources of an encoder-decoder, of which the prompts are the starts of its texts.
     """
-    from outrider.runtime.cache import growing
-
     longest = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     width = max(map(len, prompts))
     texts: list[list[int]] = [[] for _ in prompts]
@@ -60,13 +59,12 @@ def write(
             places = torch.arange(known, known + tokens.shape[1], device=device) - pads[:, None]
             mask = _mask(pads, known, tokens.shape[1], model.dtype)
             where = {"mask": mask, "positions": places.clamp(min=0)}
-        logits = step(model, tokens, cache, rows=1, **where).logits[:, -1]
-        if not torch.isfinite(logits.amax(-1)).all():
-            raise TargetError("the target gave logits with NaN, infinity or no finite entry")
-        laws = sampling.law(logits)
-        for law, text in zip(laws, running, strict=True):
+        logits = run_pass(model, tokens, cache, rows=1, **where).logits[:, -1]
+        check_finite(logits)
+        probs = sampling.probs(logits)
+        for distribution, text in zip(probs, running, strict=True):
             if text not in ended:
-                texts[text].append(chances[text].categorical(law))
+                texts[text].append(chances[text].categorical(distribution))
                 if len(texts[text]) == limits[text] or texts[text][-1] in eos:
                     ended.add(text)
         going = [row for row, text in enumerate(running) if text not in ended]

@@ -15,5 +15,5 @@ def register_targets(register: Register) -> None:
 
 
 @hookimpl
-def register_lookaheads(register: Register) -> None:
+def register_policies(register: Register) -> None:
     register("fixed", Fixed)

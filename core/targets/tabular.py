@@ -17,7 +17,7 @@ from outrider.runtime.cached_model import SOURCE
 
 @final
 class TabularTarget(Target):
-    """A Markov chain: the law of the next token is a table's row for the last `order` tokens.
+    """A Markov chain: the distribution of the next token is a table's row for the last `order` tokens.
 
     vocab_size, order: the table has vocab_size ** order rows.
     seed: of the table's random entries.

@@ -39,9 +39,9 @@ class TogetherSession(Session):
 
     def commit(self, verdict: Verdict) -> None:
         drafted = len(self.draft)
-        self.group.keep(self.number, drafted, verdict.accepted)
+        self.group.retain_rows(self.number, drafted, verdict.accepted)
         for rows in self._rows.values():
-            rows.keep(len(rows) - drafted, verdict.accepted)
+            rows.retain_rows(len(rows) - drafted, verdict.accepted)
         self.pending = [verdict.next_token]
 
     def features(self) -> dict[str, Tensor]:

@@ -13,7 +13,7 @@ from outrider.contract.chance import Chance
 from outrider.contract.context import Tokens
 from outrider.contract.draft import Draft
 from outrider.contract.sampling import Sampling
-from outrider.contract.target import Session, Target
+from outrider.contract.target import PathScorer, Session, Target
 from outrider.contract.verifier import Verdict
 from outrider.errors import ConfigError, require
 from outrider.runtime import flat, launch, ranks
@@ -21,6 +21,7 @@ from outrider.runtime.cached_model import CACHE, HIDDEN, SOURCE, CachedModel, re
 from outrider.runtime.encoded import BRANCHING, EncodedCache, begins
 from outrider.runtime.linear import can_pack, pack
 from outrider.runtime.static import enable
+from outrider.runtime.text_tree import TextTree
 from outrider.targets import together
 from outrider.targets.batch import write
 from outrider.targets.loading import load
@@ -128,6 +129,9 @@ class TransformersTarget(Target):
             return super().score_together(sessions, drafts)
         return together.score(mine, drafts)
 
+    def path_scorer(self, prompt: Sequence[int]) -> PathScorer:
+        return TextTree(CachedModel(self.model), prompt).logits
+
     def write(
         self,
         prompts: Sequence[Sequence[int]],
@@ -190,7 +194,7 @@ class _TransformersSession(Session):
         if accepted == tuple(range(len(accepted))):
             self._cached.drop(drafted - len(accepted))
         else:
-            self._cached.keep(drafted, accepted)
+            self._cached.retain_rows(drafted, accepted)
         self._pending = [verdict.next_token]
 
     def features(self) -> dict[str, Tensor]:

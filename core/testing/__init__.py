@@ -9,11 +9,11 @@
 `make` is whatever makes a fresh part when called: a class, a partial, a function.
 """
 
-from outrider.testing.exact import loop_law, output_law, target_law
+from outrider.testing.exact import loop_distribution, output_distribution, target_distribution
 from outrider.testing.kit import (
     Outcome,
     check_drafter,
-    check_lookahead,
+    check_policy,
     check_verifier,
     checks_of,
     parametrize_with_checks,
@@ -25,12 +25,12 @@ __all__ = [
     "VOCAB_SIZE",
     "Outcome",
     "check_drafter",
-    "check_lookahead",
+    "check_policy",
     "check_verifier",
     "checks_of",
-    "loop_law",
-    "output_law",
+    "loop_distribution",
+    "output_distribution",
     "parametrize_with_checks",
     "run_checks",
-    "target_law",
+    "target_distribution",
 ]

@@ -14,11 +14,12 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
 from outrider.decoding.decode import decode
+from outrider.drafters.none import NoDraft
 from outrider.runtime.cached_model import SOURCE
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.chi_square import chi_square
-from outrider.testing.exact import loop_law, output_law, target_law
-from outrider.testing.stage import VOCAB_SIZE, play_draft, play_drafts, seen, stage
+from outrider.testing.exact import loop_distribution, output_distribution, target_distribution
+from outrider.testing.stage import VOCAB_SIZE, context_after, play_draft, play_drafts, stage
 from outrider.verifiers.sample_match import SampleMatch
 from outrider.verifiers.token import Token
 from outrider.verifiers.traversal import Traversal
@@ -58,7 +59,7 @@ def check_draws_only_from_chance(make: Make) -> None:
 
 
 def check_depends_only_on_context(make: Make) -> None:
-    """A drafter that has been used drafts as a fresh one, whatever it saw before; so does its twin."""
+    """A drafter that has been used drafts as a fresh one, whatever it saw before; so does its fork."""
     used, target = _staged(make)
     history = (
         [0, 1, 2, 0, 1],
@@ -73,7 +74,7 @@ def check_depends_only_on_context(make: Make) -> None:
         fresh = make()
         fresh.bind(target)
         right = _draft(fresh, target, tokens, 4)
-        for drafter, who in ((used.twin(), "its twin"), (used, "it")):
+        for drafter, who in ((used.fork(), "its fork"), (used, "it")):
             found = _draft(drafter, target, tokens, 4)
             assert _same(found, right), (
                 f"after {tokens} {who} wrote {found.tokens}, a fresh one {right.tokens}:"
@@ -85,7 +86,7 @@ def check_leaves_the_context_alone(make: Make) -> None:
     """The tokens and features of the context are what they were."""
     drafter, target = _staged(make)
     for prompt in PROMPTS:
-        found = seen(drafter, target, prompt)
+        found = context_after(drafter, target, prompt)
         ids, source, shown = found.tokens[:], list(found.source or ()), found.features
         before = {name: rows.clone() for name, rows in shown.items()}
         given = found.source and Tokens(source)
@@ -106,8 +107,6 @@ def check_is_deterministic_when_greedy(make: Make) -> None:
 
 def check_greedy_text_is_the_targets(make: Make) -> None:
     """At temperature 0 the text is plain greedy decoding, token for token."""
-    from outrider.drafters.none import NoDraft
-
     drafter, target = _staged(make)
     for prompt in PROMPTS:
         texts = [
@@ -121,10 +120,10 @@ def check_greedy_text_is_the_targets(make: Make) -> None:
         assert texts[0] == texts[1], f"wrote {texts[1]}, the target alone {texts[0]}"
 
 
-def check_laws_are_those_drawn_from(make: Make) -> None:
-    """Tokens follow the laws recorded for them, and one draw tells nothing of the next.
+def check_distributions_are_those_drawn_from(make: Make) -> None:
+    """Tokens follow the distributions recorded for them, and one draw tells nothing of the next.
 
-    The probability integral transform of each draw is uniform whatever the law, so draws
+    The probability integral transform of each draw is uniform whatever the distribution, so draws
     of all contexts go into one chi-square of 16 bins, and pairs of neighbours in a draft into
     another of 4 x 4 bins.
     """
@@ -133,16 +132,16 @@ def check_laws_are_those_drawn_from(make: Make) -> None:
     bins, pairs = torch.zeros(16), torch.zeros(4, 4)
     for seed in range(600):
         prompt = [seed % 4, seed // 4 % 4, seed // 16 % 4]
-        context = seen(drafter, target, prompt)
+        context = context_after(drafter, target, prompt)
         draft = play_draft(drafter, target, context, gamma=4, sampling=SAMPLED, seed=seed + 1000)
         before = None
-        for token, law, parent in zip(draft.tokens, draft.laws, draft.parents, strict=True):
+        for token, probs, parent in zip(draft.tokens, draft.probs, draft.parents, strict=True):
             u = float(torch.rand((), generator=blur, dtype=torch.float64))
-            if law is not None:
-                order = law.argsort(descending=True, stable=True)
+            if probs is not None:
+                order = probs.argsort(descending=True, stable=True)
                 rank = int((order == token).nonzero())
-                u = float(law[order[:rank]].sum() + u * law[token])
-                assert law[token] > 0, f"token {token} has no probability under its law"
+                u = float(probs[order[:rank]].sum() + u * probs[token])
+                assert probs[token] > 0, f"token {token} has no probability under its distribution"
             u = min(u, 1 - 1e-9)
             bins[int(u * 16)] += 1
             if before is not None and parent >= 0:
@@ -150,7 +149,9 @@ def check_laws_are_those_drawn_from(make: Make) -> None:
             before = u
     for counts, what in ((bins, "draws"), (pairs.flatten(), "neighbouring draws")):
         survival = chi_square(counts, torch.full((len(counts),), 1 / len(counts)))
-        assert survival > QUANTILE, f"{what} do not follow the recorded laws (p = {survival:.0e})"
+        assert survival > QUANTILE, (
+            f"{what} do not follow the recorded distributions (p = {survival:.0e})"
+        )
 
 
 def check_batches_are_drafts_one_by_one(make: Make) -> None:
@@ -160,7 +161,7 @@ def check_batches_are_drafts_one_by_one(make: Make) -> None:
     for texts, gamma in ((prefixes, 1), (list(PROMPTS), 4)):
         for sampling in (SAMPLED, Sampling()):
             drafter, target = _staged(make)
-            contexts = [seen(drafter, target, tokens) for tokens in texts]
+            contexts = [context_after(drafter, target, tokens) for tokens in texts]
             drafts = play_drafts(drafter, target, contexts, gamma=gamma, sampling=sampling)
             for seed, (tokens, draft) in enumerate(zip(texts, drafts, strict=True)):
                 alone = _draft(drafter, target, tokens, gamma, sampling, seed)
@@ -170,7 +171,7 @@ def check_batches_are_drafts_one_by_one(make: Make) -> None:
 
 
 def check_is_autoregressive_if_it_says_so(make: Make) -> None:
-    """Where a drafter says that it is autoregressive, the law of each token of a draft is that of
+    """Where a drafter says that it is autoregressive, the distribution of each token of a draft is that of
     a first token after the same text.
     """
     drafter, target = _staged(make)
@@ -178,28 +179,28 @@ def check_is_autoregressive_if_it_says_so(make: Make) -> None:
         return
     for prompt, seed in itertools.product(PROMPTS, range(4)):
         draft = _draft(drafter, target, prompt, 4, seed=seed)
-        for depth, law in enumerate(draft.laws):
+        for depth, probs in enumerate(draft.probs):
             text = draft.tokens[:depth]
-            first = _draft(drafter, target, prompt, 1, text=text).laws[0]
-            assert law is not None and first is not None, "wrote a token that it did not draw"
-            assert torch.allclose(law, first, atol=1e-6), (
-                f"token {depth + 1} of a draft has another law than the first one after"
+            first = _draft(drafter, target, prompt, 1, text=text).probs[0]
+            assert probs is not None and first is not None, "wrote a token that it did not draw"
+            assert torch.allclose(probs, first, atol=1e-6), (
+                f"token {depth + 1} of a draft has another distribution than the first one after"
                 f" {[*prompt, *text]}"
             )
 
 
-def check_output_law_is_the_targets(make: Make) -> None:
-    """The law of the text is exactly the target's, for every branch of a round and of the loop."""
+def check_output_distribution_is_the_targets(make: Make) -> None:
+    """The distribution of the text is exactly the target's, for every branch of a round and of the loop."""
     drafter, target = _staged(make)
     rules: list[Verifier] = [SampleMatch(), Traversal()]
     if not drafter.trees:
         rules.append(Token())
     for verifier, sampling in itertools.product(rules, (SAMPLED, NARROW)):
-        law = output_law(
+        probs = output_distribution(
             target, drafter, verifier, [0, 2], gamma=2, sampling=sampling, budget=_budget(drafter)
         )
-        _agree(law, target_law(target, [0, 2], 3, sampling, verifier))
-        law = loop_law(
+        _agree(probs, target_distribution(target, [0, 2], 3, sampling, verifier))
+        probs = loop_distribution(
             target,
             drafter,
             verifier,
@@ -209,11 +210,11 @@ def check_output_law_is_the_targets(make: Make) -> None:
             sampling=sampling,
             budget=_budget(drafter),
         )
-        _agree(law, target_law(target, [1], 2, sampling, verifier))
+        _agree(probs, target_distribution(target, [1], 2, sampling, verifier))
 
 
 def check_the_source_is_part_of_the_context(make: Make) -> None:
-    """Where an encoder reads the prompt, a draft depends on it and the text alone, and the law of
+    """Where an encoder reads the prompt, a draft depends on it and the text alone, and the distribution of
     the text is exactly the target's. (Not for a drafter that needs a model or its states.)
     """
     used, target = make(), TabularTarget(VOCAB_SIZE, encoder=True)
@@ -232,15 +233,17 @@ def check_the_source_is_part_of_the_context(make: Make) -> None:
         )
     rule: Verifier = Traversal() if used.trees else Token()
     budget = _budget(used)
-    law = loop_law(target, used, rule, [2, 0], gamma=1, length=2, sampling=SAMPLED, budget=budget)
-    _agree(law, target_law(target, [2, 0], 2, SAMPLED, rule))
+    probs = loop_distribution(
+        target, used, rule, [2, 0], gamma=1, length=2, sampling=SAMPLED, budget=budget
+    )
+    _agree(probs, target_distribution(target, [2, 0], 2, SAMPLED, rule))
 
 
-def _agree(law: dict[Any, float], exact: dict[Any, float]) -> None:
-    worst = max(exact.keys() | law.keys(), key=lambda text: abs(law.get(text, 0) - exact[text]))
-    off = abs(law.get(worst, 0) - exact[worst])
+def _agree(probs: dict[Any, float], exact: dict[Any, float]) -> None:
+    worst = max(exact.keys() | probs.keys(), key=lambda text: abs(probs.get(text, 0) - exact[text]))
+    off = abs(probs.get(worst, 0) - exact[worst])
     assert off <= TOLERANCE, (
-        f"text {worst} comes out with probability {law.get(worst, 0):.6f}: the target's is"
+        f"text {worst} comes out with probability {probs.get(worst, 0):.6f}: the target's is"
         f" {exact[worst]:.6f} (off by {off:.1e})"
     )
 
@@ -264,7 +267,7 @@ def _draft(
     seed: int = 0,
     text: Sequence[int] = (),
 ) -> Draft:
-    context = seen(drafter, target, tokens, text)
+    context = context_after(drafter, target, tokens, text)
     return play_draft(drafter, target, context, gamma=gamma, sampling=sampling, seed=seed)
 
 
@@ -273,7 +276,7 @@ def _same(one: Draft, other: Draft) -> bool:
         return False
     return all(
         (p is None and q is None) or (p is not None and q is not None and torch.allclose(p, q))
-        for p, q in zip(one.laws, other.laws, strict=True)
+        for p, q in zip(one.probs, other.probs, strict=True)
     )
 
 
@@ -284,9 +287,9 @@ CHECKS = (
     check_leaves_the_context_alone,
     check_is_deterministic_when_greedy,
     check_greedy_text_is_the_targets,
-    check_laws_are_those_drawn_from,
+    check_distributions_are_those_drawn_from,
     check_batches_are_drafts_one_by_one,
     check_is_autoregressive_if_it_says_so,
-    check_output_law_is_the_targets,
+    check_output_distribution_is_the_targets,
     check_the_source_is_part_of_the_context,
 )

@@ -1,4 +1,4 @@
-"""Exact laws: the probability of every text, summed over every branch of every decision."""
+"""Exact distributions: the probability of every text, summed over every branch of every decision."""
 
 import itertools
 from collections import defaultdict
@@ -8,27 +8,27 @@ from outrider.contract.chance import Chance, EnumeratedChance
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
-from outrider.contract.policy import Fixed, Lookahead
+from outrider.contract.policy import Fixed, Policy
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.contract.verifier import Scores, Verifier
 from outrider.decoding.decode import decode
-from outrider.testing.stage import seen
+from outrider.testing.stage import context_after
 
-Law = dict[tuple[int, ...], float]
+Distribution = dict[tuple[int, ...], float]
 """The probability of each text."""
 
 
-def target_law(
+def target_distribution(
     target: Target, prompt: Sequence[int], length: int, sampling: Sampling, ceiling: Verifier
-) -> Law:
+) -> Distribution:
     """Returns what `ceiling` allows each text of `length` tokens after `prompt`.
 
-    Of a lossless rule that is the target's law itself: the product of its conditionals.
+    Of a lossless rule that is the target's distribution itself: the product of its conditionals.
     """
-    allowed: Law = {(): 1.0}
+    allowed: Distribution = {(): 1.0}
     for _ in range(length):
-        longer: Law = {}
+        longer: Distribution = {}
         for text, weight in allowed.items():
             logits = target.open(prompt).score(Draft.chain(text))[-1:]
             row = ceiling.ceiling(Scores(logits, sampling))[0].tolist()
@@ -38,7 +38,7 @@ def target_law(
     return allowed
 
 
-def output_law(
+def output_distribution(
     target: Target,
     drafter: Drafter,
     verifier: Verifier,
@@ -47,46 +47,46 @@ def output_law(
     gamma: int,
     sampling: Sampling,
     budget: int | None = None,
-    policy: Callable[[], Lookahead] = Fixed,
-) -> Law:
-    """Returns the law of gamma + 1 tokens after `prompt`: one round, then what it would take
+    make_policy: Callable[[], Policy] = Fixed,
+) -> Distribution:
+    """Returns the distribution of gamma + 1 tokens after `prompt`: one round, then what it would take
     the rule without a draft to fill up.
 
-    policy: makes the policy of how long to draft, one for each branch, with all that it
+    make_policy: makes the policy of how long to draft, one for each branch, with all that it
         has learned.
 
     The drafter must be bound to the target. One drafter serves every branch, so one that
     remembers an earlier branch is found out as well.
     """
-    context = seen(drafter, target, prompt)
+    context = context_after(drafter, target, prompt)
 
     def play(chance: Chance) -> tuple[int, ...]:
-        session, lookahead = target.open(prompt), policy()
+        session, policy = target.open(prompt), make_policy()
         pen = Pen(
             sampling=sampling,
             chance=chance,
             vocab_size=target.vocab_size,
-            gamma=lookahead.depth(gamma),
+            gamma=policy.depth(gamma),
             budget=budget,
-            more=lookahead.more,
+            more=policy.more,
         )
         drafter.propose_batch([(context, pen)])
         draft = pen.finish()
         verdict = verifier.verify(draft, Scores(session.score(draft), sampling), chance)
         return (*(draft.tokens[node] for node in verdict.accepted), verdict.next_token)
 
-    blocks: Law = defaultdict(float)
+    blocks: Distribution = defaultdict(float)
     for probability, block in EnumeratedChance.outcomes(play):
         blocks[block] += probability
-    law: Law = defaultdict(float)
+    probs: Distribution = defaultdict(float)
     for block, probability in blocks.items():
         rest = _continued(target, prompt, block, gamma + 1 - len(block), sampling)
         for text, p in rest.items():
-            law[(*block, *text)] += probability * p
-    return law
+            probs[(*block, *text)] += probability * p
+    return probs
 
 
-def loop_law(
+def loop_distribution(
     target: Target,
     drafter: Drafter,
     verifier: Verifier,
@@ -96,9 +96,9 @@ def loop_law(
     length: int,
     sampling: Sampling,
     budget: int | None = None,
-    lookahead: Lookahead | None = None,
-) -> Law:
-    """Returns the law of `length` tokens of the whole loop, rollback and all its rounds."""
+    policy: Policy | None = None,
+) -> Distribution:
+    """Returns the distribution of `length` tokens of the whole loop, rollback and all its rounds."""
 
     def play(chance: Chance) -> tuple[int, ...]:
         rounds = decode(
@@ -109,29 +109,29 @@ def loop_law(
             gamma=gamma,
             budget=budget,
             sampling=sampling,
-            lookahead=lookahead,
+            policy=policy,
             chance=chance,
             max_new_tokens=length,
         )
         return tuple(itertools.chain.from_iterable(round.tokens for round in rounds))
 
-    law: Law = defaultdict(float)
+    probs: Distribution = defaultdict(float)
     for probability, text in EnumeratedChance.outcomes(play):
-        law[text] += probability
-    return law
+        probs[text] += probability
+    return probs
 
 
 def _continued(
     target: Target, prompt: Sequence[int], block: Sequence[int], length: int, sampling: Sampling
-) -> Law:
-    """Returns the law of `length` tokens after a prompt and a block."""
-    law: Law = {(): 1.0}
+) -> Distribution:
+    """Returns the distribution of `length` tokens after a prompt and a block."""
+    probs: Distribution = {(): 1.0}
     for _ in range(length):
-        law = {
+        probs = {
             (*text, token): weight * p
-            for text, weight in law.items()
+            for text, weight in probs.items()
             for token, p in enumerate(
-                sampling.law(target.open(prompt).score(Draft.chain([*block, *text]))[-1]).tolist()
+                sampling.probs(target.open(prompt).score(Draft.chain([*block, *text]))[-1]).tolist()
             )
         }
-    return law
+    return probs

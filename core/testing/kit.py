@@ -6,7 +6,7 @@ from time import perf_counter
 from typing import Any, final
 
 from outrider.contract.drafter import Drafter
-from outrider.contract.policy import Lookahead
+from outrider.contract.policy import Policy
 from outrider.contract.verifier import Verifier
 from outrider.testing import drafters, policies, verifiers
 
@@ -29,18 +29,16 @@ def checks_of(make: Make) -> tuple[Check, ...]:
     """Returns the checks for what `make` makes.
 
     Raises:
-        TypeError: it is no drafter, verifier or lookahead.
+        TypeError: it is no drafter, verifier or policy.
     """
     part = make()
     if isinstance(part, Drafter):
         return drafters.CHECKS
     if isinstance(part, Verifier):
         return verifiers.CHECKS
-    if isinstance(part, Lookahead):
+    if isinstance(part, Policy):
         return policies.CHECKS
-    raise TypeError(
-        f"expected what makes a Drafter, Verifier or Lookahead, got {type(part).__name__}"
-    )
+    raise TypeError(f"expected what makes a Drafter, Verifier or Policy, got {type(part).__name__}")
 
 
 def check_drafter(make: Callable[[], Drafter]) -> None:
@@ -55,7 +53,7 @@ def check_verifier(make: Callable[[], Verifier]) -> None:
         check(make)
 
 
-def check_lookahead(make: Callable[[], Lookahead]) -> None:
+def check_policy(make: Callable[[], Policy]) -> None:
     """Runs every check of a policy; raises AssertionError at the first that fails."""
     for check in policies.CHECKS:
         check(make)

@@ -12,16 +12,16 @@ from outrider.contract.chance import SampledChance
 from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import Draft
 from outrider.contract.pen import Pen
-from outrider.contract.policy import Lookahead
+from outrider.contract.policy import Policy
 from outrider.contract.round import Round
 from outrider.contract.sampling import Sampling
 from outrider.targets.tabular import TabularTarget
-from outrider.testing.exact import output_law, target_law
+from outrider.testing.exact import output_distribution, target_distribution
 from outrider.testing.stage import ChainDrafter
 from outrider.verifiers.block import Block
 from outrider.verifiers.token import Token
 
-Make = Callable[[], Lookahead]
+Make = Callable[[], Policy]
 
 TOLERANCE = 1e-12
 SAMPLED = Sampling(temperature=1.0)
@@ -64,8 +64,8 @@ def check_the_same_rounds_give_the_same_answers(make: Make) -> None:
         assert answers[0] == answers[1], f"answers differ for the same rounds, after {past}"
 
 
-def check_output_law_is_the_targets(make: Make) -> None:
-    """With it in the loop the law of the text is the target's to 1e-12, for every branch: no drawn
+def check_output_distribution_is_the_targets(make: Make) -> None:
+    """With it in the loop the distribution of the text is the target's to 1e-12, for every branch: no drawn
     token is dropped, and what stops a draft was submitted.
     """
     target = TabularTarget(3)
@@ -75,23 +75,23 @@ def check_output_law_is_the_targets(make: Make) -> None:
         for round in rounds(policy, past, 2, 12):
             policy.observe(round)
         for kind, rule in itertools.product(("drawn", "mixed"), (Token(), Block())):
-            law = output_law(
+            probs = output_distribution(
                 target,
                 ChainDrafter(target, kind),
                 rule,
                 [0, 2],
                 gamma=2,
                 sampling=SAMPLED,
-                policy=partial(copy.deepcopy, policy),
+                make_policy=partial(copy.deepcopy, policy),
             )
-            exact = target_law(target, [0, 2], 3, SAMPLED, rule)
-            off = max(abs(law.get(text, 0.0) - p) for text, p in exact.items())
+            exact = target_distribution(target, [0, 2], 3, SAMPLED, rule)
+            off = max(abs(probs.get(text, 0.0) - p) for text, p in exact.items())
             assert off <= TOLERANCE, (
-                f"the text's law is off by {off:.1e} after {past}, {kind} draft"
+                f"the text's distribution is off by {off:.1e} after {past}, {kind} draft"
             )
 
 
-def rounds(policy: Lookahead, past: str, gamma: int, count: int) -> Iterator[Round]:
+def rounds(policy: Policy, past: str, gamma: int, count: int) -> Iterator[Round]:
     """Yields rounds that the policy itself has drafted, with outcomes and times that are given."""
     drafter = ChainDrafter(TabularTarget(3), "drawn")
     for number in range(0 if past == "nothing" else count):
@@ -134,5 +134,5 @@ def _drafts(round: Round) -> Iterator[Draft]:
 CHECKS = (
     check_depth_is_within_gamma,
     check_the_same_rounds_give_the_same_answers,
-    check_output_law_is_the_targets,
+    check_output_distribution_is_the_targets,
 )

@@ -63,7 +63,7 @@ def tiny_target(vocab_size: int, seed: int = 0) -> TransformersTarget:
     return TransformersTarget(model.eval(), wrap(tokenizer_object=backend))
 
 
-def seen(
+def context_after(
     drafter: Drafter, target: Target, prompt: Sequence[int], text: Sequence[int] = ()
 ) -> Context:
     """Returns what a drafter is shown after a prompt and a text, with the features that it asks for."""
@@ -127,14 +127,14 @@ class ChainDrafter(Drafter):
 
     def __init__(self, target: TabularTarget, kind: str, seed: int = 7) -> None:
         self._kind = kind
-        self._law = TabularTarget(target.vocab_size, 2, seed, sharpness=2.5).logits
+        self._distribution = TabularTarget(target.vocab_size, 2, seed, sharpness=2.5).logits
         if kind == "exact":
-            self._law = target.logits
+            self._distribution = target.logits
 
     def propose(self, context: Context, pen: Pen) -> None:
         tokens = context.tokens[:]
         while pen.open and self._kind != "silent":
-            logits = self._law(tokens)
+            logits = self._distribution(tokens)
             if self._kind == "disjoint":
                 logits = logits.clone()
                 logits[len(tokens) % 2 :: 2] = float("-inf")
@@ -155,7 +155,7 @@ class TreeDrafter(Drafter):
 
     def __init__(self, target: TabularTarget, kind: str, seed: int = 7) -> None:
         self.kind = kind
-        self._law = TabularTarget(target.vocab_size, 2, seed, sharpness=2.5).logits
+        self._distribution = TabularTarget(target.vocab_size, 2, seed, sharpness=2.5).logits
 
     def propose(self, context: Context, pen: Pen) -> None:
         layer = [ROOT]
@@ -166,7 +166,7 @@ class TreeDrafter(Drafter):
                 width = 1 if self.kind == "paths" and parent != ROOT else 2
                 if pen.last + 1 + width > pen.budget:
                     return
-                for node in self._children(self._law(texts[parent]), width, pen, parent):
+                for node in self._children(self._distribution(texts[parent]), width, pen, parent):
                     texts[node] = [*texts[parent], pen.token(node)]
                     layer.append(node)
 

@@ -12,10 +12,16 @@ from outrider.contract.chance import Chance, EnumeratedChance, SampledChance
 from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
+from outrider.contract.pen import Pen
 from outrider.contract.sampling import Sampling
 from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.targets.tabular import TabularTarget
-from outrider.testing.exact import Law, loop_law, output_law, target_law
+from outrider.testing.exact import (
+    Distribution,
+    loop_distribution,
+    output_distribution,
+    target_distribution,
+)
 from outrider.testing.stage import CHAINS, TREES, ChainDrafter, TreeDrafter, play_draft
 
 Make = Callable[[], Verifier]
@@ -27,8 +33,8 @@ GREEDY = Sampling()
 SETTINGS = (SAMPLED, Sampling(temperature=0.7, top_k=2), Sampling(temperature=1.3, top_p=0.8))
 
 
-def check_output_law_keeps_its_word(make: Make) -> None:
-    """Of a lossless rule the law of gamma + 1 tokens is the target's to 1e-12, for every kind
+def check_output_distribution_keeps_its_word(make: Make) -> None:
+    """Of a lossless rule the distribution of gamma + 1 tokens is the target's to 1e-12, for every kind
     and depth of draft; of a lossy one no text is likelier than the rule's own ceiling allows.
     """
     verifier, target = make(), TabularTarget(VOCAB)
@@ -36,18 +42,18 @@ def check_output_law_keeps_its_word(make: Make) -> None:
         if drafter.trees and gamma == 3:
             continue  # a full tree of depth 3 has 14 nodes: 3 ** 14 drafts
         for sampling in SETTINGS if gamma < 3 else SETTINGS[:1]:
-            law = output_law(
+            probs = output_distribution(
                 target, drafter, verifier, [0, 2], gamma=gamma, sampling=sampling, budget=6
             )
             where = f"{name} draft, gamma {gamma}, {sampling}"
-            _keeps_word(verifier, law, target, [0, 2], sampling, where)
+            _keeps_word(verifier, probs, target, [0, 2], sampling, where)
 
 
-def check_loop_law_keeps_its_word(make: Make) -> None:
+def check_loop_distribution_keeps_its_word(make: Make) -> None:
     """The same for the whole loop over several rounds, with its rollback."""
     verifier, target = make(), TabularTarget(2)
     for name, drafter in _drafters(verifier, target):
-        law = loop_law(
+        probs = loop_distribution(
             target,
             drafter,
             verifier,
@@ -58,7 +64,7 @@ def check_loop_law_keeps_its_word(make: Make) -> None:
             budget=2 if drafter.trees else None,
         )
         where = f"{name} draft, three tokens of the loop"
-        _keeps_word(verifier, law, target, [1], SAMPLED, where)
+        _keeps_word(verifier, probs, target, [1], SAMPLED, where)
 
 
 def check_greedy_text_keeps_its_word(make: Make) -> None:
@@ -69,9 +75,11 @@ def check_greedy_text_keeps_its_word(make: Make) -> None:
     for seed in range(5):
         target = TabularTarget(VOCAB, seed=seed)
         for name, drafter in _drafters(verifier, target):
-            law = output_law(target, drafter, verifier, [1], gamma=2, sampling=GREEDY, budget=6)
+            probs = output_distribution(
+                target, drafter, verifier, [1], gamma=2, sampling=GREEDY, budget=6
+            )
             where = f"{name} draft, temperature 0"
-            _keeps_word(verifier, law, target, [1], GREEDY, where)
+            _keeps_word(verifier, probs, target, [1], GREEDY, where)
 
 
 def check_accepts_a_path(make: Make) -> None:
@@ -103,8 +111,8 @@ def check_draws_only_from_chance(make: Make) -> None:
         assert verdicts[0] == verdicts[1], f"verdicts differ for the same seed: {name} draft"
 
 
-def check_leaves_laws_alone(make: Make) -> None:
-    """Scores and draft laws are what they were."""
+def check_leaves_distributions_alone(make: Make) -> None:
+    """Scores and draft distributions are what they were."""
     verifier, target = make(), TabularTarget(VOCAB)
     for name, drafter in _drafters(verifier, target):
         for seed in range(30):
@@ -112,18 +120,22 @@ def check_leaves_laws_alone(make: Make) -> None:
                 drafter, target, Context(Tokens([0])), gamma=2, sampling=SAMPLED, seed=seed
             )
             scores = Scores(target.open([0]).score(draft), SAMPLED)
-            tensors = [scores.logits, scores.probs, *(law for law in draft.laws if law is not None)]
+            tensors = [
+                scores.logits,
+                scores.probs,
+                *(probs for probs in draft.probs if probs is not None),
+            ]
             before = [tensor.clone() for tensor in tensors]
             verifier.verify(draft, scores, SampledChance.seeded(seed))
             same = all(map(torch.equal, before, tensors))
-            assert same, f"changed the scores or laws that it was given: {name} draft"
+            assert same, f"changed the scores or distributions that it was given: {name} draft"
 
 
 def check_accepts_is_how_often_it_accepts(make: Make) -> None:
     """Where a rule says how likely it accepts each token at a place, that is how often it does."""
     verifier, target = make(), TabularTarget(VOCAB)
-    laws = (TabularTarget(VOCAB, seed=3).logits([0, 1]).softmax(-1), torch.eye(VOCAB).double()[1])
-    for q, sampling in itertools.product(laws, (*SETTINGS, GREEDY)):
+    probs = (TabularTarget(VOCAB, seed=3).logits([0, 1]).softmax(-1), torch.eye(VOCAB).double()[1])
+    for q, sampling in itertools.product(probs, (*SETTINGS, GREEDY)):
         point = bool(q.max() == 1)
         for token in q.nonzero().flatten().tolist():
             draft = Draft((token,), (ROOT,), (None if point else q,))
@@ -148,8 +160,6 @@ def accepted_tokens(
     """Returns the exact expected number of accepted tokens of a round at temperature 1."""
 
     def play(chance: Chance) -> int:
-        from outrider.contract.pen import Pen
-
         pen = Pen(sampling=SAMPLED, chance=chance, vocab_size=target.vocab_size, gamma=gamma)
         drafter.propose(Context(Tokens(list(prompt))), pen)
         draft = pen.finish()
@@ -178,19 +188,19 @@ def _verdict(
 
 def _keeps_word(
     verifier: Verifier,
-    law: Law,
+    probs: Distribution,
     target: TabularTarget,
     prompt: list[int],
     sampling: Sampling,
     where: str,
 ) -> None:
-    length = len(next(iter(law)))
+    length = len(next(iter(probs)))
     # A ceiling is tightest on the first token, so a lossy rule answers for every prefix.
     for known in (length,) if verifier.lossless else range(1, length + 1):
-        prefixes: Law = defaultdict(float)
-        for text, p in law.items():
+        prefixes: Distribution = defaultdict(float)
+        for text, p in probs.items():
             prefixes[text[:known]] += p
-        for text, bound in target_law(target, prompt, known, sampling, verifier).items():
+        for text, bound in target_distribution(target, prompt, known, sampling, verifier).items():
             p = prefixes[text]
             over = abs(p - bound) if verifier.lossless else p - bound
             if over > TOLERANCE:
@@ -201,11 +211,11 @@ def _keeps_word(
 
 
 CHECKS = (
-    check_output_law_keeps_its_word,
-    check_loop_law_keeps_its_word,
+    check_output_distribution_keeps_its_word,
+    check_loop_distribution_keeps_its_word,
     check_greedy_text_keeps_its_word,
     check_accepts_a_path,
     check_accepts_is_how_often_it_accepts,
     check_draws_only_from_chance,
-    check_leaves_laws_alone,
+    check_leaves_distributions_alone,
 )

@@ -10,13 +10,13 @@ from torch import Tensor
 
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
-from outrider.contract.policy import Lookahead
+from outrider.contract.policy import Policy
 from outrider.contract.round import Round
 from outrider.decoding.decode import decode
 from outrider.errors import ConfigError, require
-from outrider.lab.data import Prompt
 from outrider.lab.texts import seeded
 from outrider.policies.classifier import FEATURES, features, foresee, save
+from outrider.prompts import Prompt
 from outrider.training.job import Job
 
 HELD = 5
@@ -25,7 +25,7 @@ HIDDEN = 16
 
 
 @final
-class Recorder(Lookahead):
+class Recorder(Policy):
     """Drafts as deep as it may, and notes of each tested token what the classifier sees of it.
 
     seen: the features; accepted: whether the token was.
@@ -137,7 +137,7 @@ def _record(job: Job, drafter: Drafter, prompt: Prompt, recorder: Recorder) -> N
         tokens,
         gamma=job.gamma,
         sampling=seeded(job.sampling, tokens),
-        lookahead=recorder,
+        policy=recorder,
         max_new_tokens=job.max_new_tokens,
     ):
         pass

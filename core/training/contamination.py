@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from outrider.contract.target import Target
-from outrider.lab.data import Prompt
+from outrider.prompts import Prompt
 from outrider.training.corpus import Text
 
 FILE = "prompts.sha256"

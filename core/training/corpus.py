@@ -13,9 +13,9 @@ from rich.progress import track
 from outrider.contract.chance import SampledChance
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
-from outrider.errors import ConfigError, require, whole
-from outrider.lab.data import Prompt
+from outrider.errors import ConfigError, is_int, require
 from outrider.lab.texts import seed
+from outrider.prompts import Prompt
 from outrider.runtime.cached_model import SOURCE
 from outrider.training.job import Job
 
@@ -59,7 +59,7 @@ def split(
     kind = type(job.target.model).__name__
     require(SOURCE not in job.target.offers, "target", kind, "a decoder-only model to learn from")
     for name, value in (("texts", texts), ("held_out", held_out)):
-        good = whole(value) and value >= 1
+        good = is_int(value) and value >= 1
         require(good, f"recipe.{name}", value, "a whole number of at least 1")
     written = corpus(
         job.target,
@@ -133,8 +133,8 @@ def template(target: Target, *, chat: bool) -> tuple[list[int], list[int]]:
     if not chat or tokenizer is None or not tokenizer.chat_template:
         return [min(target.eos, default=0)], []
     turn = [{"role": "user", "content": PLACE}]
-    whole = str(tokenizer.apply_chat_template(turn, tokenize=False, add_generation_prompt=True))
-    before, _, behind = whole.partition(PLACE)
+    is_int = str(tokenizer.apply_chat_template(turn, tokenize=False, add_generation_prompt=True))
+    before, _, behind = is_int.partition(PLACE)
     return (
         list(tokenizer(before, add_special_tokens=False)["input_ids"]),
         list(tokenizer(behind, add_special_tokens=False)["input_ids"]),

@@ -13,9 +13,9 @@ from outrider.contract.target import Target
 from outrider.drafter_parts import student as students
 from outrider.drafter_parts import weights
 from outrider.drafter_parts.vocabulary import Vocabulary
-from outrider.drafters.small_lm import first_layers
 from outrider.errors import ConfigError, nearest, require
 from outrider.runtime.cached_model import HIDDEN
+from outrider.runtime.first_layers import first_layers
 from outrider.targets.batch import write
 from outrider.targets.loading import load
 from outrider.training.learner import Learner
@@ -34,7 +34,7 @@ def small_lm_learner(
     on_policy: bool = False,
     share: float = 1.0,
 ) -> Learner:
-    """DistillSpec (2310.08461, section 3): the divergence from the target's laws, along texts.
+    """DistillSpec (2310.08461, section 3): the divergence from the target's distributions, along texts.
 
     model: a folder or hub id to start from; none starts from the target's first `layers` layers,
         whose embeddings and head stay as they are, and are not saved with them.

@@ -55,7 +55,7 @@ def medusa_learner(
 ) -> Learner:
     """Medusa-1 (2401.10774, section 2.2.1): the summed cross entropy of the heads.
 
-    soft: against the target's laws instead of its tokens. share: of the places, in each step.
+    soft: against the target's distributions instead of its tokens. share: of the places, in each step.
     """
     shape = {"heads": heads, "blocks": blocks, "kind": kind, "own": own}
     network = medusa.fresh(target, vocabulary, seed=seed, **shape)
@@ -123,14 +123,21 @@ def eagle_learner(
     *,
     steps: int = 1,
     feature: float = 1.0,
-    law: float = 0.1,
+    probs: float = 0.1,
     best: float = 0.0,
     noise: float = 0.1,
 ) -> Learner:
     """EAGLE-1 (2401.15077, section 3.2), or HASS (2408.15766) with three steps and `best` 1."""
     network = eagle.fresh(target, vocabulary, seed)
     loss = _unrolled(
-        network, target, steps=steps, feature=feature, law=law, best=best, noise=noise, detach=True
+        network,
+        target,
+        steps=steps,
+        feature=feature,
+        probs=probs,
+        best=best,
+        noise=noise,
+        detach=True,
     )
 
     def save(folder: Path) -> None:
@@ -173,7 +180,7 @@ def falcon_learner(
     block: int = 2,
     glance: float = 0.4,
     feature: float = 1.0,
-    law: float = 0.1,
+    probs: float = 0.1,
     noise: float = 0.1,
 ) -> Learner:
     """Falcon (AAAI 2025): `block` tokens a pass, trained with glances at the target's."""
@@ -181,7 +188,9 @@ def falcon_learner(
     head = weights.head(target).detach()
 
     def loss(batch: Batch) -> Tensor:
-        return glancing(network, batch, head, glance=glance, feature=feature, law=law, noise=noise)
+        return glancing(
+            network, batch, head, glance=glance, feature=feature, probs=probs, noise=noise
+        )
 
     def save(folder: Path) -> None:
         falcon.save(network, folder, {**_sizes(target)})
@@ -205,7 +214,7 @@ def _unrolled(
     *,
     steps: int,
     feature: float = 0.0,
-    law: float = 1.0,
+    probs: float = 1.0,
     best: float = 0.0,
     decay: float = 1.0,
     noise: float = 0.0,
@@ -220,7 +229,7 @@ def _unrolled(
             head,
             steps=steps,
             feature=feature,
-            law=law,
+            probs=probs,
             best=best,
             decay=decay,
             noise=noise,
@@ -242,7 +251,7 @@ def _counted(batch: Batch, vocabulary: Vocabulary, place: int) -> Bool[Tensor, "
 def _pairs(
     batch: Batch, vocabulary: Vocabulary, place: int, share: float, training: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns the states a head reads, those that tell the law it is to match, and the tokens."""
+    """Returns the states a head reads, those that tell the distribution it is to match, and the tokens."""
     picked = chosen(_counted(batch, vocabulary, place), share, training)
     rows, places = picked.nonzero(as_tuple=True)
     states = batch.states[HIDDEN]
@@ -262,7 +271,7 @@ def _told(
     *,
     soft: bool,
 ) -> Tensor:
-    """Returns how far scores are from the law at the states `wanted`, or from the tokens."""
+    """Returns how far scores are from the distribution at the states `wanted`, or from the tokens."""
     if not len(scores):
         return scores.new_zeros(())
     if soft:

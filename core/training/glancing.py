@@ -18,7 +18,7 @@ def glancing(
     *,
     glance: float,
     feature: float,
-    law: float,
+    probs: float,
     noise: float,
 ) -> Tensor:
     """Returns the loss of Falcon's second pass (Coupled Sequential Glancing Distillation).
@@ -27,7 +27,7 @@ def glancing(
     predictions, but for a run of places in a row, where it is shown the target's states and
     tokens: as many as `glance` times the tokens that it got wrong, the fewer the better it is.
 
-    head: the target's, [vocab, width]. feature, law: weights of the smooth L1 distance, and of
+    head: the target's, [vocab, width]. feature, distribution: weights of the smooth L1 distance, and of
     .9 of the divergence and .1 of the cross entropy. noise: uniform, on what is read in training.
     """
     block, places = network.block, batch.ids.shape[1] - 1
@@ -48,7 +48,7 @@ def glancing(
     own_tokens = torch.where(shown, tokens, own_tokens)
     out = _ahead(network, own_states, own_tokens, offset)
     right, after = batch.states[HIDDEN][:, block:places], batch.ids[:, block + 1 :]
-    # The law there is of the token after, which has to be the target's own.
+    # The distribution there is of the token after, which has to be the target's own.
     writable = network.vocabulary.knows(batch.best)[:, block:places] & network.vocabulary.knows(
         after
     )
@@ -59,7 +59,7 @@ def glancing(
     scores = network.logits(own)
     divergence = forward_kl(scores, linear(wanted, network.vocabulary.rows(head)))
     hard = cross_entropy(scores, network.vocabulary.places(said))
-    return (feature * nearness(own, wanted) + law * (0.9 * divergence + 0.1 * hard)).mean()
+    return (feature * nearness(own, wanted) + probs * (0.9 * divergence + 0.1 * hard)).mean()
 
 
 def _ahead(network: FalconNetwork, states: Tensor, tokens: Tensor, offset: int) -> Tensor:

@@ -11,7 +11,7 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
-from outrider.lab.data import Prompt
+from outrider.prompts import Prompt
 
 
 @final

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor, nn
 
-from outrider.errors import ConfigError, require, whole
+from outrider.errors import ConfigError, is_int, require
 from outrider.training.learner import Learner
 from outrider.training.states import Batch, Examples
 from outrider.training.whitening import Basis, WhitenedAdamW, bases
@@ -59,7 +59,7 @@ class Schedule:
     def __post_init__(self) -> None:
         for name in ("epochs", "batch", "evaluate", "patience"):
             value = getattr(self, name)
-            good = whole(value) and value >= 1
+            good = is_int(value) and value >= 1
             require(good, f"recipe.{name}", value, "a whole number of at least 1")
         known = self.precision in PRECISIONS
         require(known, "recipe.precision", self.precision, f"one of {', '.join(PRECISIONS)}")

@@ -18,7 +18,7 @@ from torch import Tensor
 from outrider.contract.target import Target
 from outrider.runtime.cache import growing
 from outrider.runtime.cached_model import layer
-from outrider.runtime.step import step
+from outrider.runtime.step import run_pass
 from outrider.training.corpus import Text
 
 SHARD = 32
@@ -111,7 +111,7 @@ def computed(
         for number in range(shard * SHARD, min((shard + 1) * SHARD, len(texts))):
             ids = torch.tensor([texts[number].ids], device=target.model.device)
             places = {name: layer(name) for name in names}
-            found = step(
+            found = run_pass(
                 target.model, ids, growing(), rows=ids.shape[1], states=set(places.values())
             )
             tensors[f"{number}.best"] = found.logits[0].argmax(-1).int().cpu()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from outrider.drafter_parts.checkpoint import WEIGHTS
 from outrider.drafter_parts.ngrams import NGramTable
 from outrider.drafters.ngram import NGram
-from outrider.errors import require, whole
+from outrider.errors import is_int, require
 from outrider.training import contamination
 from outrider.training.card import card, learned_from
 from outrider.training.corpus import split
@@ -31,7 +31,7 @@ def train(
     Raises:
         ConfigError: a setting makes no sense.
     """
-    good = whole(order) and order >= 1
+    good = is_int(order) and order >= 1
     require(good, "recipe.order", order, "a whole number of at least 1")
     began = time.monotonic()
     own, held = split(

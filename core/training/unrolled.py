@@ -18,7 +18,7 @@ def unrolled(
     *,
     steps: int,
     feature: float,
-    law: float,
+    distribution: float,
     best: float,
     decay: float,
     noise: float,
@@ -31,8 +31,8 @@ def unrolled(
     the aligned passes of HASS, 2408.15766, section 3.2). One step is EAGLE-1's training.
 
     head: the target's, [vocab, width].
-    feature, law, best: the weights of the smooth L1 distance to the target's state, of the
-        divergence from its law over the drafter's vocabulary, and of HASS's top-k loss.
+    feature, distribution, best: the weights of the smooth L1 distance to the target's state, of the
+        divergence from its distribution over the drafter's vocabulary, and of HASS's top-k loss.
     decay: of the weight from step to step.
     noise: uniform on [-noise, noise], added to the states of the first step while training.
     detach: whether a step's loss leaves the steps before it alone.
@@ -54,15 +54,15 @@ def unrolled(
         reach = torch.cat([first, *[same] * step], dim=-1)
         states = network(states, tokens, positions.expand(len(tokens), -1), reach, cache)
         right = _ahead(batch.states[HIDDEN], step + 1, places)
-        # The law there is of the token after, which has to be the target's own.
+        # The distribution there is of the token after, which has to be the target's own.
         counted = _ahead(batch.own, step + 2, places) & _ahead(writable, step + 1, places)
         out, wanted = states[counted], right[counted]
         if len(out):
             terms = states.new_zeros(len(out))
-            scores, laws = network.logits(out), linear(wanted, known)
-            terms = terms + law * forward_kl(scores, laws)
+            scores, probs = network.logits(out), linear(wanted, known)
+            terms = terms + distribution * forward_kl(scores, probs)
             if best:
-                terms = terms + best * top_k(scores, laws)
+                terms = terms + best * top_k(scores, probs)
             if feature:
                 terms = terms + feature * nearness(out, wanted)
             total = total + decay**step * terms.mean()

@@ -56,7 +56,7 @@ def test_rules_and_policies_side_by_side(compared: Any) -> None:
     assert rows["bigram/lenient"]["alpha_rule"] > rows["bigram/token"]["alpha_rule"]
     assert rows["bigram/block"]["alpha_rule"] is None  # it looks at whole blocks
     assert report["lossless"] is False
-    _, report = compared("drafters=[bigram]", "lookaheads=[fixed]", "turns=1", out="policies")
+    _, report = compared("drafters=[bigram]", "policies=[fixed]", "turns=1", out="policies")
     assert [row["drafter"] for row in report["rows"]] == ["bigram/fixed"]
 
 

@@ -54,7 +54,7 @@ def test_a_medusa_is_written_as_vllm_reads_it(run: Any, folder: Path, tmp_path: 
         ("bigram drafter.tree=2x1", "can't go into vLLM: expected one that writes chains"),
         ("eagle3 drafter.tree=2x1", "can't go into vLLM: expected one that writes chains"),
         ("bigram verifier=block", "verifier: Block can't go into vLLM: expected token, its own"),
-        ("bigram lookahead=entropy", "lookahead: Entropy can't go into vLLM: expected fixed"),
+        ("bigram policy=entropy", "policy: Entropy can't go into vLLM: expected fixed"),
     ],
 )
 def test_others_are_refused(asked: str, line: str, run: Any) -> None:

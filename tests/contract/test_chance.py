@@ -18,10 +18,12 @@ def test_enumeration_is_exact() -> None:
 
     outcomes = list(EnumeratedChance.outcomes(play))
     assert math.fsum(p for p, _ in outcomes) == pytest.approx(1, abs=1e-15)
-    law = {result: p for p, result in outcomes}
-    assert len(law) == len(outcomes) == 2 + 4 + 4  # the second coin is certain after token 0
-    assert law[0, True, False] == pytest.approx(0.5 * 0.25)
-    assert law[2, False, True] == pytest.approx(0.3 * 0.75 * 0.5)
+    distribution = {result: p for p, result in outcomes}
+    assert (
+        len(distribution) == len(outcomes) == 2 + 4 + 4
+    )  # the second coin is certain after token 0
+    assert distribution[0, True, False] == pytest.approx(0.5 * 0.25)
+    assert distribution[2, False, True] == pytest.approx(0.3 * 0.75 * 0.5)
 
 
 def test_a_coin_above_one_is_certain() -> None:
@@ -43,9 +45,9 @@ def test_a_play_that_remembers_is_found_out() -> None:
 
 
 def test_the_same_seed_draws_the_same() -> None:
-    law = torch.rand(100)
+    probs = torch.rand(100)
     draws = [
-        [chance.categorical(law) for _ in range(20)]
+        [chance.categorical(probs) for _ in range(20)]
         for chance in (SampledChance.seeded(3), SampledChance.seeded(3), SampledChance.seeded(4))
     ]
     assert draws[0] == draws[1] != draws[2]
@@ -60,14 +62,14 @@ def test_the_global_generator_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("size", [4, 50, 5000])
-def test_draws_follow_their_law(size: int) -> None:
-    law = torch.rand(size, generator=torch.Generator().manual_seed(size)) ** 3
-    law[::3] = 0
+def test_draws_follow_their_distribution(size: int) -> None:
+    probs = torch.rand(size, generator=torch.Generator().manual_seed(size)) ** 3
+    probs[::3] = 0
     chance = SampledChance.seeded(1)
-    draws = torch.tensor([chance.categorical(law) for _ in range(20_000)])
+    draws = torch.tensor([chance.categorical(probs) for _ in range(20_000)])
     counts = torch.bincount(draws, minlength=size)
-    assert not counts[law == 0].any()
-    parts = [counts[law > 0], law[law > 0].double() / law.double().sum()]
+    assert not counts[probs == 0].any()
+    parts = [counts[probs > 0], probs[probs > 0].double() / probs.double().sum()]
     while len(parts[0]) > 40:  # cells together, so that each expects enough
         parts = [
             torch.stack([part[::2][: len(part) // 2], part[1::2]]).sum(0)
@@ -82,13 +84,13 @@ def test_no_uniform_hits_a_token_without_probability(
 ) -> None:
     chance = SampledChance.seeded(0)
     monkeypatch.setattr(chance, "_uniform", lambda n: [u] * n)
-    law = torch.tensor([0, 0.1, 0, 0, 0.7, 0.2, 0, 0])
+    probs = torch.tensor([0, 0.1, 0, 0, 0.7, 0.2, 0, 0])
     for scale in (1.0, 1e-30, 3e7):
-        assert law[chance.categorical(law * scale)] > 0
+        assert probs[chance.categorical(probs * scale)] > 0
 
 
-@pytest.mark.parametrize("law", [[0.0, 0.0], [float("nan"), 1.0], [float("inf"), 1.0]])
+@pytest.mark.parametrize("probs", [[0.0, 0.0], [float("nan"), 1.0], [float("inf"), 1.0]])
 @pytest.mark.parametrize("chance", [SampledChance.seeded(0), EnumeratedChance([])])
-def test_a_law_without_mass_is_refused(law: list[float], chance: Chance) -> None:
+def test_a_distribution_without_mass_is_refused(probs: list[float], chance: Chance) -> None:
     with pytest.raises(ValueError, match="probabilities sum to"):
-        chance.categorical(torch.tensor(law))
+        chance.categorical(torch.tensor(probs))

@@ -1,4 +1,4 @@
-"""A guide has its say at each place of a draft, with the text before it."""
+"""A constraint has its say at each place of a draft, with the text before it."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from outrider import EnumeratedChance, Guide, Sampling, TargetError, decode, decode_together
+from outrider import Constraint, EnumeratedChance, Sampling, TargetError, decode, decode_together
 from outrider.drafters.random import Random
 from outrider.targets.tabular import TabularTarget
 from outrider.verifiers.multi_step import MultiStep
@@ -19,14 +19,14 @@ TARGET = TabularTarget(3, order=1, seed=2)
 PROMPT = [0]
 
 
-class Shy(Guide):
+class Shy(Constraint):
     """Makes a token less likely with each time that it was written."""
 
     def logits(self, ids: Sequence[int], logits: Tensor) -> Tensor:
         return logits - torch.tensor([float(list(ids).count(token)) for token in range(3)])
 
 
-class Until(Guide):
+class Until(Constraint):
     def __init__(self, token: int) -> None:
         self.token = token
 
@@ -34,10 +34,19 @@ class Until(Guide):
         return ids[-1] == self.token
 
 
-def written(guide: Guide, chance: Any, drafter: Any, rule: Any, **options: Any) -> tuple[int, ...]:
+def written(
+    constraint: Constraint, chance: Any, drafter: Any, rule: Any, **options: Any
+) -> tuple[int, ...]:
     sampling = Sampling(temperature=1.0)
     rounds = decode(
-        TARGET, drafter, rule, PROMPT, sampling=sampling, chance=chance, guide=guide, **options
+        TARGET,
+        drafter,
+        rule,
+        PROMPT,
+        sampling=sampling,
+        chance=chance,
+        constraint=constraint,
+        **options,
     )
     return tuple(token for round in rounds for token in round.tokens)
 
@@ -46,20 +55,20 @@ def written(guide: Guide, chance: Any, drafter: Any, rule: Any, **options: Any) 
     ("drafter", "rule", "budget"),
     [(Random(), Token(), 2), (Random(tree="iid:2"), MultiStep(), 2)],
 )
-def test_the_law_is_the_guided_one(drafter: Any, rule: Any, budget: int) -> None:
-    law = Counter[tuple[int, ...]]()
+def test_the_distribution_is_the_guided_one(drafter: Any, rule: Any, budget: int) -> None:
+    probs = Counter[tuple[int, ...]]()
     for probability, text in EnumeratedChance.outcomes(
         lambda chance: written(
             Shy(), chance, drafter, rule, gamma=2, budget=budget, max_new_tokens=3
         )
     ):
-        law[text] += probability  # type: ignore[assignment]
+        probs[text] += probability  # type: ignore[assignment]
     for text in product(range(3), repeat=3):
         expected = 1.0
         for place, token in enumerate(text):
             before = [*PROMPT, *text[:place]]
             expected *= float(Shy().logits(before, TARGET.logits(before)).softmax(-1)[token])
-        assert law[text] == pytest.approx(expected, abs=1e-12)
+        assert probs[text] == pytest.approx(expected, abs=1e-12)
 
 
 def test_the_text_ends_where_the_guide_says(scripted: Any) -> None:
@@ -70,21 +79,33 @@ def test_the_text_ends_where_the_guide_says(scripted: Any) -> None:
         drafter = scripted([*PROMPT, *tokens])
         rounds = list(
             decode(
-                TARGET, drafter, Token(), PROMPT, gamma=gamma, max_new_tokens=20, guide=Until(last)
+                TARGET,
+                drafter,
+                Token(),
+                PROMPT,
+                gamma=gamma,
+                max_new_tokens=20,
+                constraint=Until(last),
             )
         )
         found = [token for round in rounds for token in round.tokens]
         assert found == tokens[: tokens.index(last) + 1]
-        assert rounds[-1].stop == "guide"
+        assert rounds[-1].stop == "constraint"
         assert sum(round.drafted for round in rounds) <= len(found)
 
 
 def test_each_of_several_texts_has_its_own() -> None:
-    drafters, guides = [Random(), Random()], [Until(1), Until(2)]
+    drafters, constraints = [Random(), Random()], [Until(1), Until(2)]
     texts: dict[int, list[int]] = {0: [], 1: []}
     sampling = Sampling(temperature=1.0, seed=4)
     for number, round in decode_together(
-        TARGET, drafters, Token(), [[0], [2]], guides=guides, sampling=sampling, max_new_tokens=100
+        TARGET,
+        drafters,
+        Token(),
+        [[0], [2]],
+        constraints=constraints,
+        sampling=sampling,
+        max_new_tokens=100,
     ):
         texts[number] += round.tokens
     for number, text in texts.items():
@@ -92,9 +113,9 @@ def test_each_of_several_texts_has_its_own() -> None:
 
 
 def test_a_guide_that_leaves_nothing_is_named() -> None:
-    class Never(Guide):
+    class Never(Constraint):
         def logits(self, ids: Sequence[int], logits: Tensor) -> Tensor:
             return torch.full_like(logits, float("-inf"))
 
     with pytest.raises(TargetError, match=r"^Never left a place without a token that may follow"):
-        list(decode(TARGET, Random(), Token(), PROMPT, guide=Never()))
+        list(decode(TARGET, Random(), Token(), PROMPT, constraint=Never()))

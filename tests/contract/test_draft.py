@@ -5,16 +5,16 @@ import torch
 from outrider import Draft
 from outrider.contract.draft import KINDS, ROOT
 
-LAW = torch.tensor([0.5, 0.25, 0.25])
+PROBS = torch.tensor([0.5, 0.25, 0.25])
 
 
 def test_a_chain() -> None:
-    chain = Draft((2, 0), (ROOT, 0), (LAW, None))
+    chain = Draft((2, 0), (ROOT, 0), (PROBS, None))
     assert chain.is_chain
     assert Draft().is_chain
     assert [kind for kind in KINDS if chain.is_of(kind)] == ["chain", "paths", "iid", "distinct"]
-    assert chain.law(0, LAW) is LAW
-    assert chain.law(1, LAW).tolist() == [1, 0, 0]
+    assert chain.distribution(0, PROBS) is PROBS
+    assert chain.distribution(1, PROBS).tolist() == [1, 0, 0]
 
 
 def test_a_tree() -> None:

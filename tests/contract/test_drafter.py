@@ -33,21 +33,21 @@ def test_a_twin_shares_what_is_read_and_nothing_of_a_text(llama: Any) -> None:
     target = TransformersTarget(llama())
     eagle: Any = Eagle(path="untrained")
     eagle.bind(target)
-    other = eagle.twin()
+    other = eagle.fork()
     assert other._target is target
     assert other._drafting is not eagle._drafting
     assert other._drafting._network is eagle._drafting._network
     nested: Any = Hierarchy("prompt_lookup", layers=4)
     nested.bind(target)
-    assert nested.twin()._middle._model is nested._middle._model
+    assert nested.fork()._middle._model is nested._middle._model
     several: Any = Hybrid(["prompt_lookup", {"drafter": "eagle", "path": "untrained"}])
     several.bind(target)
-    parts, twins = several._drafters, several.twin()._drafters
+    parts, twins = several._drafters, several.fork()._drafters
     assert twins[1]._drafting._network is parts[1]._drafting._network
     assert twins[0]._text is not parts[0]._text
     lookup: Any = PromptLookup()
     pen = Pen(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=9, gamma=1)
     lookup.propose(Context(Tokens([1, 2, 1])), pen)
-    twin = lookup.twin()
-    twin.propose(Context(Tokens([3, 4, 3])), pen)
+    fork = lookup.fork()
+    fork.propose(Context(Tokens([3, 4, 3])), pen)
     assert lookup._text == [1, 2, 1]

@@ -1,4 +1,4 @@
-"""The pen records exactly the law that a token was drawn from."""
+"""The pen records exactly the distribution that a token was drawn from."""
 
 from collections import defaultdict
 from typing import Any
@@ -29,8 +29,8 @@ def test_a_chain_is_a_tree_with_parents_in_a_row() -> None:
     draft = ink.finish()
     assert draft.is_chain
     assert draft.parents == (-1, 0)
-    assert draft.laws[1] is None
-    torch.testing.assert_close(draft.laws[0], LOGITS.softmax(-1))
+    assert draft.probs[1] is None
+    torch.testing.assert_close(draft.probs[0], LOGITS.softmax(-1))
     assert Draft().is_chain
 
 
@@ -51,43 +51,45 @@ def test_a_tree_knows_children_and_paths() -> None:
 
 @pytest.mark.parametrize("replacement", [True, False])
 @pytest.mark.parametrize("sampling", [SAMPLED, Sampling(temperature=0.5, top_k=3)])
-def test_siblings_follow_the_laws_recorded_for_them(replacement: bool, sampling: Sampling) -> None:
-    """Exactly: given the siblings before, each is drawn from the law that stands beside it."""
+def test_siblings_follow_the_distributions_recorded_for_them(
+    replacement: bool, sampling: Sampling
+) -> None:
+    """Exactly: given the siblings before, each is drawn from the distribution that stands beside it."""
 
     def play(chance: Chance) -> Draft:
         ink = pen(chance, sampling, budget=3)
         ink.branch(LOGITS, 3, replacement=replacement)
         return ink.finish()
 
-    law: dict[tuple[int, ...], float] = defaultdict(float)
+    probs: dict[tuple[int, ...], float] = defaultdict(float)
     drafts = {}
     for p, draft in EnumeratedChance.outcomes(play):
         for end in range(4):
-            law[draft.tokens[:end]] += p
+            probs[draft.tokens[:end]] += p
             drafts[draft.tokens[:end]] = draft
-    for tokens, p in law.items():
+    for tokens, p in probs.items():
         if tokens:
-            recorded = drafts[tokens].laws[len(tokens) - 1]
+            recorded = drafts[tokens].probs[len(tokens) - 1]
             assert recorded is not None
-            conditional = p / law[tokens[:-1]]
+            conditional = p / probs[tokens[:-1]]
             assert float(recorded[tokens[-1]]) == pytest.approx(conditional, abs=1e-12)
             if not replacement:
                 assert not recorded[list(tokens[:-1])].any()
 
 
-def test_siblings_run_out_with_the_law() -> None:
+def test_siblings_run_out_with_the_distribution() -> None:
     ink = pen(sampling=Sampling(temperature=1.0, top_k=2), budget=9)
     assert len(ink.branch(LOGITS, 3)) == 2
     assert len(ink.branch(LOGITS, 3, replacement=True)) == 3
 
 
-def test_a_float32_law_is_recorded_to_the_precision_that_it_is_drawn_with() -> None:
+def test_a_float32_distribution_is_recorded_to_the_precision_that_it_is_drawn_with() -> None:
     ink = pen()
     ink.draw(torch.zeros(4))
-    (law,) = ink.finish().laws
-    assert law is not None
-    assert law.dtype == torch.float64
-    assert float(law.sum()) == 1
+    (probs,) = ink.finish().probs
+    assert probs is not None
+    assert probs.dtype == torch.float64
+    assert float(probs.sum()) == 1
 
 
 def test_greedy_draws_are_point_masses() -> None:
@@ -95,7 +97,7 @@ def test_greedy_draws_are_point_masses() -> None:
     assert ink.draw(LOGITS) == 2
     assert ink.branch(LOGITS, 3) == (1,)
     assert len(ink.branch(LOGITS, 2, replacement=True)) == 2
-    assert ink.finish().laws == (None,) * 4
+    assert ink.finish().probs == (None,) * 4
 
 
 def test_the_pen_closes_at_gamma_and_at_the_budget() -> None:
@@ -160,7 +162,7 @@ def test_questions_are_a_tree_of_their_own() -> None:
     both = draft.joined(questions)
     assert both.tokens == (3, 0, 1, 2, 4, 5)
     assert both.parents == (-1, 0, -1, 2, 2, -1)
-    assert draft.joined(Draft()) == Draft(draft.tokens, draft.parents, draft.laws)
+    assert draft.joined(Draft()) == Draft(draft.tokens, draft.parents, draft.probs)
     with pytest.raises(DrafterError, match="asked after question 4: there are 4"):
         pen.ask(0, after=4)
     with pytest.raises(DrafterError, match="wrote id 6: the vocabulary has 6 tokens"):

@@ -21,7 +21,7 @@ SETTINGS = list(
 
 
 @pytest.mark.parametrize(("temperature", "top_k", "top_p", "min_p"), SETTINGS)
-def test_the_law_is_that_of_transformers(
+def test_the_distribution_is_that_of_transformers(
     temperature: float, top_k: int, top_p: float, min_p: float
 ) -> None:
     warpers: list[Any] = [TemperatureLogitsWarper(temperature)]
@@ -32,28 +32,28 @@ def test_the_law_is_that_of_transformers(
     logits = torch.randn(20, 60, generator=generator)
     logits[10:] = logits[10:].round()  # many ties
     expected = LogitsProcessorList(warpers)(torch.zeros(20, 1, dtype=torch.long), logits.clone())
-    law = Sampling(temperature, top_k, top_p, min_p).law(logits)
-    torch.testing.assert_close(law, expected.softmax(-1))
-    torch.testing.assert_close(law.sum(-1), torch.ones(20))
+    probs = Sampling(temperature, top_k, top_p, min_p).probs(logits)
+    torch.testing.assert_close(probs, expected.softmax(-1))
+    torch.testing.assert_close(probs.sum(-1), torch.ones(20))
 
 
 def test_temperature_zero_is_a_point_mass_on_the_first_of_the_highest() -> None:
-    law = Sampling().law(torch.tensor([[1.0, 3.0, 3.0], [2.0, 0.0, 1.0]]))
-    assert law.tolist() == [[0, 1, 0], [1, 0, 0]]
+    probs = Sampling().probs(torch.tensor([[1.0, 3.0, 3.0], [2.0, 0.0, 1.0]]))
+    assert probs.tolist() == [[0, 1, 0], [1, 0, 0]]
     assert Sampling().greedy
     assert not Sampling(temperature=0.1).greedy
 
 
 def test_half_precision_becomes_float32_and_double_stays() -> None:
     sampling = Sampling(temperature=1.0)
-    assert sampling.law(torch.randn(5).bfloat16()).dtype == torch.float32
-    assert sampling.law(torch.randn(5).double()).dtype == torch.float64
+    assert sampling.probs(torch.randn(5).bfloat16()).dtype == torch.float32
+    assert sampling.probs(torch.randn(5).double()).dtype == torch.float64
 
 
 def test_logits_are_left_alone() -> None:
     logits = torch.randn(3, 8)
     before = logits.clone()
-    Sampling(0.5, 3, 0.9, 0.1).law(logits)
+    Sampling(0.5, 3, 0.9, 0.1).probs(logits)
     assert torch.equal(logits, before)
 
 

@@ -1,4 +1,4 @@
-"""Scores hold the laws of context and nodes in that order."""
+"""Scores hold the distributions of context and nodes in that order."""
 
 import torch
 
@@ -14,6 +14,6 @@ def test_rows_are_after_the_context_and_after_each_node() -> None:
     assert scores.probs is scores.probs  # made once
 
 
-def test_the_ceiling_of_a_lossless_rule_is_the_law() -> None:
+def test_the_ceiling_of_a_lossless_rule_is_the_distribution() -> None:
     scores = Scores(torch.randn(2, 5), Sampling(temperature=1.0))
     assert torch.equal(Token().ceiling(scores), scores.probs)

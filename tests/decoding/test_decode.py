@@ -13,8 +13,8 @@ from outrider import (
     Draft,
     Drafter,
     DrafterError,
-    Lookahead,
     Pen,
+    Policy,
     Round,
     Sampling,
     Session,
@@ -130,17 +130,17 @@ def test_the_same_seed_gives_the_same_text() -> None:
 
 
 def test_a_policy_that_stops_at_nothing_gives_plain_decoding(scripted: Any) -> None:
-    class Never(Lookahead):
+    class Never(Policy):
         def depth(self, gamma: int) -> int:
             return 0
 
-    rounds = run(scripted([*PROMPT, *GREEDY]), lookahead=Never())
+    rounds = run(scripted([*PROMPT, *GREEDY]), policy=Never())
     assert tokens(rounds) == GREEDY
     assert {round.drafted for round in rounds} == {0}
 
 
 def test_a_policy_is_told_of_each_round_and_each_text(scripted: Any) -> None:
-    class Watches(Lookahead):
+    class Watches(Policy):
         def __init__(self) -> None:
             self.seen: list[Round] = []
             self.resets = 0
@@ -158,7 +158,7 @@ def test_a_policy_is_told_of_each_round_and_each_text(scripted: Any) -> None:
             self.resets += 1
 
     policy = Watches()
-    rounds = run(scripted([*PROMPT, *GREEDY]), gamma=5, lookahead=policy)
+    rounds = run(scripted([*PROMPT, *GREEDY]), gamma=5, policy=policy)
     assert policy.seen == rounds
     assert policy.resets == 1
     assert max(round.drafted for round in rounds) == 2

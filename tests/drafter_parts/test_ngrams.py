@@ -1,4 +1,4 @@
-"""Counts and laws against counting by hand."""
+"""Counts and distributions against counting by hand."""
 
 import random
 from collections import Counter
@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 from outrider import ConfigError, Tokens
-from outrider.drafter_parts.ngrams import Counts, NGramTable, RunningCounts, log_law
+from outrider.drafter_parts.ngrams import Counts, NGramTable, RunningCounts, log_distribution
 
 V = 5
 
@@ -32,16 +32,16 @@ def counted(corpus: list[list[int]], context: tuple[int, ...]) -> dict[int, int]
     return dict(found)
 
 
-def slow_law(corpus: list[list[int]], history: list[int], order: int) -> list[float]:
+def slow_distribution(corpus: list[list[int]], history: list[int], order: int) -> list[float]:
     """Witten and Bell's interpolation, as written."""
-    law = [1 / V] * V
+    probs = [1 / V] * V
     for length in range(min(order - 1, len(history)) + 1):
         seen = counted(corpus, tuple(history[len(history) - length :]))
         if not seen:
             break
         kinds, total = len(seen), sum(seen.values())
-        law = [(seen.get(x, 0) + kinds * law[x]) / (total + kinds) for x in range(V)]
-    return law
+        probs = [(seen.get(x, 0) + kinds * probs[x]) / (total + kinds) for x in range(V)]
+    return probs
 
 
 def followed(counts: Counts, context: tuple[int, ...]) -> dict[int, int]:
@@ -62,7 +62,7 @@ def test_counts_of_a_corpus(order: int) -> None:
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
-def test_the_law_is_that_of_witten_and_bell(order: int) -> None:
+def test_the_distribution_is_that_of_witten_and_bell(order: int) -> None:
     for seed in range(20):
         corpus = texts(seed)
         running = RunningCounts(V, order)
@@ -70,9 +70,9 @@ def test_the_law_is_that_of_witten_and_bell(order: int) -> None:
         draw = random.Random(seed)
         history = [draw.randrange(V) for _ in range(draw.randrange(5))]
         for counts, source in ((NGramTable.fit(corpus, order, V), corpus), (running, corpus[:1])):
-            law = np.exp(log_law(counts, history))
-            np.testing.assert_allclose(law, slow_law(source, history, order), atol=1e-12)
-            assert law.sum() == pytest.approx(1, abs=1e-12)
+            probs = np.exp(log_distribution(counts, history))
+            np.testing.assert_allclose(probs, slow_distribution(source, history, order), atol=1e-12)
+            assert probs.sum() == pytest.approx(1, abs=1e-12)
 
 
 def test_running_counts_follow_and_rewind() -> None:
@@ -92,11 +92,13 @@ def test_a_table_comes_back_as_it_was_saved(tmp_path: Path) -> None:
     again = NGramTable.load(tmp_path / "t.safetensors")
     assert (again.vocab_size, again.order) == (V, 3)
     for history in ([], [1], [1, 2], [3, 3, 3]):
-        np.testing.assert_array_equal(log_law(again, history), log_law(table, history))
+        np.testing.assert_array_equal(
+            log_distribution(again, history), log_distribution(table, history)
+        )
 
 
 def test_an_empty_corpus_is_uniform() -> None:
-    np.testing.assert_allclose(np.exp(log_law(NGramTable.fit([], 2, V), [1])), [1 / V] * V)
+    np.testing.assert_allclose(np.exp(log_distribution(NGramTable.fit([], 2, V), [1])), [1 / V] * V)
 
 
 def test_files_that_are_no_table(tmp_path: Path) -> None:

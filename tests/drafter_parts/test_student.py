@@ -11,10 +11,11 @@ from safetensors.torch import load_file, save_file
 
 from outrider import ConfigError, Sampling
 from outrider.drafter_parts import student
-from outrider.drafters.small_lm import SmallLM, first_layers
+from outrider.drafters.small_lm import SmallLM
+from outrider.runtime.first_layers import first_layers
 from outrider.runtime.linear import pack
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing.stage import play_draft, seen
+from outrider.testing.stage import context_after, play_draft
 
 
 @pytest.fixture(params=["tied", "apart"])
@@ -49,7 +50,7 @@ def test_it_drafts_as_the_layers_it_was_cut_from(folder: Path, target: Any) -> N
     drafts = []
     for drafter in (SmallLM(str(folder)), SmallLM(layers=2)):
         drafter.bind(target)
-        context = seen(drafter, target, [3, 4, 5])
+        context = context_after(drafter, target, [3, 4, 5])
         sampling = Sampling(temperature=1.0)
         drafts.append(play_draft(drafter, target, context, gamma=3, sampling=sampling).tokens)
     assert drafts[0] == drafts[1] and len(drafts[0]) == 3

@@ -16,7 +16,7 @@ from outrider.targets.tabular import TabularTarget
 from outrider.testing.stage import play_draft
 
 TARGET = TabularTarget(6)
-LAW = TARGET.logits
+NEXT_LOGITS = TARGET.logits
 SAMPLED = Sampling(temperature=1.0)
 
 
@@ -27,7 +27,7 @@ class Grows(Drafter):
 
     def propose(self, context: Context, pen: Pen) -> None:
         text = context.tokens[:]
-        self.shape.grow(pen, one_by_one(lambda path: LAW([*text, *path])))
+        self.shape.grow(pen, one_by_one(lambda path: NEXT_LOGITS([*text, *path])))
 
 
 def grown(form: Any, gamma: int = 4, budget: int = 64, more: Any = None, seed: int = 0) -> Draft:
@@ -86,27 +86,27 @@ def test_a_policy_is_asked_after_each_submission(form: Any) -> None:
         assert len(draft) <= most + 2  # siblings are submitted together
 
 
-def test_siblings_follow_the_law_of_their_own_path() -> None:
+def test_siblings_follow_the_distribution_of_their_own_path() -> None:
     draft = grown("2x2", seed=3)
     for node, (token, parent) in enumerate(zip(draft.tokens, draft.parents, strict=True)):
         path = [draft.tokens[step] for step in draft.path(parent)]
-        law = draft.laws[node]
-        expected = LAW([0, 1, *path]).softmax(-1)
+        probs = draft.probs[node]
+        expected = NEXT_LOGITS([0, 1, *path]).softmax(-1)
         earlier = [each for each in draft.children(parent) if each < node]
         expected = expected.clone()
         expected[[draft.tokens[each] for each in earlier]] = 0
-        assert law is not None
-        torch.testing.assert_close(law, expected / expected.sum())
-        assert law[token] > 0
+        assert probs is not None
+        torch.testing.assert_close(probs, expected / expected.sum())
+        assert probs[token] > 0
 
 
 def test_the_likeliest_are_chosen() -> None:
     draft = grown("top:3x2")
-    first = LAW([0, 1]).topk(3).indices.tolist()
+    first = NEXT_LOGITS([0, 1]).topk(3).indices.tolist()
     assert [draft.tokens[node] for node in draft.children(ROOT)] == first
     for node, token in zip(draft.children(ROOT), first, strict=True):
         below = [draft.tokens[child] for child in draft.children(node)]
-        assert below == LAW([0, 1, token]).topk(2).indices.tolist()
+        assert below == NEXT_LOGITS([0, 1, token]).topk(2).indices.tolist()
 
 
 def test_a_dynamic_tree_holds_the_likeliest_paths() -> None:
@@ -117,7 +117,7 @@ def test_a_dynamic_tree_holds_the_likeliest_paths() -> None:
         for depth in range(1, gamma + 1):
             for path in itertools.product(range(6), repeat=depth):
                 values[path] = sum(
-                    float(LAW([0, 1, *path[:i]]).log_softmax(-1)[token])
+                    float(NEXT_LOGITS([0, 1, *path[:i]]).log_softmax(-1)[token])
                     for i, token in enumerate(path)
                 )
         best = sorted(values, key=lambda path: -values[path])[:budget]
@@ -170,15 +170,15 @@ def test_what_is_no_shape_is_refused_in_one_line(form: Any) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_laws_are_asked_a_depth_at_a_time() -> None:
+def test_distributions_are_asked_a_depth_at_a_time() -> None:
     asked: list[tuple[list[int], list[list[int]]]] = []
 
-    def laws(nodes: Sequence[int], paths: Sequence[Sequence[int]]) -> torch.Tensor:
+    def probs(nodes: Sequence[int], paths: Sequence[Sequence[int]]) -> torch.Tensor:
         asked.append((list(nodes), [list(path) for path in paths]))
-        return torch.stack([LAW([0, 1, *path]) for path in paths])
+        return torch.stack([NEXT_LOGITS([0, 1, *path]) for path in paths])
 
     pen = Pen(sampling=SAMPLED, chance=SampledChance.seeded(0), vocab_size=6, gamma=3, budget=20)
-    Static({(): 2, (0,): 2, (1,): 1, (0, 1): 1}, "distinct").grow(pen, laws)
+    Static({(): 2, (0,): 2, (1,): 1, (0, 1): 1}, "distinct").grow(pen, probs)
     draft = pen.finish()
     assert [nodes for nodes, _ in asked] == [[-1], [0, 1], [3]]
     for nodes, paths in asked:

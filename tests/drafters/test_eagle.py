@@ -18,7 +18,7 @@ from outrider.drafters.eagle import Eagle, fresh, read
 from outrider.runtime.cached_model import HIDDEN
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.stage import play_draft, seen, tiny_target
+from outrider.testing.stage import context_after, play_draft, tiny_target
 from outrider.verifiers.token import Token
 
 TREES = (None, "2x1", "iid:2x1", "top:2x2", "dynamic:3", [[0], [1], [0, 0]])
@@ -132,14 +132,14 @@ def test_a_small_vocabulary_writes_nothing_else(monkeypatch: pytest.MonkeyPatch)
         draft = play_draft(
             drafter,
             target,
-            seen(drafter, target, [0, 1, 2]),
+            context_after(drafter, target, [0, 1, 2]),
             sampling=Sampling(temperature=1.0),
             seed=seed,
             **SAMPLED,
         )
         assert len(draft) == 3
         assert set(draft.tokens) <= {1, 3}
-        assert all(law is not None and law[[0, 2]].sum() == 0 for law in draft.laws)
+        assert all(probs is not None and probs[[0, 2]].sum() == 0 for probs in draft.probs)
 
 
 def test_it_reads_the_last_state_of_the_target() -> None:

@@ -17,7 +17,7 @@ from outrider.drafters.falcon import Falcon, fresh, read, save
 from outrider.runtime.cached_model import HIDDEN
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.stage import play_draft, seen
+from outrider.testing.stage import context_after, play_draft
 from outrider.training.glancing import _run
 
 TEXT = [3, 7, 7, 2, 9, 4, 11, 5, 6]
@@ -38,11 +38,11 @@ def target(llama: Any) -> Any:
 
 @torch.no_grad()
 def whole(network: Any, features: Any, written: list[int]) -> Any:
-    """The law of each token of a draft, each block from one pass over everything before it."""
-    block, laws = network.block, []
+    """The distribution of each token of a draft, each block from one pass over everything before it."""
+    block, probs = network.block, []
     states, tokens = features[None], torch.tensor([[*TEXT[1:], *written]])
     known = len(TEXT) - 1
-    while len(laws) < len(written):
+    while len(probs) < len(written):
         count = states.shape[1]
         x, _ = network.read(states, tokens[:, :count], None)
         places = torch.arange(count)
@@ -50,9 +50,9 @@ def whole(network: Any, features: Any, written: list[int]) -> Any:
         number = torch.div(places - known, block, rounding_mode="floor")
         reach = (number[None] <= number[:, None])[None, None]
         out = network(x, places[None], reach, KeysAndValues())[:, -block:]
-        laws += list(network.logits(out)[0].softmax(-1))
+        probs += list(network.logits(out)[0].softmax(-1))
         states = torch.cat([states, out], dim=1)
-    return laws[: len(written)]
+    return probs[: len(written)]
 
 
 @pytest.mark.parametrize("block", [1, 2, 3])
@@ -60,21 +60,21 @@ def test_blocks_are_those_of_a_pass_over_everything(block: int, target: Any) -> 
     drafter = Falcon(path="untrained", block=block)
     drafter.bind(target)
     for length in (len(TEXT) - 2, len(TEXT)):  # the second time only what is new is read
-        context = seen(drafter, target, TEXT[:length])
+        context = context_after(drafter, target, TEXT[:length])
         draft = play_draft(drafter, target, context, gamma=5, sampling=Sampling(temperature=1.0))
     assert len(draft) == 5
     network = read("untrained", target, block)
-    for law, right in zip(
-        draft.laws, whole(network, context.features[HIDDEN], list(draft.tokens)), strict=True
+    for probs, right in zip(
+        draft.probs, whole(network, context.features[HIDDEN], list(draft.tokens)), strict=True
     ):
-        assert law is not None
-        torch.testing.assert_close(law.float(), right, rtol=1e-4, atol=1e-6)
+        assert probs is not None
+        torch.testing.assert_close(probs.float(), right, rtol=1e-4, atol=1e-6)
 
 
 def test_no_draft_before_there_is_a_block(target: Any) -> None:
     drafter = Falcon(path="untrained", block=4)
     drafter.bind(target)
-    context = seen(drafter, target, TEXT[:4])
+    context = context_after(drafter, target, TEXT[:4])
     assert len(play_draft(drafter, target, context, gamma=3, sampling=Sampling())) == 0
 
 

@@ -1,4 +1,4 @@
-"""A drafter that is sped up by a faster one has its own law, and takes fewer passes."""
+"""A drafter that is sped up by a faster one has its own distribution, and takes fewer passes."""
 
 from collections.abc import Callable
 from functools import partial
@@ -34,7 +34,9 @@ def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> N
 
 @pytest.mark.parametrize("faster", ["random", "bigram", "prompt_lookup", "none"])
 @pytest.mark.parametrize("ahead", [1, 3])
-def test_the_draft_has_the_law_of_the_small_model_whoever_guesses(faster: str, ahead: int) -> None:
+def test_the_draft_has_the_distribution_of_the_small_model_whoever_guesses(
+    faster: str, ahead: int
+) -> None:
     """Exactly: every branch of the guesses and of their tests, added up."""
     target = tiny_target(VOCAB_SIZE)
     drafter = Hierarchy(faster, ahead, layers=2)
@@ -46,19 +48,19 @@ def test_the_draft_has_the_law_of_the_small_model_whoever_guesses(faster: str, a
         pen = Pen(sampling=SAMPLED, chance=chance, vocab_size=VOCAB_SIZE, gamma=2)
         drafter.propose(Context(Tokens([0, 1, 0])), pen)
         draft = pen.finish()
-        assert all(law is not None for law in draft.laws)
+        assert all(distribution is not None for distribution in draft.probs)
         return draft.tokens
 
-    laws = []
+    probs = []
     for each in (drafter, alone):
-        law: dict[tuple[int, ...], float] = {}
+        distribution: dict[tuple[int, ...], float] = {}
         for p, tokens in EnumeratedChance.outcomes(partial(play, each)):
-            law[tokens] = law.get(tokens, 0.0) + p
-        laws.append(law)
-    assert laws[0] == pytest.approx(laws[1], abs=1e-9)
+            distribution[tokens] = distribution.get(tokens, 0.0) + p
+        probs.append(distribution)
+    assert probs[0] == pytest.approx(probs[1], abs=1e-9)
 
 
-def test_the_law_recorded_is_the_small_models() -> None:
+def test_the_distribution_recorded_is_the_small_models() -> None:
     target = tiny_target(VOCAB_SIZE)
     drafter, alone = Hierarchy("random", 3, layers=2), SmallLM(layers=2)
     drafter.bind(target)
@@ -66,11 +68,11 @@ def test_the_law_recorded_is_the_small_models() -> None:
     for seed in range(10):
         context = Context(Tokens([0, 1, 0]))
         draft = play_draft(drafter, target, context, gamma=4, sampling=SAMPLED, seed=seed)
-        for depth, law in enumerate(draft.laws):
+        for depth, probs in enumerate(draft.probs):
             after = Context(Tokens([0, 1, 0, *draft.tokens[:depth]]))
-            exact = play_draft(alone, target, after, gamma=1, sampling=SAMPLED).laws[0]
-            assert law is not None and exact is not None
-            torch.testing.assert_close(law, exact, rtol=1e-8, atol=1e-10)
+            exact = play_draft(alone, target, after, gamma=1, sampling=SAMPLED).probs[0]
+            assert probs is not None and exact is not None
+            torch.testing.assert_close(probs, exact, rtol=1e-8, atol=1e-10)
 
 
 class Oracle(Drafter):
@@ -105,7 +107,7 @@ def test_good_guesses_save_passes(llama: Any, monkeypatch: pytest.MonkeyPatch) -
     assert passes == [8, 2]
 
 
-def test_a_pen_redraws_with_the_law_and_not_the_guess() -> None:
+def test_a_pen_redraws_with_the_distribution_and_not_the_guess() -> None:
     pen = Pen(sampling=SAMPLED, chance=SampledChance.seeded(0), vocab_size=3, gamma=1)
     inner = pen.faster(1)
     inner.write(2)

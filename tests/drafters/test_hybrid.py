@@ -40,7 +40,9 @@ def test_the_first_that_has_a_draft(text: list[int], who: str) -> None:
         for each in (drafter, alone)
     ]
     assert drafts[0].tokens == drafts[1].tokens
-    assert [law is None for law in drafts[0].laws] == [law is None for law in drafts[1].laws]
+    assert [probs is None for probs in drafts[0].probs] == [
+        probs is None for probs in drafts[1].probs
+    ]
 
 
 def test_it_is_what_its_drafters_are() -> None:

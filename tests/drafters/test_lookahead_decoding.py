@@ -1,4 +1,4 @@
-"""The target's own guesses: exact in law, greedy text unchanged, and n-grams as the model has them."""
+"""The target's own guesses: exact in distribution, greedy text unchanged, and n-grams as the model has them."""
 
 from collections.abc import Callable
 from functools import partial
@@ -13,7 +13,7 @@ from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.none import NoDraft
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing import loop_law, parametrize_with_checks, target_law
+from outrider.testing import loop_distribution, parametrize_with_checks, target_distribution
 from outrider.testing.stage import play_draft
 from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.sample_match import SampleMatch
@@ -29,13 +29,15 @@ def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> N
 
 @pytest.mark.parametrize("rule", [Candidates(), Traversal(), SampleMatch()])
 @pytest.mark.parametrize("ngram", [2, 3])
-def test_the_law_of_the_loop_is_the_targets(rule: Verifier, ngram: int) -> None:
+def test_the_distribution_of_the_loop_is_the_targets(rule: Verifier, ngram: int) -> None:
     """Five tokens of the whole loop, with the pool filling up: every branch, added up."""
     target = TabularTarget(2, seed=3)
     drafter = LookaheadDecoding(window=3, ngram=ngram)
-    law = loop_law(target, drafter, rule, [1], gamma=2, length=5, sampling=SAMPLED, budget=6)
-    exact = target_law(target, [1], 5, SAMPLED, rule)
-    assert max(abs(law.get(text, 0.0) - p) for text, p in exact.items()) < 1e-12
+    probs = loop_distribution(
+        target, drafter, rule, [1], gamma=2, length=5, sampling=SAMPLED, budget=6
+    )
+    exact = target_distribution(target, [1], 5, SAMPLED, rule)
+    assert max(abs(probs.get(text, 0.0) - p) for text, p in exact.items()) < 1e-12
 
 
 @pytest.mark.parametrize("seed", range(4))

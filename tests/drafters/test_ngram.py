@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from outrider import ConfigError, Context, Sampling, Tokens, decode
-from outrider.drafter_parts.ngrams import NGramTable, log_law
+from outrider.drafter_parts.ngrams import NGramTable, log_distribution
 from outrider.drafters.ngram import NGram, bigram, unigram
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import parametrize_with_checks
@@ -42,10 +42,10 @@ def target(words: Any) -> TabularTarget:
     return table
 
 
-def laws(drafter: NGram, target: TabularTarget, history: list[int]) -> list[Any]:
+def probs(drafter: NGram, target: TabularTarget, history: list[int]) -> list[Any]:
     drafter.bind(target)
     context = Context(Tokens(history))
-    return list(play_draft(drafter, target, context, gamma=2, sampling=SAMPLED).laws)
+    return list(play_draft(drafter, target, context, gamma=2, sampling=SAMPLED).probs)
 
 
 def test_a_text_file_is_counted(tmp_path: Path, target: TabularTarget, words: Any) -> None:
@@ -54,9 +54,11 @@ def test_a_text_file_is_counted(tmp_path: Path, target: TabularTarget, words: An
     drafter = bigram(counts=str(tmp_path / "text.txt"))
     assert drafter.needs == {"tokenizer"}
     table = NGramTable.fit([words.encode(text)], 2, 31)
-    law = laws(drafter, target, words.encode("a cat"))[0]
-    np.testing.assert_allclose(law, np.exp(log_law(table, words.encode("cat"))), rtol=1e-5)
-    assert int(law.argmax()) == words.encode("sat")[0]
+    distribution = probs(drafter, target, words.encode("a cat"))[0]
+    np.testing.assert_allclose(
+        distribution, np.exp(log_distribution(table, words.encode("cat"))), rtol=1e-5
+    )
+    assert int(distribution.argmax()) == words.encode("sat")[0]
 
 
 def test_a_data_set_is_counted_turn_by_turn(
@@ -67,8 +69,10 @@ def test_a_data_set_is_counted_turn_by_turn(
         {"question_id": 2, "category": "x", "turns": ["the dog"]},
     ]
     (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    law = laws(bigram(counts=str(tmp_path / "data.jsonl")), target, words.encode("the"))[0]
-    assert int(law.argmax()) == words.encode("dog")[0]
+    distribution = probs(bigram(counts=str(tmp_path / "data.jsonl")), target, words.encode("the"))[
+        0
+    ]
+    assert int(distribution.argmax()) == words.encode("dog")[0]
 
 
 def test_a_fitted_table_is_saved_and_loaded(
@@ -81,12 +85,12 @@ def test_a_fitted_table_is_saved_and_loaded(
     loaded = bigram(order=3, counts=saved)
     assert not loaded.needs
     for ours, theirs in zip(
-        laws(fitted, target, words.encode("on the")),
-        laws(loaded, target, words.encode("on the")),
+        probs(fitted, target, words.encode("on the")),
+        probs(loaded, target, words.encode("on the")),
         strict=True,
     ):
         torch.testing.assert_close(ours, theirs)
-    assert len(laws(bigram(order=2, counts=saved), target, [2])) == 2
+    assert len(probs(bigram(order=2, counts=saved), target, [2])) == 2
 
 
 def test_the_same_target_is_not_counted_twice(

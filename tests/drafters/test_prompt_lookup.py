@@ -22,7 +22,7 @@ def draft(drafter: PromptLookup, tokens: Tokens, gamma: int) -> list[int]:
     pen = Pen(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=10**6, gamma=gamma)
     drafter.propose(Context(tokens), pen)
     written = pen.finish()
-    assert all(law is None for law in written.laws)
+    assert all(probs is None for probs in written.probs)
     return list(written.tokens)
 
 

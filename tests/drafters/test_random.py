@@ -16,11 +16,11 @@ def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> N
     check(make)
 
 
-def test_the_law_is_uniform() -> None:
+def test_the_distribution_is_uniform() -> None:
     pen = Pen(
         sampling=Sampling(temperature=0.7), chance=SampledChance.seeded(0), vocab_size=8, gamma=3
     )
     Random().propose(Context(Tokens([0])), pen)
-    for law in pen.finish().laws:
-        assert law is not None
-        torch.testing.assert_close(law, torch.full((8,), 1 / 8, dtype=torch.float64))
+    for probs in pen.finish().probs:
+        assert probs is not None
+        torch.testing.assert_close(probs, torch.full((8,), 1 / 8, dtype=torch.float64))

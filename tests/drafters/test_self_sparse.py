@@ -1,4 +1,4 @@
-"""SelfSparse: its law is the target's with the middle masked, and what it picks is attended to most."""
+"""SelfSparse: its distribution is the target's with the middle masked, and what it picks is attended to most."""
 
 from collections.abc import Callable
 from functools import partial
@@ -12,7 +12,7 @@ from outrider import ConfigError, Context, Sampling, decode
 from outrider.drafters.self_sparse import POOL, SelfSparse
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.stage import play_draft, seen
+from outrider.testing.stage import context_after, play_draft
 from outrider.verifiers.token import Token
 
 WARM = Sampling(temperature=1.0)
@@ -35,15 +35,15 @@ def target(llama: Any) -> Any:
     return TransformersTarget(llama(num_attention_heads=4, num_key_value_heads=2))
 
 
-def first_law(drafter: SelfSparse, target: Any, context: Context) -> Any:
+def first_distribution(drafter: SelfSparse, target: Any, context: Context) -> Any:
     drafter.bind(target)
     draft = play_draft(drafter, target, context, gamma=2, sampling=WARM)
-    return draft.laws[0].float()
+    return draft.probs[0].float()
 
 
 @torch.no_grad()
-def masked_law(target: Any, kept: list[list[int]]) -> Any:
-    """The law after TEXT where its last token sees only what each layer keeps, and itself."""
+def masked_distribution(target: Any, kept: list[list[int]]) -> Any:
+    """The distribution after TEXT where its last token sees only what each layer keeps, and itself."""
     cache = DynamicCache()
     target.model(input_ids=torch.tensor([TEXT[:-1]]), past_key_values=cache)
     for layer, places in zip(cache.layers, kept, strict=True):
@@ -70,19 +70,21 @@ def test_with_room_for_everything_it_drafts_what_the_target_writes(target: Any) 
     assert all(each.accepted == each.drafted for each in drafted)
 
 
-def test_the_law_is_the_targets_with_the_middle_masked(target: Any) -> None:
+def test_the_distribution_is_the_targets_with_the_middle_masked(target: Any) -> None:
     drafter = SelfSparse(sink=2, window=5)
-    law = first_law(drafter, target, seen(drafter, target, TEXT))
+    probs = first_distribution(drafter, target, context_after(drafter, target, TEXT))
     kept = [0, 1, *range(len(TEXT) - 6, len(TEXT) - 1)]
-    right = masked_law(target, [kept] * 5)
-    torch.testing.assert_close(law, right, rtol=1e-4, atol=1e-6)
-    assert (law - masked_law(target, [list(range(len(TEXT) - 1))] * 5)).abs().max() > 1e-3
+    right = masked_distribution(target, [kept] * 5)
+    torch.testing.assert_close(probs, right, rtol=1e-4, atol=1e-6)
+    assert (
+        probs - masked_distribution(target, [list(range(len(TEXT) - 1))] * 5)
+    ).abs().max() > 1e-3
 
 
 def test_what_it_picks_draws_most_attention(target: Any) -> None:
     """Weighed anew every `window` tokens, by the `observed` ones before that, head by head."""
     drafter = SelfSparse(sink=1, window=4, picked=3, observed=3)
-    context = seen(drafter, target, TEXT)
+    context = context_after(drafter, target, TEXT)
     drafter.bind(target)
     known, length = len(TEXT) - 1, 16  # 18 tokens are known: the window began anew at 16
     picks = drafter._picks(context, known)
@@ -105,9 +107,9 @@ def test_what_it_picks_draws_most_attention(target: Any) -> None:
 
 def test_picking_everything_is_the_whole_text(target: Any) -> None:
     drafter = SelfSparse(sink=1, window=2, picked=50, observed=2)
-    law = first_law(drafter, target, seen(drafter, target, TEXT))
-    right = masked_law(target, [list(range(len(TEXT) - 1))] * 5)
-    torch.testing.assert_close(law, right, rtol=1e-4, atol=1e-6)
+    probs = first_distribution(drafter, target, context_after(drafter, target, TEXT))
+    right = masked_distribution(target, [list(range(len(TEXT) - 1))] * 5)
+    torch.testing.assert_close(probs, right, rtol=1e-4, atol=1e-6)
 
 
 def test_what_can_not_be_seen_is_not_picked() -> None:

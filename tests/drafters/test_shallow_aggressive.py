@@ -24,7 +24,7 @@ def draft(source: list[int], text: list[int], gamma: int = 4) -> list[int]:
     pen = Pen(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=99, gamma=gamma)
     ShallowAggressive().propose(Context(Tokens([START, *text]), Tokens(source)), pen)
     written = pen.finish()
-    assert all(law is None for law in written.laws)
+    assert all(probs is None for probs in written.probs)
     return list(written.tokens)
 
 
@@ -66,7 +66,7 @@ def test_a_place_that_is_not_the_only_one_is_no_place() -> None:
 
 
 def test_a_target_that_copies_is_right_in_one_call() -> None:
-    """A tabular target of one law, whose every row the source turns into its own token."""
+    """A tabular target of one distribution, whose every row the source turns into its own token."""
     target = TabularTarget(6, order=0, encoder=True)
     target.table = target.table.sort(dim=-1, descending=True).values
     source = [3, 1, 4, 1, 5, 2]

@@ -12,7 +12,8 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from outrider import ConfigError, Context, Sampling, Tokens, decode
-from outrider.drafters.small_lm import SmallLM, first_layers, fits
+from outrider.drafters.small_lm import SmallLM, fits
+from outrider.runtime.first_layers import first_layers
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
@@ -70,17 +71,17 @@ def test_a_used_drafter_drafts_as_a_fresh_one(llama: Any) -> None:
     for _ in range(20):
         fresh = SmallLM(llama(seed=3))
         fresh.bind(target)
-        laws = [
+        probs = [
             play_draft(
                 drafter,
                 target,
                 Context(Tokens(list(text))),
                 gamma=3,
                 sampling=Sampling(temperature=1.0),
-            ).laws
+            ).probs
             for drafter in (used, fresh)
         ]
-        for ours, theirs in zip(*laws, strict=True):
+        for ours, theirs in zip(*probs, strict=True):
             torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
         text = text[: draw.randrange(len(text) + 1)] + [draw.randrange(31) for _ in range(4)]
 
@@ -122,7 +123,7 @@ def test_the_places_of_one_text_are_drafted_in_a_single_pass(
 
 
 @pytest.mark.parametrize("tree", TREES)
-def test_the_laws_of_a_tree_are_those_of_its_paths(llama: Any, tree: str) -> None:
+def test_the_distributions_of_a_tree_are_those_of_its_paths(llama: Any, tree: str) -> None:
     """Each depth in one pass, round after round, against a fresh model on each path."""
     model = llama(seed=3).double()
     target = TransformersTarget(llama().double())
@@ -138,10 +139,10 @@ def test_the_laws_of_a_tree_are_those_of_its_paths(llama: Any, tree: str) -> Non
             path = [draft.tokens[step] for step in draft.path(parent)]
             with torch.no_grad():
                 exact = model(torch.tensor([text + path])).logits[0, -1].softmax(-1)
-            law, first = draft.laws[node], draft.children(parent)[0] == node
-            if law is not None and (first or drafter.kind != "distinct"):
-                torch.testing.assert_close(law, exact, rtol=1e-8, atol=1e-10)
-            if law is None:
+            probs, first = draft.probs[node], draft.children(parent)[0] == node
+            if probs is not None and (first or drafter.kind != "distinct"):
+                torch.testing.assert_close(probs, exact, rtol=1e-8, atol=1e-10)
+            if probs is None:
                 ranks = exact.argsort(descending=True).tolist()
                 assert ranks.index(draft.tokens[node]) < 2
         text += [*[draft.tokens[node] for node in draft.path(len(draft) - 1)][:seed], 7]
@@ -177,7 +178,9 @@ def test_padding_of_another_size_is_no_other_vocabulary(llama: Any, words: Any) 
         draft = play_draft(
             drafter, bound, Context(Tokens([3])), gamma=2, sampling=Sampling(temperature=1.0)
         )
-        assert [law.shape[0] for law in draft.laws if law is not None] == [bound.vocab_size] * 2
+        assert [probs.shape[0] for probs in draft.probs if probs is not None] == [
+            bound.vocab_size
+        ] * 2
 
 
 def test_a_folder_is_loaded(folder: Path) -> None:

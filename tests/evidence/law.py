@@ -1,6 +1,6 @@
-"""The law of the first two tokens on the real model, by chi-square against exact p.
+"""The distribution of the first two tokens on the real model, by chi-square against exact p.
 
-    python tests/evidence/law.py --samples 2000
+    python tests/evidence/distribution.py --samples 2000
 
 At temperature 1 with top-k 8, and with top-p 0.9 on top of it, for every drafter; and for a drafter
 that is made to lie, which must be rejected. The target's rows are computed once a text: what is
@@ -31,7 +31,7 @@ DRAFTERS = ("none", "random", "unigram", "bigram", "prompt_lookup", "small_lm")
 
 
 class Remembered(Target):
-    """A target that scores each text once, and none that its own law can't reach."""
+    """A target that scores each text once, and none that its own distribution can't reach."""
 
     def __init__(self, target: Target, sampling: Sampling) -> None:
         self.inner, self.sampling = target, sampling
@@ -61,7 +61,7 @@ class RememberedSession(Session):
         rows, text, reachable = [self.target.row(self.text)], self.text, True
         for token in draft.tokens:
             # A token without probability is rejected: what follows it is never looked at.
-            reachable = reachable and bool(self.target.sampling.law(rows[-1])[token] > 0)
+            reachable = reachable and bool(self.target.sampling.probs(rows[-1])[token] > 0)
             text = (*text, token)
             rows.append(self.target.row(text) if reachable else torch.zeros_like(rows[0]))
         return torch.stack(rows)
@@ -72,27 +72,27 @@ class RememberedSession(Session):
 
 
 class Liar(Drafter):
-    """Draws from a sharpened law, and records a flat one."""
+    """Draws from a sharpened distribution, and records a flat one."""
 
     def bind(self, target: Target) -> None:
         assert isinstance(target, Remembered)
         self.target = target
 
     def propose(self, context: Context, pen: Pen) -> None:
-        law = self.target.sampling.law(self.target.row(tuple(context.tokens)))
-        flat = (law > 0).double() / int((law > 0).sum())
-        pen._submit([(pen._chance.categorical(law**3), flat)], None)
+        probs = self.target.sampling.probs(self.target.row(tuple(context.tokens)))
+        flat = (probs > 0).double() / int((probs > 0).sum())
+        pen._submit([(pen._chance.categorical(probs**3), flat)], None)
 
 
 def exact(target: Remembered, prompt: list[int]) -> dict[tuple[int, int], float]:
     """Returns p of each pair of tokens that has any."""
-    law = {}
-    first = target.sampling.law(target.row(tuple(prompt)).double())
+    probs = {}
+    first = target.sampling.probs(target.row(tuple(prompt)).double())
     for a in first.nonzero().flatten().tolist():
-        second = target.sampling.law(target.row((*prompt, a)).double())
+        second = target.sampling.probs(target.row((*prompt, a)).double())
         for b in second.nonzero().flatten().tolist():
-            law[a, b] = float(first[a] * second[b])
-    return law
+            probs[a, b] = float(first[a] * second[b])
+    return probs
 
 
 def survival(
@@ -114,14 +114,14 @@ def survival(
             if len(text) >= 2:
                 break
         pairs[text[0], text[1]] += 1
-    law = exact(target, prompt)
-    if set(pairs) - set(law):
+    distribution = exact(target, prompt)
+    if set(pairs) - set(distribution):
         return 0.0, accepted
     # Cells that expect fewer than five go together, as the test asks.
-    large = [pair for pair, p in law.items() if p * samples >= 5]
-    rest = 1 - sum(law[pair] for pair in large)
+    large = [pair for pair, p in distribution.items() if p * samples >= 5]
+    rest = 1 - sum(distribution[pair] for pair in large)
     counts = [pairs[pair] for pair in large]
-    probs = [law[pair] for pair in large]
+    probs = [distribution[pair] for pair in large]
     if rest > 0:
         counts.append(samples - sum(counts))
         probs.append(rest)

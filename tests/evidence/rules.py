@@ -25,7 +25,7 @@ LIMIT = 25.0
 
 
 class Close(Drafter):
-    """Draws from laws that are near the target's, so that drafts are accepted some way."""
+    """Draws from distributions that are near the target's, so that drafts are accepted some way."""
 
     def __init__(self, tree: str | None, logits: torch.Tensor) -> None:
         self.shape = parse(tree)

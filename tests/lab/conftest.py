@@ -11,9 +11,9 @@ from outrider.drafters.ngram import bigram
 from outrider.drafters.none import NoDraft
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.lab.compare import PROTOCOLS, fit, measure, questions
-from outrider.lab.data import Prompt
 from outrider.lab.store import RunFolder
 from outrider.lab.trial import Entrant, Settings
+from outrider.prompts import Prompt
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.token import Token
 

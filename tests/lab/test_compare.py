@@ -12,8 +12,8 @@ from outrider.drafters.none import NoDraft
 from outrider.drafters.random import Random
 from outrider.drafters.small_lm import SmallLM
 from outrider.lab.compare import fit, measure, questions
-from outrider.lab.data import Prompt
 from outrider.lab.trial import Entrant, Settings
+from outrider.prompts import Prompt
 from outrider.targets.tabular import TabularTarget
 from outrider.verifiers.token import Token
 
@@ -81,7 +81,7 @@ def test_questions_decoded_at_once_count_what_each_counts_alone(
     assert len(found) == 9
 
 
-def test_at_temperature_0_decoding_counts_what_the_laws_expect(
+def test_at_temperature_0_decoding_counts_what_the_distributions_expect(
     run_in: Callable[..., Any], tmp_path: Path
 ) -> None:
     kept = {}
@@ -94,7 +94,7 @@ def test_at_temperature_0_decoding_counts_what_the_laws_expect(
             assert expected == (counts.rounds, counts.tested, counts.accepted)
 
 
-def test_the_same_seed_gives_the_same_texts_and_laws(
+def test_the_same_seed_gives_the_same_texts_and_distributions(
     run_in: Callable[..., Any], tmp_path: Path
 ) -> None:
     one, other = (

@@ -12,16 +12,16 @@ from outrider.lab.figures import COLOURS, MARKS, figures
 from outrider.lab.summary import Summary
 from outrider.verifiers.lenient import Lenient
 
-LAWS = {"alpha", "tokens_over_gamma", "acceptance_by_depth", "categories"}
+DISTRIBUTIONS = {"alpha", "tokens_over_gamma", "acceptance_by_depth", "categories"}
 CLOCKS = {"alpha_tested", "speedup", "speedup_over_gamma", "predicted_against_measured"}
 
 
 @pytest.mark.parametrize(
     ("protocol", "expected"),
     [
-        ("overlap", LAWS),
-        ("decode", (LAWS | CLOCKS) - {"alpha"}),
-        ("both", LAWS | CLOCKS),
+        ("overlap", DISTRIBUTIONS),
+        ("decode", (DISTRIBUTIONS | CLOCKS) - {"alpha"}),
+        ("both", DISTRIBUTIONS | CLOCKS),
     ],
 )
 def test_what_there_are_data_for_is_drawn(

@@ -44,8 +44,8 @@ def test_the_interval_of_a_difference_covers_it_and_its_p_is_right_where_there_i
         assert gap is not None and gap.low is not None and gap.high is not None
         hits += gap.low <= 0.05 <= gap.high
         if experiment < 200:  # each is a test of its own, with as many exchanges
-            twin = generator.binomial(tested.astype(int), own).astype(float)
-            wrong += exchange_p((one, tested), (twin, tested), seed=experiment) <= 0.05
+            fork = generator.binomial(tested.astype(int), own).astype(float)
+            wrong += exchange_p((one, tested), (fork, tested), seed=experiment) <= 0.05
     assert 0.93 <= hits / EXPERIMENTS <= 0.97
     assert wrong <= 20  # of 200 at 5%: more than 20 happen once in 500 times
 

@@ -1,4 +1,4 @@
-"""Alpha is the overlap of p and q, and decoding counts what the laws say; both worked out exactly."""
+"""Alpha is the overlap of p and q, and decoding counts what the distributions say; both worked out exactly."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -51,7 +51,11 @@ def test_the_reference_holds_the_logits_at_each_prefix() -> None:
 def test_alpha_is_the_mean_of_the_smaller_of_p_and_q(sampling: Sampling) -> None:
     other = TabularTarget(6, 2, 7, sharpness=2.5)  # the table of the drafter
     expected = sum(
-        float(sampling.law(TARGET.logits(prefix)).minimum(sampling.law(other.logits(prefix))).sum())
+        float(
+            sampling.probs(TARGET.logits(prefix))
+            .minimum(sampling.probs(other.logits(prefix)))
+            .sum()
+        )
         for prefix in PREFIXES
     ) / len(PREFIXES)
     assert alpha(ChainDrafter(TARGET, "drawn"), sampling) == pytest.approx(expected, abs=1e-12)
@@ -89,12 +93,12 @@ def test_silence_counts_nothing_and_shows_in_what_is_reached() -> None:
 @pytest.mark.parametrize("sampling", [SAMPLED, Sampling()])
 def test_what_the_runs_rule_accepts_is_taken_at_each_prefix(sampling: Sampling) -> None:
     drafter = ChainDrafter(TARGET, "drawn")
-    laws = TabularTarget(6, 2, 7, sharpness=2.5)
+    probs = TabularTarget(6, 2, 7, sharpness=2.5)
     for rule in (Token(), SampleMatch(), Lenient(0.4)):
         found = overlap(reference(TARGET, PROMPT, TEXT), drafter, rule, sampling, 2)
         expected = 0.0
         for prefix in PREFIXES:
-            q = sampling.law(laws.logits(prefix))
+            q = sampling.probs(probs.logits(prefix))
             scores = Scores(TARGET.logits(prefix)[None], sampling)
             rates = rule.accepts(q, scores, -1)
             assert rates is not None
@@ -147,7 +151,7 @@ DRAFTERS: list[Callable[[], Drafter]] = [
 
 @pytest.mark.parametrize("make", DRAFTERS)
 @pytest.mark.parametrize("gamma", [1, 2, 3])
-def test_the_laws_give_what_decoding_counts_exactly(
+def test_the_distributions_give_what_decoding_counts_exactly(
     make: Callable[[], Drafter], gamma: int
 ) -> None:
     """The mean over all texts of what a text is expected to take is the mean over all runs."""
@@ -211,7 +215,7 @@ def test_beta_by_depth_is_the_probability_that_a_draft_is_accepted_so_far(
 
 
 @pytest.mark.parametrize("make", [PromptLookup, bigram, Random])
-def test_greedy_decoding_counts_exactly_what_the_laws_say(
+def test_greedy_decoding_counts_exactly_what_the_distributions_say(
     make: Callable[[], Drafter], llama: Any
 ) -> None:
     target = TransformersTarget(llama())
@@ -232,7 +236,7 @@ def test_greedy_decoding_counts_exactly_what_the_laws_say(
 
 
 def test_a_draft_may_hold_the_end_of_a_text_that_ended(llama: Any) -> None:
-    """A stop inside a draft: decoding and the laws agree there too."""
+    """A stop inside a draft: decoding and the distributions agree there too."""
     target = TransformersTarget(llama())
     plain = [
         token

@@ -18,12 +18,14 @@ def test_rates_are_ratios_of_sums(run_in: Callable[..., Any], tmp_path: Path) ->
     assert summary.prompts == ["a", "b", "c", "d"]
     for row in summary.rows:
         mine = [each for each in run.measurements if each.drafter == row.drafter]
-        laws = [each.overlap for each in mine if each.overlap]
+        probs = [each.overlap for each in mine if each.overlap]
         texts = [each.decoding for each in mine if each.decoding]
         assert set(row.rates) == set(RATES)
         alpha = row.rates["alpha"]
         assert alpha is not None and alpha.low is not None and alpha.high is not None
-        expected = sum(law.beta[0] for law in laws) / sum(law.prefixes[0] for law in laws)
+        expected = sum(distribution.beta[0] for distribution in probs) / sum(
+            distribution.prefixes[0] for distribution in probs
+        )
         assert alpha.value == pytest.approx(expected)
         assert alpha.low <= alpha.value <= alpha.high
         assert row.counts is not None and row.seconds is not None

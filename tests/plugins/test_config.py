@@ -65,10 +65,10 @@ def test_every_option_composes(role: str, name: str) -> None:
     assert node._target_ == f"{factory.__module__}.{factory.__qualname__}"
 
 
-@pytest.mark.parametrize("role", ["drafter", "verifier", "lookahead"])
+@pytest.mark.parametrize("role", ["drafter", "verifier", "policy"])
 def test_every_option_instantiates_to_what_was_registered(role: str, foresight: Path) -> None:
     needed = {
-        "classifier": [f"lookahead.path={foresight}"],
+        "classifier": [f"policy.path={foresight}"],
         "falcon": ["drafter.path=untrained"],
     }
     for name, entry in installed().of(role).items():
@@ -140,7 +140,7 @@ def test_drafters_are_named_or_described() -> None:
 
 def test_a_mandatory_argument_can_be_given(foresight: Path) -> None:
     with initialize_config_module(MODULE, version_base="1.3"):
-        found = named("lookahead", ["fixed", {"lookahead": "classifier", "path": str(foresight)}])
+        found = named("policy", ["fixed", {"policy": "classifier", "path": str(foresight)}])
     assert type(build(found["classifier"])).__name__ == "Classifier"
 
 

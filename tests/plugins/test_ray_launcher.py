@@ -49,7 +49,7 @@ def counts(row: dict[str, Any]) -> tuple[Any, ...]:
 def test_a_killed_ray_worker_loses_its_running_job_alone(
     folder: Path, data: Path, tmp_path: Path, run: Any
 ) -> None:
-    said = sweep(*asked(folder, data, "lookahead._target_=dying.Dying", "hydra/launcher=outrider_ray",
+    said = sweep(*asked(folder, data, "policy._target_=dying.Dying", "hydra/launcher=outrider_ray",
                         "hydra.launcher.workers=2"), cwd=tmp_path)  # fmt: skip
     assert said.count("its worker died, it runs again") == 1
     assert said.count("has ended") == 2

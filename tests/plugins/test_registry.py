@@ -17,7 +17,7 @@ from outrider import (
 from outrider.drafters.ngram import NGram
 from outrider.drafters.none import NoDraft
 from outrider.plugins import hookspecs
-from outrider.plugins.registry import BUILTIN, plugin_manager, read
+from outrider.plugins.registry import BUILTIN, plugin_manager, plural, read
 from outrider.targets.tabular import TabularTarget
 from outrider.verifiers.token import Token
 
@@ -53,7 +53,7 @@ def registered(name: str, factory: Any, role: str = "drafter") -> Any:
     def hook(register: Any) -> None:
         register(name, factory)
 
-    return plugin(**{f"register_{role}s": hook})
+    return plugin(**{f"register_{plural(role)}": hook})
 
 
 def registry(*extra: Any) -> Any:
@@ -70,9 +70,9 @@ def test_hook_register_verifiers() -> None:
     assert registry(registered("mine", Token, "verifier")).find("verifier", "mine").factory is Token
 
 
-def test_hook_register_lookaheads() -> None:
-    found = registry(registered("mine", Fixed, "lookahead"))
-    assert found.find("lookahead", "mine").product is Fixed
+def test_hook_register_policies() -> None:
+    found = registry(registered("mine", Fixed, "policy"))
+    assert found.find("policy", "mine").product is Fixed
 
 
 def test_hook_register_targets() -> None:

@@ -58,10 +58,10 @@ def test_another_file_is_refused(damage: str, tmp_path: Path) -> None:
         save_file({"w1": torch.zeros(2)}, place)
     elif damage == "text":
         place.write_text("not tensors")
-    with pytest.raises(ConfigError, match=r"lookahead\.path="):
+    with pytest.raises(ConfigError, match=r"policy\.path="):
         Classifier(str(place))
 
 
 def test_a_bad_threshold(foresight: Path) -> None:
-    with pytest.raises(ConfigError, match=r"lookahead.threshold=2: expected a number in \[0, 1\]"):
+    with pytest.raises(ConfigError, match=r"policy.threshold=2: expected a number in \[0, 1\]"):
         Classifier(str(foresight), threshold=2)

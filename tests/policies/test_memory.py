@@ -50,7 +50,7 @@ def test_what_was_learned_is_there_in_the_next_run(
 def test_another_file_is_refused(content: str, tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     path.write_text(content)
-    with pytest.raises(ConfigError, match=r"lookahead\.state=.*: expected what Bandit has learned"):
+    with pytest.raises(ConfigError, match=r"policy\.state=.*: expected what Bandit has learned"):
         Bandit(state=str(path))
 
 

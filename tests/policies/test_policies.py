@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from outrider import ConfigError, Context, Draft, Drafter, Fixed, Lookahead, Pen, decode, theory
+from outrider import ConfigError, Context, Draft, Drafter, Fixed, Pen, Policy, decode, theory
 from outrider.policies.bandit import Bandit
 from outrider.policies.confidence import Confidence, fitted
 from outrider.policies.entropy import Entropy
@@ -72,7 +72,7 @@ def test_confidence_stops_behind_an_unsure_token(sure: Any) -> None:
 
 
 class Unsure(Drafter):
-    """Draws from a law in which the likeliest token has a half, and then less."""
+    """Draws from a distribution in which the likeliest token has a half, and then less."""
 
     def propose(self, context: Context, pen: Pen) -> None:
         for p in (0.9, 0.6, 0.2, 0.9):
@@ -83,10 +83,10 @@ class Unsure(Drafter):
 @pytest.mark.parametrize(
     ("policy", "length"), [(Confidence(0.4), 3), (Confidence(0.7), 2), (Confidence(0.0), 4)]
 )
-def test_the_unsure_token_stays_in_the_draft(policy: Lookahead, length: int) -> None:
-    """At temperature 0 too, where the law itself is a point mass."""
+def test_the_unsure_token_stays_in_the_draft(policy: Policy, length: int) -> None:
+    """At temperature 0 too, where the distribution itself is a point mass."""
     target = TabularTarget(6)
-    rounds = decode(target, Unsure(), Token(), [0], gamma=4, lookahead=policy, max_new_tokens=9)
+    rounds = decode(target, Unsure(), Token(), [0], gamma=4, policy=policy, max_new_tokens=9)
     assert len(next(rounds).draft) == length
 
 
@@ -197,28 +197,28 @@ def test_each_arm_counts_its_own_pulls(outcome: Any) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (partial(Heuristic, start=0), r"lookahead\.start=0: expected a whole number"),
+        (partial(Heuristic, start=0), r"policy\.start=0: expected a whole number"),
         (
             partial(Confidence, threshold=2),
-            r"lookahead\.threshold=2: expected a number in \[0, 1\]",
+            r"policy\.threshold=2: expected a number in \[0, 1\]",
         ),
-        (partial(Entropy, scale=-1), r"lookahead\.scale=-1: expected a number of at least 0"),
+        (partial(Entropy, scale=-1), r"policy\.scale=-1: expected a number of at least 0"),
         (
             partial(Entropy, target=2),
-            r"lookahead\.target=2: expected a number in \[0, 1\], or none",
+            r"policy\.target=2: expected a number in \[0, 1\], or none",
         ),
-        (partial(Optimal, alpha=2), r"lookahead\.alpha=2"),
-        (partial(Optimal, c=-1), r"lookahead\.c=-1"),
-        (partial(Optimal, weight=0), r"lookahead\.weight=0"),
-        (partial(Goodput, alpha=-1), r"lookahead\.alpha=-1"),
-        (partial(Goodput, update=3), r"lookahead\.update=3"),
-        (partial(Goodput, probe=0), r"lookahead\.probe=0"),
-        (partial(Utility, trial=0), r"lookahead\.trial=0"),
-        (partial(Utility, keep=0), r"lookahead\.keep=0"),
-        (partial(Bandit, explore=-1), r"lookahead\.explore=-1"),
-        (partial(Bandit, c=-1), r"lookahead\.c=-1"),
+        (partial(Optimal, alpha=2), r"policy\.alpha=2"),
+        (partial(Optimal, c=-1), r"policy\.c=-1"),
+        (partial(Optimal, weight=0), r"policy\.weight=0"),
+        (partial(Goodput, alpha=-1), r"policy\.alpha=-1"),
+        (partial(Goodput, update=3), r"policy\.update=3"),
+        (partial(Goodput, probe=0), r"policy\.probe=0"),
+        (partial(Utility, trial=0), r"policy\.trial=0"),
+        (partial(Utility, keep=0), r"policy\.keep=0"),
+        (partial(Bandit, explore=-1), r"policy\.explore=-1"),
+        (partial(Bandit, c=-1), r"policy\.c=-1"),
     ],
 )
-def test_bad_settings(make: Callable[[], Lookahead], message: str) -> None:
+def test_bad_settings(make: Callable[[], Policy], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         make()

@@ -58,7 +58,7 @@ def texts(target: TransformersTarget) -> dict[str, Any]:
             )
             found[f"{name}, {temperature}"] = [(r.tokens, r.draft, r.path) for r in rounds]
     # Its depths depend on the clock, its text does not.
-    rounds = decode(target, PromptLookup(), Token(), PROMPT, lookahead=Goodput(), max_new_tokens=16)
+    rounds = decode(target, PromptLookup(), Token(), PROMPT, policy=Goodput(), max_new_tokens=16)
     found["goodput"] = [token for round in rounds for token in round.tokens]
     (found["written"],) = target.write([PROMPT], Sampling(), [SampledChance.seeded(0)], 6)
     question = Question("1", 1, "chat", PROMPT, found["written"])

@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import DynamicCache
 
-from outrider.runtime.cache import FIRST, growing, keep
+from outrider.runtime.cache import FIRST, growing, retain_rows
 
 
 def states(count: int, seed: int) -> tuple[Any, Any]:
@@ -38,9 +38,9 @@ def test_a_branch_is_kept_in_order() -> None:
     cache.update(keys, values, 0)
     kept = torch.tensor([0, 1, 2, 4, 6])
     other.update(keys[:, :, kept], values[:, :, kept], 0)
-    keep(cache, 4, [1, 3])
+    retain_rows(cache, 4, [1, 3])
     same(cache, other)
-    keep(cache, 2, [])
+    retain_rows(cache, 2, [])
     other.crop(-2)
     same(cache, other)
 

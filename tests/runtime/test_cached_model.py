@@ -82,7 +82,7 @@ def test_keep_leaves_the_chosen_rows(llama: Any) -> None:
     cached.feed([1, 2], 1)
     # 7 and 8 are siblings; 9 continues 8.
     cached.feed([7, 8, 9], 1, mask=mask, positions=torch.tensor([[2, 2, 3]]))
-    cached.keep(3, [1, 2])
+    cached.retain_rows(3, [1, 2])
     plain.feed([1, 2, 8, 9], 1)
     torch.testing.assert_close(cached.feed([3], 1), plain.feed([3], 1), rtol=1e-9, atol=1e-9)
 

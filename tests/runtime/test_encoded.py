@@ -29,7 +29,7 @@ from outrider.plugins.registry import make
 from outrider.runtime.cached_model import CachedModel
 from outrider.runtime.encoded import begins
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing.exact import loop_law, target_law
+from outrider.testing.exact import loop_distribution, target_distribution
 from outrider.verifiers.token import Token
 
 SOURCE = [5, 6, 7, 8, 9, 5, 6, 4, 3, 1]
@@ -143,7 +143,7 @@ def test_trees_are_refused_with_the_reason_where_no_mask_can_tell_places(model: 
 
 
 @pytest.mark.parametrize("drafter", ["bigram", "shallow_aggressive", "prompt_lookup"])
-def test_the_law_of_the_text_is_the_targets(t5: Any, drafter: str) -> None:
+def test_the_distribution_of_the_text_is_the_targets(t5: Any, drafter: str) -> None:
     """Every branch of three tokens at temperature 1; what is left is T5's rounding to float32."""
     target = TransformersTarget(
         t5(vocab_size=4, eos_token_id=None, initializer_factor=1.0).double()
@@ -151,11 +151,11 @@ def test_the_law_of_the_text_is_the_targets(t5: Any, drafter: str) -> None:
     sampling, source = Sampling(temperature=1.0), [2, 3, 2, 1]
     part = make("drafter", drafter)
     part.bind(target)
-    law = loop_law(target, part, Token(), source, gamma=2, length=3, sampling=sampling)
-    exact = target_law(target, source, 3, sampling, Token())
+    probs = loop_distribution(target, part, Token(), source, gamma=2, length=3, sampling=sampling)
+    exact = target_distribution(target, source, 3, sampling, Token())
     assert len(exact) == 64
-    assert max(abs(law.get(text, 0.0) - p) for text, p in exact.items()) < 1e-6
-    assert sum(law.values()) == pytest.approx(1.0, abs=1e-9)
+    assert max(abs(probs.get(text, 0.0) - p) for text, p in exact.items()) < 1e-6
+    assert sum(probs.values()) == pytest.approx(1.0, abs=1e-9)
 
 
 def test_a_text_stops_at_the_decoders_last_place(model: Any) -> None:

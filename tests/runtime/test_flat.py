@@ -15,9 +15,9 @@ from transformers import (
 )
 
 from outrider.runtime import flat
-from outrider.runtime.cache import growing, keep
+from outrider.runtime.cache import growing, retain_rows
 from outrider.runtime.linear import pack
-from outrider.runtime.step import step
+from outrider.runtime.step import run_pass
 
 SIZES: dict[str, Any] = {
     "vocab_size": 40,
@@ -77,7 +77,7 @@ def test_chains_and_trees_score_as_in_transformers(kind: str) -> None:
     ]
     for tokens, options in rounds:
         found = [
-            step(each, tokens, caches[id(each)], states=(0, 2, 3, -1), **options)
+            run_pass(each, tokens, caches[id(each)], states=(0, 2, 3, -1), **options)
             for each in (plain, fast)
         ]
         torch.testing.assert_close(found[0].logits, found[1].logits, rtol=2e-4, atol=2e-4)
@@ -85,7 +85,7 @@ def test_chains_and_trees_score_as_in_transformers(kind: str) -> None:
             torch.testing.assert_close(states, found[1].states[place], rtol=2e-4, atol=2e-4)
         if "mask" in options:
             for cache in caches.values():
-                keep(cache, 3, [0, 2])
+                retain_rows(cache, 3, [0, 2])
 
 
 def test_long_chains_are_read_in_few_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +105,7 @@ def test_long_chains_are_read_in_few_sizes(monkeypatch: pytest.MonkeyPatch) -> N
         cache, other = growing(), DynamicCache()
         for part in (ids, torch.arange(35)[None]):  # the second goes on after the first
             rows = min(part.shape[1], count // 3)
-            found = step(fast, part, cache, rows=rows, states=(0, 2, 3))
+            found = run_pass(fast, part, cache, rows=rows, states=(0, 2, 3))
             right = plain(part, past_key_values=other, output_hidden_states=True)
             assert torch.allclose(found.logits, right.logits[:, -rows:], atol=1e-3)
             for place in (0, 2, 3):
@@ -118,12 +118,12 @@ def test_long_chains_are_read_in_few_sizes(monkeypatch: pytest.MonkeyPatch) -> N
 def test_texts_side_by_side_score_as_alone() -> None:
     fast = packed(model("llama"))
     texts = [[4, 5, 6, 7], [9, 8]]
-    alone = [step(fast, torch.tensor([text]), growing(), rows=1).logits[0] for text in texts]
+    alone = [run_pass(fast, torch.tensor([text]), growing(), rows=1).logits[0] for text in texts]
     mask = torch.zeros(2, 1, 4, 4).masked_fill(torch.ones(4, 4).triu(1).bool(), -1e30)
     mask[1, :, :, :2] = -1e30
     ids = torch.tensor([texts[0], [0, 0, *texts[1]]])
     places = torch.tensor([[0, 1, 2, 3], [0, 0, 0, 1]])
-    both = step(fast, ids, growing(), rows=1, mask=mask, positions=places).logits
+    both = run_pass(fast, ids, growing(), rows=1, mask=mask, positions=places).logits
     for row, right in zip(both, alone, strict=True):
         torch.testing.assert_close(row, right, rtol=1e-4, atol=1e-4)
 
@@ -132,8 +132,8 @@ def test_what_sees_a_window_or_is_another_kind_is_left_to_transformers(llama: An
     windowed = AutoModelForCausalLM.from_config(MistralConfig(**SIZES, sliding_window=4))
     other = AutoModelForCausalLM.from_config(LlamaConfig(**SIZES, hidden_act="gelu"))
     for each in (windowed, other):
-        right = step(each.eval(), torch.tensor([[1, 2, 3, 4, 5, 6]]), growing(), rows=2).logits
+        right = run_pass(each.eval(), torch.tensor([[1, 2, 3, 4, 5, 6]]), growing(), rows=2).logits
         pack(each)
         assert not flat.serves(each)
-        found = step(each, torch.tensor([[1, 2, 3, 4, 5, 6]]), growing(), rows=2).logits
+        found = run_pass(each, torch.tensor([[1, 2, 3, 4, 5, 6]]), growing(), rows=2).logits
         torch.testing.assert_close(found, right, rtol=1e-4, atol=1e-4)

@@ -14,7 +14,8 @@ import pytest
 
 from outrider import ConfigError
 from outrider.runtime import launch
-from outrider.runtime.cache import fresh, growing
+from outrider.runtime.cache import growing
+from outrider.runtime.step import new_cache
 from outrider.targets.transformers import TransformersTarget
 
 HERE = Path(__file__).parent
@@ -193,4 +194,4 @@ def test_an_error_of_another_kind_stays_what_it_is() -> None:
 
 
 def test_a_whole_model_has_a_plain_cache(llama: Any) -> None:
-    assert type(fresh(llama())) is type(growing())
+    assert type(new_cache(llama())) is type(growing())

@@ -16,12 +16,12 @@ def test_rows_are_those_of_a_matrix() -> None:
         right = right[:-1]
         assert torch.equal(rows.all(), right)
     start = len(right) - 5
-    rows.keep(start, [1, 4])
+    rows.retain_rows(start, [1, 4])
     assert torch.equal(rows.all(), torch.cat([right[:start], right[start:][[1, 4]]]))
 
 
 def test_nothing_is_kept_of_nothing() -> None:
     rows = Rows()
     rows.crop(3)
-    rows.keep(0, [])
+    rows.retain_rows(0, [])
     assert len(rows) == 0

@@ -14,9 +14,8 @@ from outrider.drafters.eagle import Eagle
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.self_sparse import SelfSparse
 from outrider.runtime import static
-from outrider.runtime.cache import fresh
 from outrider.runtime.static import StaticCache, enable
-from outrider.runtime.step import step
+from outrider.runtime.step import new_cache, run_pass
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.token import Token
@@ -100,12 +99,12 @@ def test_a_text_outgrows_its_room(pair: Any, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_rollback_moves_nothing(pair: Any) -> None:
     model = pair[1].model
-    cache = fresh(model)
+    cache = new_cache(model)
     assert isinstance(cache, StaticCache)
-    step(model, torch.tensor([[3, 4, 5]]), cache, rows=1)
+    run_pass(model, torch.tensor([[3, 4, 5]]), cache, rows=1)
     before = [room.data_ptr() for room in cache._rooms.keys]
     for _ in range(5):
-        step(model, torch.tensor([[3, 4, 5]]), cache, rows=3)
+        run_pass(model, torch.tensor([[3, 4, 5]]), cache, rows=3)
         cache.crop(-2)
     assert [room.data_ptr() for room in cache._rooms.keys] == before
     assert cache.get_seq_length() == 8 == cache.layers[0].keys.shape[2]

@@ -31,11 +31,11 @@ def test_so_many_ask_at_once_and_answers_keep_their_order() -> None:
 @pytest.fixture
 def cycle() -> TabularTarget:
     """A target that counts 0 1 2 3 0 1 2 3; after 3, token 0 is a hair better than token 1."""
-    law = torch.full((4, 4), 1e-6).double()
+    probs = torch.full((4, 4), 1e-6).double()
     for token in range(4):
-        law[token, (token + 1) % 4] = 1.0
-    law[3, 1] = 0.9999
-    return TabularTarget.of(law / law.sum(-1, keepdim=True), 1)
+        probs[token, (token + 1) % 4] = 1.0
+    probs[3, 1] = 0.9999
+    return TabularTarget.of(probs / probs.sum(-1, keepdim=True), 1)
 
 
 class Sometimes(Drafter):

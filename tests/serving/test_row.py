@@ -42,7 +42,7 @@ MASS, LEAST, TYPICAL = TopPLogitsWarper(0.8), MinPLogitsWarper(0.1), TypicalLogi
         ([TopKLogitsWarper(3, filter_value=-9.0)], None, Sampling(1.0)),
     ],
 )
-def test_sampling_and_the_rest_make_the_same_law(
+def test_sampling_and_the_rest_make_the_same_distribution(
     processors: list[Any], left: list[Any] | None, sampling: Sampling
 ) -> None:
     rest, found = unwarped(LogitsProcessorList(processors), sample=True)
@@ -50,7 +50,7 @@ def test_sampling_and_the_rest_make_the_same_law(
     text = torch.tensor([[1, 2, 3, 1]])
     logits = torch.randn(1, 8, generator=torch.Generator().manual_seed(1))
     whole = LogitsProcessorList(processors)(text, logits.clone()).softmax(-1)
-    torch.testing.assert_close(found.law(rest(text, logits.clone())), whole)
+    torch.testing.assert_close(found.distribution(rest(text, logits.clone())), whole)
     if left is not None:
         assert found == sampling
 

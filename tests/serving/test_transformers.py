@@ -1,4 +1,4 @@
-"""Inside transformers' `generate`: its own texts and laws, whatever the drafter."""
+"""Inside transformers' `generate`: its own texts and distributions, whatever the drafter."""
 
 import threading
 from collections import Counter
@@ -149,7 +149,7 @@ def test_the_text_is_outriders(
     ("drafter", "rule", "budget"),
     [(bigram, "token", None), (Random, "block", None), (lambda: Random("iid:2"), "multi_step", 2)],
 )
-def test_the_law_is_generates_own_to_the_last_bit(
+def test_the_distribution_is_generates_own_to_the_last_bit(
     llama: Any, drafter: Any, rule: str, budget: int | None
 ) -> None:
     model = llama(vocab_size=3, eos_token_id=None, pad_token_id=None).double()
@@ -161,9 +161,9 @@ def test_the_law_is_generates_own_to_the_last_bit(
         text = model.generate(**inputs, **options, top_k=0, max_new_tokens=3, custom_generate=fast)
         return tuple(text[0, 3:].tolist())
 
-    law = Counter[tuple[int, ...]]()
+    probs = Counter[tuple[int, ...]]()
     for probability, text in EnumeratedChance.outcomes(play):
-        law[text] += probability  # type: ignore[assignment]
+        probs[text] += probability  # type: ignore[assignment]
     penalty = RepetitionPenaltyLogitsProcessor(1.4)
     for text in product(range(3), repeat=3):
         expected = 1.0
@@ -171,8 +171,8 @@ def test_the_law_is_generates_own_to_the_last_bit(
             ids = torch.tensor([[0, 1, 0, *text[:place]]])
             with torch.no_grad():
                 logits = penalty(ids, model(ids).logits[:, -1])
-            expected *= float(Sampling(0.8, top_p=0.95).law(logits)[0, token])
-        assert law[text] == pytest.approx(expected, abs=1e-12)
+            expected *= float(Sampling(0.8, top_p=0.95).probs(logits)[0, token])
+        assert probs[text] == pytest.approx(expected, abs=1e-12)
 
 
 def test_samples_differ_from_call_to_call_and_from_row_to_row(llama: Any) -> None:
@@ -258,8 +258,8 @@ def test_the_places_of_the_tokens_are_told(llama: Any) -> None:
         with torch.no_grad():
             expected = model(before).logits[:, -1]
         torch.testing.assert_close(logits, expected, atol=1e-4, rtol=1e-4)
-        law = Sampling(0.7, 5).law(penalty(before, expected))
-        torch.testing.assert_close(scores.softmax(-1), law, atol=1e-4, rtol=1e-4)
+        probs = Sampling(0.7, 5).probs(penalty(before, expected))
+        torch.testing.assert_close(scores.softmax(-1), probs, atol=1e-4, rtol=1e-4)
 
 
 def test_one_speculation_serves_models_and_batches_in_turn(llama: Any) -> None:

@@ -5,4 +5,4 @@ from outrider.plugins.registry import installed
 
 def test_names() -> None:
     assert {"smollm2", "tabular", "transformers"} <= set(installed().of("target"))
-    assert "fixed" in installed().of("lookahead")
+    assert "fixed" in installed().of("policy")

@@ -7,7 +7,7 @@ from outrider import ConfigError, Draft, Verdict
 from outrider.targets.tabular import TabularTarget
 
 
-def test_the_law_is_the_row_of_the_last_tokens() -> None:
+def test_the_distribution_is_the_row_of_the_last_tokens() -> None:
     probs = torch.rand(9, 3).double()
     probs /= probs.sum(-1, keepdim=True)
     target = TabularTarget.of(probs, order=2)

@@ -32,7 +32,7 @@ DRAFTERS: dict[str, tuple[Callable[[], Any], Any]] = {
     "small_lm tree": (lambda: SmallLM(layers=4, tree="2x2"), WithoutReplacement()),
     "eagle": (lambda: Eagle(path="untrained"), Token()),
     "eagle tree": (lambda: Eagle(path="untrained", tree="top:2x2"), Candidates()),
-    "lookahead": (LookaheadDecoding, Candidates()),
+    "policy": (LookaheadDecoding, Candidates()),
     "self_sparse": (lambda: SelfSparse(sink=1, window=3), Token()),
 }
 
@@ -61,7 +61,7 @@ def test_a_text_is_the_one_it_would_be_alone(name: str, temperature: float, targ
     together: list[list[Any]] = [[] for _ in PROMPTS]
     first = make()
     first.bind(target)
-    drafters = [first.twin() for _ in PROMPTS]
+    drafters = [first.fork() for _ in PROMPTS]
     for number, each in decode_together(target, drafters, rule, PROMPTS, **options):
         together[number].append((each.tokens, each.draft, each.path, each.stop))
     assert together == alone

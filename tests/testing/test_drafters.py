@@ -13,7 +13,7 @@ from outrider.testing import drafters
 from outrider.testing.drafters import chi_square
 from outrider.testing.stage import VOCAB_SIZE
 
-LAW = TabularTarget(VOCAB_SIZE, seed=11).logits
+NEXT_LOGITS = TabularTarget(VOCAB_SIZE, seed=11).logits
 
 
 class Honest(Drafter):
@@ -22,7 +22,7 @@ class Honest(Drafter):
     def propose(self, context: Context, pen: Pen) -> None:
         text = context.tokens[:]
         while pen.open:
-            text.append(pen.draw(LAW(text)))
+            text.append(pen.draw(NEXT_LOGITS(text)))
 
 
 class Overreaches(Drafter):
@@ -59,7 +59,7 @@ class ForgetsToRollBack(Drafter):
     def propose(self, context: Context, pen: Pen) -> None:
         self.text += context.tokens[len(self.text) :]
         while pen.open:
-            self.text.append(pen.draw(LAW(self.text)))
+            self.text.append(pen.draw(NEXT_LOGITS(self.text)))
 
 
 class KeepsOldStates(Drafter):
@@ -78,7 +78,7 @@ class KeepsOldStates(Drafter):
 
 
 class LeavesItsTwinUnbound(Drafter):
-    """Makes a twin anew, which nobody fits to the target."""
+    """Makes a fork anew, which nobody fits to the target."""
 
     shift = 0
 
@@ -89,7 +89,7 @@ class LeavesItsTwinUnbound(Drafter):
         while pen.open:
             pen.write(self.shift)
 
-    def twin(self) -> "LeavesItsTwinUnbound":
+    def fork(self) -> "LeavesItsTwinUnbound":
         return LeavesItsTwinUnbound()
 
 
@@ -135,18 +135,18 @@ class SpoilsTheTarget(Drafter):
         self.target.table.neg_()
 
 
-def forge(pen: Pen, token: int, law: Tensor) -> None:
-    """Writes a token under a law of one's own choice, past the pen's honest ways."""
-    pen._submit([(token, law)], None)
+def forge(pen: Pen, token: int, probs: Tensor) -> None:
+    """Writes a token under a distribution of one's own choice, past the pen's honest ways."""
+    pen._submit([(token, probs)], None)
 
 
 class LiesAboutTemperature(Drafter):
-    """Draws at one temperature and records the law of another."""
+    """Draws at one temperature and records the distribution of another."""
 
     def propose(self, context: Context, pen: Pen) -> None:
         text = context.tokens[:]
         while pen.open:
-            logits = LAW(text)
+            logits = NEXT_LOGITS(text)
             token = pen._chance.categorical(logits.softmax(-1))
             forge(pen, token, (logits * 1.4).softmax(-1))
             text.append(token)
@@ -158,11 +158,11 @@ class DropsTheUnlikely(Drafter):
     def propose(self, context: Context, pen: Pen) -> None:
         text = context.tokens[:]
         while pen.open:
-            law = LAW(text).softmax(-1)
-            token = pen._chance.categorical(law)
-            if law[token] < 0.25:
+            probs = NEXT_LOGITS(text).softmax(-1)
+            token = pen._chance.categorical(probs)
+            if probs[token] < 0.25:
                 return
-            forge(pen, token, law)
+            forge(pen, token, probs)
             text.append(token)
 
 
@@ -173,10 +173,10 @@ class SharesOneUniform(Drafter):
         text = context.tokens[:]
         u = (pen._chance.categorical(torch.ones(4096)) + 0.5) / 4096
         while pen.open:
-            law = LAW(text).softmax(-1)
-            order = law.argsort(descending=True, stable=True)
-            token = int(order[int((law[order].cumsum(-1) <= u).sum())])
-            forge(pen, token, law)
+            probs = NEXT_LOGITS(text).softmax(-1)
+            order = probs.argsort(descending=True, stable=True)
+            token = int(order[int((probs[order].cumsum(-1) <= u).sum())])
+            forge(pen, token, probs)
             text.append(token)
 
 
@@ -208,7 +208,7 @@ class ForgetsHowDeepItIs(Drafter):
     def propose(self, context: Context, pen: Pen) -> None:
         text, sharpness = context.tokens[:], 1.0
         while pen.open:
-            text.append(pen.draw(LAW(text) * sharpness))
+            text.append(pen.draw(NEXT_LOGITS(text) * sharpness))
             sharpness *= 0.7
 
 
@@ -225,13 +225,13 @@ CULPRITS: list[tuple[type[Drafter], Callable[[Callable[[], Drafter]], None]]] = 
     (Vandal, drafters.check_leaves_the_context_alone),
     (RollsDice, drafters.check_is_deterministic_when_greedy),
     (SpoilsTheTarget, drafters.check_greedy_text_is_the_targets),
-    (LiesAboutTemperature, drafters.check_laws_are_those_drawn_from),
-    (DropsTheUnlikely, drafters.check_laws_are_those_drawn_from),
-    (SharesOneUniform, drafters.check_laws_are_those_drawn_from),
+    (LiesAboutTemperature, drafters.check_distributions_are_those_drawn_from),
+    (DropsTheUnlikely, drafters.check_distributions_are_those_drawn_from),
+    (SharesOneUniform, drafters.check_distributions_are_those_drawn_from),
     (MixesUpItsBatch, drafters.check_batches_are_drafts_one_by_one),
     (ForgetsHowDeepItIs, drafters.check_is_autoregressive_if_it_says_so),
-    (LiesAboutTemperature, drafters.check_output_law_is_the_targets),
-    (DropsTheUnlikely, drafters.check_output_law_is_the_targets),
+    (LiesAboutTemperature, drafters.check_output_distribution_is_the_targets),
+    (DropsTheUnlikely, drafters.check_output_distribution_is_the_targets),
     (ForgetsTheSource, drafters.check_the_source_is_part_of_the_context),
     (LiesAboutTemperature, drafters.check_the_source_is_part_of_the_context),
 ]
@@ -256,7 +256,7 @@ def test_an_honest_drafter_passes(check: Callable[[Callable[[], Drafter]], None]
 
 def test_only_the_table_of_neighbours_catches_a_shared_uniform() -> None:
     with pytest.raises(AssertionError, match="neighbouring draws"):
-        drafters.check_laws_are_those_drawn_from(SharesOneUniform)
+        drafters.check_distributions_are_those_drawn_from(SharesOneUniform)
 
 
 def test_chi_square_is_the_known_survival_function() -> None:

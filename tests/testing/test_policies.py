@@ -7,23 +7,23 @@ from typing import Any
 
 import pytest
 
-from outrider import Draft, Fixed, Lookahead
-from outrider.testing import check_lookahead, policies
+from outrider import Draft, Fixed, Policy
+from outrider.testing import check_policy, policies
 
 
-class TooDeep(Lookahead):
+class TooDeep(Policy):
     def depth(self, gamma: int) -> int:
         return gamma + 1
 
 
-class Moody(Lookahead):
+class Moody(Policy):
     """Draws lots of its own."""
 
     def depth(self, gamma: int) -> int:
         return random.randint(0, gamma)
 
 
-class DropsADrawnToken(Lookahead):
+class DropsADrawnToken(Policy):
     """Reaches for the pen, and takes back a token that it does not like."""
 
     def depth(self, gamma: int) -> int:
@@ -33,15 +33,15 @@ class DropsADrawnToken(Lookahead):
         if draft.tokens[-1] != 0:
             return True
         pen: Any = sys._getframe(1).f_locals["self"]
-        kept = Draft(draft.tokens[:-1], draft.parents[:-1], draft.laws[:-1], draft.logits[:-1])
+        kept = Draft(draft.tokens[:-1], draft.parents[:-1], draft.probs[:-1], draft.logits[:-1])
         pen.finish = lambda: kept
         return False
 
 
-CULPRITS: list[tuple[type[Lookahead], Callable[[Any], None]]] = [
+CULPRITS: list[tuple[type[Policy], Callable[[Any], None]]] = [
     (TooDeep, policies.check_depth_is_within_gamma),
     (Moody, policies.check_the_same_rounds_give_the_same_answers),
-    (DropsADrawnToken, policies.check_output_law_is_the_targets),
+    (DropsADrawnToken, policies.check_output_distribution_is_the_targets),
 ]
 
 
@@ -56,4 +56,4 @@ def test_every_check_has_a_culprit() -> None:
 
 
 def test_an_honest_policy_passes() -> None:
-    check_lookahead(Fixed)
+    check_policy(Fixed)

@@ -45,15 +45,17 @@ def test_chains_of_each_kind() -> None:
             for seed in range(60)
         ]
         assert all(draft.is_chain for draft in drafts)
-        laws = [law for draft in drafts for law in draft.laws]
+        probs = [distribution for draft in drafts for distribution in draft.probs]
         if kind == "silent":
-            assert not laws
+            assert not probs
         elif kind == "written":
-            assert all(law is None for law in laws)
+            assert all(distribution is None for distribution in probs)
         elif kind == "mixed":
-            assert {law is None for law in laws} == {True, False}
+            assert {distribution is None for distribution in probs} == {True, False}
         elif kind == "disjoint":
-            assert all(law is not None and (law == 0).any() for law in laws)
+            assert all(
+                distribution is not None and (distribution == 0).any() for distribution in probs
+            )
         elif kind == "short":
             assert {len(draft) for draft in drafts} == {1, 2, 3}
 
@@ -66,4 +68,4 @@ def test_trees_of_each_kind() -> None:
         assert len(draft) == (4 if kind == "paths" else 6)
         first, second = draft.children(-1)
         assert kind in ("iid", "paths") or draft.tokens[first] != draft.tokens[second]
-        assert (draft.laws[first] is None) == (kind == "deterministic")
+        assert (draft.probs[first] is None) == (kind == "deterministic")

@@ -16,7 +16,7 @@ from outrider.verifiers.token import Token, acceptance, leading, residual
 
 
 class Recursive(Verifier):
-    """Recursive rejection over siblings, each under the law recorded for it: lossless on any
+    """Recursive rejection over siblings, each under the distribution recorded for it: lossless on any
     tree. (It is here as the control for the mutant that takes siblings out of order.)"""
 
     lossless = True
@@ -31,7 +31,7 @@ class Recursive(Verifier):
             node = path[-1] if path else -1
             p = scores.after(node)
             for child in self.order(draft.children(node)):
-                x, q = draft.tokens[child], draft.laws[child]
+                x, q = draft.tokens[child], draft.probs[child]
                 ratio = p[x] if q is None else p[x] / q[x]
                 if chance.coins(ratio.reshape(1))[0]:
                     path.append(child)
@@ -59,15 +59,15 @@ class Mutant(Verifier):
         return chance.coins(ratios)
 
     def recovered(self, draft: Draft, scores: Scores, at: int) -> Tensor:
-        return residual(scores.after(at - 1), draft.laws[at], draft.tokens[at])
+        return residual(scores.after(at - 1), draft.probs[at], draft.tokens[at])
 
     def bonus(self, draft: Draft, scores: Scores) -> Tensor:
         return scores.after(len(draft) - 1)
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         at = leading(self.coins(self.ratios(draft, scores), chance))
-        law = self.recovered(draft, scores, at) if at < len(draft) else self.bonus(draft, scores)
-        return Verdict(tuple(range(at)), chance.categorical(law))
+        probs = self.recovered(draft, scores, at) if at < len(draft) else self.bonus(draft, scores)
+        return Verdict(tuple(range(at)), chance.categorical(probs))
 
 
 class WrongResidual(Mutant):
@@ -76,16 +76,16 @@ class WrongResidual(Mutant):
 
 
 class StaleQ(Mutant):
-    """Compares with the law of the token before."""
+    """Compares with the distribution of the token before."""
 
     def ratios(self, draft: Draft, scores: Scores) -> Tensor:
         return acceptance(
-            Draft(draft.tokens, draft.parents, draft.laws[:1] + draft.laws[:-1]), scores
+            Draft(draft.tokens, draft.parents, draft.probs[:1] + draft.probs[:-1]), scores
         )
 
 
 class WrongRow(Mutant):
-    """Draws the bonus token from the law of the position before."""
+    """Draws the bonus token from the distribution of the position before."""
 
     def bonus(self, draft: Draft, scores: Scores) -> Tensor:
         return scores.after(max(len(draft) - 2, -1))
@@ -145,9 +145,9 @@ class Remembers(Mutant):
 
 class WritesIntoScores(Mutant):
     def bonus(self, draft: Draft, scores: Scores) -> Tensor:
-        law = scores.after(len(draft) - 1)
-        law /= 2
-        return law
+        probs = scores.after(len(draft) - 1)
+        probs /= 2
+        return probs
 
 
 class OverlyLenient(Lenient):  # type: ignore[misc]  # final, but a mutant must start somewhere
@@ -166,7 +166,7 @@ class SaysToken(Lenient):  # type: ignore[misc]
 
 CULPRITS: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] = [
     *(
-        (mutant, verifiers.check_output_law_keeps_its_word)
+        (mutant, verifiers.check_output_distribution_keeps_its_word)
         for mutant in (
             WrongResidual,
             StaleQ,
@@ -177,12 +177,12 @@ CULPRITS: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] 
             OverlyLenient,
         )
     ),
-    (WrongResidual, verifiers.check_loop_law_keeps_its_word),
+    (WrongResidual, verifiers.check_loop_distribution_keeps_its_word),
     (TakesTheLikeliest, verifiers.check_greedy_text_keeps_its_word),
     (ForgetsItsPlace, verifiers.check_accepts_a_path),
     (SaysToken, verifiers.check_accepts_is_how_often_it_accepts),
     (GlobalCoins, verifiers.check_draws_only_from_chance),
-    (WritesIntoScores, verifiers.check_leaves_laws_alone),
+    (WritesIntoScores, verifiers.check_leaves_distributions_alone),
 ]
 
 
@@ -216,7 +216,7 @@ def test_a_right_rule_passes(rule: Callable[[], Verifier]) -> None:
     check_verifier(rule)
 
 
-def test_replacing_a_token_by_the_law_itself_breaks_the_ceiling_of_lenience() -> None:
+def test_replacing_a_token_by_the_distribution_itself_breaks_the_ceiling_of_lenience() -> None:
     """Leviathan's text names no residual; p is the one that would not keep p / l."""
 
     class PlainP(Lenient):  # type: ignore[misc]
@@ -227,4 +227,4 @@ def test_replacing_a_token_by_the_law_itself_breaks_the_ceiling_of_lenience() ->
             return Verdict(tuple(range(at)), chance.categorical(scores.after(at - 1)))
 
     with pytest.raises(AssertionError, match="ceiling"):
-        verifiers.check_output_law_keeps_its_word(PlainP)
+        verifiers.check_output_distribution_keeps_its_word(PlainP)

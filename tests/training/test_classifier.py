@@ -65,7 +65,7 @@ def test_the_command_trains_and_the_policy_uses_it(
     assert "held-out tokens" in printed
     written = place.with_suffix(".safetensors")
     assert load(str(written))["w1"].shape[0] == FEATURES
-    use = ["lookahead=classifier", f"lookahead.path={written}", "prompt=the cat"]
+    use = ["policy=classifier", f"policy.path={written}", "prompt=the cat"]
     status, _, complaint = run("generate", *given[:2], *more, *use)
     assert status == 0, complaint
 

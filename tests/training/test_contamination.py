@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from outrider.lab.data import Prompt
+from outrider.prompts import Prompt
 from outrider.training import contamination
 from outrider.training.corpus import Text
 

@@ -8,7 +8,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from outrider import ConfigError, SampledChance, Sampling
-from outrider.lab.data import Prompt
+from outrider.prompts import Prompt
 from outrider.training.corpus import Text, corpus, template
 
 GREEDY, DRAWN = Sampling(), Sampling(temperature=1.0)

@@ -14,7 +14,7 @@ from outrider.training.losses import DIVERGENCES
 
 
 def test_it_starts_as_the_first_layers(target: Any) -> None:
-    from outrider.drafters.small_lm import first_layers
+    from outrider.runtime.first_layers import first_layers
 
     learned = learner("small_lm", target, Vocabulary(31), 0, {"layers": 2})
     ids = torch.tensor([[3, 4, 5]])

@@ -1,4 +1,4 @@
-"""Each loss is its formula, worked out by hand on small laws."""
+"""Each loss is its formula, worked out by hand on small distributions."""
 
 import pytest
 import torch
@@ -29,7 +29,7 @@ def test_divergences() -> None:
 
 
 @pytest.mark.parametrize("name", DIVERGENCES)
-def test_a_divergence_is_least_where_the_laws_agree(name: str) -> None:
+def test_a_divergence_is_least_where_the_distributions_agree(name: str) -> None:
     logits = torch.randn(4, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     own = logits.clone().requires_grad_()
     DIVERGENCES[name](own + 0 * logits, logits).sum().backward()

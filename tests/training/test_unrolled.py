@@ -1,4 +1,4 @@
-"""What is trained is what drafts: the unrolled passes give the laws of drafts led along the text."""
+"""What is trained is what drafts: the unrolled passes give the distributions of drafts led along the text."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from outrider.training.unrolled import unrolled
 
 STEPS = 3
 OPTIONS: dict[str, Any] = {
-    "feature": 1.0, "law": 0.1, "best": 0.0, "decay": 1.0, "noise": 0.0, "detach": False,
+    "feature": 1.0, "distribution": 0.1, "best": 0.0, "decay": 1.0, "noise": 0.0, "detach": False,
 }  # fmt: skip
 
 
@@ -82,7 +82,7 @@ def test_only_the_targets_own_tokens_count(target: Any) -> None:
     nobody = Batch(batch.ids, batch.best, torch.zeros_like(batch.own), batch.states)
     assert unrolled(network, nobody, head, steps=2, **OPTIONS).item() == 0
     last = torch.zeros_like(batch.own)
-    last[0, -1] = True  # its law is that of the state before it, at place 6
+    last[0, -1] = True  # its distribution is that of the state before it, at place 6
     only = unrolled(
         network, Batch(batch.ids, batch.best, last, batch.states), head, steps=1, **OPTIONS
     )

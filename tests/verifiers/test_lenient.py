@@ -10,8 +10,8 @@ from outrider.verifiers.token import Token
 SAMPLED = Sampling(temperature=1.0)
 
 
-def law(rule: Lenient | Token, p: torch.Tensor, q: torch.Tensor) -> tuple[torch.Tensor, float]:
-    """Returns the exact law of the first token, and the probability that the draft is kept."""
+def probs(rule: Lenient | Token, p: torch.Tensor, q: torch.Tensor) -> tuple[torch.Tensor, float]:
+    """Returns the exact distribution of the first token, and the probability that the draft is kept."""
     scores = Scores(torch.stack([p, p]).log(), SAMPLED)
 
     def play(chance: Chance) -> tuple[int, bool]:
@@ -28,13 +28,13 @@ def law(rule: Lenient | Token, p: torch.Tensor, q: torch.Tensor) -> tuple[torch.
 
 @pytest.mark.parametrize("residual", ["plain", "scaled"])
 @pytest.mark.parametrize("lenience", [1.0, 0.5, 0.3, 0.1])
-def test_acceptance_and_bound_on_random_laws(lenience: float, residual: str) -> None:
+def test_acceptance_and_bound_on_random_distributions(lenience: float, residual: str) -> None:
     """alpha_l = sum_x min(p / l, q), and no token above p / l (Appendix A.5)."""
     generator = torch.Generator().manual_seed(0)
     for _ in range(200):
         p, q = torch.rand(2, 4, generator=generator, dtype=torch.float64) ** 3
         p, q = p / p.sum(), q / q.sum()
-        out, kept = law(Lenient(lenience, residual), p, q)
+        out, kept = probs(Lenient(lenience, residual), p, q)
         assert kept == pytest.approx(float((p / lenience).minimum(q).sum()), abs=1e-12)
         assert (out <= p / lenience + 1e-12).all()
         assert float(out.sum()) == pytest.approx(1, abs=1e-12)
@@ -42,14 +42,14 @@ def test_acceptance_and_bound_on_random_laws(lenience: float, residual: str) -> 
 
 def test_lenience_one_is_the_token_rule_and_lossless() -> None:
     p, q = torch.tensor([[0.2, 0.5, 0.3], [0.6, 0.1, 0.3]], dtype=torch.float64)
-    torch.testing.assert_close(law(Lenient(1.0), p, q)[0], p)
+    torch.testing.assert_close(probs(Lenient(1.0), p, q)[0], p)
     assert Lenient(1.0).lossless
     assert not Lenient(0.99).lossless
 
 
 def test_the_two_residuals_differ() -> None:
     p, q = torch.tensor([[0.2, 0.5, 0.3], [0.7, 0.2, 0.1]], dtype=torch.float64)
-    plain, scaled = (law(Lenient(0.5, way), p, q)[0] for way in ("plain", "scaled"))
+    plain, scaled = (probs(Lenient(0.5, way), p, q)[0] for way in ("plain", "scaled"))
     assert not torch.allclose(plain, scaled)
 
 

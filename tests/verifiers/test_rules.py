@@ -191,8 +191,8 @@ def test_rho_is_the_smallest_that_fits() -> None:
 
 
 def test_equal_ranks_need_a_strict_order() -> None:
-    """p and q alike on two tokens, so that their ratios tie: the law stays exact."""
-    from outrider.testing.exact import output_law, target_law
+    """p and q alike on two tokens, so that their ratios tie: the distribution stays exact."""
+    from outrider.testing.exact import output_distribution, target_distribution
 
     p = torch.tensor([[0.3, 0.3, 0.4]], dtype=torch.float64)
     target = TabularTarget.of(p, 0)
@@ -203,13 +203,15 @@ def test_equal_ranks_need_a_strict_order() -> None:
         def propose(self, context: Context, pen: Pen) -> None:
             if not pen.open:
                 return
-            law = torch.tensor([0.3, 0.3, 0.4], dtype=torch.float64).log()
-            for node in pen.branch(law, 2, replacement=True):
-                pen.draw(law, after=node)
+            probs = torch.tensor([0.3, 0.3, 0.4], dtype=torch.float64).log()
+            for node in pen.branch(probs, 2, replacement=True):
+                pen.draw(probs, after=node)
 
-    law = output_law(target, Even(), MultiPathBlock(), [0], gamma=2, sampling=SAMPLED, budget=4)
-    exact = target_law(target, [0], 3, SAMPLED, MultiPathBlock())
-    assert all(abs(law.get(text, 0) - exact[text]) < 1e-12 for text in exact)
+    probs = output_distribution(
+        target, Even(), MultiPathBlock(), [0], gamma=2, sampling=SAMPLED, budget=4
+    )
+    exact = target_distribution(target, [0], 3, SAMPLED, MultiPathBlock())
+    assert all(abs(probs.get(text, 0) - exact[text]) < 1e-12 for text in exact)
 
 
 def test_typical_takes_the_longest_path_and_of_equals_the_likelier() -> None:

@@ -17,13 +17,13 @@ def test_a_token_is_accepted_with_probability_p() -> None:
     def play(chance: Chance) -> tuple[int, ...]:
         return SampleMatch().verify(tree, scores, chance).accepted
 
-    law: dict[tuple[int, ...], float] = {}
+    probs: dict[tuple[int, ...], float] = {}
     for p, accepted in EnumeratedChance.outcomes(play):
-        law[accepted] = law.get(accepted, 0) + p
-    assert law[()] == pytest.approx(0.1)
-    assert law[(1,)] == pytest.approx(0.3)
-    assert law[(0,)] == pytest.approx(0.6 * 0.4)
-    assert law[(0, 2)] == pytest.approx(0.6 * 0.6)
+        probs[accepted] = probs.get(accepted, 0) + p
+    assert probs[()] == pytest.approx(0.1)
+    assert probs[(1,)] == pytest.approx(0.3)
+    assert probs[(0,)] == pytest.approx(0.6 * 0.4)
+    assert probs[(0, 2)] == pytest.approx(0.6 * 0.6)
 
 
 def test_it_says_what_it_is() -> None:

@@ -9,7 +9,7 @@ import pytest
 from outrider import ConfigError, Sampling
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.exact import output_law, target_law
+from outrider.testing.exact import output_distribution, target_distribution
 from outrider.testing.stage import ChainDrafter
 from outrider.testing.verifiers import accepted_tokens
 from outrider.verifiers.lenient import Lenient
@@ -32,21 +32,23 @@ def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> N
     check(make)
 
 
-def law(verifier: Any) -> dict[tuple[int, ...], float]:
+def probs(verifier: Any) -> dict[tuple[int, ...], float]:
     drafter = ChainDrafter(TARGET, "drawn")
-    return output_law(TARGET, drafter, verifier, [0, 2], gamma=2, sampling=SAMPLED, budget=2)
+    return output_distribution(
+        TARGET, drafter, verifier, [0, 2], gamma=2, sampling=SAMPLED, budget=2
+    )
 
 
 def test_at_b_of_1_it_is_the_token_rule_and_below_it_is_lenience() -> None:
-    assert law(ScaledUniform(1.0)) == pytest.approx(law(Token()), abs=1e-12)
+    assert probs(ScaledUniform(1.0)) == pytest.approx(probs(Token()), abs=1e-12)
     for residual in ("own", "plain"):
-        assert law(ScaledUniform(0.3, residual)) == pytest.approx(law(Lenient(0.3)), abs=1e-12)
+        assert probs(ScaledUniform(0.3, residual)) == pytest.approx(probs(Lenient(0.3)), abs=1e-12)
 
 
 def test_above_1_it_accepts_less_and_is_lossless_only_with_its_own_residual() -> None:
-    exact = target_law(TARGET, [0, 2], 3, SAMPLED, Token())
-    assert law(ScaledUniform(2.0)) == pytest.approx(exact, abs=1e-12)
-    off = law(ScaledUniform(2.0, "plain"))
+    exact = target_distribution(TARGET, [0, 2], 3, SAMPLED, Token())
+    assert probs(ScaledUniform(2.0)) == pytest.approx(exact, abs=1e-12)
+    off = probs(ScaledUniform(2.0, "plain"))
     assert max(abs(off[text] - exact[text]) for text in exact) > 0.01
     drafter = ChainDrafter(TARGET, "drawn")
     counts = [accepted_tokens(ScaledUniform(b), drafter, TARGET, [0, 2], 2) for b in (0.5, 1, 2, 4)]

@@ -52,10 +52,10 @@ def test_the_first_token_accepts_with_the_overlap_of_p_and_q() -> None:
 
 def test_a_draft_without_probability_is_always_rejected() -> None:
     p = torch.tensor([0.0, 0.5, 0.5], dtype=torch.float64)
-    for law in (Q, None):
+    for probs in (Q, None):
         for seed in range(50):
             verdict = Token().verify(
-                Draft((0,), (-1,), (law,)), scores(p, P), SampledChance.seeded(seed)
+                Draft((0,), (-1,), (probs,)), scores(p, P), SampledChance.seeded(seed)
             )
             assert verdict.accepted == ()
             assert verdict.next_token != 0

@@ -78,7 +78,7 @@ def layers(
 def log_probs(
     drafter: Drafter, texts: Sequence[list[int]], vocab_size: int
 ) -> Float[Tensor, "texts vocab"]:
-    """Returns the law of what the drafter writes after each text; nothing at all has no mass.
+    """Returns the distribution of what the drafter writes after each text; nothing at all has no mass.
 
     Raises:
         DrafterError: the drafter failed.
@@ -87,13 +87,13 @@ def log_probs(
     pens = [Pen(sampling=Sampling(), chance=chance, vocab_size=vocab_size, gamma=1) for _ in texts]
     contexts = [Context(Tokens(text, len(text))) for text in texts]
     propose(drafter, list(zip(contexts, pens, strict=True)))
-    return torch.stack([_law(pen, vocab_size) for pen in pens])
+    return torch.stack([_distribution(pen, vocab_size) for pen in pens])
 
 
-def _law(pen: Pen, vocab_size: int) -> Float[Tensor, "vocab"]:
+def _distribution(pen: Pen, vocab_size: int) -> Float[Tensor, "vocab"]:
     draft = pen.finish()
     if draft.logits and draft.logits[0] is not None:
         return draft.logits[0].float().cpu().log_softmax(-1)
-    law = torch.full((vocab_size,), float("-inf"))
-    law[list(draft.tokens)] = 0.0
-    return law
+    probs = torch.full((vocab_size,), float("-inf"))
+    probs[list(draft.tokens)] = 0.0
+    return probs

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from outrider.errors import number, require, whole
+from outrider.errors import is_int, is_number, require
 
 Path = tuple[int, ...]
 """The ids of a beam, without the prompt."""
@@ -34,9 +34,9 @@ class Rules:
     early_stopping: bool | Literal["never"] = False
 
     def __post_init__(self) -> None:
-        enough = whole(self.width) and self.width >= 1
+        enough = is_int(self.width) and self.width >= 1
         require(enough, "width", self.width, "a whole number of at least 1")
-        require(number(self.length_penalty), "length_penalty", self.length_penalty, "a number")
+        require(is_number(self.length_penalty), "length_penalty", self.length_penalty, "a number")
         known = self.early_stopping in (True, False, "never")
         require(known, "early_stopping", self.early_stopping, "true, false or never")
 

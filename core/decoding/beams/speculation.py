@@ -1,28 +1,19 @@
 """Speculative beam search: a drafter's beams are scored in one pass, and as many steps taken as they cover."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from time import perf_counter
 from typing import Literal, final
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
-from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
-from outrider.contract.target import Target
+from outrider.contract.target import Target, check_finite
 from outrider.decoding.beams.draft import fit, layers
 from outrider.decoding.beams.search import Path, Rules, advance, begin
 from outrider.decoding.decode import check_lengths
-from outrider.errors import TargetError, require, whole
+from outrider.errors import is_int, require
 from outrider.plugins.registry import make
-from outrider.runtime.cached_model import CachedModel
-from outrider.runtime.text_tree import TextTree
-
-Scorer = Callable[[Sequence[Path]], Float[Tensor, "paths vocab"]]
-"""From paths behind a prompt to the target's logits after each, in one pass."""
 
 
 @final
@@ -88,15 +79,15 @@ def beam_search(
     rules = Rules(width, length_penalty, early_stopping)
     check_lengths(gamma, None, max_new_tokens)
     draft_width = 2 * width if draft_width is None else draft_width
-    wide = whole(draft_width) and draft_width >= width
+    wide = is_int(draft_width) and draft_width >= width
     require(wide, "draft_width", draft_width, f"a whole number of at least the width, {width}")
-    some = whole(num_return_sequences) and 1 <= num_return_sequences <= width
+    some = is_int(num_return_sequences) and 1 <= num_return_sequences <= width
     require(some, "num_return_sequences", num_return_sequences, f"between 1 and the width, {width}")
     model: Target = make("target", target)
     writer: Drafter = make("drafter", drafter)
     ids = model.encode(prompt, chat=chat)
     fit(model, writer)
-    score = scorer(model, ids)
+    score = model.path_scorer(ids)
     longest = min(max_new_tokens, (model.max_length or len(ids) + max_new_tokens) - len(ids))
     state, rounds = begin(width), list[int]()
     seconds = dict.fromkeys(("draft", "score", "search"), 0.0)
@@ -111,8 +102,7 @@ def beam_search(
         steps = 0
         while not state.over and all(path in rows for path in state.running):
             logits = torch.stack([rows[path] for path in state.running]).cpu()
-            if not torch.isfinite(logits.amax(-1)).all():
-                raise TargetError("the target gave logits with NaN, infinity or no finite entry")
+            check_finite(logits)
             state = advance(state, logits, rules, model.eos, longest)
             steps += 1
         rounds.append(steps)
@@ -130,22 +120,3 @@ def beam_search(
         rounds=tuple(rounds),
         seconds=seconds,
     )
-
-
-def scorer(target: Target, prompt: list[int]) -> Scorer:
-    """Returns what scores a target's beams: on one cache where it has a model, else each time anew."""
-    if target.model is not None:
-        return TextTree(CachedModel(target.model), prompt).logits
-    return partial(_anew, target, prompt)
-
-
-def _anew(target: Target, prompt: list[int], paths: Sequence[Path]) -> Float[Tensor, "paths vocab"]:
-    nodes: dict[Path, int] = {(): ROOT}
-    for path in paths:
-        for end in range(1, len(path) + 1):
-            nodes.setdefault(path[:end], len(nodes) - 1)
-    written = list(nodes)[1:]
-    parents = tuple(nodes[path[:-1]] for path in written)
-    draft = Draft(tuple(path[-1] for path in written), parents, (None,) * len(written))
-    logits = target.open(prompt).score(draft)
-    return torch.stack([logits[nodes[path] + 1] for path in paths])

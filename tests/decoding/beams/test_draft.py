@@ -28,8 +28,8 @@ class Table(Drafter):
 
 
 def test_a_layer_holds_the_likeliest_beams_and_none_that_ended() -> None:
-    law = torch.tensor([[0.6, 0.3, 0.1], [0.2, 0.3, 0.5], [0.9, 0.05, 0.05]])
-    found = layers(Table(law.log()), [0], begin(2), 3, 2, frozenset({2}), 3)
+    probs = torch.tensor([[0.6, 0.3, 0.1], [0.2, 0.3, 0.5], [0.9, 0.05, 0.05]])
+    found = layers(Table(probs.log()), [0], begin(2), 3, 2, frozenset({2}), 3)
     assert found == [[(0,), (1,)], [(0, 0), (0, 1), (1, 1)]]
 
 
@@ -41,7 +41,7 @@ def test_a_drafter_that_writes_has_one_beam_from_each() -> None:
     assert layers(NoDraft(), text, begin(2), 4, 3, frozenset(), 9) == []
 
 
-def test_a_small_models_laws_are_those_of_each_text(llama: Any) -> None:
+def test_a_small_models_distributions_are_those_of_each_text(llama: Any) -> None:
     model = llama().double()
     drafter = SmallLM(model=model)
     drafter.bind(TransformersTarget(llama()))

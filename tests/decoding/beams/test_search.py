@@ -22,8 +22,8 @@ def search(rules: Rules, eos: frozenset[int], longest: int) -> State:
 
 def likelihood(text: tuple[int, ...]) -> float:
     places = range(len(text))
-    laws = [TARGET.logits([0, *text[:place]]).log_softmax(-1) for place in places]
-    return sum(float(law[token]) for law, token in zip(laws, text, strict=True))
+    probs = [TARGET.logits([0, *text[:place]]).log_softmax(-1) for place in places]
+    return sum(float(distribution[token]) for distribution, token in zip(probs, text, strict=True))
 
 
 @pytest.mark.parametrize("penalty", [0.0, 1.0, -0.5, 3.0])

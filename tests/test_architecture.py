@@ -1,0 +1,46 @@
+"""The architecture: what may import what, as pyproject.toml says it and docs/architecture.md draws it."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+def laid_out(place: Path) -> Path:
+    """Returns a copy of the sources laid out as the package that they install as."""
+    shutil.copytree(ROOT / "core", place / "outrider")
+    for folder in ("drafters", "verifiers", "conf"):
+        leave = shutil.ignore_patterns("weights")
+        shutil.copytree(ROOT / folder, place / "outrider" / folder, ignore=leave)
+    return place
+
+
+def lint(place: Path) -> subprocess.CompletedProcess[str]:
+    command = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+    return subprocess.run(
+        [sys.executable, "-c", command, "--no-cache", "--config", str(ROOT / "pyproject.toml")],
+        check=False,
+        env=os.environ | {"PYTHONPATH": str(place)},
+        cwd=place,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_imports_run_downwards_and_never_in_a_circle(tmp_path: Path) -> None:
+    done = lint(laid_out(tmp_path))
+    assert done.returncode == 0, done.stdout
+    assert "3 kept, 0 broken" in done.stdout
+
+
+def test_an_import_upwards_is_found(tmp_path: Path) -> None:
+    """The contract sees the code that is checked, imports inside functions included."""
+    place = laid_out(tmp_path)
+    pen = place / "outrider" / "contract" / "pen.py"
+    pen.write_text(pen.read_text() + "\n\ndef up():\n    from outrider.decoding import rounds\n")
+    done = lint(place)
+    assert done.returncode == 1
+    assert "outrider.contract.pen -> outrider.decoding.rounds" in done.stdout
