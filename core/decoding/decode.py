@@ -1,60 +1,24 @@
-"""Decoding: rounds of one text, or of several in step."""
+"""The loop of speculative decoding, over one text or over several in step."""
 
 from collections.abc import Iterator, Sequence
 from time import perf_counter
 
-from outrider.contract.chance import Chance, SampledChance
+from outrider.contract.chance import Chance
 from outrider.contract.constraint import Constraint
-from outrider.contract.draft import KINDS, Draft
+from outrider.contract.draft import KINDS
 from outrider.contract.drafter import Drafter
-from outrider.contract.policy import Fixed, Policy
+from outrider.contract.policy import Policy
+from outrider.contract.round import Round
 from outrider.contract.sampling import Sampling
-from outrider.contract.target import Session, Target
+from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
-from outrider.decoding.rounds import Round, Steps, steps
-from outrider.decoding.text_stream import TextStream
-from outrider.errors import ConfigError, is_int, require
+from outrider.decoding.rounds import finish, propose
+from outrider.decoding.run import ActiveText, Run, begin_text
+from outrider.errors import ConfigError, require
 from outrider.plugins.registry import installed
 
 
-def prepare(target: Target, drafter: Drafter, verifier: Verifier) -> None:
-    """Fits a drafter to its target, before any model runs.
-
-    Raises:
-        ConfigError: the drafter needs what the target does not offer, or may branch where
-            the rule or the target takes only chains, or does not fit for reasons of its own.
-    """
-    name = type(drafter).__name__
-    if missing := sorted(drafter.needs - target.offers):
-        offered = ", ".join(sorted(name for name in target.offers if "." not in name)) or "nothing"
-        raise ConfigError(f"drafter {name} needs {', '.join(missing)}: the target offers {offered}")
-    if drafter.kind not in verifier.takes:
-        raise ConfigError(
-            f"drafter {name} writes {drafter.kind!r} drafts ({KINDS[drafter.kind]}): the rule"
-            f" {type(verifier).__name__} takes {', '.join(sorted(verifier.takes))};"
-            f" rules that fit: {', '.join(rules_for(drafter.kind))}"
-        )
-    if (drafter.trees or drafter.asks) and not target.trees:
-        raise ConfigError(f"drafter {name} writes trees: {target.no_trees}")
-    drafter.bind(target)
-
-
-def rules_for(kind: str) -> list[str]:
-    """Returns the names of the registered rules that take drafts of a kind."""
-    entries = installed().of("verifier")
-    return [name for name, entry in entries.items() if kind in entry.product.takes]
-
-
-def check_lengths(gamma: int, budget: int | None, max_new_tokens: int) -> None:
-    """Raises `ConfigError` for a length that makes no sense."""
-    require(is_int(gamma) and gamma >= 1, "gamma", gamma, "a whole number of at least 1")
-    fits = budget is None or (is_int(budget) and budget >= 1)
-    require(fits, "budget", budget, "a whole number of at least 1, or none")
-    enough = is_int(max_new_tokens) and max_new_tokens >= 1
-    require(enough, "max_new_tokens", max_new_tokens, "a whole number of at least 1")
-
-
-def decode(
+def decode(  # noqa: PLR0913  the options of a run, by name
     target: Target,
     drafter: Drafter,
     verifier: Verifier,
@@ -74,43 +38,51 @@ def decode(
     >>> for round in decode(target, drafter, verifier, tokens, gamma=4):
     ...     print(round.text, end="", flush=True)
 
-    tokens: the prompt's ids.
+    tokens: the ids of the prompt.
     gamma: the depth of a draft; vLLM's num_speculative_tokens.
-    budget: the nodes of a draft, where the drafter writes trees; gamma unless told.
-    policy: how long to draft, within gamma; `Fixed` unless told.
-    chance: seeded by `sampling.seed` unless told.
+    budget: the most nodes of a draft that is a tree. Defaults to `gamma`.
+    sampling: Defaults to `Sampling()`, which is greedy.
+    policy: decides how long each draft is, up to gamma. Defaults to `Fixed()`.
+    chance: the source of all randomness. Defaults to one seeded by `sampling.seed`.
+    max_new_tokens: the most tokens to write after the prompt.
     stops: strings that end the text.
-    constraint: a further say in its logits and its end.
+    constraint: changes the target's logits, and may end the text.
 
     Raises:
         ConfigError: at the call, before any model runs, for what can't work.
-        DrafterError, TargetError: while iterating; what was yielded stays good.
+        DrafterError, TargetError: while iterating; the rounds already yielded stay valid.
     """
-    check_lengths(gamma, budget, max_new_tokens)
-    sampling = Sampling() if sampling is None else sampling
-    text = TextStream(target.tokenizer, stops)
+    run = Run(
+        target=target,
+        verifier=verifier,
+        sampling=Sampling() if sampling is None else sampling,
+        gamma=gamma,
+        budget=budget,
+        max_new_tokens=max_new_tokens,
+        stops=stops,
+    )
     prompt = target.encode(tokens)
     prepare(target, drafter, verifier)
     session = target.open(prompt, drafter.needs)
-    work = steps(
-        target,
-        session,
-        drafter,
-        verifier,
-        prompt,
-        gamma,
-        gamma if budget is None else budget,
-        sampling,
-        Fixed() if policy is None else policy,
-        SampledChance.seeded(sampling.seed) if chance is None else chance,
-        max_new_tokens,
-        text,
-        constraint,
+    text = begin_text(
+        run, prompt, session, drafter, policy=policy, chance=chance, constraint=constraint
     )
-    return _alone(work, session)
+    return _rounds(run, text)
 
 
-def decode_together(
+def _rounds(run: Run, text: ActiveText) -> Iterator[Round]:
+    text.policy.reset()
+    stop = None
+    while stop is None:
+        proposal = propose(run, text)
+        began = perf_counter()
+        logits = text.session.score(proposal.to_score)
+        round = finish(run, text, proposal, logits, perf_counter() - began)
+        stop = round.stop
+        yield round
+
+
+def decode_together(  # noqa: PLR0913  the options of a run, by name
     target: Target,
     drafters: Sequence[Drafter],
     verifier: Verifier,
@@ -125,69 +97,90 @@ def decode_together(
     stops: Sequence[str] = (),
     constraints: Sequence[Constraint] | None = None,
 ) -> Iterator[tuple[int, Round]]:
-    """Yields the rounds of several texts, each with the number of its prompt, as `decode` does.
+    """Yields the rounds of several texts, each with the index of its prompt.
 
-    All drafts are scored in one pass. Each text is as long as it comes out, and is the one that
-    `decode` would write, whoever its neighbours are: they change its logits by rounding alone.
-    A round's seconds are the text's share of what all of them took.
+    All drafts of a round are scored in one pass. Each text ends by itself, and is the one that
+    `decode` writes for its prompt: the other texts of the batch change its logits by rounding
+    alone. The seconds of a round are the text's equal share of the pass.
 
-    drafters, policies, chances, constraints: one a prompt; each keeps the state of its own text,
-        see `Drafter.fork`.
+    drafters, policies, chances, constraints: one for each prompt, since each keeps the state of
+        its own text; see `Drafter.fork`. The defaults are those of `decode`.
 
     Raises:
         ConfigError, DrafterError, TargetError: as `decode` does.
     """
-    check_lengths(gamma, budget, max_new_tokens)
-    require(len(drafters) == len(prompts), "drafters", len(drafters), "one a prompt")
-    sampling = Sampling() if sampling is None else sampling
+    run = Run(
+        target=target,
+        verifier=verifier,
+        sampling=Sampling() if sampling is None else sampling,
+        gamma=gamma,
+        budget=budget,
+        max_new_tokens=max_new_tokens,
+        stops=stops,
+    )
+    require(len(drafters) == len(prompts), "drafters", len(drafters), "one for each prompt")
     encoded = [target.encode(prompt) for prompt in prompts]
     for drafter in drafters:
         prepare(target, drafter, verifier)
     needs = frozenset[str]().union(*(drafter.needs for drafter in drafters))
     sessions = target.open_together(encoded, needs)
-    texts = {
-        number: steps(
-            target,
+    texts = [
+        begin_text(
+            run,
+            encoded[index],
             session,
-            drafters[number],
-            verifier,
-            encoded[number],
-            gamma,
-            gamma if budget is None else budget,
-            sampling,
-            policies[number] if policies else Fixed(),
-            chances[number] if chances else SampledChance.seeded(sampling.seed),
-            max_new_tokens,
-            TextStream(target.tokenizer, stops),
-            constraints[number] if constraints else None,
+            drafters[index],
+            policy=policies[index] if policies else None,
+            chance=chances[index] if chances else None,
+            constraint=constraints[index] if constraints else None,
         )
-        for number, session in enumerate(sessions)
-    }
-    return _side_by_side(target, texts, sessions)
+        for index, session in enumerate(sessions)
+    ]
+    return _rounds_together(run, texts)
 
 
-def _alone(work: Steps, session: Session) -> Iterator[Round]:
-    for each in work:
-        assert isinstance(each, Draft)
+def _rounds_together(run: Run, texts: Sequence[ActiveText]) -> Iterator[tuple[int, Round]]:
+    for text in texts:
+        text.policy.reset()
+    going = dict(enumerate(texts))
+    while going:
+        proposals = {index: propose(run, text) for index, text in going.items()}
         began = perf_counter()
-        logits = session.score(each)
-        round = work.send((logits, perf_counter() - began))
-        assert isinstance(round, Round)
-        yield round
-
-
-def _side_by_side(
-    target: Target, texts: dict[int, Steps], sessions: Sequence[Session]
-) -> Iterator[tuple[int, Round]]:
-    while True:
-        drafts = {number: next(work, None) for number, work in texts.items()}
-        going = {number: each for number, each in drafts.items() if isinstance(each, Draft)}
-        if not going:
-            return
-        began = perf_counter()
-        scores = target.score_together([sessions[number] for number in going], [*going.values()])
+        scores = run.target.score_together(
+            [text.session for text in going.values()],
+            [proposal.to_score for proposal in proposals.values()],
+        )
         share = (perf_counter() - began) / len(going)
-        for number, logits in zip(going, scores, strict=True):
-            round = texts[number].send((logits, share))
-            assert isinstance(round, Round)
-            yield number, round
+        for (index, proposal), logits in zip(proposals.items(), scores, strict=True):
+            round = finish(run, texts[index], proposal, logits, share)
+            if round.stop is not None:
+                del going[index]
+            yield index, round
+
+
+def prepare(target: Target, drafter: Drafter, verifier: Verifier) -> None:
+    """Checks that drafter, rule and target fit each other, and binds the drafter to the target.
+
+    Raises:
+        ConfigError: the drafter needs what the target does not offer, or may branch where the
+            rule or the target takes only chains, or refuses the target for a reason of its own.
+    """
+    name = type(drafter).__name__
+    if missing := sorted(drafter.needs - target.offers):
+        offered = ", ".join(sorted(name for name in target.offers if "." not in name)) or "nothing"
+        raise ConfigError(f"drafter {name} needs {', '.join(missing)}: the target offers {offered}")
+    if drafter.kind not in verifier.takes:
+        raise ConfigError(
+            f"drafter {name} writes {drafter.kind!r} drafts ({KINDS[drafter.kind]}): the rule"
+            f" {type(verifier).__name__} takes {', '.join(sorted(verifier.takes))};"
+            f" rules that fit: {', '.join(_rules_for(drafter.kind))}"
+        )
+    if (drafter.trees or drafter.asks) and not target.trees:
+        raise ConfigError(f"drafter {name} writes trees: {target.no_trees}")
+    drafter.bind(target)
+
+
+def _rules_for(kind: str) -> list[str]:
+    """Returns the names of the registered rules that take drafts of a kind."""
+    rules = installed().of("verifier")
+    return [name for name, entry in rules.items() if kind in entry.product.takes]

@@ -1,125 +1,117 @@
-"""Rounds: propose, score, verify, commit, for one text, whoever does the scoring."""
+"""One round of one text: propose a draft, have it scored, verify it, commit the result."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from time import perf_counter
+from typing import final
 
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.contract.chance import Chance
-from outrider.contract.constraint import Constraint, constrained
-from outrider.contract.context import Context, Tokens
+from outrider.contract.constraint import constrained
+from outrider.contract.context import Context
 from outrider.contract.draft import KINDS, ROOT, Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
-from outrider.contract.policy import Policy
 from outrider.contract.round import Round
-from outrider.contract.sampling import Sampling
-from outrider.contract.target import Session, Target, check_finite
-from outrider.contract.verifier import Scores, Verdict, Verifier
-from outrider.decoding.text_stream import TextStream
+from outrider.contract.target import check_finite
+from outrider.contract.verifier import Scores, Verdict
+from outrider.decoding.run import ActiveText, Run
 from outrider.errors import DrafterError, OutriderError
 
-Scored = tuple[Float[Tensor, "nodes+1 vocab"], float]
-"""The logits of a draft, and the seconds that they took: of a batch's pass, one text's share."""
 
-Steps = Generator[Draft | Round, Scored | None, None]
-"""One text under way: it gives a draft to be sent what it is scored, and a round when one is done."""
+@final
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A draft that waits for its scores.
 
+    questions: tokens that the drafter wants scored in the same pass, apart from the draft.
+    seconds: the time that drafting took.
+    """
 
-def steps(
-    target: Target,
-    session: Session,
-    drafter: Drafter,
-    verifier: Verifier,
-    prompt: list[int],
-    gamma: int,
-    budget: int,
-    sampling: Sampling,
-    policy: Policy,
-    chance: Chance,
-    max_new_tokens: int,
-    text: TextStream,
-    constraint: Constraint | None,
-) -> Steps:
-    ids, source = target.begin(prompt)
-    policy.reset()
-    limit, reason = len(ids) + max_new_tokens, "max_new_tokens"
-    if target.max_length is not None and target.max_length < limit:
-        limit, reason = target.max_length, "max_length"
-    stop: str | None = None
-    while stop is None:
-        began = perf_counter()
-        # The target adds a token to whatever is accepted, so a draft may fill all but one.
-        depth = min(policy.depth(gamma), limit - len(ids) - 1)
-        pen = Pen(
-            sampling=sampling,
-            chance=chance,
-            vocab_size=target.vocab_size,
-            gamma=depth,
-            budget=budget,
-            more=policy.more,
-        )
-        context = Context(Tokens(ids, len(ids)), source, session.features())
-        propose(drafter, [(context, pen)])
-        draft = _finished(drafter, pen)
-        questions = pen.questions()
-        drafted = perf_counter()
-        answer = yield (draft.joined(questions) if questions else draft)
-        assert answer is not None
-        logits, scoring = answer
-        scored = perf_counter()
-        check_finite(logits)
-        logits, answers = logits[: len(draft) + 1], logits[len(draft) + 1 :]
-        if constraint is not None:
-            logits = constrained(constraint, ids, draft, logits)
-        verdict = verifier.verify(draft, Scores(logits, sampling), chance)
-        session.commit(verdict)
-        if questions:
-            drafter.answer(questions, answers)
-        tokens, origins = _emission(draft, verdict)
-        pieces = []
-        for count, token in enumerate(tokens, start=1):
-            piece, found = text.push(token)
-            pieces.append(piece)
-            ended = constraint is not None and constraint.ends([*ids, *tokens[:count]])
-            if token in target.eos:
-                stop = "eos"
-            elif found:
-                stop = "stop_string"
-            elif len(ids) + count == limit:
-                stop = reason
-            elif ended:
-                stop = "constraint"
-            if stop is not None:
-                break
-        ids += tokens[:count]
-        seconds = {
-            "draft": drafted - began,
-            "score": scoring,
-            "verify": perf_counter() - scored,
-        }
-        accepted = min(len(verdict.accepted), count)
-        cut = count <= len(verdict.accepted)  # the draft past the stop was never in question
-        round = Round(
-            tokens=tuple(tokens[:count]),
-            origins=origins[:count],
-            pieces=tuple(pieces),
-            draft=draft.tokens,
-            parents=draft.parents,
-            path=verdict.accepted[:accepted],
-            drafted=accepted if cut else len(draft),
-            tested=accepted + (not cut and origins[-1] == "recovered"),
-            accepted=accepted,
-            seconds=seconds,
-            stop=stop,
-        )
-        policy.observe(round)
-        yield round
+    draft: Draft
+    questions: Draft
+    seconds: float
+
+    @property
+    def to_score(self) -> Draft:
+        """Returns the tree for the target's pass: the draft, then the questions."""
+        return self.draft.joined(self.questions) if self.questions else self.draft
 
 
-def propose(drafter: Drafter, pairs: Sequence[tuple[Context, Pen]]) -> None:
-    """Has a drafter write its drafts; what it raises is an error that names it.
+def propose(run: Run, text: ActiveText) -> Proposal:
+    """Has the drafter write a draft after the text so far.
+
+    Raises:
+        DrafterError: the drafter failed, or wrote another kind of draft than it says.
+    """
+    began = perf_counter()
+    # The target adds a token to whatever is accepted, so a draft may fill all places but one.
+    depth = min(text.policy.depth(run.gamma), text.limit - len(text.ids) - 1)
+    pen = Pen(
+        sampling=run.sampling,
+        chance=text.chance,
+        vocab_size=run.target.vocab_size,
+        gamma=depth,
+        budget=run.nodes,
+        more=text.policy.more,
+    )
+    call_drafter(text.drafter, [(text.context, pen)])
+    draft = pen.finish()
+    if not draft.is_of(text.drafter.kind):
+        name, kind = type(text.drafter).__name__, text.drafter.kind
+        raise DrafterError(f"drafter {name} wrote what is no {kind!r}: {KINDS[kind]}")
+    return Proposal(draft, pen.questions(), perf_counter() - began)
+
+
+def finish(
+    run: Run,
+    text: ActiveText,
+    proposal: Proposal,
+    logits: Float[Tensor, "nodes+1 vocab"],
+    score_seconds: float,
+) -> Round:
+    """Verifies a scored draft, commits what was accepted, and returns the round.
+
+    logits: the target's, for `proposal.to_score`: row 0 scores what follows the text.
+    score_seconds: the time that they took; in a batch, this text's share of it.
+
+    Raises:
+        TargetError: the logits hold NaN or infinity, or a constraint forbids every token.
+    """
+    began = perf_counter()
+    check_finite(logits)
+    draft, questions = proposal.draft, proposal.questions
+    logits, answers = logits[: len(draft) + 1], logits[len(draft) + 1 :]
+    if text.constraint is not None:
+        logits = constrained(text.constraint, text.ids, draft, logits)
+    verdict = run.verifier.verify(draft, Scores(logits, run.sampling), text.chance)
+    text.session.commit(verdict)
+    if questions:
+        text.drafter.answer(questions, answers)
+    emission = _emit(run, text, draft, verdict)
+    text.ids.extend(emission.tokens)
+    drafted, tested, accepted = _counts(draft, verdict, emission)
+    seconds = {"draft": proposal.seconds, "score": score_seconds, "verify": perf_counter() - began}
+    round = Round(
+        tokens=emission.tokens,
+        origins=emission.origins,
+        pieces=emission.pieces,
+        draft=draft.tokens,
+        parents=draft.parents,
+        path=verdict.accepted[:accepted],
+        drafted=drafted,
+        tested=tested,
+        accepted=accepted,
+        seconds=seconds,
+        stop=emission.stop,
+    )
+    text.policy.observe(round)
+    return round
+
+
+def call_drafter(drafter: Drafter, pairs: Sequence[tuple[Context, Pen]]) -> None:
+    """Has a drafter write its drafts, and names it in whatever error it raises.
 
     Raises:
         DrafterError: the drafter failed.
@@ -135,17 +127,50 @@ def propose(drafter: Drafter, pairs: Sequence[tuple[Context, Pen]]) -> None:
         raise DrafterError(f"drafter {name} raised {type(error).__name__}: {error}") from error
 
 
-def _finished(drafter: Drafter, pen: Pen) -> Draft:
-    draft = pen.finish()
-    if not draft.is_of(drafter.kind):
-        name, kind = type(drafter).__name__, drafter.kind
-        raise DrafterError(f"drafter {name} wrote what is no {kind!r}: {KINDS[kind]}")
-    return draft
+@final
+@dataclass(frozen=True, slots=True)
+class _Emission:
+    """What a round adds to the text; the fields are those of `Round`."""
+
+    tokens: tuple[int, ...]
+    origins: tuple[str, ...]
+    pieces: tuple[str, ...]
+    stop: str | None
 
 
-def _emission(draft: Draft, verdict: Verdict) -> tuple[list[int], tuple[str, ...]]:
-    """Returns the tokens that a verdict adds to the text, and who wrote each."""
+def _emit(run: Run, text: ActiveText, draft: Draft, verdict: Verdict) -> _Emission:
+    """Returns the tokens that a verdict adds to the text, up to the first that ends it."""
     leaf = verdict.accepted[-1] if verdict.accepted else ROOT
-    added = "recovered" if draft.children(leaf) else "bonus"
-    tokens = [draft.tokens[node] for node in verdict.accepted]
-    return [*tokens, verdict.next_token], (*("accepted",) * len(tokens), added)
+    last_origin = "recovered" if draft.children(leaf) else "bonus"
+    tokens = (*(draft.tokens[node] for node in verdict.accepted), verdict.next_token)
+    origins = (*("accepted",) * len(verdict.accepted), last_origin)
+    pieces: list[str] = []
+    stop: str | None = None
+    while stop is None and len(pieces) < len(tokens):
+        token = tokens[len(pieces)]
+        piece, has_stop_string = text.stream.push(token)
+        pieces.append(piece)
+        ids = [*text.ids, *tokens[: len(pieces)]]
+        # Asked of every token: a constraint may keep a record of them.
+        ended_by_constraint = text.constraint is not None and text.constraint.ends(ids)
+        if token in run.target.eos:
+            stop = "eos"
+        elif has_stop_string:
+            stop = "stop_string"
+        elif len(ids) == text.limit:
+            stop = text.limit_reason
+        elif ended_by_constraint:
+            stop = "constraint"
+    count = len(pieces)
+    return _Emission(tokens[:count], origins[:count], tuple(pieces), stop)
+
+
+def _counts(draft: Draft, verdict: Verdict, emission: _Emission) -> tuple[int, int, int]:
+    """Returns how many draft tokens count as drafted, tested and accepted.
+
+    Where the text ends inside the accepted part, the rest of the draft was never in question.
+    """
+    accepted = min(len(verdict.accepted), len(emission.tokens))
+    if len(emission.tokens) <= len(verdict.accepted):
+        return accepted, accepted, accepted
+    return len(draft), accepted + (emission.origins[-1] == "recovered"), accepted

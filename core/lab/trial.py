@@ -13,7 +13,8 @@ from outrider.contract.policy import Fixed, Policy
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
-from outrider.decoding.decode import check_lengths, decode, decode_together, prepare
+from outrider.decoding.decode import decode, decode_together, prepare
+from outrider.decoding.run import check_lengths
 from outrider.decoding.generation import Generation
 from outrider.drafters.none import NoDraft
 from outrider.errors import is_int, require

@@ -13,7 +13,7 @@ from outrider.contract.pen import Pen
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.decoding.beams.search import Path, State
-from outrider.decoding.rounds import propose
+from outrider.decoding.rounds import call_drafter
 from outrider.errors import ConfigError
 
 GIVEN = frozenset({"model", "tokenizer"})
@@ -86,7 +86,7 @@ def log_probs(
     chance = SampledChance.seeded(0)  # at temperature 0 nothing is drawn
     pens = [Pen(sampling=Sampling(), chance=chance, vocab_size=vocab_size, gamma=1) for _ in texts]
     contexts = [Context(Tokens(text, len(text))) for text in texts]
-    propose(drafter, list(zip(contexts, pens, strict=True)))
+    call_drafter(drafter, list(zip(contexts, pens, strict=True)))
     return torch.stack([_distribution(pen, vocab_size) for pen in pens])
 
 

@@ -11,7 +11,7 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.target import Target, check_finite
 from outrider.decoding.beams.draft import fit, layers
 from outrider.decoding.beams.search import Path, Rules, advance, begin
-from outrider.decoding.decode import check_lengths
+from outrider.decoding.run import check_lengths
 from outrider.errors import is_int, require
 from outrider.plugins.registry import make
 

@@ -1,0 +1,117 @@
+"""What decoding works on: a run, the same for every text, and each text under way."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import final
+
+from outrider.contract.chance import Chance, SampledChance
+from outrider.contract.constraint import Constraint
+from outrider.contract.context import Context, Tokens
+from outrider.contract.drafter import Drafter
+from outrider.contract.policy import Fixed, Policy
+from outrider.contract.sampling import Sampling
+from outrider.contract.target import Session, Target
+from outrider.contract.verifier import Verifier
+from outrider.decoding.text_stream import TextStream
+from outrider.errors import is_int, require
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """The settings that every round of every text has in common.
+
+    target: scores the drafts. verifier: decides what is accepted.
+    gamma: the most tokens from the root of a draft to a leaf.
+    budget: the most nodes of a draft; None for `gamma`, all that a chain can use.
+    max_new_tokens: the most tokens of a text after its prompt.
+    stops: strings that end a text.
+
+    Raises `ConfigError` for a length below 1.
+    """
+
+    target: Target
+    verifier: Verifier
+    sampling: Sampling = field(default_factory=Sampling)
+    gamma: int = 5
+    budget: int | None = None
+    max_new_tokens: int = 128
+    stops: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        check_lengths(self.gamma, self.budget, self.max_new_tokens)
+
+    @property
+    def nodes(self) -> int:
+        """Returns the most nodes of a draft."""
+        return self.gamma if self.budget is None else self.budget
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ActiveText:
+    """A text under way, with everything that belongs to it alone.
+
+    ids: the prompt and the text so far; the list grows with each round.
+    source: the encoder's input, None for a decoder-only target.
+    limit: the most ids that the text may have, prompt included.
+    limit_reason: what sets that limit, "max_new_tokens" or the target's "max_length".
+    stream: turns its tokens into characters and finds stop strings.
+    """
+
+    session: Session
+    drafter: Drafter
+    policy: Policy
+    chance: Chance
+    constraint: Constraint | None
+    ids: list[int]
+    source: Tokens | None
+    limit: int
+    limit_reason: str
+    stream: TextStream
+
+    @property
+    def context(self) -> Context:
+        """Returns what the drafter may look at now."""
+        return Context(Tokens(self.ids, len(self.ids)), self.source, self.session.features())
+
+
+def begin_text(
+    run: Run,
+    prompt: Sequence[int],
+    session: Session,
+    drafter: Drafter,
+    *,
+    policy: Policy | None,
+    chance: Chance | None,
+    constraint: Constraint | None,
+) -> ActiveText:
+    """Returns a text that has only its prompt.
+
+    policy: None for `Fixed`. chance: None for one seeded by the run's `sampling.seed`.
+    """
+    ids, source = run.target.begin(prompt)
+    limit, reason = len(ids) + run.max_new_tokens, "max_new_tokens"
+    if run.target.max_length is not None and run.target.max_length < limit:
+        limit, reason = run.target.max_length, "max_length"
+    return ActiveText(
+        session=session,
+        drafter=drafter,
+        policy=Fixed() if policy is None else policy,
+        chance=SampledChance.seeded(run.sampling.seed) if chance is None else chance,
+        constraint=constraint,
+        ids=ids,
+        source=source,
+        limit=limit,
+        limit_reason=reason,
+        stream=TextStream(run.target.tokenizer, run.stops),
+    )
+
+
+def check_lengths(gamma: int, budget: int | None, max_new_tokens: int) -> None:
+    """Raises `ConfigError` for a length that is not a whole number of at least 1."""
+    require(is_int(gamma) and gamma >= 1, "gamma", gamma, "a whole number of at least 1")
+    valid = budget is None or (is_int(budget) and budget >= 1)
+    require(valid, "budget", budget, "a whole number of at least 1, or none")
+    valid = is_int(max_new_tokens) and max_new_tokens >= 1
+    require(valid, "max_new_tokens", max_new_tokens, "a whole number of at least 1")
