@@ -1,4 +1,4 @@
-"""Chance: every random decision of a round, drawn for use or enumerated for proof."""
+"""Chance: every random decision of a round, drawn to decode or enumerated to prove."""
 
 import math
 from abc import ABC, abstractmethod
@@ -14,33 +14,33 @@ T = TypeVar("T")
 
 
 class Chance(ABC):
-    """The only source of randomness that drafters and verifiers have."""
+    """The only source of randomness for drafters and acceptance rules."""
 
     @abstractmethod
     def coins(self, probs: Float[Tensor, "n"]) -> list[bool]:
-        """Returns n independent coins, the i-th true with probability min(1, probs[i])."""
+        """Returns n independent coin flips; flip i is true with probability min(1, probs[i])."""
 
     @abstractmethod
     def categorical(self, probs: Float[Tensor, "vocab"]) -> int:
         """Returns an index drawn from `probs`, which need not sum to one.
 
         Raises:
-            ValueError: `probs` has no mass, or holds NaN or infinity.
+            ValueError: `probs` sums to zero, or holds NaN or infinity.
         """
 
 
 @final
 class SampledChance(Chance):
-    """Draws from a generator of its own; the global generator is never touched."""
+    """Draws from its own generator and never touches the global one."""
 
     def __init__(self, generator: torch.Generator) -> None:
         self.generator = generator
 
     @classmethod
     def seeded(cls, seed: int) -> "SampledChance":
-        """Returns a chance that draws the same decisions for the same seed.
+        """Returns a chance that makes the same decisions for the same seed.
 
-        It draws on the CPU, so that a seed means the same on every device.
+        It draws on the CPU, so a seed means the same on every device.
         """
         return cls(torch.Generator().manual_seed(seed))
 
@@ -52,20 +52,20 @@ class SampledChance(Chance):
         return [u < p for u, p in zip(self._uniform(len(probs)), probs.tolist(), strict=True)]
 
     def categorical(self, probs: Float[Tensor, "vocab"]) -> int:
-        # The inverse of the distribution function in float64: one uniform a draw, and a
-        # token of probability zero has no width, so it can't be hit.
+        # Inverse transform sampling in float64. A token of probability zero has an interval of
+        # width zero, so it is never drawn.
         below = probs.cumsum(-1, dtype=torch.float64)
         total = float(below[-1])
         if not (math.isfinite(total) and total > 0):
             raise ValueError(f"probabilities sum to {total}")
-        # Rounding may lift u * total to the total itself, which lies past the last token.
+        # Rounding may lift u * total to the total itself, past the last token.
         u = min(self._uniform(1)[0] * total, math.nextafter(total, 0))
         return int(torch.searchsorted(below, u, right=True))
 
 
 @dataclass
 class _Fork:
-    """One decision: what can happen, how likely, and which branch is being walked."""
+    """One decision: its possible values, their probabilities, and the branch taken now."""
 
     values: list[Any]
     probs: list[float]
@@ -74,9 +74,9 @@ class _Fork:
 
 @final
 class EnumeratedChance(Chance):
-    """Walks every branch of every decision, so that probabilities add up exactly.
+    """Takes every branch of every decision, so that probabilities can be summed exactly.
 
-    Python code is enumerated as it stands: `outcomes` replays it once per branch.
+    Ordinary Python code is enumerated as it is: `outcomes` runs it once for each branch.
 
     >>> two_coins = lambda chance: sum(chance.coins(torch.tensor([0.5, 0.25])))
     >>> [(p, heads) for p, heads in EnumeratedChance.outcomes(two_coins)]
@@ -90,11 +90,11 @@ class EnumeratedChance(Chance):
 
     @classmethod
     def outcomes(cls, play: Callable[[Chance], T]) -> Iterator[tuple[float, T]]:
-        """Yields (probability, result) of `play` for each way its decisions can fall.
+        """Yields (probability, result) of `play` for each combination of its decisions.
 
         Raises:
-            RuntimeError: `play` met other decisions on a replay: it is random by itself,
-                or remembers an earlier replay.
+            RuntimeError: a replay of `play` made other decisions than before, because it has
+                randomness of its own or remembers an earlier replay.
         """
         forks: list[_Fork] = []
         while True:

@@ -1,4 +1,4 @@
-"""Constraint: a further say in a text, of the logits at each of its places and of where it ends."""
+"""Constraint: changes the target's logits along a text, and may end it."""
 
 from collections.abc import Sequence
 
@@ -11,37 +11,38 @@ from outrider.errors import TargetError
 
 
 class Constraint:
-    """What a text obeys beside the target; as it stands, nothing.
+    """A rule that a text must follow, such as a grammar. This base class allows everything.
 
-    The answers depend on the ids alone: a draft's places are asked for in any order, those that are
-    then rejected too. The target's distribution is what the constraint leaves of it, so a lossless rule keeps
-    the constrained distribution.
+    The answers must depend on the ids alone: the positions of a draft are asked about in any order,
+    and so are tokens that are rejected later. The constrained distribution takes the place of the
+    target's, so a lossless acceptance rule reproduces it exactly.
     """
 
     def logits(self, ids: Sequence[int], logits: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
-        """Returns the logits of what follows `ids`, prompt included, in place of the target's."""
+        """Returns the logits of the token after `ids`, which include the prompt.
+
+        logits: the target's own.
+        """
         return logits
 
     def ends(self, ids: Sequence[int]) -> bool:
-        """Returns whether the text ends with the last of `ids`; asked of each token in turn."""
+        """Returns whether the text ends with the last of `ids`. Asked once for each new token."""
         return False
 
 
 def constrained(
     constraint: Constraint, ids: list[int], draft: Draft, logits: Float[Tensor, "nodes+1 vocab"]
 ) -> Float[Tensor, "nodes+1 vocab"]:
-    """Returns the logits after the text `ids` and after each node of its draft, as constrained.
+    """Returns the constrained logits after the text `ids` and after each node of its draft.
 
     Raises:
-        TargetError: the constraint leaves a place without any token.
+        TargetError: the constraint forbids every token at some position.
     """
     rows = []
     for node, row in enumerate(logits, start=ROOT):
-        path = [draft.tokens[step] for step in draft.path(node)]
+        path = [draft.tokens[ancestor] for ancestor in draft.path(node)]
         rows.append(constraint.logits([*ids, *path], row))
-    found = torch.stack(rows)
-    if not torch.isfinite(found.amax(-1)).all():
-        raise TargetError(
-            f"{type(constraint).__name__} left a place without a token that may follow"
-        )
-    return found
+    allowed = torch.stack(rows)
+    if not torch.isfinite(allowed.amax(-1)).all():
+        raise TargetError(f"{type(constraint).__name__} allows no token at some position")
+    return allowed

@@ -1,4 +1,4 @@
-"""The context: all that a drafter may look at, as a read-only view."""
+"""Context: everything that a drafter may look at, as a read-only view."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,9 +9,9 @@ from torch import Tensor
 
 @final
 class Tokens(Sequence[int]):
-    """A read-only view of the first `length` ids of a list that only ever grows.
+    """A read-only view of the first `length` ids of a list that only grows.
 
-    Making one costs nothing however long the text is; a slice of it is a new list.
+    Creating a view takes constant time. A slice of it is a new list.
 
     >>> text = Tokens([5, 6, 7, 8])
     >>> text[-1], text[1:3], len(text)
@@ -36,7 +36,7 @@ class Tokens(Sequence[int]):
             start, stop, step = index.indices(self._length)
             if step > 0:
                 return self._ids[start:stop:step]
-            return [self._ids[place] for place in range(start, stop, step)]
+            return [self._ids[position] for position in range(start, stop, step)]
         if not -self._length <= index < self._length:
             raise IndexError(f"position {index} of {self._length} tokens")
         return self._ids[index if index >= 0 else self._length + index]
@@ -52,14 +52,14 @@ class Tokens(Sequence[int]):
         return f"Tokens({self[:]})"
 
     def shared(self, other: "Tokens") -> int:
-        """Returns the length of the longest common prefix; two views of one list cost nothing.
+        """Returns the length of the longest common prefix, in constant time for views of one list.
 
-        This is the key of every drafter's cache: what lies past it belongs to another text.
+        Drafters key their caches by it: whatever lies past it belongs to another text.
         """
         low, high = 0, min(len(self), len(other))
         if self._ids is other._ids or self._ids[:high] == other._ids[:high]:
             return high
-        while high - low > 1:  # ids before `low` agree, ids before `high` do not
+        while high - low > 1:  # ids before `low` agree; ids before `high` do not
             middle = (low + high) // 2
             if self._ids[low:middle] == other._ids[low:middle]:
                 low = middle
@@ -71,13 +71,13 @@ class Tokens(Sequence[int]):
 @final
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a draft may depend on.
+    """Everything that a draft may depend on.
 
     tokens: the text so far, prompt included.
-    source: the encoder's input, where the target has an encoder: the prompt is then there, and
-        the text begins with the decoder's start token.
-    features: what the drafter asked for with `needs` and the target gives a text,
-        by name, such as the hidden states of the accepted path.
+    source: the input of the target's encoder, None if it has no encoder. With an encoder the
+        prompt is here, and the text begins with the decoder's start token.
+    features: by name, the features that the drafter listed in `needs`, such as the hidden states
+        of the text.
     """
 
     tokens: Tokens

@@ -1,4 +1,4 @@
-"""Metrics: four counts a prompt, and the rates made of them."""
+"""Counts: four numbers for each prompt, and the rates computed from them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from outrider.contract.round import Round
 @final
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The counts that every rate is made of; add them up before making a rate.
+    """The numbers behind every rate. Add them up over prompts first, then take the rate.
 
     rounds: target calls (R).
     drafted: draft tokens proposed (P).
-    tested: draft tokens looked at, accepted ones and the one rejected (T).
+    tested: draft tokens tested, the accepted ones and the first one rejected (T).
     accepted: draft tokens accepted (A).
-    emitted: tokens of the text.
+    emitted: tokens added to the text.
     """
 
     rounds: int = 0
@@ -44,15 +44,15 @@ class Counts:
 
     @property
     def alpha_tested(self) -> float | None:
-        """Returns A / T, the acceptance that decoding sees; None where nothing was tested."""
+        """Returns A / T, the acceptance rate that decoding sees; None if nothing was tested."""
         return self.accepted / self.tested if self.tested else None
 
     @property
     def acceptance_rate(self) -> float | None:
-        """Returns A / P. It falls as gamma grows, and is not alpha; None without a draft."""
+        """Returns A / P; None if nothing was drafted. It falls as gamma grows, and is not alpha."""
         return self.accepted / self.drafted if self.drafted else None
 
     @property
     def block_efficiency(self) -> float | None:
-        """Returns (A + R) / R, tokens a target call, from 1 to gamma + 1."""
+        """Returns (A + R) / R, the tokens per target call, between 1 and gamma + 1."""
         return (self.accepted + self.rounds) / self.rounds if self.rounds else None

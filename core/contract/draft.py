@@ -1,4 +1,4 @@
-"""A draft: the tokens that a drafter proposes, as a tree, each with the distribution it was drawn from."""
+"""Draft: the tokens that a drafter proposes, each with the distribution it was drawn from."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,26 +13,26 @@ ROOT = -1
 
 KINDS = {
     "chain": "no token has a sibling",
-    "paths": "chains drawn independently, which part at the first token",
+    "paths": "independent chains that branch at the first token only",
     "iid": "siblings drawn independently, duplicates included",
     "distinct": "siblings drawn without replacement",
     "deterministic": "siblings that were chosen, not drawn",
 }
-"""How the siblings of a draft come about, which is what a rule has to know of it."""
+"""The ways in which siblings of a draft can be chosen. A rule is right for some of them only."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A tree of proposed tokens; a chain is the tree with parents -1, 0, 1, ...
+    """A tree of proposed tokens. A chain is the tree with parents -1, 0, 1, ...
 
     tokens: the id at each node, parents before their children.
-    parents: the node each one continues; -1 is the context.
-    distributions: the distribution [vocab] each token was drawn from, given all that was written before it
-        (so a sibling drawn without replacement has the distribution without the earlier ones);
-        None where the token was written rather than drawn: a point mass on it.
-    logits: what the drafter gave for each token, before the run's sampling; None where it was
-        written. Policies judge by it, which the distribution at temperature 0 says nothing of.
+    parents: the node that each one continues; -1 stands for the context.
+    probs: the distribution [vocab] that each token was drawn from, given everything written before
+        it. A sibling drawn without replacement has a distribution without the earlier siblings.
+        None stands for a point mass: the token was written, not drawn.
+    logits: the drafter's logits for each token, before the run's sampling; None if it was written.
+        Policies judge by them, since at temperature 0 the distribution says nothing.
     """
 
     tokens: tuple[int, ...] = ()
@@ -42,15 +42,15 @@ class Draft:
 
     @classmethod
     def chain(cls, tokens: Sequence[int]) -> "Draft":
-        """Returns the chain of some tokens that nobody drew."""
+        """Returns a chain of tokens that were written, not drawn."""
         count = len(tokens)
         return cls(tuple(tokens), tuple(range(ROOT, count - 1)), (None,) * count)
 
     @classmethod
     def of_paths(cls, paths: Sequence[tuple[int, ...]]) -> tuple["Draft", list[int]]:
-        """Returns the tree of some texts that nobody drew, and the node at the end of each.
+        """Returns a tree of paths that were written, not drawn, and the last node of each.
 
-        What several begin with is in it once; an empty path ends at the root.
+        A prefix that several paths share is in the tree once. An empty path ends at the root.
         """
         nodes: dict[tuple[int, ...], int] = {(): ROOT}
         for path in paths:
@@ -66,7 +66,7 @@ class Draft:
 
     @property
     def is_chain(self) -> bool:
-        """Returns whether no node has a sibling."""
+        """Returns whether no node has a sibling and each continues the one before it."""
         return self.parents == tuple(range(-1, len(self) - 1))
 
     def children(self, node: int) -> list[int]:
@@ -74,7 +74,7 @@ class Draft:
         return [child for child, parent in enumerate(self.parents) if parent == node]
 
     def joined(self, other: "Draft") -> "Draft":
-        """Returns both trees in one, the nodes of `other` behind its own."""
+        """Returns both trees as one; the nodes of `other` come second."""
         own = len(self)
         parents = (parent if parent == ROOT else parent + own for parent in other.parents)
         return Draft(
@@ -82,9 +82,9 @@ class Draft:
         )
 
     def distribution(self, node: int, like: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
-        """Returns the distribution that `node` was drawn from, a point mass where it was written.
+        """Returns the distribution that `node` was drawn from, a point mass if it was written.
 
-        like: a distribution of the target, for the device, and for the precision of a point mass.
+        like: a distribution of the target; it decides the device, and the dtype of a point mass.
         """
         probs = self.probs[node]
         if probs is not None:
@@ -94,7 +94,7 @@ class Draft:
         return point
 
     def is_of(self, kind: str) -> bool:
-        """Returns whether its shape, and whether its tokens were drawn, are those of a kind."""
+        """Returns whether the draft can be of a kind, by its shape and the tokens drawn."""
         if kind == "chain":
             return self.is_chain
         if kind == "paths":
@@ -102,7 +102,7 @@ class Draft:
         return kind != "deterministic" or all(probs is None for probs in self.probs)
 
     def path(self, node: int) -> tuple[int, ...]:
-        """Returns the nodes from the root to `node`, both ends but the root included."""
+        """Returns the nodes from below the root to `node` itself."""
         nodes: list[int] = []
         while node != ROOT:
             nodes.append(node)

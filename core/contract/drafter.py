@@ -1,4 +1,4 @@
-"""Drafter: the role that proposes tokens cheaply."""
+"""Drafter: proposes tokens cheaply."""
 
 import copy
 from abc import ABC, abstractmethod
@@ -15,24 +15,24 @@ from outrider.contract.target import Target
 
 
 class Drafter(ABC):
-    """Proposes tokens that the target then scores in one pass.
+    """Proposes tokens, which the target then scores in one pass.
 
-    A draft depends only on the context: whatever a drafter keeps between calls is a cache,
-    keyed by the longest common prefix with the context (`Tokens.shared`), so that nothing
-    is there to roll back. The constructor's signature is the drafter's Hydra config.
+    A draft depends only on the context. Whatever a drafter keeps between calls is a cache, valid up
+    to the longest common prefix with the new context (`Tokens.shared`), so a rejection leaves
+    nothing to roll back. The signature of the constructor is the drafter's Hydra config.
 
-    needs: what the target must offer: "model" (a transformers model), "tokenizer", "source" (an
-        encoder's input, as `context.source`),
-        "hidden_states" (what the model's head reads), "hidden_states.7" (what seven layers
-        give) or "cache" (the keys and values of each layer, as "keys.0" and "values.0", shaped
-        [tokens, heads, dim]), which then come in `context.features`, a row for each token but
-        the newest; before the target has read the prompt there is none.
-    kind: how the siblings of a draft come about, of `outrider.contract.draft.KINDS`: a rule takes some kinds
-        and not others. A drafter that never branches writes a "chain".
-    asks: whether it has the target score tokens of its own with `pen.ask`.
-    autoregressive: whether the distribution of a token depends on the text before it and on nothing else,
-        whoever wrote that text. The distributions along a given text are then the same at every
-        depth, and the lab takes them in one pass.
+    needs: what the target must offer. "model" is a transformers model, "tokenizer" its tokenizer,
+        "source" the input of an encoder, as `context.source`. The others come in
+        `context.features`, with a row for each token but the newest, once the target has read the
+        prompt: "hidden_states" is the input of the model's head, "hidden_states.7" the output of
+        the first seven layers, and "cache" the keys and values of each layer ("keys.0",
+        "values.0", ...), shaped [tokens, heads, dim].
+    kind: how siblings in a draft are chosen, one of `outrider.contract.draft.KINDS`. An acceptance
+        rule takes some kinds only. A drafter that never branches writes a "chain".
+    asks: whether the drafter uses `pen.ask`.
+    autoregressive: whether the distribution of a token depends on the text before it and nothing
+        else, not even on where the draft began. The lab then computes the distributions along a
+        text in one pass.
     """
 
     needs: frozenset[str] = frozenset()
@@ -46,34 +46,34 @@ class Drafter(ABC):
         return self.kind != "chain"
 
     def bind(self, target: Target) -> None:
-        """Fits the drafter to its target before the first draft; may be called again.
+        """Prepares the drafter for a target, before the first draft. May be called again.
 
         Raises:
-            ConfigError: the two don't go together, such as by vocabulary.
+            ConfigError: drafter and target don't fit, for example by vocabulary.
         """
 
     @abstractmethod
     def propose(self, context: Context, pen: Pen) -> None:
-        """Writes a draft that continues `context`, while `pen.open`; none at all is fine."""
+        """Writes a draft that continues `context`, while `pen.open`. It may write nothing."""
 
     def answer(self, questions: Draft, logits: Float[Tensor, "questions vocab"]) -> None:
-        """Takes what the target says after each question that the last draft's pen was asked."""
+        """Receives the target's logits after each question that the last draft asked."""
 
     def fork(self) -> Self:
-        """Returns a drafter for a text beside this one's: of the same make and bound alike.
+        """Returns a copy of the drafter, bound to the same target, for another text.
 
-        Networks, and what else is only read, are shared; what is kept of a text is not.
+        Networks and the target are shared. Whatever is kept of a text is copied.
         """
         return copy.deepcopy(self, {id(part): part for part in _shared(self, set())})
 
     def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
-        """Writes a draft for each pair; a network drafter overrides this to run them at once."""
+        """Writes a draft for each pair. Override this if the drafter can write them at once."""
         for context, pen in pairs:
             self.propose(context, pen)
 
 
 def _shared(part: Any, known: set[int]) -> Iterator[Any]:
-    """Yields what forks have in common, wherever it hangs below an object."""
+    """Yields the objects below `part` that forks share."""
     if id(part) in known:
         return
     known.add(id(part))
@@ -81,9 +81,9 @@ def _shared(part: Any, known: set[int]) -> Iterator[Any]:
         yield from (part, part.tokenizer, part.model)
     elif isinstance(part, nn.Module):
         yield part
-    elif isinstance(part, list | tuple):
-        for each in part:
-            yield from _shared(each, known)
+    elif isinstance(part, list | tuple | dict):
+        for item in part.values() if isinstance(part, dict) else part:
+            yield from _shared(item, known)
     elif hasattr(part, "__dict__"):
-        for each in vars(part).values():
-            yield from _shared(each, known)
+        for attribute in vars(part).values():
+            yield from _shared(attribute, known)

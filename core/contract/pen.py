@@ -1,4 +1,4 @@
-"""The pen, the only way to write a draft: a token and its distribution are recorded together."""
+"""Pen: the only way to write a draft, since it records each token with its distribution."""
 
 from collections.abc import Callable
 from typing import final
@@ -15,11 +15,11 @@ from outrider.errors import DrafterError
 
 @final
 class Pen:
-    """Writes one draft: draws tokens with the run's sampling and chance and records their distributions.
+    """Writes one draft: draws tokens with the run's sampling and chance, and records distributions.
 
-    gamma: the depth that the draft may reach (Leviathan's γ).
-    budget: the number of nodes it may have; a chain's is gamma.
-    more: the policy's answer, from the draft as submitted, to whether to go on.
+    gamma: the greatest depth of the draft (Leviathan's γ).
+    budget: the greatest number of nodes. Defaults to gamma, which is enough for a chain.
+    more: the policy's answer to whether to go on, given the draft so far.
     """
 
     def __init__(
@@ -50,45 +50,45 @@ class Pen:
     def open(self) -> bool:
         """Returns whether a token may follow the last one.
 
-        The answer depends only on what was submitted. Asking before a token is drawn and
-        leaving off is the one way to stop; a token once drawn is part of the draft, since
-        dropping it by its own value would bias the text.
+        The answer depends only on tokens already in the draft. To stop, ask before drawing. A token
+        that was drawn stays in the draft: dropping it because of its value would bias the text.
         """
         depth = self._depths[-1] if self._depths else 0
         return not self._stopped and len(self._tokens) < self.budget and depth < self.gamma
 
     @property
     def room(self) -> int:
-        """Returns how many nodes may still be written; 0 where the policy said stop."""
+        """Returns how many more nodes may be written; 0 once the policy has stopped the draft."""
         return 0 if self._stopped else self.budget - len(self._tokens)
 
     @property
     def last(self) -> int:
-        """Returns the node written last, -1 before the first."""
+        """Returns the last node written; -1 if there is none."""
         return len(self._tokens) - 1
 
     def token(self, node: int) -> int:
-        """Returns the id written at `node`."""
+        """Returns the id at `node`."""
         return self._tokens[node]
 
     def draw(self, logits: Float[Tensor, "vocab"], after: int | None = None) -> int:
-        """Draws a token from the distribution of `logits` under the run's sampling, and returns its id.
+        """Draws a token from the distribution of `logits` under the run's sampling; returns its id.
 
-        after: the node it continues; the last one unless told.
+        after: the node that the token continues. Defaults to the last one.
 
         Raises:
-            DrafterError: the pen is closed, or `logits` is no score of a vocabulary.
+            DrafterError: the pen is closed, or `logits` does not describe a distribution over the
+                vocabulary.
         """
         return self._tokens[self.branch(logits, 1, after=after)[0]]
 
     def redraw(self, logits: Float[Tensor, "vocab"], guess: Draft, node: int) -> int:
-        """Draws a token from the distribution of `logits`, which is that of `guess` as often as may be.
+        """Draws a token from the distribution of `logits`, and keeps a guess as often as possible.
 
-        For a drafter that is sped up by a faster one: the guess is kept with probability
-        min(1, p(x) / q(x)), and otherwise replaced by a draw from norm(max(0, p - q)), so that
-        what is drawn, and recorded, has the distribution p whatever was guessed (2211.17192, Algorithm 1).
+        For a drafter that is sped up by a faster one. The guess x is kept with probability
+        min(1, p(x) / q(x)) and otherwise replaced by a draw from norm(max(0, p - q)), so the token
+        has distribution p whatever the guess was (2211.17192, Algorithm 1). p is what is recorded.
 
-        guess, node: a draft that a pen from `faster` has written, and a node of it.
+        guess, node: a draft written with a pen from `faster`, and a node of it.
 
         Raises:
             DrafterError: as `draw` does.
@@ -103,35 +103,32 @@ class Pen:
         return self._tokens[self._submit([(token, probs)], None, logits)[0]]
 
     def faster(self, gamma: int) -> "Pen":
-        """Returns a pen for a faster drafter's guesses, with the same sampling and chance."""
+        """Returns a pen for the guesses of a faster drafter, with the same sampling and chance."""
         return Pen(
             sampling=self._sampling, chance=self._chance, vocab_size=self.vocab_size, gamma=gamma
         )
 
     def write(self, token: int, after: int | None = None) -> int:
-        """Writes a token that was not drawn (a copy, an argmax): its distribution is a point mass.
+        """Writes a token that was chosen, not drawn, such as a copy or an argmax; returns its id.
 
-        Returns:
-            The id written.
+        Its distribution is a point mass.
 
         Raises:
-            DrafterError: the pen is closed, or `token` is no id of the vocabulary.
+            DrafterError: the pen is closed, or `token` is not in the vocabulary.
         """
         self._submit([(self._known(token), None)], after)
         return int(token)
 
     def ask(self, token: int, after: int | None = None) -> int:
-        """Has the target score `token` in the same pass without its being part of the draft.
+        """Has the target score `token` in the same pass, outside the draft; returns its question.
 
-        What follows comes to the drafter's `answer`. Questions form a tree of their own.
+        The logits after it are handed to the drafter's `answer`. Questions form a tree of their
+        own, numbered from 0.
 
-        after: the question that it continues, -1 for the context; the last one unless told.
-
-        Returns:
-            The number of the question.
+        after: the question that this one continues, -1 for the context. Defaults to the last one.
 
         Raises:
-            DrafterError: `token` is no id of the vocabulary, or there is no such question.
+            DrafterError: `token` is not in the vocabulary, or there is no question `after`.
         """
         parent = len(self._asked) - 1 if after is None else after
         if not ROOT <= parent < len(self._asked):
@@ -149,15 +146,16 @@ class Pen:
     ) -> tuple[int, ...]:
         """Draws `width` siblings from the distribution of `logits`, and returns their nodes.
 
-        replacement: draw each from the whole distribution (i.i.d., duplicates stay), as SpecInfer
-            does; otherwise from what the earlier ones left, as EAGLE-1 and Sequoia do, and
-            fewer than `width` where the distribution has no more tokens.
+        replacement: draw each independently, so that duplicates can occur, as in SpecInfer.
+            Otherwise each is drawn from the tokens that are left, as in EAGLE-1 and Sequoia; there
+            are fewer than `width` if the distribution runs out of tokens.
+        after: the node that they continue. Defaults to the last one.
 
         Raises:
-            DrafterError: the pen is closed, or `logits` is no score of a vocabulary.
+            DrafterError: as `draw` does.
         """
         if self._sampling.greedy:
-            # One token holds all the mass: nothing is left to draw without replacement.
+            # One token has all the probability: without replacement there is no second one.
             best = int(self._scores(logits).argmax())
             return self._submit([(best, None)] * (width if replacement else 1), after, logits)
         probs = self._distribution(logits)
@@ -175,7 +173,7 @@ class Pen:
         return self._submit(drawn, after, logits)
 
     def _distribution(self, logits: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
-        # In float64, so that what is recorded is what is drawn from, to the last bit that counts.
+        # In float64, so that the recorded distribution is the one drawn from to every bit used.
         probs = self._sampling.probs(self._scores(logits)).double()
         return probs / probs.sum()
 
@@ -193,12 +191,12 @@ class Pen:
         return int(token)
 
     def questions(self) -> Draft:
-        """Returns what was asked, as a tree without distributions."""
+        """Returns the questions as a tree of written tokens."""
         tokens, parents = zip(*self._asked, strict=True) if self._asked else ((), ())
         return Draft(tokens, parents, (None,) * len(tokens))
 
     def finish(self) -> Draft:
-        """Returns the draft as written so far."""
+        """Returns the draft written so far."""
         return Draft(
             tuple(self._tokens), tuple(self._parents), tuple(self._laws), tuple(self._logits)
         )

@@ -1,4 +1,4 @@
-"""Policy: the policy that says how long to draft, judging only what was submitted."""
+"""Policy: decides how long each draft is, from nothing but tokens already in it."""
 
 from abc import ABC, abstractmethod
 from typing import final
@@ -8,26 +8,30 @@ from outrider.contract.round import Round
 
 
 class Policy(ABC):
-    """How long to draft. The answers never depend on a token that was not submitted."""
+    """Decides how long to draft.
+
+    Its answers never depend on a token that is not in the draft: to draw a token, look at it and
+    then leave it out would bias the text.
+    """
 
     @abstractmethod
     def depth(self, gamma: int) -> int:
-        """Returns the depth for the coming round, from 0 (no draft) to `gamma`."""
+        """Returns the depth of the next draft, from 0 (no draft) to `gamma`."""
 
     def more(self, draft: Draft) -> bool:
-        """Returns whether to go on after the draft so far; asked once a token was submitted."""
+        """Returns whether to go on drafting. Asked after each token or group of siblings."""
         return True
 
     def observe(self, round: Round) -> None:
         """Learns from a finished round."""
 
     def reset(self) -> None:
-        """Forgets what belongs to one prompt; called before each."""
+        """Forgets what belongs to one prompt. Called before each prompt."""
 
 
 @final
 class Fixed(Policy):
-    """Always drafts as deep as it may."""
+    """Always drafts to the full depth."""
 
     def depth(self, gamma: int) -> int:
         return gamma

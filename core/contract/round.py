@@ -1,4 +1,4 @@
-"""A round: what one target call brought."""
+"""Round: the outcome of one target call."""
 
 from dataclasses import dataclass
 from typing import final
@@ -7,19 +7,19 @@ from typing import final
 @final
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one target call brought.
+    """The outcome of one target call.
 
-    tokens: the ids emitted, nothing past a stop.
-    origins: who wrote each: "accepted" (the drafter), "recovered" (the target, after a
-        rejection) or "bonus" (the target, where the draft ended).
-    pieces: the characters that each completes.
-    draft: the tokens and parents that were proposed.
+    tokens: the ids added to the text, up to the one that ends it.
+    origins: for each of them "accepted" (from the draft), "recovered" (from the target, after a
+        rejection) or "bonus" (from the target, after the end of the draft).
+    pieces: the characters that each token completes.
+    draft, parents: the tokens of the draft, and the node that each continues (-1: the context).
     path: the nodes of the draft that were accepted.
-    drafted, tested, accepted: counts of draft tokens. A token after the first rejected one is
-        not tested, and one past a stop does not count at all.
-    seconds: of the phases draft, score and verify.
-    stop: why the text ends here ("eos", "stop_string", "constraint", "max_new_tokens", "max_length"),
-        or None.
+    drafted, tested, accepted: numbers of draft tokens. A token after the first rejected one is not
+        tested, and one after the end of the text is not counted at all.
+    seconds: the time of each phase: draft, score and verify.
+    stop: why the text ends here: "eos", "stop_string", "constraint", "max_new_tokens" or
+        "max_length"; None if it goes on.
     """
 
     tokens: tuple[int, ...]
@@ -36,5 +36,5 @@ class Round:
 
     @property
     def text(self) -> str:
-        """Returns the characters that the round's tokens complete."""
+        """Returns the characters that the tokens complete."""
         return "".join(self.pieces)

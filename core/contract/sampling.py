@@ -1,4 +1,4 @@
-"""Sampling: the one function from logits to the distribution really sampled, for target and drafter."""
+"""Sampling: the one function from logits to the distribution that tokens are drawn from."""
 
 from dataclasses import dataclass
 
@@ -11,13 +11,15 @@ from outrider.errors import is_int, is_number, require
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How logits become a distribution: temperature, then top-k, top-p and min-p, as in transformers.
+    """How logits become a distribution: temperature, then top-k, top-p and min-p.
 
-    temperature: 0 is greedy, a point mass on the first of the highest logits.
-    top_k: keep the k highest logits and those that tie with the last; 0 keeps all.
-    top_p: keep the smallest set of tokens whose mass reaches top_p; 1 keeps all.
-    min_p: keep tokens at least min_p times as likely as the likeliest; 0 keeps all.
-    seed: of the run's chance; the same seed gives the same text.
+    They mean what they mean in transformers. Target and drafter use the same sampling.
+
+    temperature: 0 is greedy: a point mass on the highest logit, the first of several equal ones.
+    top_k: keep the k highest logits and those that tie with the last of them; 0 keeps all.
+    top_p: keep the smallest set of tokens whose probability reaches top_p; 1 keeps all.
+    min_p: keep tokens at least min_p times as likely as the likeliest one; 0 keeps all.
+    seed: seeds every random decision; the same seed gives the same text.
 
     Raises `ConfigError` for a value outside its range.
     """
@@ -29,14 +31,14 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        warm = is_number(self.temperature) and 0 <= self.temperature < float("inf")
-        require(warm, "sampling.temperature", self.temperature, "a number of at least 0")
-        some = is_int(self.top_k) and self.top_k >= 0
-        require(some, "sampling.top_k", self.top_k, "a whole number of at least 0")
-        within = is_number(self.top_p) and 0 < self.top_p <= 1
-        require(within, "sampling.top_p", self.top_p, "a number in (0, 1]")
-        within = is_number(self.min_p) and 0 <= self.min_p <= 1
-        require(within, "sampling.min_p", self.min_p, "a number in [0, 1]")
+        valid = is_number(self.temperature) and 0 <= self.temperature < float("inf")
+        require(valid, "sampling.temperature", self.temperature, "a number of at least 0")
+        valid = is_int(self.top_k) and self.top_k >= 0
+        require(valid, "sampling.top_k", self.top_k, "a whole number of at least 0")
+        valid = is_number(self.top_p) and 0 < self.top_p <= 1
+        require(valid, "sampling.top_p", self.top_p, "a number in (0, 1]")
+        valid = is_number(self.min_p) and 0 <= self.min_p <= 1
+        require(valid, "sampling.min_p", self.min_p, "a number in [0, 1]")
         require(is_int(self.seed), "sampling.seed", self.seed, "a whole number")
 
     @property
@@ -45,9 +47,9 @@ class Sampling:
         return self.temperature == 0
 
     def probs(self, logits: Float[Tensor, "*rows vocab"]) -> Float[Tensor, "*rows vocab"]:
-        """Returns the distribution that a token is sampled from, row by row; each row sums to one.
+        """Returns the distribution that a token is drawn from, for each row of logits.
 
-        Half-precision logits give a float32 distribution, others keep their precision.
+        Each row sums to one. Half-precision logits give float32, others keep their precision.
         """
         logits = logits if logits.dtype == torch.float64 else logits.float()
         if self.greedy:

@@ -1,4 +1,4 @@
-"""Target: the role that owns the model whose text is wanted."""
+"""Target: the model whose text is wanted."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
 
 
 Path = tuple[int, ...]
-"""The ids of a text behind its prompt."""
+"""Ids that continue a prompt."""
 
 PathScorer = Callable[[Sequence[Path]], Float[Tensor, "paths vocab"]]
-"""From paths behind a prompt to the target's logits after each, in one pass."""
+"""Maps continuations of a prompt to the target's logits after each, in one pass."""
 
 
 def check_finite(logits: Float[Tensor, "*rows vocab"]) -> None:
-    """Raises `TargetError` where a row of a target's logits is the score of no distribution."""
+    """Raises `TargetError` if a row of logits holds NaN or infinity, or rules out every token."""
     if not torch.isfinite(logits.amax(-1)).all():
         raise TargetError("the target gave logits with NaN, infinity or no finite entry")
 
 
 class Session(ABC):
-    """One text under way on a target, with the key-value cache that belongs to it."""
+    """One text in progress on a target, with its key-value cache."""
 
     @abstractmethod
     def score(self, draft: Draft) -> Float[Tensor, "nodes+1 vocab"]:
-        """Returns the logits after the context (row 0) and after each node (row i + 1).
+        """Returns the logits after the context (row 0) and after each node i (row i + 1).
 
-        One forward pass scores the whole draft. A `commit` follows each `score`.
+        One forward pass scores the whole draft. Each `score` is followed by a `commit`.
         """
 
     @abstractmethod
@@ -47,20 +47,20 @@ class Session(ABC):
         """Keeps the accepted path and the next token, and drops the rest of the draft."""
 
     def features(self) -> dict[str, Tensor]:
-        """Returns what the session was opened to keep of the text scored so far, by name."""
+        """Returns the features that the session was opened with, for the text scored so far."""
         return {}
 
 
 class Target(ABC):
-    """A model to speed up, with what decoding must know of it.
+    """A model to speed up, and what decoding needs to know about it.
 
     vocab_size: the number of logits.
-    max_length: the longest text in tokens, None where there is no bound.
+    max_length: the longest text in tokens, prompt included; None if unlimited.
     eos: the ids that end a text.
-    offers: what drafters may ask for with `needs`.
-    trees: whether drafts may branch. no_trees: what to say where they may not.
-    tokenizer: a transformers tokenizer, where the target has one.
-    model: a transformers model, where the target has one.
+    offers: the names that a drafter may list in its `needs`.
+    trees: whether drafts may branch. no_trees: the reason to give if they may not.
+    tokenizer: a transformers tokenizer, or None.
+    model: the transformers model behind the target, or None.
     """
 
     vocab_size: int
@@ -73,40 +73,39 @@ class Target(ABC):
     model: Any = None
 
     def begin(self, prompt: Sequence[int]) -> tuple[list[int], Tokens | None]:
-        """Returns the ids that the text of a prompt begins with, and the encoder's input.
+        """Returns the first ids of a prompt's text, and the encoder's input or None.
 
-        Without an encoder the text begins with the prompt. A target that has one overrides this:
-        the prompt is what the encoder reads, and the text begins with the decoder's start token.
+        For a decoder-only target the text begins with the prompt. An encoder-decoder overrides
+        this: its encoder reads the prompt, and the text begins with the decoder's start token.
         """
         return list(prompt), None
 
     @abstractmethod
     def open(self, tokens: Sequence[int], needs: frozenset[str] = frozenset()) -> Session:
-        """Starts a text with the prompt `tokens`; sessions do not disturb each other.
+        """Starts a text with the prompt `tokens`. Sessions are independent of each other.
 
-        needs: the features to keep, out of what the target offers.
+        needs: the features to keep, out of those that the target offers.
         """
 
     def open_together(
         self, prompts: Sequence[Sequence[int]], needs: frozenset[str] = frozenset()
     ) -> list[Session]:
-        """Starts several texts at once, for `score_together`.
+        """Starts several texts, for `score_together`.
 
-        A target that can score them in one pass overrides both.
+        Override both if the target can score several texts in one pass.
         """
         return [self.open(prompt, needs) for prompt in prompts]
 
     def score_together(
         self, sessions: Sequence[Session], drafts: Sequence[Draft]
     ) -> list[Float[Tensor, "nodes+1 vocab"]]:
-        """Returns what `Session.score` does, for some of the texts that were opened together."""
+        """Returns what `Session.score` does, for texts that were opened together."""
         return [session.score(draft) for session, draft in zip(sessions, drafts, strict=True)]
 
     def path_scorer(self, prompt: Sequence[int]) -> PathScorer:
-        """Returns what scores continuations of a prompt: beams, of which all are scored in one pass.
+        """Returns a function that scores continuations of a prompt, such as beams, in one pass.
 
-        Each call is given paths, the ids behind the prompt, and returns the logits after each. Here
-        every call reads the prompt again; a target with a cache overrides this.
+        This one reads the prompt again at each call. Override it if the target has a cache.
         """
         ids = list(prompt)
 
@@ -118,9 +117,9 @@ class Target(ABC):
         return score
 
     def fingerprint(self) -> str | None:
-        """Returns what stands for the target's distributions in the key of a cached text.
+        """Returns a hash of whatever decides the target's distributions, as a key for cached texts.
 
-        None where there is no such thing: its texts are then written anew each time.
+        None if there is no such hash; the target's texts are then never cached.
         """
         return None
 
@@ -131,11 +130,11 @@ class Target(ABC):
         chances: Sequence[Chance],
         max_new_tokens: int,
     ) -> list[list[int]]:
-        """Returns the target's own continuation of each prompt, up to and with an `eos`.
+        """Returns the target's own continuation of each prompt, including the final `eos`.
 
-        The texts are independent of each other; a target that runs them at once overrides this.
+        The texts are independent of each other. Override this if the target can write them at once.
 
-        chances: one a prompt.
+        chances: one for each prompt.
         """
         texts: list[list[int]] = []
         for prompt, chance in zip(prompts, chances, strict=True):
@@ -150,22 +149,21 @@ class Target(ABC):
         return texts
 
     def encode(self, prompt: str | Sequence[int], *, chat: bool = False) -> list[int]:
-        """Returns the ids of a prompt; ids pass through, checked.
+        """Returns the ids of a prompt. Ids are checked and returned as they are.
 
-        chat: wrap a string as a user's turn with the tokenizer's chat template, where the
-            tokenizer has one.
+        chat: wrap a string as a user's turn, if the tokenizer has a chat template.
 
         Raises:
-            ConfigError: the prompt is empty, too long, or holds what is no id.
+            ConfigError: the prompt is empty or too long, or an id is not in the vocabulary.
         """
         if isinstance(prompt, str):
             return self.encode_turns([prompt], chat=chat)
         return self._checked([int(token) for token in prompt], prompt)
 
     def encode_turns(self, turns: Sequence[str], *, chat: bool = False) -> list[int]:
-        """Returns the ids of a conversation: the user's turns, with the answers between them.
+        """Returns the ids of a conversation: turns of the user and answers, alternately.
 
-        chat: as in `encode`; otherwise the turns are paragraphs.
+        chat: use the chat template, as in `encode`; otherwise the turns become paragraphs.
 
         Raises:
             ConfigError: as `encode` does.
@@ -188,7 +186,7 @@ class Target(ABC):
         require(len(tokens) > 0, "prompt", prompt, "at least one token")
         for token in tokens:
             require(0 <= token < self.vocab_size, "prompt", token, f"ids below {self.vocab_size}")
-        # A text wants room for one token more; what an encoder reads does not.
+        # A decoder's prompt leaves room for at least one new token; an encoder's input need not.
         spare = self.begin(tokens)[1] is not None
         if self.max_length is not None and len(tokens) >= self.max_length + spare:
             raise ConfigError(

@@ -1,4 +1,4 @@
-"""Verifier: the role that accepts a prefix of a draft so that the output distribution is known."""
+"""Verifier: an acceptance rule, which keeps part of a draft and adds one token."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ from outrider.contract.sampling import Sampling
 @final
 @dataclass(frozen=True)
 class Scores:
-    """What the target says of a draft.
+    """The target's scores of a draft.
 
-    logits: row 0 scores what follows the context, row i + 1 what follows node i.
-    sampling: what makes distributions of them.
+    logits: row 0 is for the token after the context, row i + 1 for the token after node i.
+    sampling: turns logits into distributions.
     """
 
     logits: Float[Tensor, "nodes+1 vocab"]
@@ -27,22 +27,22 @@ class Scores:
 
     @cached_property
     def probs(self) -> Float[Tensor, "nodes+1 vocab"]:
-        """Returns the target's distributions p under the run's sampling, row by row as `logits`."""
+        """Returns the target's distributions p under the run's sampling, one for each row."""
         return self.sampling.probs(self.logits)
 
     def after(self, node: int) -> Float[Tensor, "vocab"]:
-        """Returns the distribution p of the token after `node`; -1 is the context."""
+        """Returns the distribution p of the token after `node`; -1 stands for the context."""
         return self.probs[node + 1]
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a verifier decided.
+    """The decision of an acceptance rule.
 
-    accepted: the nodes accepted, a path from the root.
-    next_token: the token that the target adds: a recovered token after a rejection,
-        a bonus token where the path ended at a leaf.
+    accepted: the accepted nodes, a path from the root.
+    next_token: the token that follows them: a recovered token after a rejection, a bonus token
+        if the path ends at a leaf.
     """
 
     accepted: tuple[int, ...]
@@ -52,7 +52,7 @@ class Verdict:
 class Verifier(ABC):
     """Accepts a path of the draft and adds one token.
 
-    takes: the kinds of drafts that the rule is right for, of `outrider.contract.draft.KINDS`.
+    takes: the kinds of drafts that the rule can verify; see `outrider.contract.draft.KINDS`.
     """
 
     takes: frozenset[str] = frozenset({"chain"})
@@ -60,7 +60,7 @@ class Verifier(ABC):
     @property
     @abstractmethod
     def lossless(self) -> bool:
-        """Returns whether the output distribution is exactly the target's."""
+        """Returns whether the distribution of the text is exactly the target's."""
 
     @abstractmethod
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
@@ -69,16 +69,16 @@ class Verifier(ABC):
     def accepts(
         self, q: Float[Tensor, "vocab"], scores: Scores, node: int
     ) -> Float[Tensor, "vocab"] | None:
-        """Returns the probability that each token, drawn from q to follow `node`, is accepted.
+        """Returns for each token the probability that it is accepted, if drawn from q after `node`.
 
-        None where that depends on more than the one place, as under block verification.
+        None if that depends on more than one position, as in block verification.
         """
         return None
 
     def ceiling(self, scores: Scores) -> Float[Tensor, "nodes+1 vocab"]:
-        """Returns what no token's output probability exceeds, row by row as `scores.logits`.
+        """Returns an upper bound on the output probability of each token, row by row of `scores`.
 
-        A lossless rule's ceiling is the target's distribution; a lossy rule states its own, and the
-        conformance kit holds it to that.
+        For a lossless rule this is the target's distribution. A lossy rule states its own bound,
+        and the conformance kit holds it to that.
         """
         return scores.probs

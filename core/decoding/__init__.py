@@ -1,1 +1,10 @@
-"""Decoding: the loop, one call from a prompt to its text, and beam search."""
+"""Decoding: the loop of speculative decoding, and the calls built on it.
+
+`decode` is the loop, over one text or several in step. `run` holds its two values: what is the same
+for every text, and what belongs to one. `rounds` is what the loop does in each round: propose,
+score, verify, commit. `text_stream` turns tokens into characters, `generation` is the one call from
+a prompt to a text, and `beams/` is beam search.
+
+The loop knows the roles of the contract and no plugin. `generation` and `beams/` also take names,
+which they look up in `outrider.plugins.registry`. Start with `decode`, then `rounds`.
+"""

@@ -1,4 +1,4 @@
-"""Generation: one call from a prompt to its text, counts and rounds."""
+"""Generation: one call from a prompt to its text, with counts and rounds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,9 +17,9 @@ from outrider.plugins.registry import make
 @final
 @dataclass(slots=True)
 class Generation:
-    """A text under way or finished, and how it came to be.
+    """A text, in progress or finished, with its rounds.
 
-    It fills up as rounds come in, so that what exists is kept when a later round fails.
+    It grows round by round, so whatever was written is kept if a later round fails.
     """
 
     rounds: list[Round] = field(default_factory=list)
@@ -27,7 +27,7 @@ class Generation:
     began: float = field(default_factory=perf_counter)
 
     def add(self, round: Round) -> None:
-        """Takes in the next round."""
+        """Appends the next round."""
         self.rounds.append(round)
         self.total_seconds = perf_counter() - self.began
 
@@ -48,7 +48,7 @@ class Generation:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Returns the seconds of each phase, and in total."""
+        """Returns the seconds of each phase (draft, score, verify), and of everything as total."""
         phases = {
             phase: sum(round.seconds[phase] for round in self.rounds)
             for phase in ("draft", "score", "verify")
@@ -57,7 +57,7 @@ class Generation:
 
     @property
     def stop(self) -> str | None:
-        """Returns why the text ended, None where it was broken off."""
+        """Returns why the text ended; None if it was broken off."""
         return self.rounds[-1].stop if self.rounds else None
 
 
@@ -70,18 +70,18 @@ def generate(
     chat: bool = False,
     **options: Any,
 ) -> Generation:
-    """Returns the text that `target` writes after `prompt`, sped up by `drafter`.
+    """Returns the text that `target` writes after `prompt`, with `drafter` to speed it up.
 
     >>> outrider.generate("smollm2", "Name three rivers.", drafter="prompt_lookup", gamma=4).text
 
-    target, drafter, verifier: instances, or names as in the Hydra groups; a target may also
-        be a hub id or a folder of a transformers model.
+    target, drafter, verifier: instances, or names as in the Hydra groups. A target can also be a
+        hub id or the folder of a transformers model.
     chat: wrap the prompt as a user's turn.
-    options: those of `outrider.decode` (gamma, sampling, max_new_tokens, stops, ...).
+    options: the options of `outrider.decode` (gamma, sampling, max_new_tokens, stops, ...).
 
     Raises:
-        OutriderError: what `outrider.decode` raises. Where rounds were finished before,
-            they are in the error's attribute `generation`.
+        OutriderError: as `outrider.decode` does. The attribute `generation` of the error holds the
+            rounds that were finished.
     """
     model: Target = make("target", target)
     tokens = model.encode(prompt, chat=chat)
@@ -105,22 +105,23 @@ def generate_together(
     chat: bool = False,
     **options: Any,
 ) -> list[Generation]:
-    """Returns the text after each prompt, all of them written in one batch.
+    """Returns the text after each prompt, written in one batch.
 
     >>> texts = outrider.generate_together("smollm2", ["Name three rivers.", "And three lakes?"])
 
     Each text is the one that `generate` writes, and ends by itself.
 
-    drafter: a name or a drafter; each text has a fork of it.
-    options: those of `outrider.decode_together`.
+    drafter: a name or an instance. Each text gets a fork of it.
+    options: the options of `outrider.decode_together`.
 
     Raises:
-        OutriderError: as `generate` does; `generations` of the error are what there is.
+        OutriderError: as `generate` does. The attribute `generations` of the error holds what was
+            written of each text.
     """
     model: Target = make("target", target)
     encoded = [model.encode(prompt, chat=chat) for prompt in prompts]
     rule, first = make("verifier", verifier), make("drafter", drafter)
-    prepare(model, first, rule)  # before it has forks, which then share what is loaded
+    prepare(model, first, rule)  # before it is forked, so that the forks share what is loaded
     drafters = [first.fork() for _ in prompts]
     rounds = decode_together(model, drafters, rule, encoded, **options)
     generations = [Generation() for _ in prompts]

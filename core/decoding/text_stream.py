@@ -1,4 +1,4 @@
-"""Text: tokens become characters as they come, and stop strings are found inside them."""
+"""TextStream: turns tokens into characters as they come, and finds stop strings in them."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, final
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 @final
 class TextStream:
-    """The text of one generation, token by token.
+    """The characters of one text, token by token.
 
-    A character whose bytes are spread over several tokens appears with the last of them.
-    The text ends with the first stop string that it contains, even in the midst of a token.
+    A character whose bytes are spread over several tokens appears with the last of them. The text
+    ends with the first stop string that it contains, even in the middle of a token.
 
-    Raises `ConfigError` for stop strings without a tokenizer, or an empty one.
+    Raises `ConfigError` for an empty stop string, or for any stop string without a tokenizer.
     """
 
     def __init__(
@@ -45,10 +45,10 @@ class TextStream:
         known = len(self.text)
         text = self.text + piece
         ends = [
-            found + len(stop)
+            start + len(stop)
             for stop in self._stops
             # A stop string that ends within this piece starts at most its own length before.
-            if (found := text.find(stop, max(0, known - len(stop) + 1))) >= 0
+            if (start := text.find(stop, max(0, known - len(stop) + 1))) >= 0
         ]
         self.text = text[: min(ends)] if ends else text
         return self.text[known:], bool(ends)

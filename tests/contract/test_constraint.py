@@ -117,5 +117,5 @@ def test_a_guide_that_leaves_nothing_is_named() -> None:
         def logits(self, ids: Sequence[int], logits: Tensor) -> Tensor:
             return torch.full_like(logits, float("-inf"))
 
-    with pytest.raises(TargetError, match=r"^Never left a place without a token that may follow"):
+    with pytest.raises(TargetError, match=r"^Never allows no token at some position"):
         list(decode(TARGET, Random(), Token(), PROMPT, constraint=Never()))

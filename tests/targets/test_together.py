@@ -98,7 +98,7 @@ def test_each_text_may_have_a_chance_of_its_own() -> None:
 
 
 def test_every_prompt_has_a_drafter() -> None:
-    with pytest.raises(ConfigError, match="drafters=1: expected one a prompt"):
+    with pytest.raises(ConfigError, match="drafters=1: expected one for each prompt"):
         decode_together(TabularTarget(), [NoDraft()], Token(), [[1], [2]])
 
 

@@ -1,1 +1,1 @@
-"""Beams: beam search that a drafter's own beams speed up."""
+"""Beam search, sped up by a drafter's own beams; start with `speculation`."""

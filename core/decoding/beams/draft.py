@@ -1,6 +1,8 @@
-"""A drafter's own beams, from those of the target on."""
+"""Beams of a drafter, which go ahead of the target's."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
 
 import torch
 from jaxtyping import Float
@@ -11,74 +13,86 @@ from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.sampling import Sampling
-from outrider.contract.target import Target
-from outrider.decoding.beams.search import Path, State
+from outrider.contract.target import Path, Target
+from outrider.decoding.beams.search import State
 from outrider.decoding.rounds import call_drafter
 from outrider.errors import ConfigError
 
-GIVEN = frozenset({"model", "tokenizer"})
-"""What a drafter may need here: of a text that is only a guess the target says nothing."""
+AVAILABLE = frozenset({"model", "tokenizer"})
+"""The needs that can be met here. There are no features of a text that is only a guess."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class BeamDrafter:
+    """Runs beam search with a drafter's distributions.
+
+    width: the number of its beams (u in 2211.17192, A.4).
+    eos: the ids that end a beam. Ended beams are dropped, as the target's own are.
+    """
+
+    drafter: Drafter
+    prompt: Sequence[int]
+    width: int
+    eos: frozenset[int]
+    vocab_size: int
+
+    def run_ahead(self, state: State, depth: int) -> list[list[Path]]:
+        """Returns the drafter's beams one token, two tokens, ... and `depth` tokens after `state`.
+
+        They start from the target's running beams with their scores.
+        """
+        beams = dict[Path, float]()
+        for path, score in zip(state.running, state.scores.tolist(), strict=True):
+            beams.setdefault(path, score)
+        beams_by_step: list[list[Path]] = []
+        for _ in range(depth):
+            beams = self._step(beams)
+            if not beams:
+                break
+            beams_by_step.append(list(beams))
+        return beams_by_step
+
+    def _step(self, beams: dict[Path, float]) -> dict[Path, float]:
+        """Returns the likeliest continuations of some beams by one token, with their scores."""
+        paths, scores = list(beams), torch.tensor(list(beams.values()))
+        texts = [[*self.prompt, *path] for path in paths]
+        token_scores = log_probs(self.drafter, texts, self.vocab_size)
+        token_scores[:, list(self.eos)] = float("-inf")
+        total = (token_scores + scores[:, None]).reshape(-1)
+        best = total.topk(min(self.width, len(total)))
+        return {
+            (*paths[index // self.vocab_size], index % self.vocab_size): score
+            for index, score in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+            if score > float("-inf")
+        }
 
 
 def fit(target: Target, drafter: Drafter) -> None:
-    """Fits a drafter to a target whose beams it is to draft.
+    """Binds a drafter to the target whose beams it drafts.
 
     Raises:
-        ConfigError: it needs more than tokens, or writes more than a chain, or the target takes
-            no trees, or the two don't go together.
+        ConfigError: the drafter needs more than tokens or does not write chains, the target takes
+            no trees, or the two don't fit.
     """
     name = type(drafter).__name__
     if not target.trees:
         raise ConfigError("beams are scored as a tree: the target takes only chains")
-    given = GIVEN & target.offers
-    if missing := sorted(drafter.needs - given):
-        there = ", ".join(["the text", *sorted(given)])
-        raise ConfigError(f"drafter {name} needs {', '.join(missing)}: for beams there is {there}")
+    available = AVAILABLE & target.offers
+    if missing := sorted(drafter.needs - available):
+        listed = ", ".join(["the text", *sorted(available)])
+        raise ConfigError(f"drafter {name} needs {', '.join(missing)}: for beams there is {listed}")
     if drafter.trees or drafter.asks:
         raise ConfigError(f"drafter {name} writes trees: expected one that writes chains")
     drafter.bind(target)
 
 
-def layers(
-    drafter: Drafter,
-    prompt: Sequence[int],
-    state: State,
-    width: int,
-    depth: int,
-    eos: frozenset[int],
-    vocab_size: int,
-) -> list[list[Path]]:
-    """Returns the drafter's beams one token on from the running ones, two tokens on, and so forth.
-
-    They start with the target's scores, and hold no ended beam, as the running ones do not.
-
-    width: of the drafter's beams (u in 2211.17192, A.4).
-    """
-    beams = dict[Path, float]()
-    for path, score in zip(state.running, state.scores.tolist(), strict=True):
-        beams.setdefault(path, score)
-    found: list[list[Path]] = []
-    for _ in range(depth):
-        paths, scores = list(beams), torch.tensor(list(beams.values()))
-        told = log_probs(drafter, [[*prompt, *path] for path in paths], vocab_size)
-        told[:, list(eos)] = float("-inf")
-        total = (told + scores[:, None]).reshape(-1)
-        best = total.topk(min(width, len(total)))
-        beams = {
-            (*paths[place // vocab_size], place % vocab_size): score
-            for place, score in zip(best.indices.tolist(), best.values.tolist(), strict=True)
-            if score > float("-inf")
-        }
-        if not beams:
-            break
-        found.append(list(beams))
-    return found
-
-
 def log_probs(
     drafter: Drafter, texts: Sequence[list[int]], vocab_size: int
 ) -> Float[Tensor, "texts vocab"]:
-    """Returns the distribution of what the drafter writes after each text; nothing at all has no mass.
+    """Returns the log-probabilities of the token that the drafter writes after each text.
+
+    They are -inf throughout where it writes nothing.
 
     Raises:
         DrafterError: the drafter failed.
@@ -87,13 +101,13 @@ def log_probs(
     pens = [Pen(sampling=Sampling(), chance=chance, vocab_size=vocab_size, gamma=1) for _ in texts]
     contexts = [Context(Tokens(text, len(text))) for text in texts]
     call_drafter(drafter, list(zip(contexts, pens, strict=True)))
-    return torch.stack([_distribution(pen, vocab_size) for pen in pens])
+    return torch.stack([_first_token(pen, vocab_size) for pen in pens])
 
 
-def _distribution(pen: Pen, vocab_size: int) -> Float[Tensor, "vocab"]:
+def _first_token(pen: Pen, vocab_size: int) -> Float[Tensor, "vocab"]:
     draft = pen.finish()
     if draft.logits and draft.logits[0] is not None:
         return draft.logits[0].float().cpu().log_softmax(-1)
-    probs = torch.full((vocab_size,), float("-inf"))
-    probs[list(draft.tokens)] = 0.0
-    return probs
+    scores = torch.full((vocab_size,), float("-inf"))
+    scores[list(draft.tokens)] = 0.0
+    return scores

@@ -1,4 +1,4 @@
-"""A step of beam search, with transformers' own rules for what goes on and what is finished."""
+"""One step of beam search, by the rules of transformers."""
 
 from dataclasses import dataclass
 from typing import Literal, final
@@ -7,26 +7,24 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from outrider.contract.target import Path
 from outrider.errors import is_int, is_number, require
 
-Path = tuple[int, ...]
-"""The ids of a beam, without the prompt."""
-
-OUT = -1e9
-"""What a score is lowered by to take its beam out, as transformers has it."""
+PENALTY = -1e9
+"""Added to a score to take its beam out of the running, as transformers does."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How beams are chosen, with transformers' names and meanings.
+    """How beams are chosen, with the names and meanings of transformers.
 
-    width: the beams that run side by side, `num_beams`.
-    length_penalty: a finished beam's score is its log-probability over length ** length_penalty.
-    early_stopping: True ends with `width` finished beams, False once no running beam is likely to
-        be better than the finished ones, "never" once none can be.
+    width: the number of beams, `num_beams` in transformers.
+    length_penalty: a finished beam's score is its log-probability / length ** length_penalty.
+    early_stopping: True stops at `width` finished beams, False once no running beam is likely to
+        beat the finished ones, "never" once none possibly can.
 
-    Raises `ConfigError` for a value that makes no sense.
+    Raises `ConfigError` for an invalid value.
     """
 
     width: int = 4
@@ -34,23 +32,23 @@ class Rules:
     early_stopping: bool | Literal["never"] = False
 
     def __post_init__(self) -> None:
-        enough = is_int(self.width) and self.width >= 1
-        require(enough, "width", self.width, "a whole number of at least 1")
+        valid = is_int(self.width) and self.width >= 1
+        require(valid, "width", self.width, "a whole number of at least 1")
         require(is_number(self.length_penalty), "length_penalty", self.length_penalty, "a number")
-        known = self.early_stopping in (True, False, "never")
-        require(known, "early_stopping", self.early_stopping, "true, false or never")
+        valid = self.early_stopping in (True, False, "never")
+        require(valid, "early_stopping", self.early_stopping, "true, false or never")
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class State:
-    """Beams under way and finished ones, best first.
+    """The running beams and the finished ones, best first.
 
-    running, scores: the ids and log-probabilities of the beams that go on.
-    finished, values: those that ended, and their scores with the length's penalty; places that
-        are still free have no `ended`.
-    improvable: whether a running beam may yet be better than a finished one.
-    over: whether the search is at its end.
+    running, scores: the ids of the running beams after the prompt, and their log-probabilities.
+    finished, values: the ids of the finished beams, and their scores with the length penalty.
+    ended: which entries of `finished` hold a beam; the others are still free.
+    improvable: whether a running beam may still beat a finished one.
+    over: whether the search has ended.
     """
 
     running: tuple[Path, ...]
@@ -63,11 +61,11 @@ class State:
 
 
 def begin(width: int) -> State:
-    """Returns the state before the first step: one beam that counts, and copies that do not."""
-    scores = torch.full((width,), OUT)
+    """Returns the state before the first step: one empty beam, and copies that don't count."""
+    scores = torch.full((width,), PENALTY)
     scores[0] = 0
-    nothing = torch.zeros(width, dtype=torch.bool)
-    return State(((),) * width, scores, ((),) * width, torch.full((width,), OUT), nothing)
+    ended = torch.zeros(width, dtype=torch.bool)
+    return State(((),) * width, scores, ((),) * width, torch.full((width,), PENALTY), ended)
 
 
 def advance(
@@ -77,42 +75,44 @@ def advance(
     eos: frozenset[int],
     longest: int,
 ) -> State:
-    """Returns the state a token later (transformers 5.23, `_beam_search`).
+    """Returns the state one token later (transformers 5.23, `_beam_search`).
 
     logits: the target's, after each running beam.
-    longest: the length at which a beam ends, in tokens.
+    longest: the greatest length of a beam, in tokens.
     """
-    width, vocab = logits.shape
+    width, vocab_size = logits.shape
     total = (logits.float().log_softmax(-1) + state.scores[:, None]).reshape(-1)
-    # So many that `width` are left to go on if all the others end.
-    best, places = total.topk(max(2, 1 + len(eos)) * width)
-    found = [(*state.running[place // vocab], place % vocab) for place in places.tolist()]
-    length = len(found[0])
-    hits = torch.tensor([path[-1] in eos or length >= longest for path in found])
-    onward = best + hits * OUT
-    going = onward.topk(width).indices
+    # Enough candidates that `width` of them go on even if all the others end.
+    best, indices = total.topk(max(2, 1 + len(eos)) * width)
+    candidates = [
+        (*state.running[index // vocab_size], index % vocab_size) for index in indices.tolist()
+    ]
+    length = len(candidates[0])
+    ends = torch.tensor([path[-1] in eos or length >= longest for path in candidates])
+    scores = best + ends * PENALTY
+    running = scores.topk(width).indices
 
-    ending = hits & (torch.arange(len(found)) < width)
+    newly_ended = ends & (torch.arange(len(candidates)) < width)
     values = best / length**rules.length_penalty
-    values += (bool(state.ended.all()) and rules.early_stopping is True) * OUT
-    values += (not state.improvable) * OUT
-    values += ~ending * OUT
+    values += (bool(state.ended.all()) and rules.early_stopping is True) * PENALTY
+    values += (not state.improvable) * PENALTY
+    values += ~newly_ended * PENALTY
     values = torch.cat((state.values, values))
-    chosen = values.topk(width).indices
-    values, ended = values[chosen], torch.cat((state.ended, ending))[chosen]
+    finished = values.topk(width).indices
+    values, ended = values[finished], torch.cat((state.ended, newly_ended))[finished]
 
     never = rules.early_stopping == "never" and rules.length_penalty > 0
-    reach = (longest if never else length) ** rules.length_penalty
-    worst = torch.where(ended, values.min(), OUT)
-    improvable = state.improvable and bool((onward[going[0]] / reach > worst).any())
+    best_length = (longest if never else length) ** rules.length_penalty
+    worst = torch.where(ended, values.min(), PENALTY)
+    improvable = state.improvable and bool((scores[running[0]] / best_length > worst).any())
     full = bool(ended.all()) and rules.early_stopping is True
-    everything = [*state.finished, *found]
+    finished_or_new = [*state.finished, *candidates]
     return State(
-        running=tuple(found[each] for each in going.tolist()),
-        scores=onward[going],
-        finished=tuple(everything[each] for each in chosen.tolist()),
+        running=tuple(candidates[index] for index in running.tolist()),
+        scores=scores[running],
+        finished=tuple(finished_or_new[index] for index in finished.tolist()),
         values=values,
         ended=ended,
         improvable=improvable,
-        over=not improvable or full or bool(hits.all()),
+        over=not improvable or full or bool(ends.all()),
     )

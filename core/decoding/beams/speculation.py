@@ -1,16 +1,16 @@
-"""Speculative beam search: a drafter's beams are scored in one pass, and as many steps taken as they cover."""
+"""Speculative beam search: one target pass scores the beams of several steps, as drafted."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Literal, final
 
 import torch
 
 from outrider.contract.drafter import Drafter
-from outrider.contract.target import Target, check_finite
-from outrider.decoding.beams.draft import fit, layers
-from outrider.decoding.beams.search import Path, Rules, advance, begin
+from outrider.contract.target import Path, PathScorer, Target, check_finite
+from outrider.decoding.beams.draft import BeamDrafter, fit
+from outrider.decoding.beams.search import Rules, State, advance, begin
 from outrider.decoding.run import check_lengths
 from outrider.errors import is_int, require
 from outrider.plugins.registry import make
@@ -19,13 +19,13 @@ from outrider.plugins.registry import make
 @final
 @dataclass(frozen=True, slots=True)
 class Beams:
-    """The best beams of a search, best first, and what it took.
+    """The best beams of a search, best first, and what the search cost.
 
-    tokens: the ids of each after the prompt, with the id that ended it.
-    texts: the same as characters, empty without a tokenizer.
-    scores: log-probabilities over length ** length_penalty, as transformers' `sequences_scores`.
-    rounds: the steps that each target call brought, at least one and at most gamma + 1.
-    seconds: of the phases draft, score and search.
+    tokens: the ids of each beam after the prompt, with the id that ended it.
+    texts: the same as characters; empty if the target has no tokenizer.
+    scores: log-probabilities / length ** length_penalty, transformers' `sequences_scores`.
+    rounds: the number of steps that each target call allowed, between 1 and gamma + 1.
+    seconds: the time of each phase: draft, score and search.
     """
 
     tokens: tuple[Path, ...]
@@ -36,16 +36,16 @@ class Beams:
 
     @property
     def steps(self) -> int:
-        """Returns the target calls that plain beam search takes, one a step."""
+        """Returns the number of target calls that plain beam search takes, one for each step."""
         return sum(self.rounds)
 
     @property
     def saved(self) -> int:
-        """Returns how many fewer there were."""
+        """Returns how many of these target calls were saved."""
         return self.steps - len(self.rounds)
 
 
-def beam_search(
+def beam_search(  # noqa: PLR0913  the parameters of transformers' beam search, by name
     target: Target | str,
     prompt: str | Sequence[int],
     drafter: Drafter | str = "small_lm",
@@ -63,60 +63,91 @@ def beam_search(
 
     >>> outrider.beam_search("smollm2", "Name three rivers.", width=4, draft_width=6, gamma=3).texts
 
-    The drafter runs beams of its own for gamma steps; the target scores them in one pass, and a
-    step after the first is taken while its running beams are among the drafter's (2211.17192, A.4).
-    What the drafter does changes the number of calls and nothing else.
+    The drafter runs its own beams for gamma steps. The target scores all of them in one pass, and
+    the search advances as long as its running beams are among those scored (2211.17192, A.4). The
+    drafter changes the number of target calls, never the result.
 
-    drafter: one that sees tokens alone and writes chains, by name or as an instance.
-    draft_width: of the drafter's beams (u), at least `width` (w); 2 w unless told.
-    width, length_penalty, early_stopping, num_return_sequences: as in transformers, `num_beams`
-        being the width.
+    drafter: a name or an instance. It must write chains and need nothing but tokens.
+    draft_width: the number of the drafter's beams (u), at least `width` (w). Defaults to 2 w.
+    gamma: the number of steps that the drafter runs ahead.
+    width, length_penalty, early_stopping, num_return_sequences: as in transformers, where `width`
+        is called `num_beams`.
 
     Raises:
-        ConfigError: for what can't work.
-        DrafterError, TargetError: on the way.
+        ConfigError: at the call, for what can't work.
+        DrafterError, TargetError: during the search.
     """
     rules = Rules(width, length_penalty, early_stopping)
     check_lengths(gamma, None, max_new_tokens)
     draft_width = 2 * width if draft_width is None else draft_width
-    wide = is_int(draft_width) and draft_width >= width
-    require(wide, "draft_width", draft_width, f"a whole number of at least the width, {width}")
-    some = is_int(num_return_sequences) and 1 <= num_return_sequences <= width
-    require(some, "num_return_sequences", num_return_sequences, f"between 1 and the width, {width}")
+    valid = is_int(draft_width) and draft_width >= width
+    require(valid, "draft_width", draft_width, f"a whole number of at least the width, {width}")
+    valid = is_int(num_return_sequences) and 1 <= num_return_sequences <= width
+    require(
+        valid, "num_return_sequences", num_return_sequences, f"between 1 and the width, {width}"
+    )
     model: Target = make("target", target)
     writer: Drafter = make("drafter", drafter)
     ids = model.encode(prompt, chat=chat)
     fit(model, writer)
-    score = model.path_scorer(ids)
-    longest = min(max_new_tokens, (model.max_length or len(ids) + max_new_tokens) - len(ids))
-    state, rounds = begin(width), list[int]()
-    seconds = dict.fromkeys(("draft", "score", "search"), 0.0)
+    search = _Search(
+        rules=rules,
+        beam_drafter=BeamDrafter(writer, ids, draft_width, model.eos, model.vocab_size),
+        score=model.path_scorer(ids),
+        gamma=gamma,
+        longest=min(max_new_tokens, (model.max_length or len(ids) + max_new_tokens) - len(ids)),
+    )
+    state = begin(width)
     while not state.over:
-        began = perf_counter()
-        depth = min(gamma, longest - len(state.running[0]) - 1)
-        drafted = layers(writer, ids, state, draft_width, depth, model.eos, model.vocab_size)
-        asked = list(dict.fromkeys([*state.running, *(path for each in drafted for path in each)]))
-        written = perf_counter()
-        rows = dict(zip(asked, score(asked), strict=True))
-        scored = perf_counter()
-        steps = 0
-        while not state.over and all(path in rows for path in state.running):
-            logits = torch.stack([rows[path] for path in state.running]).cpu()
-            check_finite(logits)
-            state = advance(state, logits, rules, model.eos, longest)
-            steps += 1
-        rounds.append(steps)
-        seconds["draft"] += written - began
-        seconds["score"] += scored - written
-        seconds["search"] += perf_counter() - scored
+        state = search.round(state)
     best = state.finished[:num_return_sequences]
-    decode = getattr(model.tokenizer, "decode", None)
     return Beams(
         tokens=best,
-        texts=tuple(
-            decode(list(path), skip_special_tokens=True) if decode else "" for path in best
-        ),
+        texts=tuple(_decoded(model, path) for path in best),
         scores=tuple(state.values[:num_return_sequences].tolist()),
-        rounds=tuple(rounds),
-        seconds=seconds,
+        rounds=tuple(search.rounds),
+        seconds=search.seconds,
     )
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """A search in progress; `rounds` and `seconds` fill up as it goes on."""
+
+    rules: Rules
+    beam_drafter: BeamDrafter
+    score: PathScorer
+    gamma: int
+    longest: int
+    rounds: list[int] = field(default_factory=list)
+    seconds: dict[str, float] = field(
+        default_factory=lambda: dict.fromkeys(("draft", "score", "search"), 0.0)
+    )
+
+    def round(self, state: State) -> State:
+        """Returns the state after all the steps that one target call allows."""
+        began = perf_counter()
+        depth = min(self.gamma, self.longest - len(state.running[0]) - 1)
+        drafted = self.beam_drafter.run_ahead(state, depth)
+        paths = list(dict.fromkeys([*state.running, *(path for step in drafted for path in step)]))
+        drafted_at = perf_counter()
+        logits_after = dict(zip(paths, self.score(paths), strict=True))
+        scored_at = perf_counter()
+        steps = 0
+        while not state.over and all(path in logits_after for path in state.running):
+            logits = torch.stack([logits_after[path] for path in state.running]).cpu()
+            check_finite(logits)
+            state = advance(state, logits, self.rules, self.beam_drafter.eos, self.longest)
+            steps += 1
+        self.rounds.append(steps)
+        self.seconds["draft"] += drafted_at - began
+        self.seconds["score"] += scored_at - drafted_at
+        self.seconds["search"] += perf_counter() - scored_at
+        return state
+
+
+def _decoded(target: Target, path: Path) -> str:
+    """Returns the characters of some ids; none without a tokenizer."""
+    decode = getattr(target.tokenizer, "decode", None)
+    return str(decode(list(path), skip_special_tokens=True)) if decode else ""

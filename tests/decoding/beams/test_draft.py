@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from outrider import ConfigError, Context, Drafter, DrafterError, Pen
-from outrider.decoding.beams.draft import fit, layers, log_probs
+from outrider.decoding.beams.draft import BeamDrafter, fit, log_probs
 from outrider.decoding.beams.search import begin
 from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.medusa import Medusa
@@ -29,16 +29,16 @@ class Table(Drafter):
 
 def test_a_layer_holds_the_likeliest_beams_and_none_that_ended() -> None:
     probs = torch.tensor([[0.6, 0.3, 0.1], [0.2, 0.3, 0.5], [0.9, 0.05, 0.05]])
-    found = layers(Table(probs.log()), [0], begin(2), 3, 2, frozenset({2}), 3)
-    assert found == [[(0,), (1,)], [(0, 0), (0, 1), (1, 1)]]
+    beams = BeamDrafter(Table(probs.log()), [0], 3, frozenset({2}), 3)
+    assert beams.run_ahead(begin(2), 2) == [[(0,), (1,)], [(0, 0), (0, 1), (1, 1)]]
 
 
 def test_a_drafter_that_writes_has_one_beam_from_each() -> None:
     text = [5, 6, 7, 5, 6]
-    found = layers(PromptLookup(), text, begin(2), 4, 3, frozenset(), 9)
-    assert found[0] == [(7,)]
-    assert found[1] == [(7, 5)]
-    assert layers(NoDraft(), text, begin(2), 4, 3, frozenset(), 9) == []
+    steps = BeamDrafter(PromptLookup(), text, 4, frozenset(), 9).run_ahead(begin(2), 3)
+    assert steps[0] == [(7,)]
+    assert steps[1] == [(7, 5)]
+    assert BeamDrafter(NoDraft(), text, 4, frozenset(), 9).run_ahead(begin(2), 3) == []
 
 
 def test_a_small_models_distributions_are_those_of_each_text(llama: Any) -> None:
