@@ -1,4 +1,4 @@
-"""Draws docs/generation.svg: a generation, each token in the colour of who wrote it.
+"""Draws docs/generation.svg: a generated text, with each token in the colour of its origin.
 
 python docs/picture.py
 """
@@ -44,15 +44,15 @@ def main() -> None:
         [
             Text("accepted from the draft", style=STYLES["accepted"]),
             Text("recovered after a rejection", style=STYLES["recovered"]),
-            Text("bonus of the target", style=STYLES["bonus"]),
+            Text("bonus from the target", style=STYLES["bonus"]),
         ]
     )
     console.print(legend)
     title = f"prompt_lookup on SmolLM2-135M: {emitted} tokens in {len(rounds)} target calls"
-    place = Path(__file__).parent / "generation.svg"
-    # A fixed id, so that another run gives the same file; and no fonts from elsewhere.
+    path = Path(__file__).parent / "generation.svg"
+    # With a fixed id, every run writes the same file. Fonts from other sites are left out.
     picture = console.export_svg(title=title, unique_id="generation")
-    place.write_text(re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL))
+    path.write_text(re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL))
 
 
 if __name__ == "__main__":
