@@ -35,3 +35,10 @@ def test_two_trees_side_by_side() -> None:
     both = Draft((0, 1), (ROOT, 0), (None, None)).joined(Draft((2, 0), (ROOT, 0), (None, None)))
     assert both.tokens == (0, 1, 2, 0)
     assert both.parents == (ROOT, 0, ROOT, 2)
+
+
+def test_paths_share_what_they_begin_with() -> None:
+    tree, ends = Draft.of_paths([(4, 5), (4, 6), (), (4,), (4, 5)])
+    assert tree.tokens == (4, 5, 6)
+    assert tree.parents == (ROOT, 0, 0)
+    assert ends == [1, 2, ROOT, 0, 1]

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from torch import nn
+
 from outrider import Context, Drafter, Pen, SampledChance, Sampling, Tokens
 from outrider.drafters.eagle import Eagle
 from outrider.drafters.hierarchy import Hierarchy
@@ -29,7 +31,7 @@ def test_a_batch_is_drafted_one_after_another() -> None:
     assert not drafter.trees
 
 
-def test_a_twin_shares_what_is_read_and_nothing_of_a_text(llama: Any) -> None:
+def test_a_fork_shares_what_is_read_and_nothing_of_a_text(llama: Any) -> None:
     target = TransformersTarget(llama())
     eagle: Any = Eagle(path="untrained")
     eagle.bind(target)
@@ -42,12 +44,26 @@ def test_a_twin_shares_what_is_read_and_nothing_of_a_text(llama: Any) -> None:
     assert nested.fork()._middle._model is nested._middle._model
     several: Any = Hybrid(["prompt_lookup", {"drafter": "eagle", "path": "untrained"}])
     several.bind(target)
-    parts, twins = several._drafters, several.fork()._drafters
-    assert twins[1]._drafting._network is parts[1]._drafting._network
-    assert twins[0]._text is not parts[0]._text
+    parts, forks = several._drafters, several.fork()._drafters
+    assert forks[1]._drafting._network is parts[1]._drafting._network
+    assert forks[0]._text is not parts[0]._text
     lookup: Any = PromptLookup()
     pen = Pen(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=9, gamma=1)
     lookup.propose(Context(Tokens([1, 2, 1])), pen)
     fork = lookup.fork()
     fork.propose(Context(Tokens([3, 4, 3])), pen)
     assert lookup._text == [1, 2, 1]
+
+
+def test_a_fork_shares_networks_wherever_they_are_kept() -> None:
+    class Keeps(Counting):
+        def __init__(self) -> None:
+            self.network = nn.Linear(2, 2)
+            self.by_name = {"a": nn.Linear(2, 2), "b": [nn.Linear(2, 2)]}
+
+    drafter = Keeps()
+    fork = drafter.fork()
+    assert fork.network is drafter.network
+    assert fork.by_name is not drafter.by_name
+    assert fork.by_name["a"] is drafter.by_name["a"]
+    assert fork.by_name["b"][0] is drafter.by_name["b"][0]

@@ -1,0 +1,115 @@
+"""One round: what is scored, what is added to the text, and what is counted."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from outrider import Constraint, Context, Draft, Drafter, Pen
+from outrider.decoding.rounds import Proposal, finish, propose
+from outrider.decoding.run import ActiveText, Run, begin_text
+from outrider.targets.tabular import TabularTarget
+from outrider.verifiers.sample_match import SampleMatch
+
+TARGET = TabularTarget(6, seed=1)
+PROMPT = [0, 1]
+
+
+class Asks(Drafter):
+    """Writes one token, and asks about two others."""
+
+    kind = "deterministic"
+    asks = True
+
+    def __init__(self) -> None:
+        self.answers: list[tuple[Draft, torch.Tensor]] = []
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        pen.write(2)
+        pen.ask(4)
+        pen.ask(5)
+
+    def answer(self, questions: Draft, logits: torch.Tensor) -> None:
+        self.answers.append((questions, logits))
+
+
+class Records(Constraint):
+    """Allows everything, and keeps the texts whose end it was asked about."""
+
+    def __init__(self) -> None:
+        self.texts: list[list[int]] = []
+
+    def ends(self, ids: Sequence[int]) -> bool:
+        self.texts.append(list(ids))
+        return False
+
+
+def begun(drafter: Drafter, constraint: Any = None, **options: Any) -> tuple[Run, ActiveText]:
+    run = Run(target=TARGET, verifier=SampleMatch(), **options)
+    text = begin_text(
+        run,
+        PROMPT,
+        TARGET.open(PROMPT),
+        drafter,
+        policy=None,
+        chance=None,
+        constraint=constraint,
+    )
+    return run, text
+
+
+def greedy(count: int) -> list[int]:
+    """Returns the target's greedy continuation of the prompt."""
+    text = list(PROMPT)
+    for _ in range(count):
+        text.append(int(TARGET.logits(text).argmax()))
+    return text[len(PROMPT) :]
+
+
+def scored(run: Run, text: ActiveText) -> tuple[Proposal, torch.Tensor]:
+    proposal = propose(run, text)
+    return proposal, text.session.score(proposal.to_score)
+
+
+def test_questions_are_scored_behind_the_draft_and_answered() -> None:
+    drafter = Asks()
+    run, text = begun(drafter)
+    proposal, logits = scored(run, text)
+    assert proposal.draft.tokens == (2,)
+    assert proposal.to_score.tokens == (2, 4, 5)
+    assert proposal.to_score.parents == (-1, -1, 1)
+    finish(run, text, proposal, logits, 0.0)
+    ((questions, answers),) = drafter.answers
+    assert questions.tokens == (4, 5)
+    torch.testing.assert_close(answers[0], TARGET.logits([*PROMPT, 4]))
+    torch.testing.assert_close(answers[1], TARGET.logits([*PROMPT, 4, 5]))
+
+
+def test_a_constraint_is_asked_once_about_each_new_token(scripted: Any) -> None:
+    constraint, tokens = Records(), greedy(4)
+    run, text = begun(scripted([*PROMPT, *tokens]), constraint, gamma=3)
+    round = finish(run, text, *scored(run, text), 0.0)
+    assert list(round.tokens) == tokens
+    assert constraint.texts == [[*PROMPT, *tokens[:count]] for count in (1, 2, 3, 4)]
+
+
+def test_the_text_grows_by_the_tokens_of_the_round(scripted: Any) -> None:
+    tokens = greedy(6)
+    run, text = begun(scripted([*PROMPT, *tokens], wrong=4), gamma=3)
+    first = finish(run, text, *scored(run, text), 0.5)
+    assert text.ids == [*PROMPT, *first.tokens] == [*PROMPT, *tokens[:3]]
+    assert first.seconds["score"] == 0.5
+    second = finish(run, text, *scored(run, text), 0.5)
+    assert text.ids == [*PROMPT, *first.tokens, *second.tokens]
+
+
+def test_draft_tokens_past_the_end_of_the_text_are_not_counted(scripted: Any) -> None:
+    class EndsAtOnce(Constraint):
+        def ends(self, ids: Sequence[int]) -> bool:
+            return len(ids) == len(PROMPT) + 2
+
+    run, text = begun(scripted([*PROMPT, *greedy(6)]), EndsAtOnce(), gamma=5)
+    round = finish(run, text, *scored(run, text), 0.0)
+    assert len(round.draft) == 5
+    assert (round.drafted, round.tested, round.accepted) == (2, 2, 2)
+    assert (len(round.tokens), round.stop) == (2, "constraint")

@@ -1,0 +1,61 @@
+"""What a run allows each of its texts, and what a text shows its drafter."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+
+from outrider import Fixed, Sampling
+from outrider.decoding.run import ActiveText, Run, begin_text
+from outrider.drafters.none import NoDraft
+from outrider.targets.tabular import TabularTarget
+from outrider.verifiers.token import Token
+
+
+def begun(target: TabularTarget, prompt: Sequence[int], **options: Any) -> ActiveText:
+    run = Run(target=target, verifier=Token(), **options)
+    session = target.open(prompt)
+    return begin_text(run, prompt, session, NoDraft(), policy=None, chance=None, constraint=None)
+
+
+def test_a_chain_may_have_as_many_nodes_as_it_is_deep() -> None:
+    target = TabularTarget(6)
+    assert Run(target=target, verifier=Token(), gamma=3).nodes == 3
+    assert Run(target=target, verifier=Token(), gamma=3, budget=8).nodes == 8
+
+
+@pytest.mark.parametrize(
+    ("max_length", "limit", "reason"),
+    [(None, 7, "max_new_tokens"), (7, 7, "max_new_tokens"), (6, 6, "max_length")],
+)
+def test_the_shorter_of_two_limits_ends_a_text(
+    max_length: int | None, limit: int, reason: str
+) -> None:
+    target = TabularTarget(6)
+    target.max_length = max_length
+    text = begun(target, [0, 1], max_new_tokens=5)
+    assert (text.limit, text.limit_reason) == (limit, reason)
+
+
+def test_the_source_of_an_encoder_does_not_count_towards_the_limit() -> None:
+    text = begun(TabularTarget(6, encoder=True), [3, 1, 4], max_new_tokens=5)
+    assert (text.ids, text.limit) == ([0], 6)
+    assert text.source == [3, 1, 4]
+    assert text.context.source == [3, 1, 4]
+
+
+def test_a_context_does_not_change_as_the_text_grows() -> None:
+    text = begun(TabularTarget(6), [0, 1])
+    context = text.context
+    text.ids.append(5)
+    assert context.tokens == [0, 1]
+    assert text.context.tokens == [0, 1, 5]
+
+
+def test_a_text_has_a_fixed_policy_and_a_seeded_chance_by_default() -> None:
+    probs = torch.full((20,), 0.5)
+    texts = [begun(TabularTarget(6), [0], sampling=Sampling(seed=seed)) for seed in (1, 1, 2)]
+    assert all(isinstance(text.policy, Fixed) for text in texts)
+    first, second, third = (text.chance.coins(probs) for text in texts)
+    assert first == second != third
