@@ -45,19 +45,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", type=Path, default=Path(".venv-vllm/bin/python"))
     parser.add_argument("--tokens", type=int, default=24)
-    wanted = parser.parse_args()
+    options = parser.parse_args()
     target = make("target", "smollm2")
     model = str(target.model.config._name_or_path)
     sane = [target.encode(prompt.turns[0], chat=True) for prompt in data.demo(4)]
     prompts = [[13, *ids] if number % 2 else ids for number, ids in enumerate(sane)]
-    right = [generate(target, ids, "none", max_new_tokens=wanted.tokens).tokens for ids in prompts]
+    right = [generate(target, ids, "none", max_new_tokens=options.tokens).tokens for ids in prompts]
     with tempfile.TemporaryDirectory() as folder:
         environment = _install(Path(folder))
         speculative = {"method": "custom_class", "num_speculative_tokens": 3}
 
         def server(name: str, proposer: str) -> Server:
             return Server(
-                wanted.python,
+                options.python,
                 model,
                 Path(folder) / name,
                 speculative=speculative | {"model": proposer},
@@ -66,8 +66,8 @@ def main() -> None:
             )
 
         with server("fragile.log", "outrider.serving.vllm.OutriderProposer") as fragile:
-            texts = ask(fragile, prompts, len(prompts), wanted.tokens)
-            again = ask(fragile, prompts[:1], 1, wanted.tokens)
+            texts = ask(fragile, prompts, len(prompts), options.tokens)
+            again = ask(fragile, prompts[:1], 1, options.tokens)
             drafted = fragile.drafted()
         failed = (Path(folder) / "fragile.log").read_text().count(LINE)
         odd = differences([*texts, *again], [*right, right[0]], [*prompts, prompts[0]], target)
