@@ -1,4 +1,4 @@
-"""The example's pair of T5 models: texts as transformers writes them, and drafts that are accepted."""
+"""The example's two T5 models: texts as transformers writes them, drafts that are accepted."""
 
 import json
 import random

@@ -18,9 +18,10 @@ class Block(Verifier):
     """Accepts the longest prefix whose coin comes up true (Sun et al. 2403.10444, Algorithm 2).
 
     Let w_0 = 1 and w_i = min(1, w_{i-1} p(x_i) / q(x_i)). The coin of a prefix i < gamma is true
-    with probability S / (S + 1 - w_i), where S = sum_x max(0, w_i p(x) - q(x)) for the distributions
-    after the prefix. The coin of the whole draft is true with probability w_gamma. After prefix i
-    the next token is drawn from the residual norm(max(0, w_i p - q)), after the whole draft from p.
+    with probability S / (S + 1 - w_i), where S = sum_x max(0, w_i p(x) - q(x)) for the
+    distributions after the prefix. The coin of the whole draft is true with probability w_gamma.
+    After prefix i the next token is drawn from the residual norm(max(0, w_i p - q)), after the
+    whole draft from p.
 
     Lossless. No valid rule for one path accepts more tokens on average (their Theorem 2).
     """

@@ -23,8 +23,8 @@ def descend(draft: Draft, scores: Scores, chance: Chance, choose: Choose = first
     """Returns the path that recursive rejection accepts, and the token after it.
 
     At each node p' begins as the target's distribution. A child x drawn from q is accepted with
-    probability min(1, p'(x) / q(x)). If it is rejected, p' becomes norm(max(0, p' - q)) and the next
-    child is tested. If all are rejected, the token is drawn from p'. Lossless if q is the
+    probability min(1, p'(x) / q(x)). If it is rejected, p' becomes norm(max(0, p' - q)) and the
+    next child is tested. If all are rejected, the token is drawn from p'. Lossless if q is the
     distribution that the child was drawn from, given the children tested before it.
     """
     accepted: list[int] = []

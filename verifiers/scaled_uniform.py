@@ -22,8 +22,8 @@ class ScaledUniform(Verifier):
 
     So x is accepted with probability min(1, p(x) / (b q(x))).
 
-    b: 1 is the token rule. Below 1 the rule is lossy: lenience b (2211.17192, Appendix A.5). Above 1
-        it is stricter than necessary.
+    b: 1 is the token rule. Below 1 the rule is lossy: lenience b (2211.17192, Appendix A.5).
+        Above 1 it is stricter than necessary.
     residual: where the replacement of a rejected token is drawn from. "own" is
         norm(max(0, p - min(q, p / b))), the part of p that accepted tokens do not cover, so that
         b >= 1 is lossless. "plain" is norm(max(0, p - q)) as in the token rule. That is lossy for

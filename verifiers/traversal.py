@@ -37,8 +37,8 @@ class Traversal(Verifier):
     parent's p becomes norm(max(0, w p - q)), and its w becomes S / (S + 1 - w), where S is the sum
     before normalisation. A parent without children becomes a leaf.
 
-    Lossless for siblings drawn without replacement. Of i.i.d. siblings with the same token, only the
-    first counts. On a chain it is block verification.
+    Lossless for siblings drawn without replacement. Of i.i.d. siblings with the same token, only
+    the first counts. On a chain it is block verification.
     """
 
     lossless = True

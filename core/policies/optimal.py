@@ -15,8 +15,8 @@ class Optimal(Policy):
     """Chooses the gamma of the greatest expected speedup (2211.17192, Theorem 3.8, section 3.5).
 
     alpha: the acceptance to assume before any token was tested.
-    c: the cost ratio: seconds of a draft token over seconds of a target call. None measures it; then
-        the depths depend on the clock, but the distribution of the text does not.
+    c: the cost ratio, seconds of a draft token over seconds of a target call. None measures it.
+        Then the depths depend on the clock, but the distribution of the text does not.
     weight: how many tested tokens the assumed alpha counts for.
     state: a file that keeps what was learned from run to run.
 

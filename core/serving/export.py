@@ -1,4 +1,4 @@
-"""Export: writes learned drafters in vLLM's own formats, so that they run there without Outrider."""
+"""Export: writes learned drafters in vLLM's own formats, to run there without Outrider."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -45,7 +45,7 @@ def exported(
 
 
 def _small_model(name: str, target: Callable[[], Target], folder: Path) -> str:
-    """Returns the folder or hub id of a small model, with a student's borrowed tables written out."""
+    """Returns a small model's folder or hub id; writes out a student with its borrowed tables."""
     path = weights.built_in("small_lm") if name == BUILT_IN else Path(name).expanduser()
     if student.borrows(path):  # its embedding and head are the target's
         student.read(path, target()).save_pretrained(folder)

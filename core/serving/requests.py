@@ -1,4 +1,4 @@
-"""Requests: tells which request each row of an engine's batch belongs to, and lends it a drafter."""
+"""Requests: which request each row of an engine's batch belongs to, and which drafter it has."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field

@@ -44,8 +44,8 @@ def unwarped(processors: Any, sample: bool) -> tuple[LogitsProcessorList, Sampli
     for processor in processors:
         if isinstance(processor, STATEFUL):
             raise ConfigError(
-                f"logits processor {type(processor).__name__}: expected one that depends on the text"
-                " alone, it keeps a state from token to token"
+                f"logits processor {type(processor).__name__}: expected one that depends on the"
+                " text alone, it keeps a state from token to token"
             )
     rest, settings = LogitsProcessorList(processors), dict[str, Any]()
     for kind, setting in reversed(WARPERS) if sample else ():

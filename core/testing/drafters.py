@@ -35,7 +35,7 @@ PROMPTS = ([0, 1, 2, 0, 1], [2, 2, 2, 2], [1])
 
 
 def check_stays_within_gamma(make: Make) -> None:
-    """A draft is at most gamma tokens deep and holds only ids of the vocabulary; it may be empty."""
+    """A draft is at most gamma tokens deep, and holds only ids of the vocabulary."""
     drafter = make()
     target = stage(drafter)
     for prompt, gamma in itertools.product(PROMPTS, (0, 1, 2, 5)):

@@ -44,7 +44,7 @@ def check_depth_is_within_gamma(make: Make) -> None:
 
 
 def check_the_same_rounds_give_the_same_answers(make: Make) -> None:
-    """The answers depend only on the rounds observed; global generators are neither read nor moved."""
+    """The answers depend only on the rounds observed; global generators are left alone."""
     for past in PASTS:
         answers = []
         for noise in (1, 2):

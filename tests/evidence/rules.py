@@ -82,8 +82,8 @@ def main() -> None:
                 spent, accepted = milliseconds(make("verifier", name), tree, options.rounds)
                 slow += spent > limit
                 print(
-                    f"{name:<20} {tree or 'chain of 8':<12} {spent:6.2f} ms a round (limit {limit:g}),"
-                    f" {accepted:.2f} accepted",
+                    f"{name:<20} {tree or 'chain of 8':<12} {spent:6.2f} ms a round"
+                    f" (limit {limit:g}), {accepted:.2f} accepted",
                     flush=True,
                 )
     sys.exit(slow > 0)

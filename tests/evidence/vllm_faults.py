@@ -76,7 +76,8 @@ def main() -> None:
         assert drafted.drafts > 0, drafted
         print(f"{failed} requests lost their drafts: {LINE}")
         print(
-            f"{len(texts) + 1} texts are greedy, {len(odd)} of them up to ties; vLLM counts {drafted}"
+            f"{len(texts) + 1} texts are greedy, {len(odd)} of them up to ties;"
+            f" vLLM counts {drafted}"
         )
         try:
             with server("moved.log", "moved.Moved"):
@@ -87,7 +88,7 @@ def main() -> None:
 
 
 def _install(folder: Path) -> dict[str, str]:
-    """Installs the plugin as a package with an entry point; returns the environment to run it in."""
+    """Installs the plugin as a package, and returns the environment variables to run it with."""
     (folder / "fragile.py").write_text(PLUGIN)
     (folder / "moved.py").write_text(MOVED)
     facts = folder / "outrider_fragile-0.1.dist-info"

@@ -9,7 +9,8 @@ import pytest
 def played(outcome: Any) -> Any:
     """Returns a function that plays rounds with a policy and returns the depths that it chose.
 
-    alpha: maps the depth to the number of accepted tokens. score: maps it to the seconds of the call.
+    alpha: maps the depth to the number of accepted tokens.
+    score: maps the depth to the seconds of the call.
     """
 
     def play(policy: Any, rounds: int, gamma: int, alpha: Any, **times: Any) -> list[int]:

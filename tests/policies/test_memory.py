@@ -1,4 +1,4 @@
-"""What a policy has learned is there in the next run; a file that holds something else is refused."""
+"""What a policy has learned is there in the next run; other files are refused."""
 
 import json
 from collections.abc import Callable

@@ -1,6 +1,6 @@
-"""Stands in for the python of an environment with vLLM: answers over HTTP from a script, a JSON file.
+"""Stands in for the python of an environment with vLLM, and answers over HTTP from a script.
 
-The script holds `version`; `texts`, keyed by the prompt's ids as a JSON list; `drafted`, the texts
+The script is a JSON file. It holds `version`; `texts`, keyed by the prompt's ids as a JSON list; `drafted`, the texts
 with drafts if they differ; `start`, a line to die with instead of starting.
 """
 

@@ -1,4 +1,4 @@
-"""A uniform number on [0, b]: lenient for b < 1; stricter, and lossless with its own residual, above."""
+"""A uniform number on [0, b]: lenient below 1; above, stricter and lossless by its own residual."""
 
 from collections.abc import Callable
 from functools import partial
