@@ -225,10 +225,10 @@ def test_criteria_are_asked_after_each_token(llama: Any, letters: Any) -> None:
         EosTokenCriteria(free[8]),
         Long(),
     ):
-        given = {"max_new_tokens": 30, "stopping_criteria": StoppingCriteriaList([criterion])}
-        own = model.generate(**prompt, **given)
+        options = {"max_new_tokens": 30, "stopping_criteria": StoppingCriteriaList([criterion])}
+        own = model.generate(**prompt, **options)
         assert own.shape[1] < 32
-        assert torch.equal(model.generate(**prompt, **given, custom_generate=fast), own)
+        assert torch.equal(model.generate(**prompt, **options, custom_generate=fast), own)
     timed = model.generate(**prompt, max_new_tokens=30, max_time=0.0, custom_generate=fast)
     assert timed.shape[1] == 3
     total = model.generate(**prompt, max_length=8, custom_generate=fast)
@@ -283,8 +283,8 @@ def test_an_attached_model_speculates_in_every_call(llama: Any, letters: Any) ->
     assert len(streamer.handed) == own.shape[1] - 1
     assert fast.generations[0].counts.accepted > 0
     config = GenerationConfig(stop_strings=stop["stop_strings"], max_new_tokens=30)
-    kept = model.generate(**rows([3, 4]), generation_config=config, tokenizer=letters)
-    assert torch.equal(kept, own)
+    text = model.generate(**rows([3, 4]), generation_config=config, tokenizer=letters)
+    assert torch.equal(text, own)
     with pytest.raises(ValueError, match="could not locate a tokenizer"):
         model.generate(**rows([3, 4]), stop_strings=stop["stop_strings"], max_new_tokens=30)
     before = list(fast.generations)
@@ -361,6 +361,6 @@ def test_an_encoder_decoder_is_refused() -> None:
 def test_own_processors_are_honoured(llama: Any) -> None:
     model, fast = llama(), Speculation("bigram", gamma=4)
     own = LogitsProcessorList([NoRepeatNGramLogitsProcessor(1)])
-    given = {"max_new_tokens": 15, "logits_processor": own, "do_sample": False}
-    expected = model.generate(**rows([3, 4]), **given)
-    assert torch.equal(model.generate(**rows([3, 4]), **given, custom_generate=fast), expected)
+    options = {"max_new_tokens": 15, "logits_processor": own, "do_sample": False}
+    expected = model.generate(**rows([3, 4]), **options)
+    assert torch.equal(model.generate(**rows([3, 4]), **options, custom_generate=fast), expected)
