@@ -23,7 +23,7 @@ from transformers import (
 
 from outrider import Context, Draft, Drafter, Pen, cli
 from outrider.contract.round import Round
-from outrider.policies.classifier import FEATURES, save
+from outrider.policies.classifier import FEATURES, save_weights
 from outrider.training.classifier import fit
 
 EDITS = Path(__file__).parent.parent / "examples" / "edits"
@@ -180,7 +180,7 @@ def foresight(tmp_path_factory: pytest.TempPathFactory) -> Path:
     x = -3 * torch.rand(200, FEATURES, generator=torch.Generator().manual_seed(0)).double()
     weights, _ = fit(x, x[:, 0] > -1, x, x[:, 0] > -1)
     place = tmp_path_factory.mktemp("classifier") / "foresight.safetensors"
-    save(weights, place, {})
+    save_weights(weights, place, {})
     return place
 
 

@@ -1,4 +1,4 @@
-"""The example's pair of T5 models: texts as transformers writes them, and an alpha that is real."""
+"""The example's two T5 models: texts as transformers writes them, drafts that are accepted."""
 
 import json
 import random
@@ -29,11 +29,11 @@ def target(edits: Path) -> Any:
 
 
 @pytest.fixture(scope="module")
-def asked(edits: Path) -> list[str]:
+def questions(edits: Path) -> list[str]:
     return [prompt.turns[0] for prompt in jsonl(str(edits / "questions.jsonl"), 8)]
 
 
-def test_the_pair_is_of_ordinary_folders(edits: Path, target: Any) -> None:
+def test_both_models_are_ordinary_folders(edits: Path, target: Any) -> None:
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
     model = AutoModelForSeq2SeqLM.from_pretrained(edits / "target")
@@ -44,9 +44,9 @@ def test_the_pair_is_of_ordinary_folders(edits: Path, target: Any) -> None:
 
 
 def test_a_drafter_of_each_kind_writes_the_targets_text(
-    edits: Path, target: Any, asked: list[str]
+    edits: Path, target: Any, questions: list[str]
 ) -> None:
-    for prompt in asked:
+    for prompt in questions:
         ids = torch.tensor([target.encode(prompt)])
         text = target.model.generate(
             ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=40
@@ -57,30 +57,34 @@ def test_a_drafter_of_each_kind_writes_the_targets_text(
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_drafts_are_accepted(
-    edits: Path, target: Any, asked: list[str], temperature: float
+    edits: Path, target: Any, questions: list[str], temperature: float
 ) -> None:
     sampling = Sampling(temperature=temperature)
-    for drafter, least in (
+    for drafter, lowest in (
         (SmallLM(str(edits / "draft")), 0.3),
         (make("drafter", "shallow_aggressive"), 0.2),
     ):
-        found = [generate(target, each, drafter, sampling=sampling).counts for each in asked]
-        alpha = sum(each.accepted for each in found) / sum(each.tested for each in found)
-        assert least < alpha < 0.99
+        counts = [
+            generate(target, question, drafter, sampling=sampling).counts for question in questions
+        ]
+        alpha = sum(count.accepted for count in counts) / sum(count.tested for count in counts)
+        assert lowest < alpha < 0.99
 
 
-def test_a_text_is_kept_by_its_source(target: Any, asked: list[str], tmp_path: Path) -> None:
-    prompts = [target.encode(each) for each in asked[:3]]
-    told = {"batch": 2, "folder": tmp_path}
-    first = written(target, prompts, Sampling(), 40, **told)
+def test_texts_are_cached_by_their_source(
+    target: Any, questions: list[str], tmp_path: Path
+) -> None:
+    prompts = [target.encode(question) for question in questions[:3]]
+    options = {"batch": 2, "folder": tmp_path}
+    first = written(target, prompts, Sampling(), 40, **options)
     assert len(set(map(tuple, first))) == 3
     assert len(list(tmp_path.rglob("*.json"))) == 3
     target_again = TransformersTarget(target.model, target.tokenizer)
     target_again.write = None
-    assert written(target_again, prompts[::-1], Sampling(), 40, **told) == first[::-1]
+    assert written(target_again, prompts[::-1], Sampling(), 40, **options) == first[::-1]
 
 
-def test_compare_takes_alpha_by_both_protocols(run: Any, edits: Path, tmp_path: Path) -> None:
+def test_compare_measures_alpha_by_both_protocols(run: Any, edits: Path, tmp_path: Path) -> None:
     status, printed, complaint = run(
         "compare", "target=transformers", f"target.model={edits / 'target'}", "data=jsonl",
         f"data.path={edits / 'questions.jsonl'}", "data.limit=4", "max_new_tokens=32",
@@ -90,13 +94,13 @@ def test_compare_takes_alpha_by_both_protocols(run: Any, edits: Path, tmp_path: 
     assert status == 0, complaint
     assert "shallow_aggressive" in printed
     rows = json.loads((tmp_path / "out" / "comparison.json").read_text())["rows"]
-    found = {row["drafter"]: row for row in rows}
-    assert 0.3 < found["small_lm"]["alpha"] < 0.99
-    for row in rows:  # a greedy text that ends is decoded as it was written: all was foreseen
+    by_drafter = {row["drafter"]: row for row in rows}
+    assert 0.3 < by_drafter["small_lm"]["alpha"] < 0.99
+    for row in rows:  # greedy texts are decoded as written, so the expectation is exact
         assert row["alpha_tested"] == pytest.approx(row["expected_alpha_tested"], abs=1e-9)
 
 
-def test_the_grammar_spoils_only_what_it_says() -> None:
+def test_spoiled_sentences_use_only_known_words() -> None:
     draw = random.Random(0)
     known = set(grammar.vocabulary())
     for _ in range(300):

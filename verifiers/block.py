@@ -1,4 +1,4 @@
-"""Block: verifies a chain as one block, which accepts at least as much as token by token."""
+"""Block: verifies a chain as one block, and accepts at least as much as the token rule."""
 
 from typing import final
 
@@ -15,13 +15,15 @@ from outrider.verifiers.token import acceptance
 
 @final
 class Block(Verifier):
-    """Accepts the longest prefix of which the coin falls right (Sun et al. 2403.10444, Algorithm 2).
+    """Accepts the longest prefix whose coin comes up true (Sun et al. 2403.10444, Algorithm 2).
 
-    With w_0 = 1 and w_i = min(1, w_{i-1} p(x_i) / q(x_i)), the coin of prefix i < gamma has the
-    probability S / (S + 1 - w_i), S = sum_x max(0, w_i p(x) - q(x)) of the distributions after it; that
-    of the whole draft has w_gamma. After prefix i the next token is drawn from what is left,
-    norm(max(0, w_i p - q)), and after the whole draft from p. Lossless, and in the mean no
-    valid rule for one path accepts more (their Theorem 2).
+    Let w_0 = 1 and w_i = min(1, w_{i-1} p(x_i) / q(x_i)). The coin of a prefix i < gamma is true
+    with probability S / (S + 1 - w_i), where S = sum_x max(0, w_i p(x) - q(x)) for the
+    distributions after the prefix. The coin of the whole draft is true with probability w_gamma.
+    After prefix i the next token is drawn from the residual norm(max(0, w_i p - q)), after the
+    whole draft from p.
+
+    Lossless. No valid rule for one path accepts more tokens on average (their Theorem 2).
     """
 
     lossless = True
@@ -30,41 +32,45 @@ class Block(Verifier):
         weights = [1.0]
         for ratio in acceptance(draft, scores).tolist():
             weights.append(min(1.0, weights[-1] * ratio))
-        left = [
-            weighted_rest(weight, scores.after(place - 1), draft, place)
-            for place, weight in enumerate(weights[:-1])
+        residuals = [
+            weighted_residual(weight, scores.after(node - 1), draft, node)
+            for node, weight in enumerate(weights[:-1])
         ]
         rates = [
-            keep(float(rest.sum()), w) for rest, w in zip(left[1:], weights[1:-1], strict=True)
+            prefix_rate(float(residual.sum()), weight)
+            for residual, weight in zip(residuals[1:], weights[1:-1], strict=True)
         ]
         coins = chance.coins(
             torch.tensor([*rates, *weights[-1:]][: len(draft)], dtype=torch.float64)
         )
-        # The last coin that falls right decides, whatever those before it say.
-        accepted = max((place for place, coin in enumerate(coins, start=1) if coin), default=0)
+        # The last true coin decides, whatever the coins before it are.
+        accepted = max((length for length, coin in enumerate(coins, start=1) if coin), default=0)
         p = scores.after(accepted - 1)
-        if accepted < len(draft) and left[accepted].any():
-            p = left[accepted]
+        if accepted < len(draft) and residuals[accepted].any():
+            p = residuals[accepted]
         return Verdict(tuple(range(accepted)), chance.categorical(p))
 
 
-def weighted_rest(
+def weighted_residual(
     weight: float, p: Float[Tensor, "vocab"], draft: Draft, node: int
 ) -> Float[Tensor, "vocab"]:
-    """Returns max(0, w p - q) with q the distribution that `node` was drawn from."""
-    rest = p.double() * weight
+    """Returns max(0, w p - q), not normalised, where q is the distribution that drew `node`."""
+    residual = p.double() * weight
     probs = draft.probs[node]
     if probs is None:
-        rest[draft.tokens[node]] -= 1.0
+        residual[draft.tokens[node]] -= 1.0
     else:
-        rest -= probs.to(rest.device)
-    return rest.clamp(min=0)
+        residual -= probs.to(residual.device)
+    return residual.clamp(min=0)
 
 
-def keep(left: float, weight: float) -> float:
-    """Returns S / (S + 1 - w), the probability that a prefix of weight w is kept."""
-    below = left + 1 - weight
-    return left / below if below > 0 else 1.0
+def prefix_rate(mass: float, weight: float) -> float:
+    """Returns S / (S + 1 - w): the rate at which a prefix of weight w is accepted.
+
+    mass: S, the sum of the residual after the prefix.
+    """
+    below = mass + 1 - weight
+    return mass / below if below > 0 else 1.0
 
 
 @hookimpl

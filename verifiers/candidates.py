@@ -11,12 +11,12 @@ from outrider.verifiers.recursive import descend
 
 @final
 class Candidates(Verifier):
-    """Tests the different candidates of a node, such as the k likeliest, as point masses.
+    """Tests different candidates for a token, such as the k likeliest, as point masses.
 
-    Candidate x is accepted with probability p'(x), and p' is what the rejected ones leave of p
-    (EAGLE-2's code, 2406.16858; lookahead decoding, 2402.02057, Algorithm 4). That is to draw
-    from p and look whether the token is among them: lossless, and the best there is for
-    candidates that do not depend on chance.
+    Candidate x is accepted with probability p'(x), where p' is p without the candidates rejected so
+    far, normalised (EAGLE-2's code, 2406.16858; lookahead decoding, 2402.02057, Algorithm 4). This
+    amounts to drawing from p and asking whether the token is a candidate. It is lossless, and
+    optimal for candidates that do not depend on chance.
     """
 
     lossless = True

@@ -1,4 +1,4 @@
-"""KSeq: SpecTr's rule, which gives each of the siblings the same chance."""
+"""KSeq: SpecTr's rule, which tests every sibling in the same way."""
 
 from typing import final
 
@@ -11,17 +11,19 @@ from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.plugins.hookspecs import Register, hookimpl
 
 STEPS = 60
-"""Halvings of the interval of rho: to the last bit of a float."""
+"""Bisections of the interval of rho, enough for the last bit of a float."""
 
 
 @final
 class KSeq(Verifier):
-    """K-SEQ (SpecTr, 2310.15141, Algorithm 3): each of K i.i.d. siblings in turn is accepted with
-    probability min(1, p(x) / (rho q(x))).
+    """K-SEQ (SpecTr, 2310.15141, Algorithm 3).
 
-    rho is the smallest in [1, K] at which no token comes out too often; if none is accepted the
-    token is drawn from what is left of p. Lossless, and (1 - 1/e) of the best there is
-    for K drafts (their Theorem 2). With one sibling it is the token rule.
+    Tests K i.i.d. siblings in turn, and accepts each with probability min(1, p(x) / (rho q(x))).
+    rho is the smallest number in [1, K] for which no token becomes too likely. If no sibling is
+    accepted, the token is drawn from the residual of p.
+
+    Lossless. Accepts at least (1 - 1/e) times as often as the best possible rule for K drafts
+    (their Theorem 2). With one sibling it is the token rule.
     """
 
     lossless = True
@@ -37,14 +39,16 @@ class KSeq(Verifier):
             rates = p / (rho * q)
             coins = chance.coins(rates[[draft.tokens[child] for child in children]])
             if True not in coins:
-                return Verdict(tuple(accepted), chance.categorical(rest(p, q, rho, len(children))))
+                return Verdict(
+                    tuple(accepted), chance.categorical(k_residual(p, q, rho, len(children)))
+                )
             node = children[coins.index(True)]
             accepted.append(node)
         return Verdict(tuple(accepted), chance.categorical(scores.after(node)))
 
 
-def share(p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"], rho: float) -> float:
-    """Returns sum_x min(q(x), p(x) / rho), the acceptance of one sibling."""
+def sibling_rate(p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"], rho: float) -> float:
+    """Returns beta = sum_x min(q(x), p(x) / rho), the probability that one sibling is accepted."""
     return float(q.minimum(p / rho).sum())
 
 
@@ -52,7 +56,7 @@ def smallest_rho(p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"], siblings:
     """Returns the smallest rho in [1, K] with 1 - (1 - beta)^K <= rho beta, by bisection."""
 
     def fits(rho: float) -> bool:
-        beta = share(p, q, rho)
+        beta = sibling_rate(p, q, rho)
         return 1 - (1 - beta) ** siblings <= rho * beta + 1e-15
 
     low, high = 1.0, float(siblings)
@@ -67,16 +71,19 @@ def smallest_rho(p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"], siblings:
     return high
 
 
-def rest(
+def k_residual(
     p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"], rho: float, siblings: int
 ) -> Float[Tensor, "vocab"]:
-    """Returns p less what accepted siblings take of it; p itself where nothing is left."""
-    beta = share(p, q, rho)
+    """Returns p minus the probability that accepted siblings cover, not normalised.
+
+    Returns p itself if nothing remains.
+    """
+    beta = sibling_rate(p, q, rho)
     if beta == 0:
         return p
-    taken = (1 - (1 - beta) ** siblings) / beta
-    found = (p - q.minimum(p / rho) * taken).clamp(min=0)
-    return found if found.any() else p
+    covered = (1 - (1 - beta) ** siblings) / beta
+    residual = (p - q.minimum(p / rho) * covered).clamp(min=0)
+    return residual if residual.any() else p
 
 
 @hookimpl

@@ -1,4 +1,4 @@
-"""Lenient: Leviathan's lenience, which trades exactness for acceptance. Lossy."""
+"""Lenient: Leviathan et al.'s lenience, which trades exactness for acceptance. Lossy."""
 
 from typing import final
 
@@ -18,25 +18,27 @@ RESIDUALS = ("plain", "scaled")
 
 @final
 class Lenient(Verifier):
-    """Accepts token x with probability min(1, p(x) / (l q(x))), l the lenience (Appendix A.5).
+    """Accepts token x with probability min(1, p(x) / (l q(x))), l the lenience.
 
-    lenience: in (0, 1]; 1 is lossless, and no token becomes likelier than p(x) / l. Over n
-        tokens the bound compounds to l ** -n, and there is none from below.
-    residual: what replaces a rejected token, of which the paper says nothing: a draw from
-        norm(max(0, p - q)), "plain", or norm(max(0, p - l q)), "scaled". Both keep the
-        bound; p itself would not.
+    From 2211.17192, Appendix A.5. No token becomes likelier than p(x) / l; over n tokens the factor
+    compounds to l ** -n. There is no lower bound.
 
-    At temperature 0 a token is accepted where p(x) >= l max p, with p before it becomes a
-    point mass. (The paper prints that inequality the other way round, which would make
-    lenience 1 accept everything.)
+    At temperature 0 a token is accepted if p(x) >= l max p, with p as it is before it becomes a
+    point mass. (The paper prints this inequality the other way round, which would make lenience 1
+    accept everything.)
 
-    Raises `ConfigError` for a lenience outside (0, 1] or an unknown residual.
+    lenience: l, in (0, 1]; 1 is lossless.
+    residual: where the replacement of a rejected token is drawn from, which the paper leaves open:
+        "plain" is norm(max(0, p - q)), "scaled" is norm(max(0, p - l q)). Both keep the bound; p
+        itself would not.
+
+    Raises `ConfigError` if the lenience is outside (0, 1], or the residual is unknown.
     """
 
     def __init__(self, lenience: float = 0.5, residual: str = "plain") -> None:
         require(0 < lenience <= 1, "verifier.lenience", lenience, "a number in (0, 1]")
-        known = f"one of {', '.join(RESIDUALS)}"
-        require(residual in RESIDUALS, "verifier.residual", residual, known)
+        expected = f"one of {', '.join(RESIDUALS)}"
+        require(residual in RESIDUALS, "verifier.residual", residual, expected)
         self.lenience = lenience
         self.residual = residual
 
@@ -72,7 +74,7 @@ class Lenient(Verifier):
         return scores.probs / self.lenience
 
     def _likely(self, scores: Scores) -> Float[Tensor, "nodes+1 vocab"]:
-        # p(x) >= l max p, in logarithms: the normaliser falls out.
+        # p(x) >= l max p, in logarithms: the normaliser cancels.
         floor = scores.logits.amax(-1, keepdim=True) + torch.tensor(self.lenience).log()
         return scores.logits >= floor
 

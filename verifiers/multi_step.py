@@ -1,5 +1,6 @@
 """MultiStep: SpecInfer's rule for siblings drawn independently."""
 
+from collections.abc import Sequence
 from typing import final
 
 import torch
@@ -18,13 +19,14 @@ ORDERS = ("drawn", "random")
 class MultiStep(Verifier):
     """Multi-step speculative sampling (SpecInfer, 2305.09781, Algorithm 2).
 
-    Each of a node's children, drawn i.i.d. from q with duplicates, is tested against what the
-    ones before it left of p. Lossless; the first child's test is the token rule.
+    The children of a node are drawn i.i.d. from q, duplicates included. Each is tested against the
+    residual that the children before it left. Lossless; the test of the first child is the token
+    rule.
 
-    order: test the children as "drawn", or at "random" as the paper does. As they are
-        exchangeable, both accept as much.
+    order: test the children as "drawn", or in "random" order as the paper does. Both accept equally
+        often, since the children are exchangeable.
 
-    Raises `ConfigError` for another order.
+    Raises `ConfigError` if the order is unknown.
     """
 
     lossless = True
@@ -35,12 +37,12 @@ class MultiStep(Verifier):
         self.order = order
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
-        choose = first if self.order == "drawn" else _any
+        choose = first if self.order == "drawn" else _random
         return descend(draft, scores, chance, choose)
 
 
-def _any(children: object, chance: Chance) -> int:
-    return chance.categorical(torch.ones(len(children)))  # type: ignore[arg-type]
+def _random(children: Sequence[int], chance: Chance) -> int:
+    return chance.categorical(torch.ones(len(children)))
 
 
 @hookimpl

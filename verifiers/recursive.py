@@ -1,4 +1,4 @@
-"""Recursive rejection: the siblings of a draft are tested in turn, each against what the last left."""
+"""Recursive rejection: tests siblings in turn, each against the residual that the last one left."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,21 +11,21 @@ from outrider.contract.draft import ROOT, Draft
 from outrider.contract.verifier import Scores, Verdict
 
 Choose = Callable[[Sequence[int], Chance], int]
-"""From the children that are left, and a chance, which of them to test next, by place."""
+"""Maps the children still to be tested, and a chance, to the index of the one to test next."""
 
 
 def first(children: Sequence[int], chance: Chance) -> int:
-    """Returns the place of the child that was drawn first."""
+    """Returns the index of the child that was drawn first."""
     return 0
 
 
 def descend(draft: Draft, scores: Scores, chance: Chance, choose: Choose = first) -> Verdict:
     """Returns the path that recursive rejection accepts, and the token after it.
 
-    With p' the target's distribution, child x of distribution q is accepted with probability min(1, p'(x) / q(x));
-    otherwise p' becomes norm(max(0, p' - q)), and the next child is tested. Where none is left
-    a token is drawn from p'. Lossless if each child's distribution is the one that it was drawn from, given
-    the children tested before it.
+    At each node p' begins as the target's distribution. A child x drawn from q is accepted with
+    probability min(1, p'(x) / q(x)). If it is rejected, p' becomes norm(max(0, p' - q)) and the
+    next child is tested. If all are rejected, the token is drawn from p'. Lossless if q is the
+    distribution that the child was drawn from, given the children tested before it.
     """
     accepted: list[int] = []
     node = ROOT
@@ -33,25 +33,28 @@ def descend(draft: Draft, scores: Scores, chance: Chance, choose: Choose = first
         p = scores.after(node).double()
         p = p / p.sum()
         children = list(draft.children(node))
-        taken = ROOT
-        while children and taken == ROOT:
+        chosen = ROOT
+        while children and chosen == ROOT:
             child = children.pop(choose(children, chance))
             token, probs = draft.tokens[child], draft.probs[child]
             rate = float(p[token] if probs is None else p[token] / probs[token])
             if chance.coins(torch.tensor([rate], dtype=torch.float64))[0]:
-                taken = child
+                chosen = child
             else:
-                p = left(p, probs, token)
-        if taken == ROOT:
+                p = residual(p, probs, token)
+        if chosen == ROOT:
             return Verdict(tuple(accepted), chance.categorical(p))
-        accepted.append(taken)
-        node = taken
+        accepted.append(chosen)
+        node = chosen
 
 
-def left(
+def residual(
     p: Float[Tensor, "vocab"], probs: Float[Tensor, "vocab"] | None, token: int
 ) -> Float[Tensor, "vocab"]:
-    """Returns norm(max(0, p - q)); p itself where rounding leaves nothing."""
+    """Returns norm(max(0, p - q)), or p itself if rounding leaves nothing.
+
+    q is `probs`, or a point mass on `token` if that is None.
+    """
     if probs is None:
         rest = p.clone()
         rest[token] = 0

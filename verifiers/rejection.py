@@ -17,22 +17,18 @@ from outrider.verifiers.token import leading
 class Rejection(Verifier):
     """Accepts token x with probability p(x) / (M q(x)), M = max p / q (2211.17192, Appendix A.2).
 
-    What is accepted has the distribution p already, so a rejected token is replaced by a draw from p itself.
-    Lossless, and never better than the token rule: it accepts 1 / M = min q / p of the tokens,
-    and none where q holds back a token that p has.
+    An accepted token already has the distribution p, so a rejected one is replaced by a draw from p
+    itself. Lossless, but never better than the token rule: it accepts a share 1 / M = min q / p of
+    the tokens, which is 0 if q gives no probability to a token that p may draw.
     """
 
     lossless = True
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
-        rates = [
-            float(
-                self.accepts(draft.distribution(node, scores.after(node - 1)), scores, node - 1)[
-                    draft.tokens[node]
-                ]
-            )
-            for node in range(len(draft))
-        ]
+        rates = []
+        for node, token in enumerate(draft.tokens):
+            q = draft.distribution(node, scores.after(node - 1))
+            rates.append(float(self.accepts(q, scores, node - 1)[token]))
         accepted = leading(chance.coins(torch.tensor(rates, dtype=torch.float64)))
         return Verdict(tuple(range(accepted)), chance.categorical(scores.after(accepted - 1)))
 

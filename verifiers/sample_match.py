@@ -1,4 +1,4 @@
-"""SampleMatch: the naive lossless rule, which needs no draft distribution: a baseline."""
+"""SampleMatch: the naive lossless rule, a baseline that needs no draft distribution."""
 
 from typing import final
 
@@ -13,12 +13,12 @@ from outrider.plugins.hookspecs import Register, hookimpl
 
 @final
 class SampleMatch(Verifier):
-    """Draws each token from p and goes on while the draft holds the token drawn.
+    """Draws each token from p, and goes on as long as the draft holds the drawn token.
 
-    Every token is the target's own draw, so the output distribution is p for any draft, trees
-    included (SpecInfer's naive sampling, 2305.09781). A token x of the draft is accepted
-    with probability p(x): the best there is for a deterministic draft, less than the token
-    rule for a sampled one.
+    Every token is the target's own draw, so the text has the target's distribution for any draft,
+    trees included (SpecInfer's naive sampling, 2305.09781). A token x of the draft is accepted with
+    probability p(x). That is optimal for a deterministic draft; the token rule accepts more of a
+    sampled one.
     """
 
     lossless = True

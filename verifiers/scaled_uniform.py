@@ -1,4 +1,4 @@
-"""ScaledUniform: the token rule with its uniform number drawn from [0, b] instead of [0, 1]."""
+"""ScaledUniform: the token rule with a uniform number from [0, b] in place of [0, 1]."""
 
 from typing import final
 
@@ -18,22 +18,24 @@ RESIDUALS = ("own", "plain")
 
 @final
 class ScaledUniform(Verifier):
-    """Accepts token x where r <= p(x) / q(x), r uniform on [0, b]: with min(1, p(x) / (b q(x))).
+    """Accepts token x if r <= p(x) / q(x), with r uniform on [0, b].
 
-    b: 1 is the token rule; below 1 it is lenience b (2211.17192, Appendix A.5), lossy; above 1
-        the rule is stricter than it need be.
-    residual: what replaces a rejected token. "own" draws from norm(max(0, p - min(q, p / b))),
-        which is what accepted tokens leave of p, so that b >= 1 is lossless. "plain" draws
-        from norm(max(0, p - q)) as the token rule does, which for b > 1 is lossy: tokens
-        that q holds back come out too often, without a bound.
+    So x is accepted with probability min(1, p(x) / (b q(x))).
 
-    Raises `ConfigError` for a b that is not above 0, or an unknown residual.
+    b: 1 is the token rule. Below 1 the rule is lossy: lenience b (2211.17192, Appendix A.5).
+        Above 1 it is stricter than necessary.
+    residual: where the replacement of a rejected token is drawn from. "own" is
+        norm(max(0, p - min(q, p / b))), the part of p that accepted tokens do not cover, so that
+        b >= 1 is lossless. "plain" is norm(max(0, p - q)) as in the token rule. That is lossy for
+        b > 1: tokens to which q gives too little come out too often, without a bound.
+
+    Raises `ConfigError` if b is not above 0, or the residual is unknown.
     """
 
     def __init__(self, b: float = 2.0, residual: str = "own") -> None:
         require(0 < b < float("inf"), "verifier.b", b, "a number above 0")
-        known = f"one of {', '.join(RESIDUALS)}"
-        require(residual in RESIDUALS, "verifier.residual", residual, known)
+        expected = f"one of {', '.join(RESIDUALS)}"
+        require(residual in RESIDUALS, "verifier.residual", residual, expected)
         self.b = b
         self.residual = residual
 
@@ -48,7 +50,7 @@ class ScaledUniform(Verifier):
             if self.residual == "own" and self.b > 1:
                 q = draft.distribution(accepted, p)
                 p = (p - q.minimum(p / self.b)).clamp(min=0)
-            else:  # for b < 1 the two are the same
+            else:  # for b < 1 both residuals are the same
                 p = residual(p, draft.probs[accepted], draft.tokens[accepted])
         return Verdict(tuple(range(accepted)), chance.categorical(p))
 

@@ -16,9 +16,9 @@ from outrider.plugins.hookspecs import Register, hookimpl
 class Token(Verifier):
     """Accepts token x of the draft with probability min(1, p(x) / q(x)).
 
-    The first one rejected is replaced by a draw from norm(max(0, p - q)); where none is, a bonus
-    token is drawn from p. The output distribution is p for any drafter (2211.17192, Algorithm 1 and
-    Appendix A.1; 2302.01318, Theorem 1, with p and q swapped).
+    The first rejected token is replaced by a draw from norm(max(0, p - q)). If all are accepted, a
+    bonus token is drawn from p. The text has the distribution p for any drafter (2211.17192,
+    Algorithm 1 and Appendix A.1; 2302.01318, Theorem 1, with p and q swapped).
     """
 
     lossless = True
@@ -37,7 +37,7 @@ class Token(Verifier):
 
 
 def acceptance(draft: Draft, scores: Scores) -> Float[Tensor, "gamma"]:
-    """Returns p(x) / q(x) of each token of a chain; a distribution that is a point mass has q(x) = 1."""
+    """Returns p(x) / q(x) for each token of a chain; q(x) is 1 if q is a point mass."""
     tokens = torch.tensor(draft.tokens, dtype=torch.long, device=scores.logits.device)
     p = scores.probs[torch.arange(len(draft), device=tokens.device), tokens].double()
     q = [
@@ -48,17 +48,17 @@ def acceptance(draft: Draft, scores: Scores) -> Float[Tensor, "gamma"]:
 
 
 def leading(coins: list[bool]) -> int:
-    """Returns how many coins are true before the first that is not."""
+    """Returns the number of true coins before the first false one."""
     return coins.index(False) if False in coins else len(coins)
 
 
 def residual(
     p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"] | None, token: int
 ) -> Float[Tensor, "vocab"]:
-    """Returns max(0, p - q), not normalised; q is a point mass on `token` where it is None.
+    """Returns max(0, p - q), not normalised; q is a point mass on `token` if it is None.
 
-    Where nothing is left, p equals q but for rounding and a rejection was a matter of 1e-7:
-    then p itself.
+    Returns p itself if nothing remains. Then p and q differ only by rounding, and the rejection had
+    a probability of about 1e-7.
     """
     if q is None:
         rest = p.clone()

@@ -1,4 +1,4 @@
-"""Traversal: verifies a tree from its leaves, so that whole paths stand together."""
+"""Traversal: verifies a tree from its leaves, so that whole paths are accepted together."""
 
 from dataclasses import dataclass, field
 from typing import final
@@ -11,12 +11,16 @@ from outrider.contract.chance import Chance
 from outrider.contract.draft import KINDS, ROOT, Draft
 from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.plugins.hookspecs import Register, hookimpl
-from outrider.verifiers.block import keep
+from outrider.verifiers.block import prefix_rate
 
 
 @dataclass
-class _Place:
-    """A node under way: what is left of the target's distribution after it, its weight, its children."""
+class _Node:
+    """The state of a node while the tree is traversed.
+
+    p: the target's distribution after the node, or the residual that its rejected children left.
+    weight: w. children: the nodes not yet tested. tested: the tokens of those rejected.
+    """
 
     p: Float[Tensor, "vocab"]
     weight: float
@@ -28,53 +32,54 @@ class _Place:
 class Traversal(Verifier):
     """Traversal verification (2505.12398, Algorithm 2).
 
-    Each node has the weight w = min(1, w_parent p(x) / q(x)). The first leaf, in the order of
-    drawing, is accepted with the probability of its weight, and the path to it with it. Otherwise
-    it goes, and its parent's p becomes norm(max(0, w p - q)) with the weight S / (S + 1 - w),
-    S being what was normalised; a parent without children is a leaf. Lossless for siblings drawn
-    without replacement; of i.i.d. ones the first of each token counts. On a chain it is block
-    verification.
+    Each node has the weight w = min(1, w_parent p(x) / q(x)). The first leaf, in drawing order, is
+    accepted with probability w, together with the path to it. If it is rejected, it is removed: the
+    parent's p becomes norm(max(0, w p - q)), and its w becomes S / (S + 1 - w), where S is the sum
+    before normalisation. A parent without children becomes a leaf.
+
+    Lossless for siblings drawn without replacement. Of i.i.d. siblings with the same token, only
+    the first counts. On a chain it is block verification.
     """
 
     lossless = True
     takes = frozenset(KINDS)
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
-        places = {ROOT: _place(draft, scores, ROOT, 1.0)}
+        nodes = {ROOT: _node(draft, scores, ROOT, 1.0)}
         path = [ROOT]
         while True:
-            while places[path[-1]].children:  # down to the first leaf
-                above = places[path[-1]]
-                child = above.children[0]
-                token, q = draft.tokens[child], _distribution(draft, child, above)
-                weight = min(1.0, above.weight * float(above.p[token]) / float(q[token]))
-                places[child] = _place(draft, scores, child, weight)
+            while nodes[path[-1]].children:  # down to the first leaf
+                parent = nodes[path[-1]]
+                child = parent.children[0]
+                token, q = draft.tokens[child], _distribution(draft, child, parent)
+                weight = min(1.0, parent.weight * float(parent.p[token]) / float(q[token]))
+                nodes[child] = _node(draft, scores, child, weight)
                 path.append(child)
             leaf = path[-1]
-            sure = torch.tensor([places[leaf].weight], dtype=torch.float64)
-            if leaf == ROOT or chance.coins(sure)[0]:
-                return Verdict(tuple(path[1:]), chance.categorical(places[leaf].p))
+            rate = torch.tensor([nodes[leaf].weight], dtype=torch.float64)
+            if leaf == ROOT or chance.coins(rate)[0]:
+                return Verdict(tuple(path[1:]), chance.categorical(nodes[leaf].p))
             path.pop()
-            parent = places[path[-1]]
-            rest = (parent.weight * parent.p - _distribution(draft, leaf, parent)).clamp(min=0)
-            mass = float(rest.sum())
-            parent.weight = keep(mass, parent.weight) if mass > 0 else 0.0
+            parent = nodes[path[-1]]
+            residual = (parent.weight * parent.p - _distribution(draft, leaf, parent)).clamp(min=0)
+            mass = float(residual.sum())
+            parent.weight = prefix_rate(mass, parent.weight) if mass > 0 else 0.0
             if mass > 0:
-                parent.p = rest / mass
+                parent.p = residual / mass
             parent.children.remove(leaf)
             parent.tested.append(draft.tokens[leaf])
 
 
-def _place(draft: Draft, scores: Scores, node: int, weight: float) -> _Place:
+def _node(draft: Draft, scores: Scores, node: int, weight: float) -> _Node:
     children: dict[int, int] = {}
     for child in draft.children(node):
         children.setdefault(draft.tokens[child], child)
     p = scores.after(node).double()
-    return _Place(p / p.sum(), weight, list(children.values()))
+    return _Node(p / p.sum(), weight, list(children.values()))
 
 
-def _distribution(draft: Draft, child: int, parent: _Place) -> Float[Tensor, "vocab"]:
-    """Returns the distribution of a child given that its tested siblings are others."""
+def _distribution(draft: Draft, child: int, parent: _Node) -> Float[Tensor, "vocab"]:
+    """Returns the distribution of a child, given that it differs from its tested siblings."""
     probs = draft.distribution(child, parent.p)
     if not parent.tested or draft.probs[child] is None:
         return probs

@@ -1,4 +1,4 @@
-"""Typical: Medusa's typical acceptance, which keeps what is likely enough. Lossy."""
+"""Typical: Medusa's typical acceptance, which accepts any token that is likely enough. Lossy."""
 
 from typing import final
 
@@ -15,17 +15,17 @@ from outrider.plugins.hookspecs import Register, hookimpl
 
 @final
 class Typical(Verifier):
-    """Accepts token x where p(x) > min(epsilon, delta exp(-H(p))) (Medusa, 2401.10774, section 2.3.1).
+    """Accepts token x if p(x) > min(epsilon, delta exp(-H(p))) (Medusa, 2401.10774, section 2.3.1).
 
-    Of the paths so accepted the longest is taken, of several the likeliest; the next token is drawn
-    from p. A token that is typical may come out however often the drafter says so: lossy, without
-    a bound for those tokens, and none other comes out more often than p has it. At
-    temperature 0 it is exact.
+    The longest accepted path is taken, and the likeliest one of equal length. The next token is
+    drawn from p. Lossy: a token above the threshold comes out as often as the drafter proposes it,
+    without a bound; any other token is no likelier than under p. Exact at temperature 0.
 
-    epsilon: the hard threshold. delta: the one that falls with the entropy H(p), in nats. The
-    paper's code decodes with these defaults, though a signature there has them swapped.
+    epsilon: the hard threshold.
+    delta: scales the threshold that falls with the entropy H(p), in nats. The paper's code decodes
+        with these two defaults, though one of its signatures swaps them.
 
-    Raises `ConfigError` for a threshold outside (0, 1].
+    Raises `ConfigError` if a threshold is outside (0, 1].
     """
 
     takes = frozenset(KINDS)
@@ -38,7 +38,9 @@ class Typical(Verifier):
         self.delta = delta
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
-        typical: dict[int, Tensor] = {}  # of the rows that are reached: an entropy costs
+        typical: dict[
+            int, Tensor
+        ] = {}  # only of rows that are reached, since an entropy takes time
         best: tuple[int, float, int] = (0, 0.0, ROOT)  # depth, log-likelihood, node
         reached = {ROOT: (0, 0.0)}
         for node, (token, parent) in enumerate(zip(draft.tokens, draft.parents, strict=True)):
@@ -50,7 +52,7 @@ class Typical(Verifier):
                 depth, likelihood = reached[parent]
                 likelihood += float(scores.after(parent)[token].log())
                 reached[node] = depth + 1, likelihood
-                best = max(best, (depth + 1, likelihood, node), key=lambda each: each[:2])
+                best = max(best, (depth + 1, likelihood, node), key=lambda path: path[:2])
         return Verdict(draft.path(best[2]), chance.categorical(scores.after(best[2])))
 
     def accepts(

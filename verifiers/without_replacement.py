@@ -13,8 +13,9 @@ from outrider.verifiers.recursive import descend
 class WithoutReplacement(Verifier):
     """Recursive rejection without replacement (RSD, 2402.14160, Algorithm 2; EAGLE-1; Sequoia).
 
-    Each child is tested in the order in which it was drawn, against the distribution that it was drawn
-    from: q without the children before it. Lossless; the first child's test is the token rule.
+    Children are tested in the order in which they were drawn, each with the distribution that it
+    was drawn from: q without the children before it. Lossless; the test of the first child is the
+    token rule.
     """
 
     lossless = True

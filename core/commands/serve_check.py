@@ -18,7 +18,7 @@ from outrider.bench.entrants import local
 from outrider.commands.serve_config import served
 from outrider.errors import OutriderError, is_int, require
 from outrider.plugins.config import build, named, plain
-from outrider.serving.check import Odd, ask, lab, odd_ones
+from outrider.serving.check import Difference, ask, differences, lab_counts
 from outrider.serving.server import Drafted, Server, version_in
 from outrider.serving.vllm import check_version
 
@@ -50,10 +50,16 @@ def serve_check(config: DictConfig) -> None:
     with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as bar:
         work = bar.add_task("the lab", total=2 * len(nodes) + 1)
         counts: dict[str, tuple[Drafted, Drafted]] = {}
-        odd: dict[str, list[Odd]] = {}
+        odd: dict[str, list[Difference]] = {}
         own = {}
         for name, drafter in drafters.items():
-            own[name] = lab(target, drafter, prompts, config.gamma, config.max_new_tokens)
+            own[name] = lab_counts(
+                target,
+                drafter,
+                prompts,
+                gamma=config.gamma,
+                max_new_tokens=config.max_new_tokens,
+            )
             bar.advance(work)
         bar.update(work, description="vLLM without drafts")
         with start("plain", {}, None) as server:
@@ -64,7 +70,7 @@ def serve_check(config: DictConfig) -> None:
             with start(name, environment, speculative) as server:
                 texts = ask(server, prompts, config.clients, config.max_new_tokens)
                 counts[name] = own[name], server.drafted()
-            odd[name] = odd_ones(texts, right, prompts, target)
+            odd[name] = differences(texts, right, prompts, target)
             bar.advance(work)
     title = f"{len(prompts)} prompts, {config.clients} clients, gamma {config.gamma}"
     console = Console()
@@ -99,7 +105,10 @@ def _server(
 
 
 def _table(
-    counts: dict[str, tuple[Drafted, Drafted]], odd: dict[str, list[Odd]], texts: int, title: str
+    counts: dict[str, tuple[Drafted, Drafted]],
+    odd: dict[str, list[Difference]],
+    texts: int,
+    title: str,
 ) -> Table:
     table = Table(title=title)
     table.add_column("")
@@ -123,13 +132,18 @@ def _table(
 
 
 def _facts(
-    settings: dict[str, Any], counts: dict[str, tuple[Drafted, Drafted]], odd: dict[str, list[Odd]]
+    settings: dict[str, Any],
+    counts: dict[str, tuple[Drafted, Drafted]],
+    odd: dict[str, list[Difference]],
 ) -> dict[str, Any]:
     drafters = {
         name: {
             "lab": asdict(own),
             "vllm": asdict(there),
-            "differences": [asdict(each) for each in odd[name]],
+            "differences": [
+                {"prompt": text.prompt, "place": text.position, "gap": text.gap}
+                for text in odd[name]
+            ],
         }
         for name, (own, there) in counts.items()
     }

@@ -1,4 +1,4 @@
-"""Bandit: tries draft lengths and keeps to the one that pays most, by UCB1."""
+"""Bandit: tries the draft lengths and settles on the one that pays most, by UCB1."""
 
 import math
 from typing import final
@@ -12,40 +12,40 @@ from outrider.policies.memory import Memory
 
 @final
 class Bandit(Policy):
-    """UCB1 over the depths 1 to gamma (Auer et al. 2002; BanditSpec, 2505.15141, for the use).
+    """UCB1 over the depths 1 to gamma (Auer et al. 2002; for drafting: BanditSpec, 2505.15141).
 
-    The reward of a round is its tokens a second, over the most seen so far. Each depth counts its own
-    pulls: with a common count the bonus would be alike for all, and the choice greedy.
+    The reward of a round is its tokens per second, divided by the best mean of any depth so far.
+    Each depth counts its own pulls: with a common count all depths would get the same bonus, and
+    the choice would be greedy.
 
     explore: the factor of the bonus, sqrt(2) in UCB1.
-    c: if given, tokens over 1 + c drafted stands for tokens a second, so that depths do not depend
-        on the clock.
-    state: a file that keeps what was learned, from run to run.
+    c: a fixed cost ratio. With it the cost of a round is 1 + c * drafted and not its seconds, so
+        that the depths do not depend on the clock.
+    state: a file that keeps what was learned from run to run.
 
-    What was learned goes on from prompt to prompt.
+    What it has learned carries over from prompt to prompt.
 
-    Raises `ConfigError` for an explore or c below 0.
+    Raises `ConfigError` if `explore` or `c` is below 0.
     """
 
     def __init__(
         self, explore: float = math.sqrt(2), c: float | None = None, state: str | None = None
     ) -> None:
         require(explore >= 0, "policy.explore", explore, "a number of at least 0")
-        fits = c is None or c >= 0
-        require(fits, "policy.c", c, "a number of at least 0, or none")
+        is_valid = c is None or c >= 0
+        require(is_valid, "policy.c", c, "a number of at least 0, or none")
         self._explore = explore
         self._c = c
-        self._pulls: dict[int, int] = {}
-        self._gains: dict[int, float] = {}
-        self._learned: list[tuple[int, int, float]] = []  # of an arm its pulls and gains, in a file
+        self._pulls: dict[int, int] = {}  # by arm, the rounds
+        self._gains: dict[int, float] = {}  # by arm, the sum of tokens per second
         self._arm = 1
         self._first = True
-        self._memory = Memory(self, state, "_learned")
-        for arm, pulls, gains in self._learned:
+        self._memory = Memory("Bandit", state)
+        for arm, pulls, gains in self._memory.load({"_learned": []})["_learned"]:
             self._pulls[arm], self._gains[arm] = pulls, gains
 
     def reset(self) -> None:
-        self._first = True  # its call reads the prompt, and says nothing of a round
+        self._first = True  # this round also reads the prompt, so its time means nothing
 
     def depth(self, gamma: int) -> int:
         arms = range(1, gamma + 1)
@@ -68,8 +68,8 @@ class Bandit(Policy):
         gain = len(round.tokens) / max(cost, 1e-9)
         self._gains[self._arm] = self._gains.get(self._arm, 0.0) + gain
         if round.stop is not None:
-            self._learned = [(arm, pulls, self._gains[arm]) for arm, pulls in self._pulls.items()]
-            self._memory.keep()
+            learned = [(arm, pulls, self._gains[arm]) for arm, pulls in self._pulls.items()]
+            self._memory.save({"_learned": learned})
 
 
 @hookimpl

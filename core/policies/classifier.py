@@ -1,4 +1,4 @@
-"""Classifier: drafts on while a small trained network foresees that the token will be accepted."""
+"""Classifier: drafts on while a small trained network expects the newest token to be accepted."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,81 +17,82 @@ from outrider.plugins.hookspecs import Register, hookimpl
 
 FORMAT = "outrider-classifier-1"
 FEATURES = 6
-"""Of a token: its log-probability, those of the three likeliest, the entropy, its place."""
-LEAST = -30.0
-"""What a log-probability counts at least, so that none is infinite."""
+"""Of a token: its log-probability, those of the three likeliest, the entropy, its depth."""
+MIN_LOG_PROB = -30.0
+"""Log-probabilities are clamped to this from below, so that none is infinite."""
 
 
 @final
 class Classifier(Policy):
     """Stops behind a token that is too likely to be rejected (DISCO, 2405.04304, Section 3).
 
-    The token itself stays in the draft, since it was drawn. A token that was written has no
-    features, and never stops a draft.
+    The token itself stays in the draft, since it was drawn. A token that was written, not drawn,
+    has no features and never stops a draft.
 
-    path: the file that `outrider train recipe=classifier` has written.
-    threshold: drafts on while the token is accepted with at least this probability.
+    path: a file that `outrider train recipe=classifier` wrote.
+    threshold: the least probability of acceptance at which to draft on, in [0, 1].
 
-    Raises `ConfigError` for a file that is missing or something else, or a threshold outside [0, 1].
+    Raises `ConfigError` if the file is missing or not a classifier, or the threshold is outside
+    [0, 1].
     """
 
     def __init__(self, path: str, threshold: float = 0.4) -> None:
-        within = 0 <= threshold <= 1
-        require(within, "policy.threshold", threshold, "a number in [0, 1]")
-        self._weights = load(path)
+        in_range = 0 <= threshold <= 1
+        require(in_range, "policy.threshold", threshold, "a number in [0, 1]")
+        self._weights = load_weights(path)
         self._threshold = threshold
 
     def depth(self, gamma: int) -> int:
         return gamma
 
     def more(self, draft: Draft) -> bool:
-        seen = features(draft)
-        return seen is None or float(foresee(self._weights, seen)) >= self._threshold
+        newest = features(draft)
+        return newest is None or float(foresee(self._weights, newest)) >= self._threshold
 
 
 def features(draft: Draft) -> Float[Tensor, "features"] | None:
-    """Returns what is to be known of the newest token of a draft; None where it was written."""
+    """Returns the features of the newest token of a draft; None if it was written, not drawn."""
     logits = draft.logits[-1]
     if logits is None:
         return None
     logs = logits.double().log_softmax(-1)
-    likeliest = logs.new_full((3,), LEAST)
+    likeliest = logs.new_full((3,), MIN_LOG_PROB)
     best = logs.topk(min(3, len(logs))).values
     likeliest[: len(best)] = best
     entropy = torch.special.entr(logs.exp()).sum()
     own = logs[draft.tokens[-1]]
-    place = own.new_tensor(len(draft))
-    return torch.stack([own, *likeliest, entropy, place]).clamp(min=LEAST).cpu()
+    depth = own.new_tensor(len(draft))
+    return torch.stack([own, *likeliest, entropy, depth]).clamp(min=MIN_LOG_PROB).cpu()
 
 
 def foresee(
-    weights: Mapping[str, Tensor], seen: Float[Tensor, "*n features"]
+    weights: Mapping[str, Tensor], tokens: Float[Tensor, "*n features"]
 ) -> Float[Tensor, "*n"]:
-    """Returns the probability that tokens with these features are accepted."""
-    x = (seen - weights["mean"]) / weights["scale"]
+    """Returns the predicted probability of acceptance for tokens with these features."""
+    x = (tokens - weights["mean"]) / weights["scale"]
     x = torch.relu(x @ weights["w1"] + weights["b1"])
     return torch.sigmoid(x @ weights["w2"] + weights["b2"]).squeeze(-1)
 
 
-def save(weights: dict[str, Tensor], path: Path, facts: Mapping[str, str]) -> None:
-    """Writes the weights as safetensors; facts: what to say of them."""
+def save_weights(weights: dict[str, Tensor], path: Path, facts: Mapping[str, str]) -> None:
+    """Writes the weights as safetensors, with `facts` in the file's metadata."""
     path.parent.mkdir(parents=True, exist_ok=True)
     save_file(weights, path, metadata={"format": FORMAT, **facts})
 
 
-def load(path: str) -> dict[str, Tensor]:
-    """Returns the weights in a file that `save` wrote.
+def load_weights(path: str) -> dict[str, Tensor]:
+    """Returns the weights in a file that `save_weights` wrote.
 
     Raises:
-        ConfigError: the file is missing, damaged, or something else.
+        ConfigError: the file is missing, damaged, or not a classifier.
     """
-    place = Path(path).expanduser()
-    require(place.is_file(), "policy.path", path, "a file that exists")
+    expanded = Path(path).expanduser()
+    require(expanded.is_file(), "policy.path", path, "a file that exists")
     try:
-        with safe_open(place, "pt") as file:
+        with safe_open(expanded, "pt") as file:
             if (file.metadata() or {}).get("format") != FORMAT:
                 raise ConfigError(f"policy.path={path!r}: expected a trained classifier")
-            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  no dict
+            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  not a dict
     except SafetensorError as error:
         line = " ".join(str(error).split())
         raise ConfigError(f"policy.path={path!r} can't be read: {line}") from error

@@ -1,4 +1,4 @@
-"""Confidence: drafts on while the drafter was sure enough of the token that it wrote."""
+"""Confidence: drafts on while the drafter is sure enough of the token that it drew."""
 
 from typing import final
 
@@ -9,38 +9,38 @@ from outrider.errors import require
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.policies.memory import Memory
 
-KEEP = 1000
-"""Tokens that the threshold is fitted on, the latest ones."""
+WINDOW = 1000
+"""The number of latest tested tokens that the threshold is fitted to."""
 
 
 @final
 class Confidence(Policy):
-    """Stops behind a token that the drafter gave less than `threshold` (transformers' rule).
+    """Stops behind a token that the drafter gave a probability below `threshold`.
 
-    The token itself stays in the draft, since it was drawn. Its probability is that of the drafter's
-    logits as they are, at whatever temperature; a token that was written has none, and never stops
-    a draft.
+    This is the rule of transformers' assisted generation. The token itself stays in the draft,
+    since it was drawn. Its probability is the softmax of the drafter's own logits, whatever the
+    temperature. A token that was written, not drawn, has none and never stops a draft.
 
     threshold: in [0, 1].
-    refit: after each round set the threshold anew, to where the share of rejected tokens above it
-        and three times that of accepted ones below it add up to least. State that is learned goes
-        on from prompt to prompt.
+    refit: set the threshold anew after each round, to minimise the share of rejected tokens above
+        it plus three times the share of accepted tokens below it. What it has learned carries over
+        from prompt to prompt.
+    state: a file that keeps what was learned from run to run.
 
-    state: a file that keeps what was learned, from run to run.
-
-    Raises `ConfigError` for a threshold outside [0, 1].
+    Raises `ConfigError` if the threshold is outside [0, 1].
     """
 
     def __init__(
         self, threshold: float = 0.4, refit: bool = False, state: str | None = None
     ) -> None:
-        within = 0 <= threshold <= 1
-        require(within, "policy.threshold", threshold, "a number in [0, 1]")
-        self.threshold = threshold
+        in_range = 0 <= threshold <= 1
+        require(in_range, "policy.threshold", threshold, "a number in [0, 1]")
+        self._memory = Memory("Confidence", state)
+        learned = self._memory.load({"threshold": threshold, "_seen": []})
+        self.threshold: float = learned["threshold"]
         self._refit = refit
-        self._sure: list[float | None] = []
-        self._seen: list[tuple[float, bool]] = []
-        self._memory = Memory(self, state, "threshold", "_seen")
+        self._sure: list[float | None] = []  # the drafter's probability of each token of the draft
+        self._seen: list[tuple[float, bool]] = learned["_seen"]
 
     def depth(self, gamma: int) -> int:
         self._sure = []
@@ -55,28 +55,30 @@ class Confidence(Policy):
     def observe(self, round: Round) -> None:
         if not self._refit:
             return
-        for place, sure in enumerate(self._sure[: round.tested]):
+        for index, sure in enumerate(self._sure[: round.tested]):
             if sure is not None:
-                self._seen.append((sure, place < round.accepted))
-        self._seen = self._seen[-KEEP:]
+                self._seen.append((sure, index < round.accepted))
+        self._seen = self._seen[-WINDOW:]
         self.threshold = fitted(self._seen, self.threshold)
         if round.stop is not None:
-            self._memory.keep()
+            self._memory.save({"threshold": self.threshold, "_seen": self._seen})
 
 
 def fitted(seen: list[tuple[float, bool]], before: float) -> float:
-    """Returns the threshold of least fpr + 3 fnr; `before` for too few or only one kind.
+    """Returns the threshold that minimises the false positive rate + 3 * the false negative rate.
 
-    seen: of each tested token the drafter's probability, and whether it was accepted.
+    Returns `before` if at most five tokens are known, or all were accepted, or all rejected.
+
+    seen: for each tested token, the drafter's probability and whether it was accepted.
     """
-    right = sorted(sure for sure, accepted in seen if accepted)
-    wrong = sorted(sure for sure, accepted in seen if not accepted)
-    if len(seen) <= 5 or not right or not wrong:
+    accepted = [sure for sure, was_accepted in seen if was_accepted]
+    rejected = [sure for sure, was_accepted in seen if not was_accepted]
+    if len(seen) <= 5 or not accepted or not rejected:
         return before
 
     def cost(threshold: float) -> float:
-        passed = sum(sure >= threshold for sure in wrong) / len(wrong)
-        missed = sum(sure < threshold for sure in right) / len(right)
+        passed = sum(sure >= threshold for sure in rejected) / len(rejected)
+        missed = sum(sure < threshold for sure in accepted) / len(accepted)
         return passed + 3 * missed
 
     return min(sorted({sure for sure, _ in seen}, reverse=True), key=cost)

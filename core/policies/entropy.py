@@ -1,4 +1,4 @@
-"""Entropy: drafts on while the drafter's distribution is sharp enough for its tokens to be accepted."""
+"""Entropy: drafts on while the drafter's distribution is sharp enough to promise acceptance."""
 
 import math
 from typing import final
@@ -14,20 +14,20 @@ from outrider.plugins.hookspecs import Register, hookimpl
 
 @final
 class Entropy(Policy):
-    """Stops behind a token whose distribution has too much entropy, for a bound on its acceptance.
+    """Stops behind a token whose distribution has too high an entropy.
 
-    AdaEDL (2410.18351) bounds the acceptance from below by 1 - sqrt(scale H(q)), H in nats, and stops
-    where that is less than 1 - limit; with a limit that does not move, it is also SVIP's rule
+    AdaEDL (2410.18351) bounds the acceptance from below by 1 - sqrt(scale H(q)), H in nats, and
+    stops where the bound is less than 1 - limit. With a fixed limit this is also SVIP's rule
     (2411.18462: scale .15, limit .3). The token itself stays in the draft. A token that was
-    written has no distribution, and never stops a draft.
+    written, not drawn, has no distribution and never stops a draft.
 
     scale, limit: see above.
-    target: the acceptance that the limit is moved towards, as AdaEDL does: it widens by `step`
-        after a round that lifts the running acceptance above it, and narrows after others;
-        none leaves it where it is. The running figures start anew with each prompt.
-    step: of one round.
+    target: the acceptance to steer for, as AdaEDL does: the limit grows by `step` after a round
+        that leaves the running acceptance at or above the target, and shrinks after any other. None
+        keeps the limit fixed. Limit and running acceptance start anew with each prompt.
+    step: the change of the limit in one round.
 
-    Raises `ConfigError` for a scale, limit or step below 0, or a target outside [0, 1].
+    Raises `ConfigError` if `scale`, `limit` or `step` is below 0, or `target` is outside [0, 1].
     """
 
     def __init__(
@@ -39,8 +39,8 @@ class Entropy(Policy):
     ) -> None:
         for name, value in (("scale", scale), ("limit", limit), ("step", step)):
             require(value >= 0, f"policy.{name}", value, "a number of at least 0")
-        within = target is None or 0 <= target <= 1
-        require(within, "policy.target", target, "a number in [0, 1], or none")
+        in_range = target is None or 0 <= target <= 1
+        require(in_range, "policy.target", target, "a number in [0, 1], or none")
         self._scale = scale
         self._start = limit
         self._target = target

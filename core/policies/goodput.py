@@ -1,4 +1,4 @@
-"""Goodput: the draft length of most tokens a second, none at all included."""
+"""Goodput: the draft length with the most expected tokens per second, 0 included."""
 
 from typing import final
 
@@ -11,26 +11,26 @@ from outrider.errors import is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.policies.memory import Memory
 
-KEEP = 256
-"""Rounds that the times are fitted on, the latest ones."""
+WINDOW = 256
+"""The number of latest rounds whose times count."""
 
 
 @final
 class Goodput(Policy):
-    """The k of most expected tokens over expected seconds, k = 0 included (SmartSpec, 2406.14066).
+    """Chooses the k with the most expected tokens per expected second (SmartSpec, 2406.14066).
 
-    Tokens: 1 + a + ... + a^k of the running acceptance a. Seconds: of k draft tokens, and of a call
-    that scores k + 1, a line fitted to the calls seen so far. So the depths, though not the distribution
-    of the text, depend on the clock.
+    The expected tokens are 1 + a + ... + a^k for the running acceptance a. The expected seconds are
+    those of k draft tokens plus those of a target call that scores k + 1 rows, by a line fitted to
+    earlier calls. So the depths depend on the clock, but the distribution of the text does not.
 
-    alpha: the running acceptance to begin with. update: the weight of a round in it.
-    probe: where drafting does not pay, draft one token every so many rounds, lest what has
-        changed go unseen.
-    state: a file that keeps what was learned, from run to run.
+    alpha: the running acceptance to start from. update: the weight of the newest round in it.
+    probe: while drafting does not pay, draft one token every `probe` rounds, to notice when that
+        changes.
+    state: a file that keeps what was learned from run to run.
 
-    What was learned goes on from prompt to prompt.
+    What it has learned carries over from prompt to prompt.
 
-    Raises `ConfigError` for an alpha or update outside [0, 1], or a probe below 1.
+    Raises `ConfigError` if `alpha` or `update` is outside [0, 1], or `probe` is below 1.
     """
 
     def __init__(
@@ -42,23 +42,25 @@ class Goodput(Policy):
     ) -> None:
         require(0 <= alpha <= 1, "policy.alpha", alpha, "a number in [0, 1]")
         require(0 <= update <= 1, "policy.update", update, "a number in [0, 1]")
-        some = is_int(probe) and probe >= 1
-        require(some, "policy.probe", probe, "a whole number of at least 1")
-        self.alpha = alpha
+        is_valid = is_int(probe) and probe >= 1
+        require(is_valid, "policy.probe", probe, "a whole number of at least 1")
+        self._memory = Memory("Goodput", state)
+        learned = self._memory.load({"alpha": alpha, "_calls": [], "_drafts": []})
+        self.alpha: float = learned["alpha"]
+        self._calls: list[tuple[int, float]] = learned["_calls"]  # rows scored, seconds
+        self._drafts: list[tuple[int, float]] = learned["_drafts"]  # tokens drafted, seconds
         self._update = update
         self._probe = probe
-        self._calls: list[tuple[int, float]] = []  # rows scored, seconds
-        self._drafts: list[tuple[int, float]] = []  # tokens drafted, seconds
         self._idle = 0
         self._first = True
-        self._memory = Memory(self, state, "alpha", "_calls", "_drafts")
 
     def reset(self) -> None:
-        self._first = True  # its call reads the prompt, and says nothing of a round
+        self._first = True  # this round also reads the prompt, so its time means nothing
 
     def depth(self, gamma: int) -> int:
         call = line(self._calls)
-        draft = sum(each for _, each in self._drafts) / max(1, sum(k for k, _ in self._drafts))
+        spent = sum(seconds for _, seconds in self._drafts)
+        draft = spent / max(1, sum(tokens for tokens, _ in self._drafts))
         if call is None:
             return gamma if len(self._calls) % 2 == 0 else max(1, gamma // 2)
         base, row = call
@@ -73,20 +75,23 @@ class Goodput(Policy):
 
     def observe(self, round: Round) -> None:
         if not self._first:
-            self._calls = [*self._calls, (round.drafted + 1, round.seconds["score"])][-KEEP:]
+            self._calls = [*self._calls, (round.drafted + 1, round.seconds["score"])][-WINDOW:]
             if round.drafted:
-                self._drafts = [*self._drafts, (round.drafted, round.seconds["draft"])][-KEEP:]
+                self._drafts = [*self._drafts, (round.drafted, round.seconds["draft"])][-WINDOW:]
         self._first = False
         if round.tested:
             rate = round.accepted / round.tested
             self.alpha += self._update * (rate - self.alpha)
         if round.stop is not None:
-            self._memory.keep()
+            self._memory.save({"alpha": self.alpha, "_calls": self._calls, "_drafts": self._drafts})
 
 
 def line(points: list[tuple[int, float]]) -> tuple[float, float] | None:
-    """Returns base and slope of the line of least squares, neither below 0; None of fewer than
-    two different numbers of rows.
+    """Returns base and slope of the least squares line, neither below 0.
+
+    Returns None unless at least two different numbers of rows occur.
+
+    points: rows scored and seconds of each call.
     """
     if len({rows for rows, _ in points}) < 2:
         return None

@@ -1,4 +1,4 @@
-"""Heuristic: two more where all was accepted, one fewer where not."""
+"""Heuristic: two more tokens after a draft that was fully accepted, one fewer after any other."""
 
 from typing import final
 
@@ -10,17 +10,19 @@ from outrider.plugins.hookspecs import Register, hookimpl
 
 @final
 class Heuristic(Policy):
-    """The rule of transformers: k + 2 after a draft that was accepted as a whole, else k - 1.
+    """The rule of transformers: k + 2 after a draft that was fully accepted, else k - 1.
 
-    start: k of the first round; gamma bounds it in every round, 1 from below.
-    transient: start anew with each prompt; otherwise k goes on.
+    k stays between 1 and gamma.
 
-    Raises `ConfigError` for a start below 1.
+    start: the k of the first round.
+    transient: return to `start` with each prompt; if false, k carries over.
+
+    Raises `ConfigError` if `start` is below 1.
     """
 
     def __init__(self, start: int = 5, transient: bool = True) -> None:
-        some = is_int(start) and start >= 1
-        require(some, "policy.start", start, "a whole number of at least 1")
+        is_valid = is_int(start) and start >= 1
+        require(is_valid, "policy.start", start, "a whole number of at least 1")
         self._start = start
         self._transient = transient
         self._k = start
@@ -31,8 +33,8 @@ class Heuristic(Policy):
 
     def observe(self, round: Round) -> None:
         if round.drafted:
-            whole_draft = round.accepted == round.drafted
-            self._k = self._k + 2 if whole_draft else max(1, self._k - 1)
+            fully_accepted = round.accepted == round.drafted
+            self._k = self._k + 2 if fully_accepted else max(1, self._k - 1)
 
     def reset(self) -> None:
         if self._transient:

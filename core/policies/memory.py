@@ -1,6 +1,7 @@
-"""Memory: what a policy has learned, kept in a file from run to run."""
+"""Memory: what a policy has learned, in a file that the next run reads."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, final
 
@@ -9,35 +10,36 @@ from outrider.errors import ConfigError
 
 @final
 class Memory:
-    """The attributes of a policy that it learns, in a JSON file.
+    """The learned values of one policy, in a JSON file.
 
-    policy: what learns. names: of its attributes, whose values JSON can hold.
-    path: of the file, read here if it is there; none keeps nothing.
-
-    Raises `ConfigError` for a file that is something else.
+    policy: the name under which the file holds the values.
+    path: of the file; None keeps nothing from run to run.
     """
 
-    def __init__(self, policy: Any, path: str | None, *names: str) -> None:
-        self._policy = policy
+    def __init__(self, policy: str, path: str | None) -> None:
+        self._policy, self._given_path = policy, path
         self._path = None if path is None else Path(path).expanduser()
-        self._names = names
+
+    def load(self, initial: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the values in the file under the names of `initial`; `initial` if there is none.
+
+        Raises:
+            ConfigError: the file holds something else.
+        """
         if self._path is None or not self._path.is_file():
-            return
+            return dict(initial)
         try:
-            learned = json.loads(self._path.read_text(encoding="utf-8"))
-            found = {name: learned[type(policy).__name__][name] for name in names}
+            learned = json.loads(self._path.read_text(encoding="utf-8"))[self._policy]
+            return {name: learned[name] for name in initial}
         except (ValueError, KeyError, TypeError) as error:
             raise ConfigError(
-                f"policy.state={path!r}: expected what {type(policy).__name__} has learned"
+                f"policy.state={self._given_path!r}: expected what {self._policy} has learned"
             ) from error
-        for name, value in found.items():
-            setattr(policy, name, value)
 
-    def keep(self) -> None:
-        """Writes the file; to be called once a prompt, when it ends."""
+    def save(self, values: Mapping[str, Any]) -> None:
+        """Replaces the file by one with these values, which must be JSON; call it once a prompt."""
         if self._path is not None:
-            values = {name: getattr(self._policy, name) for name in self._names}
             self._path.parent.mkdir(parents=True, exist_ok=True)
             scratch = self._path.with_suffix(".new")
-            scratch.write_text(json.dumps({type(self._policy).__name__: values}), encoding="utf-8")
+            scratch.write_text(json.dumps({self._policy: dict(values)}), encoding="utf-8")
             scratch.replace(self._path)

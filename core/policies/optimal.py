@@ -1,4 +1,4 @@
-"""Optimal: the draft length of Theorem 3.8, from the acceptance and the cost seen so far."""
+"""Optimal: the draft length of Theorem 3.8, for the acceptance and cost measured so far."""
 
 from typing import final
 
@@ -12,18 +12,18 @@ from outrider.policies.memory import Memory
 
 @final
 class Optimal(Policy):
-    """The gamma of greatest expected speedup (2211.17192, Theorem 3.8 and section 3.5).
+    """Chooses the gamma of the greatest expected speedup (2211.17192, Theorem 3.8, section 3.5).
 
-    alpha: what to take the acceptance for before any token was tested.
-    c: seconds of a draft token over those of a target call; none measures it as it goes, so that
-        the depths, though not the distribution of the text, depend on the clock.
-    state: a file that keeps what was learned, from run to run.
-    weight: of what was expected beforehand, in tokens: alpha counts as that many.
+    alpha: the acceptance to assume before any token was tested.
+    c: the cost ratio, seconds of a draft token over seconds of a target call. None measures it.
+        Then the depths depend on the clock, but the distribution of the text does not.
+    weight: how many tested tokens the assumed alpha counts for.
+    state: a file that keeps what was learned from run to run.
 
-    It drafts at least one token, without which nothing more would be learned. What was learned goes
-    on from prompt to prompt.
+    It always drafts at least one token, since it would learn nothing otherwise. What it has learned
+    carries over from prompt to prompt.
 
-    Raises `ConfigError` for an alpha outside [0, 1], or a c or weight below 0.
+    Raises `ConfigError` if `alpha` is outside [0, 1], `c` is below 0, or `weight` is not above 0.
     """
 
     def __init__(
@@ -34,24 +34,36 @@ class Optimal(Policy):
         state: str | None = None,
     ) -> None:
         require(0 <= alpha <= 1, "policy.alpha", alpha, "a number in [0, 1]")
-        fits = c is None or c >= 0
-        require(fits, "policy.c", c, "a number of at least 0, or none")
+        is_valid = c is None or c >= 0
+        require(is_valid, "policy.c", c, "a number of at least 0, or none")
         require(weight > 0, "policy.weight", weight, "a number above 0")
-        self._accepted, self._tested = alpha * weight, weight
         self._c = c
-        self._draft = self._score = 0.0
-        self._drafted = self._rounds = 0
-        names = ("_accepted", "_tested", "_draft", "_score", "_drafted", "_rounds")
-        self._memory = Memory(self, state, *names)
+        self._memory = Memory("Optimal", state)
+        learned = self._memory.load(
+            {
+                "_accepted": alpha * weight,
+                "_tested": weight,
+                "_draft": 0.0,
+                "_score": 0.0,
+                "_drafted": 0,
+                "_rounds": 0,
+            }
+        )
+        self._accepted: float = learned["_accepted"]  # tokens, the assumed ones included
+        self._tested: float = learned["_tested"]
+        self._draft: float = learned["_draft"]  # seconds
+        self._score: float = learned["_score"]
+        self._drafted: int = learned["_drafted"]  # tokens
+        self._rounds: int = learned["_rounds"]  # those with a draft
 
     @property
     def alpha(self) -> float:
-        """Returns the acceptance as seen so far."""
+        """Returns the acceptance measured so far."""
         return self._accepted / self._tested
 
     @property
     def c(self) -> float:
-        """Returns the cost ratio as seen so far, 0 before the first draft."""
+        """Returns the cost ratio measured so far, 0 before the first draft."""
         if self._c is not None:
             return self._c
         if not (self._drafted and self._score):
@@ -70,7 +82,16 @@ class Optimal(Policy):
             self._score += round.seconds["score"]
             self._rounds += 1
         if round.stop is not None:
-            self._memory.keep()
+            self._memory.save(
+                {
+                    "_accepted": self._accepted,
+                    "_tested": self._tested,
+                    "_draft": self._draft,
+                    "_score": self._score,
+                    "_drafted": self._drafted,
+                    "_rounds": self._rounds,
+                }
+            )
 
 
 @hookimpl

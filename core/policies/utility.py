@@ -1,4 +1,4 @@
-"""Utility: drafts only while it pays, and tries out which length pays most."""
+"""Utility: tries out which draft length pays most, and drafts only while one pays."""
 
 from typing import final
 
@@ -10,34 +10,37 @@ from outrider.plugins.hookspecs import Register, hookimpl
 
 @final
 class Utility(Policy):
-    """Cascade's policy (2506.20675): utility is tokens a round over the cost of a round in plain steps.
+    """Cascade's policy (2506.20675).
 
-    In test phases it drafts nothing for `trial` rounds, and then each length, longest first and halved
-    each time, for as many; in the set phase between them it keeps to the length of greatest
-    utility, or drafts nothing where none reaches 1. The depths, though not the distribution of the text,
-    depend on the clock.
+    The utility of a length is its tokens per round, divided by the cost of such a round in steps
+    without a draft. A test phase drafts nothing for `trial` rounds, then tries gamma, gamma / 2 and
+    so on down to 1 for `trial` rounds each. The set phase after it keeps to the length of the
+    greatest utility, or drafts nothing if no utility is above 1. The depths depend on the clock,
+    but the distribution of the text does not.
 
-    trial: rounds of a trial. keep: rounds of a set phase.
+    trial: rounds of each trial. keep: rounds of a set phase.
 
-    What was learned goes on from prompt to prompt.
+    What it has learned carries over from prompt to prompt.
 
-    Raises `ConfigError` for a trial or keep below 1.
+    Raises `ConfigError` if `trial` or `keep` is below 1.
     """
 
     def __init__(self, trial: int = 4, keep: int = 64) -> None:
         for name, value in (("trial", trial), ("keep", keep)):
-            some = is_int(value) and value >= 1
-            require(some, f"policy.{name}", value, "a whole number of at least 1")
+            is_valid = is_int(value) and value >= 1
+            require(is_valid, f"policy.{name}", value, "a whole number of at least 1")
         self._trial = trial
         self._keep = keep
-        self._plan: list[int] = []  # the lengths that are still to be tried
-        self._seen: dict[int, list[tuple[int, float]]] = {}  # of a length, tokens and seconds
+        self._plan: list[int] = []  # the lengths still to be tried
+        self._seen: dict[
+            int, list[tuple[int, float]]
+        ] = {}  # by length, tokens and seconds of each round
         self._testing = False
         self._now = self._left = 0
         self._first = True
 
     def reset(self) -> None:
-        self._first = True  # its call reads the prompt, and says nothing of a round
+        self._first = True  # this round also reads the prompt, so its time means nothing
 
     def depth(self, gamma: int) -> int:
         if self._left == 0:
@@ -64,9 +67,9 @@ class Utility(Policy):
 
 
 def best(seen: dict[int, list[tuple[int, float]]]) -> int:
-    """Returns the length of greatest utility, 0 where none is worth its cost.
+    """Returns the length of the greatest utility, or 0 if none is above 1.
 
-    seen: of each length, 0 among them, the tokens and seconds of its rounds.
+    seen: for each length, 0 among them, the tokens and seconds of its rounds.
     """
     plain = seen[0]
     step = sum(seconds for _, seconds in plain) / sum(tokens for tokens, _ in plain)

@@ -1,4 +1,4 @@
-"""Check: the same prompts in the lab and on a server, texts and counts side by side."""
+"""Check: the same prompts decoded by Outrider and by a server, texts and counts side by side."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,13 +10,12 @@ from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.target import Target
 from outrider.decoding.decode import decode
-from outrider.drafters.none import NoDraft
 from outrider.serving.server import Answer, Drafted
 from outrider.verifiers.token import Token
 
 
 class Writer(Protocol):
-    """What writes a text, as `outrider.serving.server.Server` does."""
+    """Anything that completes a prompt, as `outrider.serving.server.Server` does."""
 
     def complete(self, ids: Sequence[int], max_new_tokens: int) -> Answer:
         """Returns the greedy text after a prompt."""
@@ -24,78 +23,69 @@ class Writer(Protocol):
 
 @final
 @dataclass(frozen=True, slots=True)
-class Odd:
-    """A text that is not the one without drafts.
+class Difference:
+    """Where a text leaves the one that is written without drafts.
 
-    prompt: its number. place: the first token that differs. gap: between the logits of both there,
-    by Outrider's pass; none where one text is the other's beginning.
+    prompt: the number of its prompt. position: the index of the first token that differs.
+    gap: between the logits of the two tokens at that position, as Outrider's target scores them;
+        None if one text is the beginning of the other.
     """
 
     prompt: int
-    place: int
+    position: int
     gap: float | None
 
     @property
     def tie(self) -> bool:
-        """Returns whether the two tokens are as good as each other."""
+        """Returns whether the two tokens score the same, up to rounding."""
         return self.gap is not None and self.gap < TIE
 
 
 def ask(
     writer: Writer, prompts: Sequence[Sequence[int]], clients: int, max_new_tokens: int
 ) -> list[list[int]]:
-    """Returns the texts after the prompts, in their order, of so many clients at once."""
+    """Returns the texts after the prompts, in order; up to `clients` prompts are asked at once."""
     with ThreadPoolExecutor(clients) as pool:
-        found = pool.map(lambda ids: writer.complete(ids, max_new_tokens), prompts)
-        return [answer.tokens for answer in found]
+        answers = pool.map(lambda ids: writer.complete(ids, max_new_tokens), prompts)
+        return [answer.tokens for answer in answers]
 
 
-def lab(
+def lab_counts(
     target: Target,
     drafter: Drafter,
     prompts: Sequence[Sequence[int]],
+    *,
     gamma: int,
     max_new_tokens: int,
 ) -> Drafted:
-    """Returns the counts of Outrider's own greedy decoding, as vLLM counts: empty drafts are none."""
+    """Returns the counts of Outrider's own greedy decoding; like vLLM, it counts no empty draft."""
     drafts = drafted = accepted = 0
     for ids in prompts:
         rounds = decode(target, drafter, Token(), ids, gamma=gamma, max_new_tokens=max_new_tokens)
-        for each in rounds:
-            drafts += bool(each.draft)
-            drafted += each.drafted
-            accepted += each.accepted
+        for round in rounds:
+            drafts += bool(round.draft)
+            drafted += round.drafted
+            accepted += round.accepted
     return Drafted(drafts, drafted, accepted)
 
 
-def lab_texts(
-    target: Target, prompts: Sequence[Sequence[int]], max_new_tokens: int
-) -> list[list[int]]:
-    """Returns the greedy texts after the prompts, without drafts."""
-    return [
-        [
-            token
-            for each in decode(target, NoDraft(), Token(), ids, max_new_tokens=max_new_tokens)
-            for token in each.tokens
-        ]
-        for ids in prompts
-    ]
-
-
-def odd_ones(
+def differences(
     texts: Sequence[Sequence[int]],
-    right: Sequence[Sequence[int]],
+    expected: Sequence[Sequence[int]],
     prompts: Sequence[Sequence[int]],
     judge: Target,
-) -> list[Odd]:
-    """Returns where texts differ from those without drafts."""
-    found = []
-    for number, (text, expected) in enumerate(zip(texts, right, strict=True)):
-        if list(text) == list(expected):
+) -> list[Difference]:
+    """Returns where texts differ from the expected ones, at most one `Difference` for a text.
+
+    judge: scores the two tokens at that position.
+    """
+    differing = []
+    for number, (text, right) in enumerate(zip(texts, expected, strict=True)):
+        if list(text) == list(right):
             continue
-        place, gap = parting(text, expected), None
-        if place < min(len(text), len(expected)):
-            logits = judge.open([*prompts[number], *expected[:place]]).score(Draft())[0]
-            gap = abs(float(logits[text[place]] - logits[expected[place]]))
-        found.append(Odd(number, place, gap))
-    return found
+        position, gap = parting(text, right), None
+        if position < min(len(text), len(right)):
+            logits = judge.open([*prompts[number], *right[:position]]).score(Draft())[0]
+            gap = abs(float(logits[text[position]] - logits[right[position]]))
+        differing.append(Difference(number, position, gap))
+    return differing

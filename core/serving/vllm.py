@@ -1,4 +1,4 @@
-"""OutriderProposer: any drafter that needs tokens alone, inside vLLM, by its Hydra config."""
+"""OutriderProposer: runs a drafter that needs only tokens inside vLLM, from its Hydra config."""
 
 import json
 import logging
@@ -19,23 +19,23 @@ from outrider.plugins.registry import installed
 from outrider.serving.requests import Request, Requests
 
 VARIABLE = "OUTRIDER_DRAFTER"
-"""The environment variable with the drafter's config, a JSON object."""
+"""The environment variable that holds the drafter's config, a JSON object."""
 
 SUPPORTED = ("0.32.",)
-"""The versions of vLLM whose interface this is; upstream calls it experimental."""
+"""The versions of vLLM whose interface is known; upstream calls that interface experimental."""
 
 GREEDY = Sampling()
-"""A drafter that draws is asked for its likeliest tokens."""
+"""Makes a drafter that draws write its likeliest tokens."""
 
 UNUSED = SampledChance.seeded(0)
-"""What is likeliest is no matter of chance."""
+"""A pen needs a chance; at temperature 0 nothing depends on it."""
 
 log = logging.getLogger("vllm.outrider")
 
 
 @final
 class ServedTarget(Target):
-    """What a drafter may know of the engine's model: its vocabulary and its tokenizer."""
+    """What a drafter can know of the engine's model: its vocabulary, tokenizer and longest text."""
 
     def __init__(self, vocab_size: int, tokenizer: Any, max_length: int) -> None:
         self.vocab_size, self.tokenizer, self.max_length = vocab_size, tokenizer, max_length
@@ -48,15 +48,20 @@ class ServedTarget(Target):
 
 @final
 class OutriderProposer:
-    """What vLLM loads by `{"method": "custom_class", "model": "outrider.serving.vllm.OutriderProposer"}`.
+    """The class that vLLM loads for a speculative config with `"method": "custom_class"`.
 
-    Each request has a drafter of its own while it lasts. A drafter that draws is asked for its
-    likeliest tokens: vLLM takes drafts as point masses, of which the likeliest are accepted most
-    often. That is lossless for any draft; a drafter with a good distribution that the token rule would have
-    drawn from gives up, at temperature 1, what acceptance by min(1, p/q) has over p(x).
+    The config names it as `"model": "outrider.serving.vllm.OutriderProposer"`.
+
+    Each request has a drafter of its own while it lasts. vLLM takes drafts as point masses, which
+    is lossless for any draft, and accepts a token with probability p(x). So a drafter that draws is
+    asked for its likeliest tokens, which are accepted most often. At temperature 1 a drafter with a
+    good distribution q loses what min(1, p(x) / q(x)) would have accepted beyond p(x).
+
+    make: makes an unbound drafter. Defaults to the one that `OUTRIDER_DRAFTER` describes.
+    version: of vLLM. Defaults to the installed one.
 
     Raises:
-        ConfigError: vLLM is of another version, or the drafter needs more than tokens.
+        ConfigError: the version of vLLM is not supported, or the drafter needs more than tokens.
     """
 
     def __init__(
@@ -71,7 +76,7 @@ class OutriderProposer:
         self._longest = int(model.max_model_len)
         self._make = make or from_environment
         self._target = ServedTarget(int(model.get_vocab_size()), _tokenizer(model), self._longest)
-        self._requests = Requests(self._fresh)
+        self._requests = Requests(self._new_drafter)
 
     def propose(
         self,
@@ -80,10 +85,11 @@ class OutriderProposer:
         token_ids_cpu: NDArray[np.int32],
         slot_mappings: Any = None,
     ) -> list[list[int]]:
-        """Returns a draft for each row of the batch, none where its request is not drafted for.
+        """Returns a draft for each row of the batch, empty if the row gets none this time.
 
-        sampled_token_ids: what each row was just given; nothing while its prompt is being read.
+        sampled_token_ids: the newest tokens of each row, none while its prompt is being read.
         num_tokens_no_spec, token_ids_cpu: the length of each row's text, and its ids.
+        slot_mappings: unused; vLLM passes it.
         """
         lengths = num_tokens_no_spec.tolist()
         drafted = [
@@ -98,10 +104,10 @@ class OutriderProposer:
         return drafts
 
     def load_model(self, *args: Any, **kwargs: Any) -> None:
-        """Does nothing: there is no model here."""
+        """Does nothing: vLLM calls it, and there is no model to load."""
 
     def _draft(self, request: Request) -> list[int]:
-        # The engine adds a token to whatever is accepted.
+        # The engine adds one token to those that are accepted.
         room = min(self._gamma, self._longest - len(request.ids) - 1)
         if request.failed or room < 1:
             return []
@@ -114,12 +120,13 @@ class OutriderProposer:
             self._requests.give_up(request)
             return []
 
-    def _fresh(self) -> Drafter:
+    def _new_drafter(self) -> Drafter:
         drafter = self._make()
         name = type(drafter).__name__
         if missing := sorted(drafter.needs - self._target.offers):
             raise ConfigError(
-                f"drafter {name} needs {', '.join(missing)}: inside vLLM a drafter sees tokens alone"
+                f"drafter {name} needs {', '.join(missing)}:"
+                " inside vLLM a drafter sees tokens alone"
             )
         if drafter.trees or drafter.asks:
             raise ConfigError(f"drafter {name} writes trees: vLLM takes chains alone")
@@ -129,16 +136,17 @@ class OutriderProposer:
 
 
 def title(drafter: Drafter) -> str:
-    """Returns what a drafter is called in the log: its class, and the distribution that it is of."""
-    owners = (each.distribution for each in installed().entries if each.product is type(drafter))
-    return f"drafter {type(drafter).__name__} of {next(owners, 'no plugin')}"
+    """Returns a drafter's name in the log: its class, and the package that registers it."""
+    kind, entries = type(drafter), installed().entries
+    owners = (entry.distribution for entry in entries if entry.product is kind)
+    return f"drafter {kind.__name__} of {next(owners, 'no plugin')}"
 
 
 def from_environment() -> Drafter:
     """Returns the drafter that the environment variable describes.
 
     Raises:
-        ConfigError: it is not set, or describes none.
+        ConfigError: the variable is not set, or holds no drafter's config.
     """
     from outrider.plugins.config import build
 
@@ -154,20 +162,20 @@ def from_environment() -> Drafter:
 
 
 def check_version(version: str | None = None) -> None:
-    """Raises `ConfigError` unless vLLM's interface is the one that this was written for."""
+    """Raises `ConfigError` unless the version of vLLM is one of `SUPPORTED`."""
     if version is None:
         import vllm  # type: ignore[import-not-found]
 
         version = str(vllm.__version__)
     if not version.startswith(SUPPORTED):
-        known = ", ".join(f"{each}x" for each in SUPPORTED)
+        known = ", ".join(f"{prefix}x" for prefix in SUPPORTED)
         raise ConfigError(
             f"vllm {version}: expected {known}, whose interface for custom drafters this is"
         )
 
 
 def _tokenizer(model: Any) -> Any:
-    """Returns the engine's tokenizer, None where it was told to do without."""
+    """Returns the engine's tokenizer, or None if the engine runs without one."""
     if getattr(model, "skip_tokenizer_init", False):
         return None
     from transformers import AutoTokenizer

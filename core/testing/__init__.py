@@ -1,15 +1,24 @@
-"""The conformance kit: checks that a drafter, rule or policy keeps the contract, exactly where it can.
+"""Testing: checks that a drafter, rule or policy keeps its contract, exact wherever they can be.
 
 >>> from outrider.testing import check_drafter, parametrize_with_checks
 >>> check_drafter(MyDrafter)                     # raises at the first check that fails
->>> @parametrize_with_checks([MyDrafter])        # the same under pytest, a test a check
+>>> @parametrize_with_checks([MyDrafter])        # in pytest: one test for each check
 ... def test_conformance(make, check):
 ...     check(make)
 
-`make` is whatever makes a fresh part when called: a class, a partial, a function.
+`make` is any callable that returns a new part: a class, a partial, a function.
+
+`drafters`, `verifiers` and `policies` hold the checks, `kit` the ways to run them. They play on the
+tiny targets of `stage`, and `exact` sums the probability of every text. Testing may import
+everything below the lab, built-in drafters, rules and targets included. Start with `kit`.
 """
 
-from outrider.testing.exact import loop_distribution, output_distribution, target_distribution
+from outrider.testing.exact import (
+    Setup,
+    loop_distribution,
+    output_distribution,
+    target_distribution,
+)
 from outrider.testing.kit import (
     Outcome,
     check_drafter,
@@ -24,6 +33,7 @@ from outrider.testing.stage import VOCAB_SIZE
 __all__ = [
     "VOCAB_SIZE",
     "Outcome",
+    "Setup",
     "check_drafter",
     "check_policy",
     "check_verifier",

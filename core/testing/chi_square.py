@@ -1,10 +1,13 @@
-"""Chi-square: how likely it is that counts stray so far from what they should be."""
+"""Chi-square: how likely counts are to stray this far from what is expected."""
 
 import torch
 
+SIGNIFICANCE = 1e-6
+"""A p-value below this fails a check: the chance of failing a right part, were seeds not fixed."""
+
 
 def chi_square(counts: torch.Tensor, probs: torch.Tensor) -> float:
-    """Returns the probability that counts of `probs` stray this far (Pearson's chi-square)."""
+    """Returns the p-value of counts under `probs` (Pearson's chi-square test)."""
     total = float(counts.sum())
     if total == 0:
         return 1.0

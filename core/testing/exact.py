@@ -1,8 +1,10 @@
-"""Exact distributions: the probability of every text, summed over every branch of every decision."""
+"""Exact distributions: the probability of every text, summed over all outcomes of all decisions."""
 
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import final
 
 from outrider.contract.chance import Chance, EnumeratedChance
 from outrider.contract.draft import Draft
@@ -19,12 +21,36 @@ Distribution = dict[tuple[int, ...], float]
 """The probability of each text."""
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What is put to the test: a target, a drafter and a rule, after one prompt.
+
+    The drafter must be bound to the target. One drafter serves all outcomes, so one that carries
+    something over from an earlier outcome gives itself away.
+
+    gamma: the depth of a draft.
+    budget: the number of nodes of a draft. Defaults to gamma.
+    """
+
+    target: Target
+    drafter: Drafter
+    verifier: Verifier
+    prompt: Sequence[int]
+    _: KW_ONLY
+    gamma: int
+    sampling: Sampling
+    budget: int | None = None
+
+
 def target_distribution(
     target: Target, prompt: Sequence[int], length: int, sampling: Sampling, ceiling: Verifier
 ) -> Distribution:
-    """Returns what `ceiling` allows each text of `length` tokens after `prompt`.
+    """Returns the highest probability that a rule allows each text of `length` tokens.
 
-    Of a lossless rule that is the target's distribution itself: the product of its conditionals.
+    For a lossless rule that is the target's distribution: the product of its conditionals.
+
+    ceiling: the rule.
     """
     allowed: Distribution = {(): 1.0}
     for _ in range(length):
@@ -38,100 +64,74 @@ def target_distribution(
     return allowed
 
 
-def output_distribution(
-    target: Target,
-    drafter: Drafter,
-    verifier: Verifier,
-    prompt: Sequence[int],
-    *,
-    gamma: int,
-    sampling: Sampling,
-    budget: int | None = None,
-    make_policy: Callable[[], Policy] = Fixed,
-) -> Distribution:
-    """Returns the distribution of gamma + 1 tokens after `prompt`: one round, then what it would take
-    the rule without a draft to fill up.
+def output_distribution(setup: Setup, make_policy: Callable[[], Policy] = Fixed) -> Distribution:
+    """Returns the distribution of the next gamma + 1 tokens: one round, filled up by the target.
 
-    make_policy: makes the policy of how long to draft, one for each branch, with all that it
-        has learned.
-
-    The drafter must be bound to the target. One drafter serves every branch, so one that
-    remembers an earlier branch is found out as well.
+    make_policy: makes the policy, a new one for each outcome, with all that it has learned.
     """
-    context = context_after(drafter, target, prompt)
+    context = context_after(setup.drafter, setup.target, setup.prompt)
 
     def play(chance: Chance) -> tuple[int, ...]:
-        session, policy = target.open(prompt), make_policy()
+        session, policy = setup.target.open(setup.prompt), make_policy()
         pen = Pen(
-            sampling=sampling,
+            sampling=setup.sampling,
             chance=chance,
-            vocab_size=target.vocab_size,
-            gamma=policy.depth(gamma),
-            budget=budget,
+            vocab_size=setup.target.vocab_size,
+            gamma=policy.depth(setup.gamma),
+            budget=setup.budget,
             more=policy.more,
         )
-        drafter.propose_batch([(context, pen)])
+        setup.drafter.propose_batch([(context, pen)])
         draft = pen.finish()
-        verdict = verifier.verify(draft, Scores(session.score(draft), sampling), chance)
+        scores = Scores(session.score(draft), setup.sampling)
+        verdict = setup.verifier.verify(draft, scores, chance)
         return (*(draft.tokens[node] for node in verdict.accepted), verdict.next_token)
 
-    blocks: Distribution = defaultdict(float)
-    for probability, block in EnumeratedChance.outcomes(play):
-        blocks[block] += probability
     probs: Distribution = defaultdict(float)
-    for block, probability in blocks.items():
-        rest = _continued(target, prompt, block, gamma + 1 - len(block), sampling)
-        for text, p in rest.items():
+    for block, probability in _summed(play).items():
+        for text, p in _filled_up(setup, block).items():
             probs[(*block, *text)] += probability * p
     return probs
 
 
-def loop_distribution(
-    target: Target,
-    drafter: Drafter,
-    verifier: Verifier,
-    prompt: Sequence[int],
-    *,
-    gamma: int,
-    length: int,
-    sampling: Sampling,
-    budget: int | None = None,
-    policy: Policy | None = None,
-) -> Distribution:
-    """Returns the distribution of `length` tokens of the whole loop, rollback and all its rounds."""
+def loop_distribution(setup: Setup, length: int, policy: Policy | None = None) -> Distribution:
+    """Returns the distribution of the first `length` tokens of the loop, over all its rounds."""
 
     def play(chance: Chance) -> tuple[int, ...]:
         rounds = decode(
-            target,
-            drafter,
-            verifier,
-            prompt,
-            gamma=gamma,
-            budget=budget,
-            sampling=sampling,
+            setup.target,
+            setup.drafter,
+            setup.verifier,
+            setup.prompt,
+            gamma=setup.gamma,
+            budget=setup.budget,
+            sampling=setup.sampling,
             policy=policy,
             chance=chance,
             max_new_tokens=length,
         )
         return tuple(itertools.chain.from_iterable(round.tokens for round in rounds))
 
+    return _summed(play)
+
+
+def _summed(play: Callable[[Chance], tuple[int, ...]]) -> Distribution:
+    """Returns the distribution of what `play` returns, over all outcomes of its decisions."""
     probs: Distribution = defaultdict(float)
     for probability, text in EnumeratedChance.outcomes(play):
         probs[text] += probability
     return probs
 
 
-def _continued(
-    target: Target, prompt: Sequence[int], block: Sequence[int], length: int, sampling: Sampling
-) -> Distribution:
-    """Returns the distribution of `length` tokens after a prompt and a block."""
+def _filled_up(setup: Setup, block: Sequence[int]) -> Distribution:
+    """Returns the target's distribution of the tokens after a block, up to gamma + 1 in all."""
+    target, sampling = setup.target, setup.sampling
     probs: Distribution = {(): 1.0}
-    for _ in range(length):
-        probs = {
-            (*text, token): weight * p
-            for text, weight in probs.items()
-            for token, p in enumerate(
-                sampling.probs(target.open(prompt).score(Draft.chain([*block, *text]))[-1]).tolist()
-            )
-        }
+    for _ in range(setup.gamma + 1 - len(block)):
+        longer: Distribution = {}
+        for text, weight in probs.items():
+            logits = target.open(setup.prompt).score(Draft.chain([*block, *text]))[-1]
+            for token, p in enumerate(sampling.probs(logits).tolist()):
+                longer[(*text, token)] = weight * p
+        probs = longer
     return probs

@@ -1,4 +1,4 @@
-"""The kit: which checks a part has, and three ways to run them."""
+"""The kit: which checks a part has to pass, and three ways to run them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,11 @@ Check = Callable[[Any], None]
 @final
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one check went: its name, what it says, the fault found or None, and its seconds."""
+    """The result of one check.
+
+    check: its name. says: what it asserts, the first paragraph of its docstring.
+    fault: the fault in one line; None if it passed. seconds: how long it took.
+    """
 
     check: str
     says: str
@@ -26,10 +30,10 @@ class Outcome:
 
 
 def checks_of(make: Make) -> tuple[Check, ...]:
-    """Returns the checks for what `make` makes.
+    """Returns the checks for the part that `make` makes.
 
     Raises:
-        TypeError: it is no drafter, verifier or policy.
+        TypeError: the part is not a drafter, verifier or policy.
     """
     part = make()
     if isinstance(part, Drafter):
@@ -38,7 +42,9 @@ def checks_of(make: Make) -> tuple[Check, ...]:
         return verifiers.CHECKS
     if isinstance(part, Policy):
         return policies.CHECKS
-    raise TypeError(f"expected what makes a Drafter, Verifier or Policy, got {type(part).__name__}")
+    raise TypeError(
+        f"expected a callable that makes a Drafter, Verifier or Policy, got {type(part).__name__}"
+    )
 
 
 def check_drafter(make: Callable[[], Drafter]) -> None:
@@ -60,13 +66,13 @@ def check_policy(make: Callable[[], Policy]) -> None:
 
 
 def run_checks(make: Make) -> Iterator[Outcome]:
-    """Yields the outcome of each check as it is done; a fault does not end the run."""
+    """Yields the outcome of each check when it is done; runs the others even if one fails."""
     for check in checks_of(make):
         began = perf_counter()
         fault = None
         try:
             check(make)
-        except Exception as error:  # noqa: BLE001  whatever a part raises is a fault of its own
+        except Exception as error:  # noqa: BLE001  any exception is a fault of the part
             fault = " ".join(str(error).split()) or type(error).__name__
             if not isinstance(error, AssertionError):
                 fault = f"{type(error).__name__}: {fault}"
@@ -77,9 +83,11 @@ def run_checks(make: Make) -> Iterator[Outcome]:
 def parametrize_with_checks(
     makes: Sequence[Make], expected_failures: Mapping[str, str] | None = None
 ) -> Any:
-    """Returns a pytest decorator: one test a part and check, with arguments `make` and `check`.
+    """Returns a pytest decorator that makes one test of each part and check.
 
-    expected_failures: from a check's name to the reason why it fails; it must fail then.
+    The test function gets the arguments `make` and `check`.
+
+    expected_failures: maps the name of a check that must fail to the reason.
     """
     import pytest
 

@@ -1,4 +1,4 @@
-"""The stage: tiny targets whose every conditional is known, and drafters of every kind."""
+"""The stage: tiny targets with known conditionals, and drafters that write every kind of draft."""
 
 from collections.abc import Sequence
 from typing import Any, final
@@ -19,15 +19,18 @@ from outrider.targets.transformers import TransformersTarget
 
 VOCAB_SIZE = 4
 """The vocabulary of the targets that drafters are checked on: 4 ** 3 texts of three tokens."""
+SAMPLED = Sampling(temperature=1.0)
 CHAINS = ("drawn", "written", "mixed", "exact", "disjoint", "silent", "short")
+"""The kinds of `ChainDrafter`."""
 TREES = ("paths", "iid", "distinct", "deterministic")
+"""The kinds of `TreeDrafter`."""
 
 
 def stage(drafter: Drafter) -> Target:
     """Returns a tiny target that offers what `drafter` needs, and binds the drafter to it.
 
     Raises:
-        ConfigError: the drafter does not fit a vocabulary of `VOCAB_SIZE`.
+        ConfigError: the drafter can't be bound to a vocabulary of `VOCAB_SIZE`.
     """
     tabular = TabularTarget(VOCAB_SIZE, encoder=SOURCE in drafter.needs)
     target = tabular if drafter.needs <= tabular.offers else tiny_target(VOCAB_SIZE)
@@ -36,7 +39,7 @@ def stage(drafter: Drafter) -> Target:
 
 
 def tiny_target(vocab_size: int, seed: int = 0) -> TransformersTarget:
-    """Returns a random Llama of five layers in float64, with a tokenizer of one-letter words."""
+    """Returns a random Llama with five layers in float64, and a tokenizer of one-letter words."""
     import tokenizers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
@@ -51,7 +54,7 @@ def tiny_target(vocab_size: int, seed: int = 0) -> TransformersTarget:
         bos_token_id=None,
         eos_token_id=None,
         pad_token_id=None,
-        initializer_range=0.5,  # far from uniform, and different after every text
+        initializer_range=0.5,  # for distributions far from uniform that differ after every text
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -66,11 +69,11 @@ def tiny_target(vocab_size: int, seed: int = 0) -> TransformersTarget:
 def context_after(
     drafter: Drafter, target: Target, prompt: Sequence[int], text: Sequence[int] = ()
 ) -> Context:
-    """Returns what a drafter is shown after a prompt and a text, with the features that it asks for."""
+    """Returns the context after a prompt and a text, with the features that the drafter needs."""
     before, source = target.begin(prompt)
     tokens = [*before, *text]
-    given = any(name == CACHE or name.startswith(HIDDEN) for name in drafter.needs)
-    if not given or len(tokens) < 2:
+    needs_features = any(name == CACHE or name.startswith(HIDDEN) for name in drafter.needs)
+    if not needs_features or len(tokens) < 2:
         return Context(Tokens(tokens), source)
     session = target.open(tokens[:-1], drafter.needs)
     session.score(Draft())
@@ -87,16 +90,19 @@ def play_drafts(
     sampling: Sampling,
     seed: int = 0,
 ) -> list[Draft]:
-    """Returns the drafts that `drafter` writes after some contexts at once, seeds counting up."""
+    """Returns the drafts after several contexts, written in one batch.
+
+    seed: of the first draft; each further one gets the next seed.
+    """
     pens = [
         Pen(
             sampling=sampling,
-            chance=SampledChance.seeded(seed + place),
+            chance=SampledChance.seeded(seed + index),
             vocab_size=target.vocab_size,
             gamma=gamma,
             budget=gamma * 4 if drafter.trees else None,
         )
-        for place in range(len(contexts))
+        for index in range(len(contexts))
     ]
     drafter.propose_batch(list(zip(contexts, pens, strict=True)))
     return [pen.finish() for pen in pens]
@@ -115,26 +121,51 @@ def play_draft(
     return play_drafts(drafter, target, [context], gamma=gamma, sampling=sampling, seed=seed)[0]
 
 
+def draft_after(
+    drafter: Drafter,
+    target: Target,
+    prompt: Sequence[int],
+    gamma: int,
+    *,
+    sampling: Sampling = SAMPLED,
+    seed: int = 0,
+    text: Sequence[int] = (),
+) -> Draft:
+    """Returns the draft that `drafter` writes after a prompt and a text."""
+    context = context_after(drafter, target, prompt, text)
+    return play_draft(drafter, target, context, gamma=gamma, sampling=sampling, seed=seed)
+
+
+def same_draft(one: Draft, other: Draft) -> bool:
+    """Returns whether two drafts have the same tokens, parents and distributions."""
+    if (one.tokens, one.parents) != (other.tokens, other.parents):
+        return False
+    return all(
+        (p is None and q is None) or (p is not None and q is not None and torch.allclose(p, q))
+        for p, q in zip(one.probs, other.probs, strict=True)
+    )
+
+
 @final
 class ChainDrafter(Drafter):
-    """Drafts a chain of one kind, from a random table over the last two tokens.
+    """Drafts chains of one kind, from a random table over the last two tokens.
 
-    drawn: every token drawn from q. written: the likeliest of q, written. mixed: in turn.
-    exact: drawn from p itself. disjoint: q with no mass on half of the tokens.
-    silent: nothing. short: drawn, and given up after token 0 (legitimate, since that token
-    is submitted).
+    "drawn": every token is drawn from q. "written": the likeliest token of q is written.
+    "mixed": drawn and written in turn. "exact": drawn from p itself. "disjoint": drawn from a q
+    without mass on half of the tokens. "silent": nothing. "short": drawn, but ended after a token 0
+    (which is legitimate, since that token was submitted).
     """
 
     def __init__(self, target: TabularTarget, kind: str, seed: int = 7) -> None:
         self._kind = kind
-        self._distribution = TabularTarget(target.vocab_size, 2, seed, sharpness=2.5).logits
+        self._logits = TabularTarget(target.vocab_size, 2, seed, sharpness=2.5).logits
         if kind == "exact":
-            self._distribution = target.logits
+            self._logits = target.logits
 
     def propose(self, context: Context, pen: Pen) -> None:
         tokens = context.tokens[:]
         while pen.open and self._kind != "silent":
-            logits = self._distribution(tokens)
+            logits = self._logits(tokens)
             if self._kind == "disjoint":
                 logits = logits.clone()
                 logits[len(tokens) % 2 :: 2] = float("-inf")
@@ -148,14 +179,15 @@ class ChainDrafter(Drafter):
 
 @final
 class TreeDrafter(Drafter):
-    """Drafts a tree of two siblings a node, or two paths, from a random table over two tokens.
+    """Drafts two siblings after each node, or two paths, from a random table over two tokens.
 
-    kind: of `outrider.contract.draft.KINDS`. The "deterministic" ones are the two likeliest.
+    kind: one of `outrider.contract.draft.KINDS`. "deterministic" siblings are the two likeliest
+        tokens.
     """
 
     def __init__(self, target: TabularTarget, kind: str, seed: int = 7) -> None:
         self.kind = kind
-        self._distribution = TabularTarget(target.vocab_size, 2, seed, sharpness=2.5).logits
+        self._logits = TabularTarget(target.vocab_size, 2, seed, sharpness=2.5).logits
 
     def propose(self, context: Context, pen: Pen) -> None:
         layer = [ROOT]
@@ -166,7 +198,7 @@ class TreeDrafter(Drafter):
                 width = 1 if self.kind == "paths" and parent != ROOT else 2
                 if pen.last + 1 + width > pen.budget:
                     return
-                for node in self._children(self._distribution(texts[parent]), width, pen, parent):
+                for node in self._children(self._logits(texts[parent]), width, pen, parent):
                     texts[node] = [*texts[parent], pen.token(node)]
                     layer.append(node)
 

@@ -15,7 +15,7 @@ from outrider.contract.round import Round
 from outrider.decoding.decode import decode
 from outrider.errors import ConfigError, require
 from outrider.lab.texts import seeded
-from outrider.policies.classifier import FEATURES, features, foresee, save
+from outrider.policies.classifier import FEATURES, features, foresee, save_weights
 from outrider.prompts import Prompt
 from outrider.training.job import Job
 
@@ -71,7 +71,7 @@ def train(job: Job, *, steps: int = 400, rate: float = 0.02) -> None:
     weights, loss = fit(x, y, held_x, held_y, seed=job.sampling.seed, steps=steps, rate=rate)
     place = job.out.with_suffix(".safetensors")
     facts = {"tokens": len(y), "held_out": len(held_y), "held_out_loss": f"{loss:.4f}"}
-    save(weights, place, {name: str(value) for name, value in facts.items()})
+    save_weights(weights, place, {name: str(value) for name, value in facts.items()})
     share = float(held_y.double().mean())
     job.console.print(
         f"Of {len(held_y)} held-out tokens {share:.0%} were accepted: cross entropy {loss:.3f}"

@@ -1,4 +1,4 @@
-"""A grammar of plain English sentences, and the slips of somebody who types them in a hurry."""
+"""A grammar of plain English sentences, and the slips of somebody who types in a hurry."""
 
 import random
 
@@ -31,6 +31,8 @@ SLIPS = {
     "umbrella": ("umbrela",), "library": ("libary",), "parcel": ("parcle",), "useful": ("usefull",),
     "heavy": ("haevy",), "garden": ("gadren",), "kitchen": ("kichen",), "ticket": ("tickte",),
 }  # fmt: skip
+BARE = {singular: plural for plural, singular in VERBS}
+"""Verbs without their ending."""
 VOWELS = "aeiou"
 
 
@@ -45,38 +47,44 @@ def clean(draw: random.Random) -> list[str]:
 
 
 def spoiled(words: list[str], draw: random.Random) -> list[str]:
-    """Returns a sentence with slips in every fifth word or so.
+    """Returns a sentence with slips in about every fifth word.
 
-    Case is lost, letters change places, numbers are in figures, endings are missing, words come
-    twice; and articles are left out, so that which one stood there can only be guessed.
+    Capitals are lost, letters swapped, numbers put in figures, endings dropped, words doubled.
+    Articles are left out, so that a model can only guess which one stood there.
     """
-    bare = dict(map(reversed, VERBS))
-    found: list[str] = []
-    place = 0
-    while place < len(words):
-        word, slip = words[place], draw.random() < 0.3
-        place += 1
+    typed: list[str] = []
+    position = 0
+    while position < len(words):
+        word, slips = words[position], draw.random() < 0.3
+        position += 1
         if word in ("a", "an", "the") and draw.random() < 0.15:
             continue
         if word in TENS or word in UNITS:
-            number = _value(word)
-            if word in TENS and words[place] in UNITS[:9]:
-                number += _value(words[place])
-                place += 1
-            found.append(str(number))
-        elif word == "an" and slip:
-            found.append("a")
-        elif word in bare and slip:
-            found.append(bare[word])
-        elif word in SLIPS and slip:
-            found.append(draw.choice(SLIPS[word]))
-        elif word in (*NAMES, *DAYS) and slip:
-            found.append(word.lower())
-        elif word != "." or not slip:
-            found.append(word)
-        if found and draw.random() < 0.03:
-            found.append(found[-1])
-    return found
+            value = _value(word)
+            if word in TENS and words[position] in UNITS[:9]:
+                value += _value(words[position])
+                position += 1
+            typed.append(str(value))
+        elif slips:
+            typed += _slip(word, draw)
+        else:
+            typed.append(word)
+        if typed and draw.random() < 0.03:
+            typed.append(typed[-1])
+    return typed
+
+
+def _slip(word: str, draw: random.Random) -> list[str]:
+    """Returns what is typed for a word by mistake; nothing for a full stop."""
+    if word == "an":
+        return ["a"]
+    if word in BARE:
+        return [BARE[word]]
+    if word in SLIPS:
+        return [draw.choice(SLIPS[word])]
+    if word in (*NAMES, *DAYS):
+        return [word.lower()]
+    return [] if word == "." else [word]
 
 
 def number(value: int) -> list[str]:
@@ -92,13 +100,13 @@ def number(value: int) -> list[str]:
 
 
 def vocabulary() -> list[str]:
-    """Returns every word of a sentence, spoiled or not."""
+    """Returns every word that can occur in a sentence, spoiled or not."""
     capital = (*NAMES, *DAYS)
-    every = [".", "a", "an", "the", "on", *capital, *map(str.lower, capital), *KINDS, *PLACES]
-    every += [*LINKS, *NEAR, *UNITS, *TENS, *(str(value) for value in range(1, 100))]
+    words = [".", "a", "an", "the", "on", *capital, *map(str.lower, capital), *KINDS, *PLACES]
+    words += [*LINKS, *NEAR, *UNITS, *TENS, *(str(value) for value in range(1, 100))]
     for pair in (*THINGS, *VERBS, *SLIPS.values()):
-        every += pair
-    return sorted(set(every))
+        words += pair
+    return sorted(set(words))
 
 
 def _clause(draw: random.Random) -> list[str]:
@@ -117,8 +125,10 @@ def _clause(draw: random.Random) -> list[str]:
 def _article(words: list[str], draw: random.Random) -> str:
     if draw.random() < 0.5:
         return "the"
-    spoken = words[0] in ("honest",) or (words[0][0] in VOWELS and words[0] != "useful")
-    return "an" if spoken else "a"
+    starts_with_vowel = words[0][0] in VOWELS
+    if words[0] in ("honest", "useful"):  # spoken unlike they are spelt
+        starts_with_vowel = not starts_with_vowel
+    return "an" if starts_with_vowel else "a"
 
 
 def _value(word: str) -> int:

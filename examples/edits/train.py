@@ -1,4 +1,4 @@
-"""A pair of small T5 models that copy-edit sentences: a target and its draft, trained in minutes.
+"""Trains two small T5 models that copy-edit sentences, a target and its draft, in minutes.
 
 python examples/edits/train.py --out edits
 """
@@ -6,7 +6,6 @@ python examples/edits/train.py --out edits
 import argparse
 import json
 import random
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -19,16 +18,17 @@ from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGene
 SPECIAL = ("<pad>", "</s>", "<unk>")
 """The ids 0, 1 and 2, as T5 has them."""
 BATCH = 64
-"""Sentences a step; no sentence is seen twice but by chance."""
+"""Sentences a step, all of them new."""
 TARGET = {"width": 128, "layers": 3, "steps": 1500}
 DRAFT = {"width": 48, "layers": 1, "steps": 500}
+"""The size of each model, and its steps of training."""
 QUESTIONS = 60
-"""Spoiled sentences to measure on, which neither model has seen."""
+"""The number of spoiled sentences to measure on, which neither model has seen."""
 
 
 def tokenizer() -> Any:
     """Returns a tokenizer of whole words, which ends a source with </s>."""
-    words = {word: place for place, word in enumerate((*SPECIAL, *vocabulary()))}
+    words = {word: token for token, word in enumerate((*SPECIAL, *vocabulary()))}
     backend = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     backend.post_processor = processors.TemplateProcessing(
@@ -56,23 +56,26 @@ def model(words: int, width: int, layers: int) -> Any:
 
 
 def batch(draw: random.Random, encode: Any) -> dict[str, torch.Tensor]:
-    """Returns spoiled sentences, and what they were before as labels."""
+    """Returns spoiled sentences, with the clean ones as labels."""
     pairs = []
     for _ in range(BATCH):
         sentence = clean(draw)
         pairs.append((spoiled(sentence, draw), sentence))
-    sources, texts = ([" ".join(each) for each in side] for side in zip(*pairs, strict=True))
-    read = encode(sources, padding=True, return_tensors="pt")
+    sources, texts = ([" ".join(words) for words in side] for side in zip(*pairs, strict=True))
+    inputs = encode(sources, padding=True, return_tensors="pt")
     labels = encode(texts, padding=True, return_tensors="pt")["input_ids"]
     return {
-        "input_ids": read["input_ids"],
-        "attention_mask": read["attention_mask"],
+        "input_ids": inputs["input_ids"],
+        "attention_mask": inputs["attention_mask"],
         "labels": labels.masked_fill(labels == 0, -100),
     }
 
 
-def train(name: str, encode: Any, width: int, layers: int, steps: int, seed: int) -> Any:
-    """Returns a T5 of that size after so many steps."""
+def train(name: str, encode: Any, *, width: int, layers: int, steps: int, seed: int) -> Any:
+    """Returns a trained T5.
+
+    name: of the model, for the seed and for messages. encode: the tokenizer.
+    """
     torch.manual_seed(seed)
     draw = random.Random(f"{name} {seed}")
     learner = model(len(encode), width, layers).train()
@@ -100,11 +103,11 @@ def train(name: str, encode: Any, width: int, layers: int, steps: int, seed: int
 def make(
     out: Path, target: dict[str, int] = TARGET, draft: dict[str, int] = DRAFT, seed: int = 0
 ) -> None:
-    """Writes `target`, `draft` and `questions.jsonl` into a folder."""
+    """Writes the folders `target` and `draft` and the file `questions.jsonl` into a folder."""
     encode = tokenizer()
     for name, size in (("target", target), ("draft", draft)):
-        learned = train(name, encode, **size, seed=seed)
-        learned.save_pretrained(out / name)
+        trained = train(name, encode, **size, seed=seed)
+        trained.save_pretrained(out / name)
         encode.save_pretrained(out / name)
     draw = random.Random(f"questions {seed}")
     lines = [
@@ -122,7 +125,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("edits"))
     parser.add_argument("--seed", type=int, default=0)
-    wanted = parser.parse_args()
-    make(wanted.out, seed=wanted.seed)
-    print(wanted.out)
-    sys.exit()
+    options = parser.parse_args()
+    make(options.out, seed=options.seed)
+    print(options.out)

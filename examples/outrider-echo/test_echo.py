@@ -1,4 +1,4 @@
-"""The proof that comes with the package: pytest runs one test a check."""
+"""The package's proof that Echo is a valid drafter: pytest runs one test for each check."""
 
 from functools import partial
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from outrider import Chance, EnumeratedChance, SampledChance
-from outrider.testing.drafters import QUANTILE, chi_square
+from outrider.testing.chi_square import SIGNIFICANCE, chi_square
 
 
 def test_enumeration_is_exact() -> None:
@@ -75,7 +75,7 @@ def test_draws_follow_their_distribution(size: int) -> None:
             torch.stack([part[::2][: len(part) // 2], part[1::2]]).sum(0)
             for part in (part[: len(part) // 2 * 2] for part in parts)
         ]
-    assert chi_square(parts[0], parts[1] / parts[1].sum()) > QUANTILE
+    assert chi_square(parts[0], parts[1] / parts[1].sum()) > SIGNIFICANCE
 
 
 @pytest.mark.parametrize("u", [0.0, 0.5, 1 - 2**-53])

@@ -13,7 +13,12 @@ from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.none import NoDraft
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing import loop_distribution, parametrize_with_checks, target_distribution
+from outrider.testing import (
+    Setup,
+    loop_distribution,
+    parametrize_with_checks,
+    target_distribution,
+)
 from outrider.testing.stage import play_draft
 from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.sample_match import SampleMatch
@@ -33,9 +38,8 @@ def test_the_distribution_of_the_loop_is_the_targets(rule: Verifier, ngram: int)
     """Five tokens of the whole loop, with the pool filling up: every branch, added up."""
     target = TabularTarget(2, seed=3)
     drafter = LookaheadDecoding(window=3, ngram=ngram)
-    probs = loop_distribution(
-        target, drafter, rule, [1], gamma=2, length=5, sampling=SAMPLED, budget=6
-    )
+    setup = Setup(target, drafter, rule, [1], gamma=2, sampling=SAMPLED, budget=6)
+    probs = loop_distribution(setup, 5)
     exact = target_distribution(target, [1], 5, SAMPLED, rule)
     assert max(abs(probs.get(text, 0.0) - p) for text, p in exact.items()) < 1e-12
 

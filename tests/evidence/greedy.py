@@ -36,7 +36,7 @@ ENTRANTS = {
     "small_lm top:3x2x1": ("small_lm", "top:3x2x1", "candidates"),
     "bigram dynamic:8": ("bigram", "dynamic:8", "traversal"),
 }
-"""By name the drafter, its tree, and a rule that takes what it writes."""
+"""Drafter, tree and rule, by the name to print."""
 WITH_SOURCE = {
     **{
         name: (name, None, "token")
@@ -57,40 +57,42 @@ WITH_SOURCE = {
 }
 """The same for a target with an encoder."""
 BUDGET = 16
-"""Nodes of a tree."""
+"""The number of nodes of a tree."""
 
 
 def _options(drafter: str, tree: str | None, draft: str | None) -> dict[str, str]:
-    untrained = {"path": "untrained"} if drafter == "falcon" else {}  # of which there are none else
+    untrained = (
+        {"path": "untrained"} if drafter == "falcon" else {}
+    )  # no trained weights come with the package
     small = {"model": draft} if draft and drafter in ("small_lm", "hierarchy") else {}
     return untrained | small | ({"tree": tree} if tree else {})
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--prompts", help="a data set; the demo prompts unless told")
+    parser.add_argument("--prompts", help="a JSONL data set; defaults to the demo prompts")
     parser.add_argument("--count", type=int, default=12)
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--gamma", type=int, default=5)
-    parser.add_argument("--target", default="smollm2", help="a hub id or folder of another one")
-    parser.add_argument("--draft", help="likewise the model of small_lm and hierarchy")
-    parser.add_argument("--only", nargs="*", help="of the drafters and trees, these")
-    wanted = parser.parse_args()
-    limit = wanted.count
-    prompts = data.jsonl(wanted.prompts, limit) if wanted.prompts else data.demo(limit)
-    target = make("target", wanted.target)
+    parser.add_argument("--target", default="smollm2", help="a name, hub id or folder")
+    parser.add_argument("--draft", help="the model of small_lm and hierarchy, likewise")
+    parser.add_argument("--only", nargs="*", help="names of the drafters to run; defaults to all")
+    options = parser.parse_args()
+    limit = options.count
+    prompts = data.jsonl(options.prompts, limit) if options.prompts else data.demo(limit)
+    target = make("target", options.target)
     entrants = WITH_SOURCE if "source" in target.offers else ENTRANTS
     used = {drafter for drafter, *_ in (*ENTRANTS.values(), *WITH_SOURCE.values())}
     assert used == set(installed().of("drafter")), "a built-in drafter is left out"
     drafters = {
         name: (
-            make("drafter", drafter, **_options(drafter, tree, wanted.draft)),
+            make("drafter", drafter, **_options(drafter, tree, options.draft)),
             make("verifier", rule),
         )
         for name, (drafter, tree, rule) in entrants.items()
     }
-    if wanted.only:
-        drafters = {name: drafters[name] for name in wanted.only}
+    if options.only:
+        drafters = {name: drafters[name] for name in options.only}
     different = 0
     for prompt in track(prompts, "Comparing"):
         ids = target.encode(prompt.turns[0], chat=True)
@@ -98,7 +100,7 @@ def main() -> None:
             torch.tensor([ids]),
             attention_mask=torch.ones(1, len(ids), dtype=torch.long),
             do_sample=False,
-            max_new_tokens=wanted.tokens,
+            max_new_tokens=options.tokens,
         )[0, len(target.begin(ids)[0]) :].tolist()
         for name, (drafter, rule) in drafters.items():
             rounds = decode(
@@ -106,16 +108,16 @@ def main() -> None:
                 drafter,
                 rule,
                 ids,
-                gamma=wanted.gamma,
+                gamma=options.gamma,
                 budget=BUDGET if drafter.trees else None,
-                max_new_tokens=wanted.tokens,
+                max_new_tokens=options.tokens,
             )
             text = [token for round in rounds for token in round.tokens]
             if text != reference:
-                at = next(
+                position = next(
                     i for i, (a, b) in enumerate(zip(text, reference, strict=False)) if a != b
                 )
-                print(f"{name} on prompt {prompt.id}: differs at token {at}", file=sys.stderr)
+                print(f"{name} on prompt {prompt.id}: differs at token {position}", file=sys.stderr)
                 different += 1
     print(f"{len(prompts)} prompts, {len(drafters)} drafters: {different} texts differ")
     sys.exit(different > 0)

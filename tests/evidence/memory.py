@@ -1,4 +1,4 @@
-"""Peak resident memory of `outrider generate` on SmolLM2: at most weights + cache + 600 MB.
+"""Peak memory of `outrider generate` on SmolLM2: at most weights + cache + 600 MB.
 
 python tests/evidence/memory.py
 """
@@ -11,7 +11,7 @@ import tempfile
 WEIGHTS = 538
 """Megabytes of SmolLM2-135M in float32."""
 CACHE = 30 * 2 * 3 * 64 * 4 / 1e6
-"""Megabytes a token: layers, keys and values, heads, width, bytes."""
+"""Megabytes a token: layers * (keys and values) * heads * width * bytes."""
 ALLOWANCE = 600
 TOKENS = 128
 

@@ -1,4 +1,4 @@
-"""What the framework costs a round beside the model: prompt lookup, gamma 8, V = 49152.
+"""Milliseconds a round outside the model: prompt lookup, gamma 8, a vocabulary of 49152.
 
 python tests/evidence/overhead.py --rounds 200
 """
@@ -22,8 +22,7 @@ LIMITS = {0.0: 3.0, 1.0: 8.0}
 
 
 class Instant(Target):
-    """A target that costs nothing: its scores are ready, and agree with a periodic text half of
-    the time."""
+    """A target that costs nothing: its scores are ready, and accept half of a periodic text."""
 
     vocab_size = VOCAB
 
@@ -46,7 +45,7 @@ class InstantSession(Session):
         agreed = self.target.rounds % (GAMMA + 1)
         for row, token in enumerate(draft.tokens[:agreed]):
             logits[row, token] = 40.0
-        # Then another token that stands in the prompt, so that the next draft is full again.
+        # Then another token of the prompt, so that the next draft is full again.
         other = next(token for token in range(50) if token not in draft.tokens[agreed : agreed + 1])
         logits[min(agreed, len(draft)), other] = 40.0
         return logits
@@ -56,7 +55,7 @@ class InstantSession(Session):
 
 
 def milliseconds(temperature: float, rounds: int) -> list[float]:
-    """Returns the milliseconds of each round that are not the target's."""
+    """Returns the milliseconds of each round that were not spent in the target."""
     prompt = [int(token) for token in torch.arange(1000) % 50]
     loop = decode(
         Instant(),
@@ -79,10 +78,10 @@ def milliseconds(temperature: float, rounds: int) -> list[float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=200)
-    wanted = parser.parse_args()
+    options = parser.parse_args()
     slow = False
     for temperature, limit in LIMITS.items():
-        median = statistics.median(milliseconds(temperature, wanted.rounds))
+        median = statistics.median(milliseconds(temperature, options.rounds))
         slow |= median > limit
         print(f"temperature {temperature:g}: {median:.2f} ms a round (at most {limit:g})")
     sys.exit(slow)

@@ -1,4 +1,7 @@
-"""What each rule costs a round of one thread's time, at V = 49152: a chain of 8, and a tree of 64 nodes where it takes one.
+"""Milliseconds of one thread that each rule takes a round, for a vocabulary of 49152.
+
+On a chain of 8 tokens, and on trees of 64 nodes if the rule takes trees.
+
 
 python tests/evidence/rules.py --rounds 20
 """
@@ -18,14 +21,14 @@ from outrider.plugins.registry import installed, make
 VOCAB = 49152
 SAMPLED = Sampling(temperature=1.0)
 SHAPES = {"iid": "iid:4x3x4", "distinct": "4x3x4", "deterministic": "top:4x3x4", "paths": "paths:8"}
-"""Of each kind a tree of 64 nodes: 4 + 12 + 48, or eight paths of eight."""
+"""A tree of 64 nodes of each kind: 4 + 12 + 48, or eight paths of eight."""
 LIMITS = {"token": 5.0, "block": 5.0}
 LIMIT = 25.0
-"""Milliseconds, of the rules named and of all others."""
+"""Milliseconds a round, for the rules named above and for all others."""
 
 
 class Close(Drafter):
-    """Draws from distributions that are near the target's, so that drafts are accepted some way."""
+    """Draws from distributions close to the target's, so that part of each draft is accepted."""
 
     def __init__(self, tree: str | None, logits: torch.Tensor) -> None:
         self.shape = parse(tree)
@@ -41,7 +44,7 @@ def milliseconds(rule: Verifier, tree: str | None, rounds: int) -> tuple[float, 
     generator = torch.Generator().manual_seed(0)
     target = 4 * torch.randn(9, VOCAB, generator=generator)
     drafter = Close(tree, target + 0.7 * torch.randn(9, VOCAB, generator=generator))
-    found, accepted = [], 0
+    times, accepted = [], 0
     for seed in range(rounds):
         chance = SampledChance.seeded(seed)
         budget = 64 if tree else None
@@ -50,35 +53,37 @@ def milliseconds(rule: Verifier, tree: str | None, rounds: int) -> tuple[float, 
         draft = pen.finish()
         logits = target[[0, *(len(draft.path(node)) for node in range(len(draft)))]]
         scores = Scores(logits, SAMPLED)
-        _ = scores.probs  # the softmax of the target's rows is every rule's
+        _ = scores.probs  # the softmax of the target's rows, which every rule needs
         spent = []
-        for _ in range(3):  # the shortest: what else the machine does can only add
+        for _ in range(3):  # the shortest counts: other work on the machine can only add
             chance = SampledChance.seeded(rounds + seed)  # its own, not the draft's
             began = thread_time()
             verdict = rule.verify(draft, scores, chance)
             spent.append(1000 * (thread_time() - began))
-        found.append(min(spent))
+        times.append(min(spent))
         accepted += len(verdict.accepted)
     assert isinstance(draft, Draft)
-    return statistics.median(found[rounds // 5 :]), accepted / rounds
+    return statistics.median(times[rounds // 5 :]), accepted / rounds
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--slack", type=float, default=1.0, help="of the limits, on a busy machine")
-    wanted = parser.parse_args()
-    torch.set_num_threads(1)  # whose own time is measured, whoever else is running
+    parser.add_argument(
+        "--slack", type=float, default=1.0, help="factor of the limits, for a busy machine"
+    )
+    options = parser.parse_args()
+    torch.set_num_threads(1)  # its own time is measured, whatever else is running
     slow = 0
     for name, entry in installed().of("verifier").items():
-        limit = wanted.slack * LIMITS.get(name, LIMIT)
+        limit = options.slack * LIMITS.get(name, LIMIT)
         for kind, tree in {"chain": None, **SHAPES}.items():
             if kind in entry.product.takes:
-                spent, accepted = milliseconds(make("verifier", name), tree, wanted.rounds)
+                spent, accepted = milliseconds(make("verifier", name), tree, options.rounds)
                 slow += spent > limit
                 print(
-                    f"{name:<20} {tree or 'chain of 8':<12} {spent:6.2f} ms a round (limit {limit:g}),"
-                    f" {accepted:.2f} accepted",
+                    f"{name:<20} {tree or 'chain of 8':<12} {spent:6.2f} ms a round"
+                    f" (limit {limit:g}), {accepted:.2f} accepted",
                     flush=True,
                 )
     sys.exit(slow > 0)

@@ -1,4 +1,4 @@
-"""What vLLM does with a plugin that raises, and with a version that this is not written for.
+"""What happens in vLLM when a plugin raises, and when the version of vLLM is not supported.
 
 python tests/evidence/vllm_faults.py --python .venv-vllm/bin/python
 """
@@ -8,9 +8,10 @@ import os
 import tempfile
 from pathlib import Path
 
+from outrider import generate
 from outrider.lab import data
 from outrider.plugins.registry import make
-from outrider.serving.check import ask, lab_texts, odd_ones
+from outrider.serving.check import ask, differences
 from outrider.serving.server import Server, ServerError
 
 PLUGIN = """\
@@ -44,37 +45,40 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", type=Path, default=Path(".venv-vllm/bin/python"))
     parser.add_argument("--tokens", type=int, default=24)
-    wanted = parser.parse_args()
+    options = parser.parse_args()
     target = make("target", "smollm2")
     model = str(target.model.config._name_or_path)
-    sane = [target.encode(each.turns[0], chat=True) for each in data.demo(4)]
+    sane = [target.encode(prompt.turns[0], chat=True) for prompt in data.demo(4)]
     prompts = [[13, *ids] if number % 2 else ids for number, ids in enumerate(sane)]
-    right = lab_texts(target, prompts, wanted.tokens)
-    with tempfile.TemporaryDirectory() as place:
-        environment = _install(Path(place))
+    right = [generate(target, ids, "none", max_new_tokens=options.tokens).tokens for ids in prompts]
+    with tempfile.TemporaryDirectory() as folder:
+        environment = _install(Path(folder))
         speculative = {"method": "custom_class", "num_speculative_tokens": 3}
 
         def server(name: str, proposer: str) -> Server:
             return Server(
-                wanted.python,
+                options.python,
                 model,
-                Path(place) / name,
+                Path(folder) / name,
                 speculative=speculative | {"model": proposer},
                 environment=environment,
                 options=["--dtype", "float32", "--max-model-len", "2048", "--enforce-eager"],
             )
 
         with server("fragile.log", "outrider.serving.vllm.OutriderProposer") as fragile:
-            texts = ask(fragile, prompts, len(prompts), wanted.tokens)
-            again = ask(fragile, prompts[:1], 1, wanted.tokens)
+            texts = ask(fragile, prompts, len(prompts), options.tokens)
+            again = ask(fragile, prompts[:1], 1, options.tokens)
             drafted = fragile.drafted()
-        failed = (Path(place) / "fragile.log").read_text().count(LINE)
-        odd = odd_ones([*texts, *again], [*right, right[0]], [*prompts, prompts[0]], target)
+        failed = (Path(folder) / "fragile.log").read_text().count(LINE)
+        odd = differences([*texts, *again], [*right, right[0]], [*prompts, prompts[0]], target)
         assert failed == len(prompts) // 2, failed
-        assert all(each.tie for each in odd), odd
+        assert all(difference.tie for difference in odd), odd
         assert drafted.drafts > 0, drafted
         print(f"{failed} requests lost their drafts: {LINE}")
-        print(f"{len(texts) + 1} texts are greedy, {len(odd)} but for ties; the others: {drafted}")
+        print(
+            f"{len(texts) + 1} texts are greedy, {len(odd)} of them up to ties;"
+            f" vLLM counts {drafted}"
+        )
         try:
             with server("moved.log", "moved.Moved"):
                 raise SystemExit("vLLM 0.33.0 was taken")
@@ -83,15 +87,15 @@ def main() -> None:
             print(error)
 
 
-def _install(place: Path) -> dict[str, str]:
-    """Installs the plugin, as a distribution with an entry point; returns how it is found."""
-    (place / "fragile.py").write_text(PLUGIN)
-    (place / "moved.py").write_text(MOVED)
-    facts = place / "outrider_fragile-0.1.dist-info"
+def _install(folder: Path) -> dict[str, str]:
+    """Installs the plugin as a package, and returns the environment variables to run it with."""
+    (folder / "fragile.py").write_text(PLUGIN)
+    (folder / "moved.py").write_text(MOVED)
+    facts = folder / "outrider_fragile-0.1.dist-info"
     facts.mkdir()
     (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: outrider-fragile\nVersion: 0.1\n")
     (facts / "entry_points.txt").write_text("[outrider]\nfragile = fragile\n")
-    path = os.pathsep.join(filter(None, (str(place), os.environ.get("PYTHONPATH"))))
+    path = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
     return {
         "PYTHONPATH": path,
         "OUTRIDER_DRAFTER": '{"_target_": "fragile.Fragile"}',

@@ -1,4 +1,4 @@
-"""vLLM with our prompt lookup beside its built-in ngram, at the same settings, interleaved.
+"""The speed of vLLM with `prompt_lookup` and with its built-in ngram, same settings, interleaved.
 
 python tests/evidence/vllm_speed.py --prompts questions.jsonl --count 8 --tokens 64
 """
@@ -17,7 +17,7 @@ from outrider.serving.check import ask
 from outrider.serving.server import Server
 
 FLOOR = 0.95
-"""What the ratio of the speeds is to be at least."""
+"""The least acceptable ratio of the two speeds."""
 
 OPTIONS = ["--dtype", "float32", "--max-model-len", "2048"]
 
@@ -25,26 +25,26 @@ OPTIONS = ["--dtype", "float32", "--max-model-len", "2048"]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", type=Path, default=Path(".venv-vllm/bin/python"))
-    parser.add_argument("--prompts", help="a data set; the demo prompts unless told")
+    parser.add_argument("--prompts", help="a JSONL data set; defaults to the demo prompts")
     parser.add_argument("--count", type=int, default=8)
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--gamma", type=int, default=5)
     parser.add_argument("--max-n", type=int, default=3)
     parser.add_argument("--min-n", type=int, default=1)
-    wanted = parser.parse_args()
-    limit = wanted.count
-    prompts = data.jsonl(wanted.prompts, limit) if wanted.prompts else data.demo(limit)
+    settings = parser.parse_args()
+    limit = settings.count
+    prompts = data.jsonl(settings.prompts, limit) if settings.prompts else data.demo(limit)
     target = make("target", "smollm2")
-    ids = [target.encode(each.turns[0], chat=True) for each in prompts]
+    ids = [target.encode(prompt.turns[0], chat=True) for prompt in prompts]
     model = str(target.model.config._name_or_path)
     del target
-    gamma = {"num_speculative_tokens": wanted.gamma}
-    sizes = {"prompt_lookup_max": wanted.max_n, "prompt_lookup_min": wanted.min_n}
+    gamma = {"num_speculative_tokens": settings.gamma}
+    sizes = {"prompt_lookup_max": settings.max_n, "prompt_lookup_min": settings.min_n}
     drafter = {
         "_target_": "outrider.drafters.prompt_lookup.PromptLookup",
-        "max_n": wanted.max_n,
-        "min_n": wanted.min_n,
+        "max_n": settings.max_n,
+        "min_n": settings.min_n,
     }
     custom = {"method": "custom_class", "model": "outrider.serving.vllm.OutriderProposer"}
     ways = {
@@ -52,22 +52,22 @@ def main() -> None:
         "prompt_lookup": ({"OUTRIDER_DRAFTER": json.dumps(drafter)}, {**custom, **gamma}),
     }
     with ExitStack() as stack:
-        place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         servers = {}
         for name, (environment, speculative) in ways.items():
             server = Server(
-                wanted.python,
+                settings.python,
                 model,
-                place / f"{name}.log",
+                folder / f"{name}.log",
                 speculative=speculative,
                 environment={"VLLM_CPU_KVCACHE_SPACE": "1", **environment},
-                # Prompts come again, and are to be read again.
+                # Prompts are repeated, and must be read again each time.
                 options=[*OPTIONS, "--no-enable-prefix-caching"],
             )
             servers[name] = stack.enter_context(server)
             ask(server, ids, len(ids), 8)
         ratios = [
-            measured(servers, ids, clients, wanted.repeats, wanted.tokens) for clients in (1, 8)
+            measured(servers, ids, clients, settings.repeats, settings.tokens) for clients in (1, 8)
         ]
     if min(ratios) < FLOOR:
         raise SystemExit(f"prompt_lookup is {min(ratios):.2f} times as fast: expected {FLOOR}")
@@ -76,24 +76,24 @@ def main() -> None:
 def measured(
     servers: dict[str, Server], prompts: list[list[int]], clients: int, repeats: int, tokens: int
 ) -> float:
-    """Prints the speeds with so many clients, who take turns with as many prompts at a time."""
+    """Prints both speeds and returns their ratio; each client has one prompt at a time."""
     rounds = [prompts[first : first + clients] for first in range(0, len(prompts), clients)]
     seconds = {name: [list[float]() for _ in rounds] for name in servers}
     before = {name: server.drafted() for name, server in servers.items()}
     count = dict.fromkeys(servers, 0)
     names = list(servers)
     for repeat in range(repeats):
-        for number, some in enumerate(rounds):
+        for number, batch in enumerate(rounds):
             for name in names if (repeat + number) % 2 else names[::-1]:
                 began = time.perf_counter()
-                texts = ask(servers[name], some, clients, tokens)
+                texts = ask(servers[name], batch, clients, tokens)
                 seconds[name][number].append(time.perf_counter() - began)
                 count[name] += sum(map(len, texts))
     speeds = {}
     for name, times in seconds.items():
         speeds[name] = count[name] / repeats / sum(map(statistics.median, times))
-        there = servers[name].drafted() - before[name]
-        print(f"{clients} clients, {name}: {speeds[name]:.1f} tokens/s, {there}", flush=True)
+        drafted = servers[name].drafted() - before[name]
+        print(f"{clients} clients, {name}: {speeds[name]:.1f} tokens/s, {drafted}", flush=True)
     ratio = speeds["prompt_lookup"] / speeds["ngram"]
     print(f"{clients} clients: prompt_lookup is {ratio:.3f} times as fast as ngram", flush=True)
     return ratio

@@ -1,4 +1,4 @@
-"""Rounds that a policy is put through."""
+"""Puts a policy through rounds."""
 
 from typing import Any
 
@@ -7,9 +7,10 @@ import pytest
 
 @pytest.fixture
 def played(outcome: Any) -> Any:
-    """Plays rounds with a policy, and returns the depths that it chose.
+    """Returns a function that plays rounds with a policy and returns the depths that it chose.
 
-    alpha: from a depth, how many are accepted. score: from how many are drafted, the seconds.
+    alpha: maps the depth to the number of accepted tokens.
+    score: maps the depth to the seconds of the call.
     """
 
     def play(policy: Any, rounds: int, gamma: int, alpha: Any, **times: Any) -> list[int]:

@@ -1,4 +1,4 @@
-"""What a policy has learned outlives its process; what is no such file is refused."""
+"""What a policy has learned is there in the next run; other files are refused."""
 
 import json
 from collections.abc import Callable
@@ -37,13 +37,32 @@ def test_what_was_learned_is_there_in_the_next_run(
     path = tmp_path / "learned" / "state.json"
     policy = taught(make, path, outcome, sure)
     extra = {"refit": True} if make is Confidence else {}
-    again, fresh = make(state=str(path), **extra), make(**extra)
+    again, untaught = make(state=str(path), **extra), make(**extra)
     for name in ("alpha", "c", "threshold", "_pulls", "_gains", "_calls"):
         if hasattr(policy, name):
             learned = json.loads(json.dumps(getattr(policy, name)))
             assert json.loads(json.dumps(getattr(again, name))) == learned
-            assert name == "c" or json.loads(json.dumps(getattr(fresh, name))) != learned
+            assert name == "c" or json.loads(json.dumps(getattr(untaught, name))) != learned
     assert again.depth(5) == policy.depth(5)
+
+
+@pytest.mark.parametrize(
+    ("make", "names"),
+    [
+        (Bandit, ["_learned"]),
+        (Goodput, ["alpha", "_calls", "_drafts"]),
+        (Optimal, ["_accepted", "_tested", "_draft", "_score", "_drafted", "_rounds"]),
+        (Confidence, ["threshold", "_seen"]),
+    ],
+)
+def test_the_format_of_the_file_does_not_change(
+    make: Callable[..., Any], names: list[str], tmp_path: Path, outcome: Any, sure: Any
+) -> None:
+    path = tmp_path / "state.json"
+    taught(make, path, outcome, sure)
+    learned = json.loads(path.read_text())
+    assert list(learned) == [make.__name__]
+    assert list(learned[make.__name__]) == names
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"Goodput": {}}'])

@@ -1,4 +1,4 @@
-"""How long each policy drafts, after rounds whose outcome and times are given."""
+"""How long each policy drafts after rounds with known outcomes and times."""
 
 import math
 from collections.abc import Callable
@@ -68,11 +68,11 @@ def test_confidence_stops_behind_an_unsure_token(sure: Any) -> None:
     assert policy.depth(5) == 5
     assert policy.more(sure(0.5))
     assert not policy.more(sure(0.5, 0.3))
-    assert policy.more(Draft((0,), (-1,), (None,), (None,)))  # it was copied
+    assert policy.more(Draft((0,), (-1,), (None,), (None,)))  # it was written, not drawn
 
 
 class Unsure(Drafter):
-    """Draws from a distribution in which the likeliest token has a half, and then less."""
+    """Draws tokens whose likeliest candidate has probability .9, .6, .2 and .9."""
 
     def propose(self, context: Context, pen: Pen) -> None:
         for p in (0.9, 0.6, 0.2, 0.9):
@@ -84,7 +84,7 @@ class Unsure(Drafter):
     ("policy", "length"), [(Confidence(0.4), 3), (Confidence(0.7), 2), (Confidence(0.0), 4)]
 )
 def test_the_unsure_token_stays_in_the_draft(policy: Policy, length: int) -> None:
-    """At temperature 0 too, where the distribution itself is a point mass."""
+    """The decision uses the drafter's logits: at temperature 0 the distribution is a point mass."""
     target = TabularTarget(6)
     rounds = decode(target, Unsure(), Token(), [0], gamma=4, policy=policy, max_new_tokens=9)
     assert len(next(rounds).draft) == length
@@ -96,18 +96,18 @@ def test_the_threshold_is_fitted_to_what_was_accepted() -> None:
     assert fitted(apart[:5], 0.5) == 0.5  # too few
     assert fitted([(0.5, True)] * 9, 0.4) == 0.4  # of one kind only
     mixed = [*apart, (0.05, True)]
-    # To pass all: 1 + 0; to stop at .7: 0 + 3/4.
+    # A threshold of .05 costs 1 + 0, one of .7 costs 0 + 3/4.
     assert fitted(mixed, 0.5) == 0.7
-    assert fitted([*mixed, (0.05, True)], 0.5) == 0.05  # 1 against 0 + 3 * 2/5
+    assert fitted([*mixed, (0.05, True)], 0.5) == 0.05  # 1 + 0 against 0 + 3 * 2/5
 
 
-def test_confidence_learns_from_tested_tokens_alone(outcome: Any, sure: Any) -> None:
+def test_confidence_learns_only_from_tested_tokens(outcome: Any, sure: Any) -> None:
     policy = Confidence(threshold=0.0, refit=True)
     for _ in range(4):
         policy.depth(3)
         for length in (1, 2, 3):
             policy.more(sure(*(0.9, 0.2, 0.05)[:length]))
-        policy.observe(outcome(3, 1))  # .9 accepted, .2 rejected, .05 not looked at
+        policy.observe(outcome(3, 1))  # .9 accepted, .2 rejected, .05 not tested
     assert policy.threshold == pytest.approx(0.9)
     assert len(policy._seen) == 8
 
@@ -121,7 +121,7 @@ def test_entropy_stops_where_the_bound_is_low(outcome: Any, sure: Any) -> None:
     adaptive = Entropy(limit=0.5, target=0.5, step=0.1)
     adaptive.observe(outcome(4, 4))
     assert adaptive.limit == pytest.approx(0.6)
-    adaptive.observe(outcome(4, 0))  # half of what was, half of what is: .5 is not below .5
+    adaptive.observe(outcome(4, 0))  # the running acceptance is .5, not below the target
     adaptive.observe(outcome(4, 0))
     assert adaptive.limit == pytest.approx(0.6)
     adaptive.reset()
@@ -130,7 +130,7 @@ def test_entropy_stops_where_the_bound_is_low(outcome: Any, sure: Any) -> None:
 
 @pytest.mark.parametrize("c", [0.02, 0.2, 0.5])
 def test_optimal_finds_theorem_3_8(c: float, played: Any) -> None:
-    """Of ten tested tokens seven are accepted; a draft token costs c of a call."""
+    """Seven of ten tested tokens are accepted; a draft token costs c times a call."""
     runs = [3, 2, 2, 0] * 200  # seven accepted and three rejected of ten, at depth 3 or more
 
     def accepted(depth: int) -> int:
@@ -141,10 +141,10 @@ def test_optimal_finds_theorem_3_8(c: float, played: Any) -> None:
     assert policy.c == pytest.approx(c)
     assert depths[-1] == max(1, theory.optimal_gamma(policy.alpha, c, 12))
     assert Optimal(alpha=0.8, c=0.05).depth(20) == theory.optimal_gamma(0.8, 0.05, 20)
-    assert Optimal(alpha=0.1, c=0.9).depth(20) == 1  # or it would never learn more
+    assert Optimal(alpha=0.1, c=0.9).depth(20) == 1  # with no draft it would learn nothing more
 
 
-def test_goodput_drafts_nothing_where_it_does_not_pay_and_looks_again(played: Any) -> None:
+def test_goodput_stops_drafting_where_it_does_not_pay_and_probes_again(played: Any) -> None:
     policy = Goodput(probe=8)
     depths = played(policy, 120, 5, lambda depth: 0, draft=0.2, score=lambda rows: 1 + 0.2 * rows)
     late = depths[40:]
@@ -160,7 +160,7 @@ def test_goodput_drafts_nothing_where_it_does_not_pay_and_looks_again(played: An
 def test_goodput_fits_a_line_to_the_calls() -> None:
     assert line([(1, 1.0), (1, 1.1)]) is None
     assert line([(1, 1.2), (3, 1.6), (5, 2.0)]) == pytest.approx((1.0, 0.2))
-    assert line([(1, 2.0), (5, 1.0)]) == (1.5, 0.0)  # noise: never faster for more
+    assert line([(1, 2.0), (5, 1.0)]) == (1.5, 0.0)  # noise: more rows are never faster
     assert line([(1, 0.1), (5, 1.9)]) == pytest.approx((0.0, (0.1 + 0.38) / 2))
 
 
@@ -176,7 +176,7 @@ def test_utility_keeps_to_what_pays(played: Any) -> None:
 
 
 def test_the_bandit_finds_the_best_arm(played: Any) -> None:
-    """Tokens a second peak at depth 3: four tokens at 1.6, against others at less."""
+    """Depth 3 has the most tokens per second: four tokens in 1.6 seconds."""
     cost = {1: 1.2, 2: 1.4, 3: 1.6, 4: 2.4, 5: 3.2}
     policy = Bandit(explore=0.3)
     depths = played(policy, 400, 5, lambda depth: min(depth, 3), score=cost.__getitem__)
@@ -219,6 +219,6 @@ def test_each_arm_counts_its_own_pulls(outcome: Any) -> None:
         (partial(Bandit, c=-1), r"policy\.c=-1"),
     ],
 )
-def test_bad_settings(make: Callable[[], Policy], message: str) -> None:
+def test_settings_outside_their_range_are_refused(make: Callable[[], Policy], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         make()

@@ -29,7 +29,7 @@ from outrider.plugins.registry import make
 from outrider.runtime.cached_model import CachedModel
 from outrider.runtime.encoded import begins
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing.exact import loop_distribution, target_distribution
+from outrider.testing import Setup, loop_distribution, target_distribution
 from outrider.verifiers.token import Token
 
 SOURCE = [5, 6, 7, 8, 9, 5, 6, 4, 3, 1]
@@ -151,7 +151,8 @@ def test_the_distribution_of_the_text_is_the_targets(t5: Any, drafter: str) -> N
     sampling, source = Sampling(temperature=1.0), [2, 3, 2, 1]
     part = make("drafter", drafter)
     part.bind(target)
-    probs = loop_distribution(target, part, Token(), source, gamma=2, length=3, sampling=sampling)
+    setup = Setup(target, part, Token(), source, gamma=2, sampling=sampling)
+    probs = loop_distribution(setup, 3)
     exact = target_distribution(target, source, 3, sampling, Token())
     assert len(exact) == 64
     assert max(abs(probs.get(text, 0.0) - p) for text, p in exact.items()) < 1e-6

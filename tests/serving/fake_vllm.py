@@ -1,7 +1,7 @@
-"""Stands in for the python of an environment with vLLM: answers over HTTP what a file says.
+"""Stands in for the python of an environment with vLLM, and answers over HTTP from a script.
 
-The file is JSON: `version`; `texts`, by the prompt's ids as a JSON list; `drafted`, the same with
-drafts, if others; `start`, a line that it prints before it dies instead of starting.
+The script is a JSON file. It holds `version`; `texts`, keyed by the prompt's ids as a JSON list; `drafted`, the texts
+with drafts if they differ; `start`, a line to die with instead of starting.
 """
 
 import json
@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-SAID = json.loads(Path(__file__).with_name("fake.json").read_text())
+SCRIPT = json.loads(Path(__file__).with_name("fake.json").read_text())
 DRAFTS = "--speculative-config" in sys.argv
 
 
@@ -32,21 +32,21 @@ class Handler(BaseHTTPRequestHandler):
             )
         ]
         lines.append(f'{name}accepted_tokens_per_pos_total{{position="0"}} 99.0')
-        self._say(200, {"/metrics": "\n".join(lines), "/health": ""}[self.path])
+        self._reply(200, {"/metrics": "\n".join(lines), "/health": ""}[self.path])
 
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        texts = SAID["drafted"] if DRAFTS and "drafted" in SAID else SAID["texts"]
-        text = texts.get(json.dumps(asked["prompt"]))
+        question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        texts = SCRIPT["drafted"] if DRAFTS and "drafted" in SCRIPT else SCRIPT["texts"]
+        text = texts.get(json.dumps(question["prompt"]))
         if text is None:
-            self._say(400, '{"error": "no such prompt"}')
+            self._reply(400, '{"error": "no such prompt"}')
             return
         with Handler.lock:
             Handler.drafts += 1
-        text = text[: asked["max_tokens"]]
-        self._say(200, json.dumps({"choices": [{"token_ids": text}]}))
+        text = text[: question["max_tokens"]]
+        self._reply(200, json.dumps({"choices": [{"token_ids": text}]}))
 
-    def _say(self, status: int, text: str) -> None:
+    def _reply(self, status: int, text: str) -> None:
         self.send_response(status)
         self.end_headers()
         self.wfile.write(text.encode())
@@ -58,13 +58,13 @@ class Handler(BaseHTTPRequestHandler):
 def main() -> None:
     words = sys.argv[1:]
     if words[0] == "-c":
-        print(SAID["version"])
+        print(SCRIPT["version"])
         return
     print(json.dumps([words, os.environ.get("OUTRIDER_DRAFTER")]), flush=True)
-    if "start" in SAID:
-        sys.exit(SAID["start"])
+    if "start" in SCRIPT:
+        sys.exit(SCRIPT["start"])
     port = int(words[words.index("--port") + 1])
-    if os.fork() == 0:  # a process that the server starts, and that would outlive it
+    if os.fork() == 0:  # a child process that would outlive the server
         threading.Event().wait()
     ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
 

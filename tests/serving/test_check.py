@@ -1,4 +1,4 @@
-"""What is set side by side: texts in their order, counts as vLLM counts, and where texts part."""
+"""Texts come in the order of their prompts, counts follow vLLM's rules, differences are located."""
 
 import threading
 from collections.abc import Sequence
@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from outrider import Context, Drafter, Pen
-from outrider.serving.check import Odd, ask, lab, odd_ones
+from outrider.serving.check import Difference, ask, differences, lab_counts
 from outrider.serving.server import Answer, Drafted
 from outrider.targets.tabular import TabularTarget
 
 
 class Echoing:
-    """Answers with the prompt, when as many have asked as are to ask at once."""
+    """Answers with the prompt, but only once all clients are waiting."""
 
     def __init__(self, clients: int) -> None:
         self.barrier = threading.Barrier(clients, timeout=60)
@@ -23,14 +23,14 @@ class Echoing:
         return Answer(list(ids)[:max_new_tokens], 0.0)
 
 
-def test_so_many_ask_at_once_and_answers_keep_their_order() -> None:
+def test_clients_ask_at_once_and_answers_keep_their_order() -> None:
     prompts = [[number, 7] for number in range(6)]
     assert ask(Echoing(3), prompts, 3, 1) == [[number] for number in range(6)]
 
 
 @pytest.fixture
 def cycle() -> TabularTarget:
-    """A target that counts 0 1 2 3 0 1 2 3; after 3, token 0 is a hair better than token 1."""
+    """A target that counts 0 1 2 3 0 1 2 3; after 3, token 0 is slightly likelier than token 1."""
     probs = torch.full((4, 4), 1e-6).double()
     for token in range(4):
         probs[token, (token + 1) % 4] = 1.0
@@ -39,7 +39,7 @@ def cycle() -> TabularTarget:
 
 
 class Sometimes(Drafter):
-    """Drafts two tokens where the text has an even length: the right one, and token 0."""
+    """Drafts two tokens if the length of the text is even: the right one, then token 0."""
 
     def propose(self, context: Context, pen: Pen) -> None:
         if len(context.tokens) % 2 == 0 and pen.open:
@@ -48,20 +48,24 @@ class Sometimes(Drafter):
                 pen.write(0)
 
 
-def test_drafts_that_are_empty_do_not_count(cycle: TabularTarget) -> None:
+def test_empty_drafts_do_not_count(cycle: TabularTarget) -> None:
+    def counts(prompts: list[list[int]], max_new_tokens: int) -> Drafted:
+        options = {"gamma": 2, "max_new_tokens": max_new_tokens}
+        return lab_counts(cycle, Sometimes(), prompts, **options)
+
     # [0 1] drafts 2 0: 2 is right, the target says 3. [0 1 2 3] drafts 0 0: 0 is right, then 1.
-    # There is room for one more after that, and so for no draft.
-    assert lab(cycle, Sometimes(), [[0, 1]], 2, 5) == Drafted(2, 4, 2)
-    assert lab(cycle, Sometimes(), [[0, 1], [0, 1]], 2, 5) == Drafted(4, 8, 4)
-    # Of an odd length at first, so the first draft is none.
-    assert lab(cycle, Sometimes(), [[1]], 2, 1) == Drafted()
+    # That leaves room for one token, and so for no draft.
+    assert counts([[0, 1]], 5) == Drafted(2, 4, 2)
+    assert counts([[0, 1], [0, 1]], 5) == Drafted(4, 8, 4)
+    # The length is odd at first, so the first draft is empty.
+    assert counts([[1]], 1) == Drafted()
 
 
-def test_where_texts_part(cycle: TabularTarget) -> None:
+def test_where_texts_differ(cycle: TabularTarget) -> None:
     right = [[1, 2, 3, 0], [1, 2, 3, 0], [1, 2], [1, 2, 3, 0]]
     texts = [[1, 2, 3, 0], [1, 2, 3, 1], [1, 2, 3], [1, 3, 3, 0]]
-    tie, longer, far = odd_ones(texts, right, [[0]] * 4, cycle)
-    assert (tie.prompt, tie.place, tie.tie) == (1, 3, True)
-    assert longer == Odd(2, 2, None) and not longer.tie
-    assert (far.prompt, far.place, far.tie) == (3, 1, False)
+    tie, longer, far = differences(texts, right, [[0]] * 4, cycle)
+    assert (tie.prompt, tie.position, tie.tie) == (1, 3, True)
+    assert longer == Difference(2, 2, None) and not longer.tie
+    assert (far.prompt, far.position, far.tie) == (3, 1, False)
     assert far.gap == pytest.approx(torch.tensor(1e6).log().item(), rel=1e-6)

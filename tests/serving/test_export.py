@@ -1,4 +1,4 @@
-"""What is written for vLLM computes what the drafter computes, by the formulas of vLLM's classes."""
+"""Exported weights give the drafter's own scores under the formulas of vLLM's classes."""
 
 import json
 from pathlib import Path
@@ -27,11 +27,11 @@ def target(llama: Any) -> TransformersTarget:
     return TransformersTarget(llama())
 
 
-def nothing() -> Any:
-    raise AssertionError("no target is needed for that")
+def no_target() -> Any:
+    raise AssertionError("no target is needed here")
 
 
-def trained(target: TransformersTarget, place: Path, ids: list[int] | None, **shape: Any) -> Any:
+def trained(target: TransformersTarget, folder: Path, ids: list[int] | None, **shape: Any) -> Any:
     """Writes heads with random weights, as training would."""
     vocabulary = Vocabulary(target.vocab_size, None if ids is None else torch.tensor(ids))
     network = medusa.fresh(target, vocabulary, **shape)
@@ -44,7 +44,7 @@ def trained(target: TransformersTarget, place: Path, ids: list[int] | None, **sh
         "medusa_num_layers": shape["blocks"],
         "block": shape.get("kind", "residual"),
     }
-    medusa.save(network, place, config)
+    medusa.save(network, folder, config)
     return network
 
 
@@ -52,40 +52,36 @@ def trained(target: TransformersTarget, place: Path, ids: list[int] | None, **sh
     ("ids", "own"),
     [([0, 2, 5, 30], False), ([0, 2, 5, 30], True), (None, False), (None, True)],
 )
-def test_medusa_by_vllms_formula(
+def test_medusa_agrees_with_vllms_formula(
     target: TransformersTarget, tmp_path: Path, ids: list[int] | None, own: bool
 ) -> None:
-    network = trained(target, tmp_path / "ours", ids, heads=3, blocks=2, own=own)
-    given = {"drafter": {"path": str(tmp_path / "ours")}, "gamma": 2}
-    place = tmp_path / "theirs"
-    found = exported(Medusa(given["drafter"]["path"]), given, lambda: target, place)
-    assert found == {"method": "medusa", "model": str(place), "num_speculative_tokens": 2}
-    config, tensors = (
-        json.loads((place / "config.json").read_text()),
-        load_file(place / "model.safetensors"),
-    )
-    assert (config["model_type"], config["num_heads"], config["num_hidden_layers"]) == (
-        "medusa",
-        2,
-        2,
-    )
-    assert config["medusa_fc_bias"] and config["hidden_size"] == 16 and config["vocab_size"] == 31
+    network = trained(target, tmp_path / "trained", ids, heads=3, blocks=2, own=own)
+    config = {"drafter": {"path": str(tmp_path / "trained")}, "gamma": 2}
+    folder = tmp_path / "exported"
+    speculative = exported(Medusa(config["drafter"]["path"]), config, lambda: target, folder)
+    assert speculative == {"method": "medusa", "model": str(folder), "num_speculative_tokens": 2}
+    written = json.loads((folder / "config.json").read_text())
+    tensors = load_file(folder / "model.safetensors")
+    shape = (written["num_heads"], written["num_hidden_layers"], written["hidden_size"])
+    assert shape == (2, 2, 16)
+    assert written["model_type"] == "medusa" and written["vocab_size"] == 31
+    assert written["medusa_fc_bias"]
     state = torch.randn(5, 16, generator=torch.Generator().manual_seed(1))
     for head in range(2):
         x = state
         for layer in range(2):
             name = f"blocks.{head}.layers.{layer}"
             x = x + silu(x @ tensors.pop(f"{name}.weight").T + tensors.pop(f"{name}.bias"))
-        if config["original_lm_head"]:
+        if written["original_lm_head"]:
             scores = x @ tensors["lm_head.weight"].T
         else:
             scores = x @ tensors.pop(f"lm_heads.{head}.weight").T
-        right = network.ahead(head, state)
+        expected = network.ahead(head, state)
         known = scores if ids is None else scores[:, ids]
-        torch.testing.assert_close(known, right, rtol=1e-4, atol=1e-3)
-        # What vLLM drafts: torch's argmax, which is the first of equals here.
+        torch.testing.assert_close(known, expected, rtol=1e-4, atol=1e-3)
+        # vLLM drafts torch's argmax, which is the first of equals here.
         drafted = [row.index(max(row)) for row in scores.tolist()]
-        assert drafted == network.vocabulary.spread(right).argmax(-1).tolist()
+        assert drafted == network.vocabulary.spread(expected).argmax(-1).tolist()
     assert set(tensors) == (set() if own else {"lm_head.weight"})
 
 
@@ -96,44 +92,48 @@ def test_medusa_by_vllms_formula(
         ({"heads": 2, "blocks": 1, "kind": "hidden"}, 2, "no block but the residual one"),
     ],
 )
-def test_heads_that_vllm_has_no_form_for(
+def test_heads_that_vllms_format_can_not_hold(
     shape: dict[str, Any], gamma: int, line: str, target: TransformersTarget, tmp_path: Path
 ) -> None:
-    trained(target, tmp_path / "ours", [0, 1, 2], **shape)
-    given = {"drafter": {"path": str(tmp_path / "ours")}, "gamma": gamma}
+    trained(target, tmp_path / "trained", [0, 1, 2], **shape)
+    config = {"drafter": {"path": str(tmp_path / "trained")}, "gamma": gamma}
     with pytest.raises(ConfigError, match=line):
-        exported(Medusa(given["drafter"]["path"]), given, lambda: target, tmp_path / "theirs")
-    assert not (tmp_path / "theirs").exists()
+        exported(Medusa(config["drafter"]["path"]), config, lambda: target, tmp_path / "exported")
+    assert not (tmp_path / "exported").exists()
 
 
-def test_a_student_goes_with_the_targets_tables(
+def test_a_student_is_exported_with_the_targets_tables(
     target: TransformersTarget, llama: Any, tmp_path: Path
 ) -> None:
     small = llama(seed=1, num_hidden_layers=1)
-    student.save(small, tmp_path / "ours")
-    place = tmp_path / "theirs"
-    given = {"drafter": {"model": str(tmp_path / "ours")}, "gamma": 3}
-    found = exported(SmallLM(given["drafter"]["model"]), given, lambda: target, place)
-    assert found == {"method": "draft_model", "model": str(place), "num_speculative_tokens": 3}
+    student.save(small, tmp_path / "trained")
+    folder = tmp_path / "exported"
+    config = {"drafter": {"model": str(tmp_path / "trained")}, "gamma": 3}
+    speculative = exported(SmallLM(config["drafter"]["model"]), config, lambda: target, folder)
+    assert speculative == {
+        "method": "draft_model",
+        "model": str(folder),
+        "num_speculative_tokens": 3,
+    }
     ids = torch.tensor([[3, 4, 5]])
     auto: Any = AutoModelForCausalLM
-    right = student.read(tmp_path / "ours", target)(ids).logits
-    torch.testing.assert_close(auto.from_pretrained(place)(ids).logits, right)
+    expected = student.read(tmp_path / "trained", target)(ids).logits
+    torch.testing.assert_close(auto.from_pretrained(folder)(ids).logits, expected)
 
 
-def test_folders_that_vllm_reads_as_they_are(tmp_path: Path, folder: Path) -> None:
-    given: dict[str, Any] = {"drafter": {"path": None}, "gamma": 4}
-    found = exported(Eagle3(), given, nothing, tmp_path / "theirs")
-    assert found is not None
-    assert found["method"] == "eagle3" and Path(found["model"]).name == "eagle3"
-    for model, said in ((str(folder), str(folder)), ("some/model", "some/model")):
-        given = {"drafter": {"model": model}, "gamma": 4}
-        found = exported(SmallLM(model), given, nothing, tmp_path / "theirs")
-        assert found == {"method": "draft_model", "model": said, "num_speculative_tokens": 4}
-    assert not (tmp_path / "theirs").exists()
+def test_folders_that_vllm_reads_unchanged(tmp_path: Path, folder: Path) -> None:
+    config: dict[str, Any] = {"drafter": {"path": None}, "gamma": 4}
+    speculative = exported(Eagle3(), config, no_target, tmp_path / "exported")
+    assert speculative is not None
+    assert speculative["method"] == "eagle3" and Path(speculative["model"]).name == "eagle3"
+    for model in (str(folder), "some/model"):
+        config = {"drafter": {"model": model}, "gamma": 4}
+        speculative = exported(SmallLM(model), config, no_target, tmp_path / "exported")
+        assert speculative == {"method": "draft_model", "model": model, "num_speculative_tokens": 4}
+    assert not (tmp_path / "exported").exists()
 
 
-def test_others_are_not_vllms(tmp_path: Path) -> None:
-    given = {"drafter": {"model": None}, "gamma": 4}
-    assert exported(SmallLM(), given, nothing, tmp_path) is None
-    assert exported(PromptLookup(), given, nothing, tmp_path) is None
+def test_drafters_that_vllm_does_not_have(tmp_path: Path) -> None:
+    config = {"drafter": {"model": None}, "gamma": 4}
+    assert exported(SmallLM(), config, no_target, tmp_path) is None
+    assert exported(PromptLookup(), config, no_target, tmp_path) is None

@@ -1,4 +1,4 @@
-"""Requests are found again by their text, whatever rows do, and lend their drafters on."""
+"""Requests are recognised by their text, wherever their rows go, and pass their drafters on."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ def row(*ids: int) -> Row:
     return np.array(ids, dtype=np.int32)
 
 
-def test_a_request_leads_to_what_begins_with_its_text() -> None:
+def test_a_request_leads_to_rows_that_begin_with_its_text() -> None:
     request = Request()
     request.grow(row(1, 2, 300))
     assert list(request.context.tokens) == [1, 2, 300]
@@ -44,9 +44,9 @@ def test_rows_that_move_pause_and_end() -> None:
     assert requests.drafter(other) is made[1]
     assert requests.follow([row(2, 5), row(1, 5)]) == [other, one]
     for _ in range(PATIENCE - 1):
-        (kept,) = requests.follow([row(1, 5)])
-        assert kept is one
-    assert requests.follow([row(2, 5, 6)]) == [other]  # it was missing, and not for too long
+        (same,) = requests.follow([row(1, 5)])
+        assert same is one
+    assert requests.follow([row(2, 5, 6)]) == [other]  # it was missing, but not for too long
     for _ in range(PATIENCE):
         requests.follow([])
     assert len(requests.follow([row(1, 5, 6), row(3)])) == 2
@@ -54,7 +54,7 @@ def test_rows_that_move_pause_and_end() -> None:
     assert len(made) == 2
 
 
-def test_a_drafter_that_failed_is_nobodys() -> None:
+def test_a_failed_drafter_is_not_lent_again() -> None:
     requests = Requests(NoDraft)
     (request,) = requests.follow([row(1)])
     failed = requests.drafter(request)
@@ -62,5 +62,5 @@ def test_a_drafter_that_failed_is_nobodys() -> None:
     assert request.failed
     for _ in range(PATIENCE + 1):
         requests.follow([])
-    (fresh,) = requests.follow([row(1)])
-    assert not fresh.failed and requests.drafter(fresh) is not failed
+    (another,) = requests.follow([row(1)])
+    assert not another.failed and requests.drafter(another) is not failed

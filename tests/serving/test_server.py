@@ -1,4 +1,4 @@
-"""The server's process and its HTTP, with a stand-in for vLLM; `make engines` has the real one."""
+"""The server's process and its HTTP, with a stand-in for vLLM; `make engines` runs the real one."""
 
 import json
 import os
@@ -15,33 +15,34 @@ from outrider.serving.server import Answer, Drafted, Server, ServerError, cause,
 
 
 def gone(group: int) -> bool:
-    """Returns whether no process of a group is left, in the end, but those that await their parent."""
+    """Returns whether a process group ends within a minute; zombies do not count."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
-        if not any(_group(place) == group for place in Path("/proc").glob("[0-9]*")):
+        if not any(_group(process) == group for process in Path("/proc").glob("[0-9]*")):
             return True
         time.sleep(0.05)
     return False
 
 
-def _group(place: Path) -> int | None:
+def _group(process: Path) -> int | None:
+    """Returns the group of a process by its folder in /proc; None if it has ended."""
     try:
-        state, _, group = (place / "stat").read_text().rpartition(")")[2].split()[:3]
+        state, _, group = (process / "stat").read_text().rpartition(")")[2].split()[:3]
     except OSError:
-        return None  # it has ended meanwhile
+        return None
     return None if state == "Z" else int(group)
 
 
 def groups(log: Path) -> list[int]:
-    """Returns the groups of processes that have a log open."""
-    found = []
-    for place in Path("/proc").glob("[0-9]*"):
+    """Returns the process groups that write to a log."""
+    ids = []
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            if os.path.samefile(place / "fd" / "1", log):
-                found.append(os.getpgid(int(place.name)))
+            if os.path.samefile(process / "fd" / "1", log):
+                ids.append(os.getpgid(int(process.name)))
         except OSError:
             continue
-    return found
+    return ids
 
 
 def test_a_text_and_the_counters(vllm: Any, tmp_path: Path) -> None:
@@ -73,19 +74,25 @@ def test_a_text_and_the_counters(vllm: Any, tmp_path: Path) -> None:
     assert drafter == "{}"
     with pytest.raises(ServerError, match="refused"):
         server.complete([1, 2], 2)
-    server.close()  # once more is fine
+    server.close()  # a second time does nothing
 
 
-def test_it_ends_with_what_it_started_when_its_user_fails(vllm: Any, tmp_path: Path) -> None:
+def test_the_server_and_its_children_end_when_the_caller_fails(vllm: Any, tmp_path: Path) -> None:
     log = tmp_path / "log"
+    started: list[int] = []
+
+    def fail() -> None:
+        started.extend(set(groups(log)))
+        raise ZeroDivisionError
+
     with pytest.raises(ZeroDivisionError), Server(vllm(), "m", log):
-        (group,) = set(groups(log))
-        1 / 0  # noqa: B018
+        fail()
+    (group,) = started
     assert gone(group)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="there is no such call elsewhere")
-def test_it_ends_when_its_user_is_killed(vllm: Any, tmp_path: Path) -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has this system call")
+def test_the_server_ends_when_the_caller_is_killed(vllm: Any, tmp_path: Path) -> None:
     log, python = tmp_path / "log", vllm()
     script = (
         "import time; from pathlib import Path; from outrider.serving.server import Server\n"
@@ -101,10 +108,10 @@ def test_it_ends_when_its_user_is_killed(vllm: Any, tmp_path: Path) -> None:
     while _group(Path(f"/proc/{leader}")) is not None and time.monotonic() < end:
         time.sleep(0.05)
     assert _group(Path(f"/proc/{leader}")) is None
-    os.killpg(leader, signal.SIGKILL)  # the stand-in's own, which is not told
+    os.killpg(leader, signal.SIGKILL)  # the stand-in's child, which gets no signal
 
 
-def test_one_that_does_not_start_says_why(vllm: Any, tmp_path: Path) -> None:
+def test_a_server_that_does_not_start_says_why(vllm: Any, tmp_path: Path) -> None:
     python = vllm(start="(Worker pid=7) ERROR 11-21 [x.py:1] outrider.errors.ConfigError: no good")
     with (
         pytest.raises(
@@ -115,7 +122,7 @@ def test_one_that_does_not_start_says_why(vllm: Any, tmp_path: Path) -> None:
         pass
 
 
-def test_patience_ends(tmp_path: Path) -> None:
+def test_a_start_that_takes_too_long(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\nexec sleep 600\n")
     python.chmod(0o755)
@@ -128,7 +135,7 @@ def test_patience_ends(tmp_path: Path) -> None:
     assert not groups(log)
 
 
-def test_what_can_not_be_run(tmp_path: Path) -> None:
+def test_an_interpreter_that_can_not_be_run(tmp_path: Path) -> None:
     nowhere = tmp_path / "nowhere"
     with (
         pytest.raises(ServerError, match="did not start: FileNotFoundError"),

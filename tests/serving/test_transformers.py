@@ -54,15 +54,16 @@ PROCESSED = (
 
 @pytest.fixture(scope="module")
 def letters() -> Any:
-    """A tokenizer of a letter a token, as stop strings need one that knows any text."""
-    known = {each: i for i, each in enumerate(["?", "<eos>", *"abcdefghijklmnopqrstuvwxyz ,."])}
-    backend = tokenizers.Tokenizer(tokenizers.models.BPE(known, [], unk_token="?"))
+    """A tokenizer with one token for each letter: stop strings need one that knows any text."""
+    symbols = ["?", "<eos>", *"abcdefghijklmnopqrstuvwxyz ,."]
+    ids = {symbol: i for i, symbol in enumerate(symbols)}
+    backend = tokenizers.Tokenizer(tokenizers.models.BPE(ids, [], unk_token="?"))
     backend.decoder = tokenizers.decoders.Fuse()
     return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<eos>", pad_token="<eos>")
 
 
 class Streamer:
-    """Keeps what it is handed."""
+    """Remembers what it is handed."""
 
     def __init__(self) -> None:
         self.handed: list[list[int]] = []
@@ -78,8 +79,8 @@ class Streamer:
 def rows(*prompts: list[int]) -> dict[str, torch.Tensor]:
     """The inputs of several prompts, padded on the left."""
     width = max(map(len, prompts))
-    ids = torch.tensor([[1] * (width - len(each)) + each for each in prompts])
-    mask = torch.tensor([[0] * (width - len(each)) + [1] * len(each) for each in prompts])
+    ids = torch.tensor([[1] * (width - len(prompt)) + prompt for prompt in prompts])
+    mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
     return {"input_ids": ids, "attention_mask": mask}
 
 
@@ -99,15 +100,15 @@ def test_the_greedy_text_is_generates_own(llama: Any, options: dict[str, Any]) -
 
 
 @pytest.mark.parametrize("options", PROCESSED, ids=lambda options: " ".join(options) or "none")
-def test_so_it_is_for_rows_of_any_length(llama: Any, options: dict[str, Any]) -> None:
+def test_the_greedy_texts_of_a_batch_are_generates_own(llama: Any, options: dict[str, Any]) -> None:
     model, fast = llama(), Speculation("prompt_lookup", gamma=4)
     shared = options | {"max_new_tokens": 30, "do_sample": False}
     own = model.generate(**rows(*PROMPTS), **shared)
-    found = model.generate(**rows(*PROMPTS), **shared, custom_generate=fast)
-    assert torch.equal(found, own)
+    text = model.generate(**rows(*PROMPTS), **shared, custom_generate=fast)
+    assert torch.equal(text, own)
     ends = [(row[7:] == 1).nonzero() for row in own]
-    for text, end in zip(fast.generations, ends, strict=True):
-        assert len(text.tokens) == (int(end[0]) + 1 if len(end) else 30)
+    for generation, end in zip(fast.generations, ends, strict=True):
+        assert len(generation.tokens) == (int(end[0]) + 1 if len(end) else 30)
 
 
 def test_drafts_are_accepted(llama: Any) -> None:
@@ -140,8 +141,8 @@ def test_the_text_is_outriders(
             target, prompt, name, gamma=3, sampling=sampling, max_new_tokens=40
         )
         torch.manual_seed(sampling.seed)
-        found = model.generate(**rows(prompt), **options, max_new_tokens=40, custom_generate=fast)
-        assert found[0, len(prompt) :].tolist() == expected.tokens
+        text = model.generate(**rows(prompt), **options, max_new_tokens=40, custom_generate=fast)
+        assert text[0, len(prompt) :].tolist() == expected.tokens
         assert fast.generations[0].counts == expected.counts
 
 
@@ -167,8 +168,8 @@ def test_the_distribution_is_generates_own_to_the_last_bit(
     penalty = RepetitionPenaltyLogitsProcessor(1.4)
     for text in product(range(3), repeat=3):
         expected = 1.0
-        for place, token in enumerate(text):
-            ids = torch.tensor([[0, 1, 0, *text[:place]]])
+        for position, token in enumerate(text):
+            ids = torch.tensor([[0, 1, 0, *text[:position]]])
             with torch.no_grad():
                 logits = penalty(ids, model(ids).logits[:, -1])
             expected *= float(Sampling(0.8, top_p=0.95).probs(logits)[0, token])
@@ -192,9 +193,7 @@ def test_a_streamer_is_handed_each_token_once(llama: Any) -> None:
     model = llama()
     for drafter in (PromptLookup(), SmallLM(model=llama())):
         streamer, fast = Streamer(), Speculation(drafter, gamma=4)
-        text = model.generate(
-            **rows([3, 4]), max_new_tokens=23, streamer=streamer, custom_generate=fast
-        )
+        text = fast.generate(model, **rows([3, 4]), max_new_tokens=23, streamer=streamer)
         assert streamer.handed[0] == [[3, 4]]  # the prompt, from `generate` itself
         assert streamer.handed[1:] == [[token] for token in text[0, 2:].tolist()]
         assert streamer.ended == 1
@@ -203,12 +202,12 @@ def test_a_streamer_is_handed_each_token_once(llama: Any) -> None:
 def test_a_text_is_streamed_to_a_thread(llama: Any, letters: Any) -> None:
     model, fast = llama(), Speculation("prompt_lookup")
     streamer = TextIteratorStreamer(letters, skip_prompt=True, timeout=60)
-    options = {"max_new_tokens": 20, "streamer": streamer, "custom_generate": fast}
-    work = threading.Thread(target=partial(model.generate, **rows([3, 4]), **options))
+    options = {"max_new_tokens": 20, "streamer": streamer}
+    work = threading.Thread(target=partial(fast.generate, model, **rows([3, 4]), **options))
     work.start()
-    shown = "".join(streamer)
+    streamed = "".join(streamer)
     work.join()
-    assert shown == letters.decode(fast.generations[0].tokens)
+    assert streamed == letters.decode(fast.generations[0].tokens)
 
 
 def test_criteria_are_asked_after_each_token(llama: Any, letters: Any) -> None:
@@ -226,17 +225,17 @@ def test_criteria_are_asked_after_each_token(llama: Any, letters: Any) -> None:
         EosTokenCriteria(free[8]),
         Long(),
     ):
-        given = {"max_new_tokens": 30, "stopping_criteria": StoppingCriteriaList([criterion])}
-        own = model.generate(**prompt, **given)
+        options = {"max_new_tokens": 30, "stopping_criteria": StoppingCriteriaList([criterion])}
+        own = model.generate(**prompt, **options)
         assert own.shape[1] < 32
-        assert torch.equal(model.generate(**prompt, **given, custom_generate=fast), own)
+        assert torch.equal(model.generate(**prompt, **options, custom_generate=fast), own)
     timed = model.generate(**prompt, max_new_tokens=30, max_time=0.0, custom_generate=fast)
     assert timed.shape[1] == 3
     total = model.generate(**prompt, max_length=8, custom_generate=fast)
     assert total[0].tolist() == free[:8]
 
 
-def test_the_places_of_the_tokens_are_told(llama: Any) -> None:
+def test_scores_and_logits_of_each_token_are_returned(llama: Any) -> None:
     model, fast = llama(), Speculation(bigram(tree="2x1"), "traversal", gamma=4, budget=6)
     options = {
         "max_new_tokens": 20,
@@ -249,12 +248,12 @@ def test_the_places_of_the_tokens_are_told(llama: Any) -> None:
         "top_k": 5,
     }
     torch.manual_seed(1)
-    found = model.generate(**rows([5, 6, 5]), **options, custom_generate=fast)
-    text = found.sequences[0].tolist()
+    result = model.generate(**rows([5, 6, 5]), **options, custom_generate=fast)
+    text = result.sequences[0].tolist()
     penalty = RepetitionPenaltyLogitsProcessor(1.2)
-    assert len(found.scores) == len(found.logits) == len(text) - 3
-    for place, (scores, logits) in enumerate(zip(found.scores, found.logits, strict=True)):
-        before = torch.tensor([text[: 3 + place]])
+    assert len(result.scores) == len(result.logits) == len(text) - 3
+    for position, (scores, logits) in enumerate(zip(result.scores, result.logits, strict=True)):
+        before = torch.tensor([text[: 3 + position]])
         with torch.no_grad():
             expected = model(before).logits[:, -1]
         torch.testing.assert_close(logits, expected, atol=1e-4, rtol=1e-4)
@@ -268,8 +267,8 @@ def test_one_speculation_serves_models_and_batches_in_turn(llama: Any) -> None:
         model = llama(seed=seed)
         for prompts in ([[5, 6]], [[5, 6], [4]], [[5, 6]]):
             own = model.generate(**rows(*prompts), max_new_tokens=9)
-            found = model.generate(**rows(*prompts), max_new_tokens=9, custom_generate=fast)
-            assert torch.equal(found, own)
+            text = model.generate(**rows(*prompts), max_new_tokens=9, custom_generate=fast)
+            assert torch.equal(text, own)
 
 
 def test_an_attached_model_speculates_in_every_call(llama: Any, letters: Any) -> None:
@@ -284,8 +283,8 @@ def test_an_attached_model_speculates_in_every_call(llama: Any, letters: Any) ->
     assert len(streamer.handed) == own.shape[1] - 1
     assert fast.generations[0].counts.accepted > 0
     config = GenerationConfig(stop_strings=stop["stop_strings"], max_new_tokens=30)
-    kept = model.generate(**rows([3, 4]), generation_config=config, tokenizer=letters)
-    assert torch.equal(kept, own)
+    text = model.generate(**rows([3, 4]), generation_config=config, tokenizer=letters)
+    assert torch.equal(text, own)
     with pytest.raises(ValueError, match="could not locate a tokenizer"):
         model.generate(**rows([3, 4]), stop_strings=stop["stop_strings"], max_new_tokens=30)
     before = list(fast.generations)
@@ -327,7 +326,7 @@ def test_pipelines_speculate(llama: Any, letters: Any) -> None:
         ),
     ],
 )
-def test_what_can_not_be_had_is_refused(llama: Any, options: dict[str, Any], line: str) -> None:
+def test_what_drafts_rule_out_is_refused(llama: Any, options: dict[str, Any], line: str) -> None:
     model, fast = llama(), Speculation("prompt_lookup")
     if "token_type_ids" in options:  # as a model that takes them would hand them over
         with pytest.raises(ConfigError, match=f"^{line}"):
@@ -339,10 +338,13 @@ def test_what_can_not_be_had_is_refused(llama: Any, options: dict[str, Any], lin
         model.generate(**rows([3, 4]), max_new_tokens=4, **options, custom_generate=fast)
 
 
-def test_what_several_rows_can_not_share_is_refused(llama: Any) -> None:
+def test_one_streamer_for_several_rows_is_refused(llama: Any) -> None:
     model, two = llama(), rows([3, 4], [5])
     with pytest.raises(ConfigError, match=r"^streamer with 2 rows: expected one"):
-        model.generate(**two, max_new_tokens=4, custom_generate=Speculation(), streamer=Streamer())
+        Speculation().generate(model, **two, max_new_tokens=4, streamer=Streamer())
+
+
+def test_an_unknown_drafter_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"^drafter='promt_lookup': did you mean"):
         Speculation("promt_lookup")
 
@@ -359,6 +361,6 @@ def test_an_encoder_decoder_is_refused() -> None:
 def test_own_processors_are_honoured(llama: Any) -> None:
     model, fast = llama(), Speculation("bigram", gamma=4)
     own = LogitsProcessorList([NoRepeatNGramLogitsProcessor(1)])
-    given = {"max_new_tokens": 15, "logits_processor": own, "do_sample": False}
-    expected = model.generate(**rows([3, 4]), **given)
-    assert torch.equal(model.generate(**rows([3, 4]), **given, custom_generate=fast), expected)
+    options = {"max_new_tokens": 15, "logits_processor": own, "do_sample": False}
+    expected = model.generate(**rows([3, 4]), **options)
+    assert torch.equal(model.generate(**rows([3, 4]), **options, custom_generate=fast), expected)

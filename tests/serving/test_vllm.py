@@ -1,4 +1,4 @@
-"""The proposer as vLLM calls it: rows that move, pause and end, drafters that fail, versions."""
+"""The proposer as vLLM calls it: rows move, pause and end, drafters fail, versions differ."""
 
 import json
 import logging
@@ -35,7 +35,7 @@ def proposer(make: Any, gamma: int = 3) -> OutriderProposer:
 
 
 def call(served: OutriderProposer, texts: list[list[int] | None]) -> list[list[int]]:
-    """Proposes for rows that hold these texts; None for one whose prompt is being read."""
+    """Returns the drafts for rows with these texts; None is a row whose prompt is being read."""
     ids = np.zeros((len(texts), LONGEST), dtype=np.int32)
     lengths = np.zeros(len(texts), dtype=np.int32)
     for row, text in enumerate(texts):
@@ -47,13 +47,13 @@ def call(served: OutriderProposer, texts: list[list[int] | None]) -> list[list[i
 
 def test_each_row_has_the_draft_of_its_own_text() -> None:
     served = proposer(PromptLookup)
-    found = call(served, [[1, 2, 3, 1, 2], None, [7, 8, 7]])
-    assert found == [[3, 1, 2], [], [8, 7, 8]]
+    drafts = call(served, [[1, 2, 3, 1, 2], None, [7, 8, 7]])
+    assert drafts == [[3, 1, 2], [], [8, 7, 8]]
     assert call(served, []) == []
 
 
 class Counting(Drafter):
-    """Says how often it was asked, and of how long a text."""
+    """Drafts the number of the call, and remembers the texts that it was asked about."""
 
     made: list["Counting"] = []  # noqa: RUF012
 
@@ -74,28 +74,28 @@ def made() -> list[Counting]:
 
 def test_a_request_keeps_its_drafter_wherever_its_row_goes(made: list[Counting]) -> None:
     served = proposer(Counting)
-    assert len(made) == 1  # to see that it fits; the first request gets it
+    assert len(made) == 1  # the check at the start; the first request gets it
     assert call(served, [[1, 2], [5, 6]]) == [[1], [1]]
     assert call(served, [[5, 6, 7], [1, 2, 3, 4]]) == [[2], [2]]  # the rows have changed places
     assert call(served, [[1, 2, 3, 4, 5]]) == [[3]]  # one has ended, and the other is row 0
-    assert [each.seen for each in made] == [
+    assert [drafter.seen for drafter in made] == [
         [[1, 2], [1, 2, 3, 4], [1, 2, 3, 4, 5]],
         [[5, 6], [5, 6, 7]],
     ]
 
 
-def test_twins_do_not_share_a_drafter(made: list[Counting]) -> None:
+def test_requests_with_equal_texts_do_not_share_a_drafter(made: list[Counting]) -> None:
     served = proposer(Counting)
     assert call(served, [[1, 2], [1, 2]]) == [[1], [1]]
     assert call(served, [[1, 2, 9], [1, 2, 8]]) == [[2], [2]]
-    assert [each.seen[-1] for each in made] == [[1, 2, 9], [1, 2, 8]]
+    assert [drafter.seen[-1] for drafter in made] == [[1, 2, 9], [1, 2, 8]]
 
 
 def test_texts_of_one_length_are_told_apart_to_the_first_id(made: list[Counting]) -> None:
     served = proposer(Counting)
     call(served, [[1, 7, 7], [2, 7, 7]])
     call(served, [[2, 7, 7, 7], [1, 7, 7, 7]])
-    assert [each.seen[-1] for each in made] == [[1, 7, 7, 7], [2, 7, 7, 7]]
+    assert [drafter.seen[-1] for drafter in made] == [[1, 7, 7, 7], [2, 7, 7, 7]]
 
 
 def test_a_request_may_pause_and_its_drafter_serves_another_in_the_end(
@@ -110,17 +110,17 @@ def test_a_request_may_pause_and_its_drafter_serves_another_in_the_end(
     assert len(made) == 3
     call(served, [[4, 4]])
     assert len(made) == 3
-    assert [each.seen[-1] for each in made].count([4, 4]) == 1
-    for each in range(100):  # requests that come and go cost no drafter more
+    assert [drafter.seen[-1] for drafter in made].count([4, 4]) == 1
+    for first in range(100):  # requests that come and go need no more drafters
         for _ in range(PATIENCE + 1):
-            call(served, [[each % 50, 3]])
+            call(served, [[first % 50, 3]])
     assert len(made) <= 4
 
 
 def test_a_table_is_read_once_however_many_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[Any] = []
+    loaded: list[Any] = []
     load = NGramTable.load
-    monkeypatch.setattr(NGramTable, "load", lambda path: read.append(path) or load(path))
+    monkeypatch.setattr(NGramTable, "load", lambda path: loaded.append(path) or load(path))
     model = config().model_config
     served = OutriderProposer(
         SimpleNamespace(
@@ -134,11 +134,11 @@ def test_a_table_is_read_once_however_many_requests(monkeypatch: pytest.MonkeyPa
         call(served, [[first, 28]])
         for _ in range(PATIENCE):
             call(served, [])
-    assert len(read) == 1
+    assert len(loaded) == 1
 
 
 def test_a_draft_ends_where_the_model_does() -> None:
-    served = proposer(lambda: PromptLookup(), gamma=5)
+    served = proposer(PromptLookup, gamma=5)
     assert call(served, [[1] * (LONGEST - 3)]) == [[1, 1]]
     assert call(served, [[1] * (LONGEST - 1)]) == [[]]
     assert call(served, [[1] * LONGEST]) == [[]]
@@ -153,7 +153,7 @@ class Fragile(Drafter):
         pen.write(4)
 
 
-def test_one_that_fails_costs_its_own_request_its_drafts(caplog: Any) -> None:
+def test_a_failure_costs_only_that_request_its_drafts(caplog: Any) -> None:
     served = proposer(Fragile)
     with caplog.at_level(logging.ERROR, logger="vllm.outrider"):
         assert call(served, [[13, 2], [1, 2]]) == [[], [4]]
@@ -173,7 +173,7 @@ def test_the_log_says_whose_drafter_failed(caplog: Any, monkeypatch: pytest.Monk
     assert "wrote id 50: the vocabulary has 50 tokens" in caplog.text
 
 
-def test_one_that_can_not_be_made_again_costs_the_same(caplog: Any) -> None:
+def test_a_drafter_that_can_not_be_made_costs_only_that_request_its_drafts(caplog: Any) -> None:
     makes = iter([PromptLookup()])
     served = proposer(lambda: next(makes))
     with caplog.at_level(logging.ERROR, logger="vllm.outrider"):
@@ -190,7 +190,7 @@ def test_one_that_can_not_be_made_again_costs_the_same(caplog: Any) -> None:
         (LookaheadDecoding, "writes trees: vLLM takes chains alone"),
     ],
 )
-def test_what_can_not_go_there_is_refused_at_once(make: Any, line: str) -> None:
+def test_drafters_that_can_not_run_in_vllm_are_refused_at_once(make: Any, line: str) -> None:
     with pytest.raises(ConfigError, match=line):
         proposer(make)
 

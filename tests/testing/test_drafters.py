@@ -1,4 +1,4 @@
-"""Each check of a drafter bites: a gallery of culprits, each caught by its check."""
+"""Each check of a drafter catches the faulty drafter that was made for it."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,7 +10,7 @@ from outrider import Context, Drafter, Pen, Target
 from outrider.errors import OutriderError
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import drafters
-from outrider.testing.drafters import chi_square
+from outrider.testing.chi_square import chi_square
 from outrider.testing.stage import VOCAB_SIZE
 
 NEXT_LOGITS = TabularTarget(VOCAB_SIZE, seed=11).logits
@@ -51,7 +51,7 @@ class GlobalRandomness(Drafter):
 
 
 class ForgetsToRollBack(Drafter):
-    """Keeps what it drafted as if all of it had been accepted."""
+    """Keeps its draft as if all of it had been accepted."""
 
     def __init__(self) -> None:
         self.text: list[int] = []
@@ -63,7 +63,7 @@ class ForgetsToRollBack(Drafter):
 
 
 class KeepsOldStates(Drafter):
-    """Goes on from the first hidden states that it ever saw."""
+    """Never replaces the first hidden states that it saw."""
 
     needs = frozenset({"hidden_states"})
 
@@ -77,8 +77,8 @@ class KeepsOldStates(Drafter):
             pen.draw(self.state[: pen.vocab_size])
 
 
-class LeavesItsTwinUnbound(Drafter):
-    """Makes a fork anew, which nobody fits to the target."""
+class LeavesItsForkUnbound(Drafter):
+    """Makes a new drafter as its fork, which is never bound to the target."""
 
     shift = 0
 
@@ -89,8 +89,8 @@ class LeavesItsTwinUnbound(Drafter):
         while pen.open:
             pen.write(self.shift)
 
-    def fork(self) -> "LeavesItsTwinUnbound":
-        return LeavesItsTwinUnbound()
+    def fork(self) -> "LeavesItsForkUnbound":
+        return LeavesItsForkUnbound()
 
 
 class SpoilsTheStates(Drafter):
@@ -117,7 +117,7 @@ class Vandal(Drafter):
 
 
 class RollsDice(Drafter):
-    """Takes the run's chance into its own hands, at temperature 0 too."""
+    """Draws with the run's chance by itself, even at temperature 0."""
 
     def propose(self, context: Context, pen: Pen) -> None:
         while pen.open:
@@ -125,7 +125,7 @@ class RollsDice(Drafter):
 
 
 class SpoilsTheTarget(Drafter):
-    """Writes into the model that it borrowed."""
+    """Writes into the target's model."""
 
     def bind(self, target: Target) -> None:
         self.target = target
@@ -136,7 +136,7 @@ class SpoilsTheTarget(Drafter):
 
 
 def forge(pen: Pen, token: int, probs: Tensor) -> None:
-    """Writes a token under a distribution of one's own choice, past the pen's honest ways."""
+    """Submits a token under any distribution, past the pen's public methods."""
     pen._submit([(token, probs)], None)
 
 
@@ -167,7 +167,7 @@ class DropsTheUnlikely(Drafter):
 
 
 class SharesOneUniform(Drafter):
-    """Each draw is right by itself, but all come of one random number."""
+    """Each draw is right by itself, but all come from one random number."""
 
     def propose(self, context: Context, pen: Pen) -> None:
         text = context.tokens[:]
@@ -188,20 +188,20 @@ class MixesUpItsBatch(Honest):
 
 
 class ForgetsTheSource(Drafter):
-    """Keeps what it found for a text, whichever source that text was about."""
+    """Remembers a token for each text, whatever the source."""
 
     def __init__(self) -> None:
-        self.found: dict[tuple[int, ...], int] = {}
+        self.remembered: dict[tuple[int, ...], int] = {}
 
     def propose(self, context: Context, pen: Pen) -> None:
         text = tuple(context.tokens)
-        token = self.found.setdefault(text, context.source[0] if context.source else 0)
+        token = self.remembered.setdefault(text, context.source[0] if context.source else 0)
         while pen.open:
             pen.write(token)
 
 
 class ForgetsHowDeepItIs(Drafter):
-    """Says that it is autoregressive, and grows less certain with depth."""
+    """Says that it is autoregressive, but grows less certain with depth."""
 
     autoregressive = True
 
@@ -220,15 +220,15 @@ CULPRITS: list[tuple[type[Drafter], Callable[[Callable[[], Drafter]], None]]] = 
     (ForgetsToRollBack, drafters.check_depends_only_on_context),
     (CountsItsCalls, drafters.check_depends_only_on_context),
     (KeepsOldStates, drafters.check_depends_only_on_context),
-    (LeavesItsTwinUnbound, drafters.check_depends_only_on_context),
+    (LeavesItsForkUnbound, drafters.check_depends_only_on_context),
     (SpoilsTheStates, drafters.check_leaves_the_context_alone),
     (Vandal, drafters.check_leaves_the_context_alone),
     (RollsDice, drafters.check_is_deterministic_when_greedy),
     (SpoilsTheTarget, drafters.check_greedy_text_is_the_targets),
-    (LiesAboutTemperature, drafters.check_distributions_are_those_drawn_from),
-    (DropsTheUnlikely, drafters.check_distributions_are_those_drawn_from),
-    (SharesOneUniform, drafters.check_distributions_are_those_drawn_from),
-    (MixesUpItsBatch, drafters.check_batches_are_drafts_one_by_one),
+    (LiesAboutTemperature, drafters.check_tokens_follow_recorded_distributions),
+    (DropsTheUnlikely, drafters.check_tokens_follow_recorded_distributions),
+    (SharesOneUniform, drafters.check_tokens_follow_recorded_distributions),
+    (MixesUpItsBatch, drafters.check_batched_drafts_equal_single_ones),
     (ForgetsHowDeepItIs, drafters.check_is_autoregressive_if_it_says_so),
     (LiesAboutTemperature, drafters.check_output_distribution_is_the_targets),
     (DropsTheUnlikely, drafters.check_output_distribution_is_the_targets),
@@ -256,7 +256,7 @@ def test_an_honest_drafter_passes(check: Callable[[Callable[[], Drafter]], None]
 
 def test_only_the_table_of_neighbours_catches_a_shared_uniform() -> None:
     with pytest.raises(AssertionError, match="neighbouring draws"):
-        drafters.check_distributions_are_those_drawn_from(SharesOneUniform)
+        drafters.check_tokens_follow_recorded_distributions(SharesOneUniform)
 
 
 def test_chi_square_is_the_known_survival_function() -> None:

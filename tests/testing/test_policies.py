@@ -1,4 +1,4 @@
-"""Each check of a policy bites: a gallery of culprits, each caught by its check."""
+"""Each check of a policy catches the faulty policy that was made for it."""
 
 import random
 import sys
@@ -17,14 +17,14 @@ class TooDeep(Policy):
 
 
 class Moody(Policy):
-    """Draws lots of its own."""
+    """Draws random numbers of its own."""
 
     def depth(self, gamma: int) -> int:
         return random.randint(0, gamma)
 
 
 class DropsADrawnToken(Policy):
-    """Reaches for the pen, and takes back a token that it does not like."""
+    """Reaches for the pen and takes back a token that it does not like."""
 
     def depth(self, gamma: int) -> int:
         return gamma

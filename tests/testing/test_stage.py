@@ -1,4 +1,4 @@
-"""The tiny targets and the drafters of every kind are what they say."""
+"""The tiny targets and the drafters of every kind are as described."""
 
 import torch
 

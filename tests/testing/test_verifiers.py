@@ -1,4 +1,4 @@
-"""Each check of a rule bites: mutants of the rules, each caught by its check."""
+"""Each check of a rule catches the mutants that were made for it."""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,8 +16,10 @@ from outrider.verifiers.token import Token, acceptance, leading, residual
 
 
 class Recursive(Verifier):
-    """Recursive rejection over siblings, each under the distribution recorded for it: lossless on any
-    tree. (It is here as the control for the mutant that takes siblings out of order.)"""
+    """Recursive rejection over siblings, each with its recorded distribution: lossless on any tree.
+
+    It is the control for the mutant that takes siblings out of order.
+    """
 
     lossless = True
     takes = frozenset(KINDS)
@@ -48,7 +50,7 @@ class SwappedSiblings(Recursive):
 
 
 class Mutant(Verifier):
-    """The token rule, in steps that a mutant can get wrong."""
+    """The token rule, split into steps that a mutant can get wrong."""
 
     lossless = True
 
@@ -76,7 +78,7 @@ class WrongResidual(Mutant):
 
 
 class StaleQ(Mutant):
-    """Compares with the distribution of the token before."""
+    """Divides by the distribution of the token before."""
 
     def ratios(self, draft: Draft, scores: Scores) -> Tensor:
         return acceptance(
@@ -100,18 +102,18 @@ class ReusedUniform(Mutant):
 
 
 class DroppedToken(Mutant):
-    """Gives up the last accepted token of a draft that was accepted whole."""
+    """Drops the last token of a draft that was fully accepted."""
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         verdict = super().verify(draft, scores, chance)
         if len(draft) and len(verdict.accepted) == len(draft):
-            kept = verdict.accepted[:-1]
-            return Verdict(kept, chance.categorical(scores.after(len(kept) - 1)))
+            path = verdict.accepted[:-1]
+            return Verdict(path, chance.categorical(scores.after(len(path) - 1)))
         return verdict
 
 
-class TakesTheLikeliest(Mutant):
-    """At temperature 0 or not, the next token is the likeliest but one."""
+class TakesTheSecondBest(Mutant):
+    """Always takes the second likeliest next token, even at temperature 0."""
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         verdict = super().verify(draft, scores, chance)
@@ -119,8 +121,8 @@ class TakesTheLikeliest(Mutant):
         return Verdict(verdict.accepted, int(second))
 
 
-class ForgetsItsPlace(Mutant):
-    """Says that it accepted all that it was given, whatever it decided."""
+class AcceptsOneNodeLater(Mutant):
+    """Reports the nodes after those that it accepted."""
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         verdict = super().verify(draft, scores, chance)
@@ -133,7 +135,7 @@ class GlobalCoins(Mutant):
 
 
 class Remembers(Mutant):
-    """Whatever was accepted last time is accepted again: wrong only over several rounds."""
+    """Accepts twice as often in every second round: wrong only over several rounds."""
 
     def __init__(self) -> None:
         self.rounds = 0
@@ -150,15 +152,15 @@ class WritesIntoScores(Mutant):
         return probs
 
 
-class OverlyLenient(Lenient):  # type: ignore[misc]  # final, but a mutant must start somewhere
-    """States a ceiling that it does not keep."""
+class OverlyLenient(Lenient):  # type: ignore[misc]  # final, but a mutant needs a base
+    """Claims a ceiling that it does not keep."""
 
     def ceiling(self, scores: Scores) -> Tensor:
         return super().ceiling(scores) * 0.75
 
 
 class SaysToken(Lenient):  # type: ignore[misc]
-    """Accepts leniently, and says that it accepts as the token rule does."""
+    """Accepts leniently, but reports the probabilities of the token rule."""
 
     def accepts(self, q: Tensor, scores: Scores, node: int) -> Tensor:
         return Token().accepts(q, scores, node)
@@ -166,7 +168,7 @@ class SaysToken(Lenient):  # type: ignore[misc]
 
 CULPRITS: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] = [
     *(
-        (mutant, verifiers.check_output_distribution_keeps_its_word)
+        (mutant, verifiers.check_output_distribution_is_as_claimed)
         for mutant in (
             WrongResidual,
             StaleQ,
@@ -177,10 +179,10 @@ CULPRITS: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] 
             OverlyLenient,
         )
     ),
-    (WrongResidual, verifiers.check_loop_distribution_keeps_its_word),
-    (TakesTheLikeliest, verifiers.check_greedy_text_keeps_its_word),
-    (ForgetsItsPlace, verifiers.check_accepts_a_path),
-    (SaysToken, verifiers.check_accepts_is_how_often_it_accepts),
+    (WrongResidual, verifiers.check_loop_distribution_is_as_claimed),
+    (TakesTheSecondBest, verifiers.check_greedy_text_is_as_claimed),
+    (AcceptsOneNodeLater, verifiers.check_accepts_a_path),
+    (SaysToken, verifiers.check_accepts_reports_true_probabilities),
     (GlobalCoins, verifiers.check_draws_only_from_chance),
     (WritesIntoScores, verifiers.check_leaves_distributions_alone),
 ]
@@ -217,7 +219,7 @@ def test_a_right_rule_passes(rule: Callable[[], Verifier]) -> None:
 
 
 def test_replacing_a_token_by_the_distribution_itself_breaks_the_ceiling_of_lenience() -> None:
-    """Leviathan's text names no residual; p is the one that would not keep p / l."""
+    """Leviathan et al. name no residual; with p as residual, the bound p / l would not hold."""
 
     class PlainP(Lenient):  # type: ignore[misc]
         def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
@@ -227,4 +229,4 @@ def test_replacing_a_token_by_the_distribution_itself_breaks_the_ceiling_of_leni
             return Verdict(tuple(range(at)), chance.categorical(scores.after(at - 1)))
 
     with pytest.raises(AssertionError, match="ceiling"):
-        verifiers.check_output_distribution_keeps_its_word(PlainP)
+        verifiers.check_output_distribution_is_as_claimed(PlainP)

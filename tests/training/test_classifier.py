@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from outrider import ConfigError
-from outrider.policies.classifier import FEATURES, foresee, load
+from outrider.policies.classifier import FEATURES, foresee, load_weights
 from outrider.training.classifier import Recorder, fit
 
 
@@ -64,7 +64,7 @@ def test_the_command_trains_and_the_policy_uses_it(
     assert status == 0, complaint
     assert "held-out tokens" in printed
     written = place.with_suffix(".safetensors")
-    assert load(str(written))["w1"].shape[0] == FEATURES
+    assert load_weights(str(written))["w1"].shape[0] == FEATURES
     use = ["policy=classifier", f"policy.path={written}", "prompt=the cat"]
     status, _, complaint = run("generate", *given[:2], *more, *use)
     assert status == 0, complaint

@@ -1,4 +1,4 @@
-"""Lenience: the published formulas, the bound, and the right way round at temperature 0."""
+"""Lenience: the published formulas, the bound, and the right inequality at temperature 0."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ SAMPLED = Sampling(temperature=1.0)
 
 
 def probs(rule: Lenient | Token, p: torch.Tensor, q: torch.Tensor) -> tuple[torch.Tensor, float]:
-    """Returns the exact distribution of the first token, and the probability that the draft is kept."""
+    """Returns the exact distribution of the first token, and the probability of acceptance."""
     scores = Scores(torch.stack([p, p]).log(), SAMPLED)
 
     def play(chance: Chance) -> tuple[int, bool]:
@@ -19,23 +19,23 @@ def probs(rule: Lenient | Token, p: torch.Tensor, q: torch.Tensor) -> tuple[torc
         verdict = rule.verify(Draft((x,), (-1,), (q,)), scores, chance)
         return (x if verdict.accepted else verdict.next_token), bool(verdict.accepted)
 
-    out, kept = torch.zeros(len(p)).double(), 0.0
+    out, rate = torch.zeros(len(p)).double(), 0.0
     for weight, (token, accepted) in EnumeratedChance.outcomes(play):
         out[token] += weight
-        kept += weight * accepted
-    return out, kept
+        rate += weight * accepted
+    return out, rate
 
 
 @pytest.mark.parametrize("residual", ["plain", "scaled"])
 @pytest.mark.parametrize("lenience", [1.0, 0.5, 0.3, 0.1])
 def test_acceptance_and_bound_on_random_distributions(lenience: float, residual: str) -> None:
-    """alpha_l = sum_x min(p / l, q), and no token above p / l (Appendix A.5)."""
+    """alpha_l = sum_x min(p / l, q), and no token is likelier than p / l (Appendix A.5)."""
     generator = torch.Generator().manual_seed(0)
     for _ in range(200):
         p, q = torch.rand(2, 4, generator=generator, dtype=torch.float64) ** 3
         p, q = p / p.sum(), q / q.sum()
-        out, kept = probs(Lenient(lenience, residual), p, q)
-        assert kept == pytest.approx(float((p / lenience).minimum(q).sum()), abs=1e-12)
+        out, rate = probs(Lenient(lenience, residual), p, q)
+        assert rate == pytest.approx(float((p / lenience).minimum(q).sum()), abs=1e-12)
         assert (out <= p / lenience + 1e-12).all()
         assert float(out.sum()) == pytest.approx(1, abs=1e-12)
 
@@ -60,7 +60,7 @@ def greedy(lenience: float, logits: torch.Tensor, token: int) -> tuple[tuple[int
     return verdict.accepted, verdict.next_token
 
 
-def test_at_temperature_zero_a_token_stands_if_p_is_at_least_l_times_the_highest() -> None:
+def test_at_temperature_zero_a_token_is_accepted_if_p_is_at_least_l_times_the_highest() -> None:
     logits = torch.tensor([0.6, 0.31, 0.09]).log()
     assert greedy(0.5, logits, 1) == ((0,), 0)
     assert greedy(0.52, logits, 1) == ((), 0)
@@ -71,11 +71,11 @@ def test_at_temperature_zero_a_token_stands_if_p_is_at_least_l_times_the_highest
 
 
 @pytest.mark.parametrize("lenience", [0, -0.5, 1.01, float("nan")])
-def test_a_lenience_outside_its_range(lenience: float) -> None:
+def test_a_lenience_outside_its_range_is_refused(lenience: float) -> None:
     with pytest.raises(ConfigError, match=r"verifier.lenience=.*: expected a number in \(0, 1\]"):
         Lenient(lenience)
 
 
-def test_an_unknown_residual() -> None:
+def test_an_unknown_residual_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"verifier.residual='p': expected one of plain, scaled"):
         Lenient(0.5, "p")

@@ -1,4 +1,4 @@
-"""All rules together: exactness, order, and the bounds that theory sets them."""
+"""All rules together: exactness, their order, and the bounds that theory sets."""
 
 import itertools
 from collections.abc import Callable
@@ -9,14 +9,18 @@ import pytest
 import torch
 
 from outrider import Chance, Context, Draft, Drafter, Pen, Sampling, Tokens, Verifier
-from outrider.contract.chance import EnumeratedChance
+from outrider.contract.chance import EnumeratedChance, SampledChance
 from outrider.contract.draft import ROOT
 from outrider.contract.verifier import Scores
 from outrider.plugins.registry import installed
 from outrider.targets.tabular import TabularTarget
-from outrider.testing import parametrize_with_checks
+from outrider.testing import (
+    Setup,
+    output_distribution,
+    parametrize_with_checks,
+    target_distribution,
+)
 from outrider.testing.stage import ChainDrafter, TreeDrafter
-from outrider.testing.verifiers import accepted_tokens
 from outrider.verifiers.block import Block
 from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.k_seq import KSeq, smallest_rho
@@ -69,14 +73,21 @@ class TwoLetters(Drafter):
             pen.draw(torch.tensor([2.0, 1.0]).log())
 
 
-def test_the_papers_example_of_ten_and_eleven_ninths() -> None:
+def test_the_papers_example_of_ten_and_eleven_ninths(accepted_tokens: Any) -> None:
     target = TabularTarget.of(torch.tensor([[1 / 3, 2 / 3]], dtype=torch.float64), 0)
     counts = [accepted_tokens(rule, TwoLetters(), target, [0], 2) for rule in (Token(), Block())]
     assert counts == pytest.approx([10 / 9, 11 / 9], abs=1e-7)  # the drafter's logits are float32
 
 
+def test_the_papers_example_of_ten_ninths_to_the_last_digit(accepted_tokens: Any) -> None:
+    target = TabularTarget.of(torch.tensor([[1 / 3, 2 / 3]], dtype=torch.float64), order=0)
+    drafter = TabularTarget.of(torch.tensor([[2 / 3, 1 / 3]], dtype=torch.float64), order=0)
+    exact = ChainDrafter(drafter, "exact")  # draws from p of the target that it is made for
+    assert accepted_tokens(Token(), exact, target, [0], 2) == pytest.approx(10 / 9, abs=1e-12)
+
+
 @pytest.mark.parametrize("kind", ["drawn", "mixed", "disjoint", "short"])
-def test_block_accepts_no_less_than_token(kind: str) -> None:
+def test_block_accepts_no_less_than_token(kind: str, accepted_tokens: Any) -> None:
     more = 0
     for target, seed in models(300 if kind == "drawn" else 40):
         drafter = ChainDrafter(target, kind, seed)
@@ -88,7 +99,7 @@ def test_block_accepts_no_less_than_token(kind: str) -> None:
     assert more > (20 if kind in ("drawn", "disjoint") else -1)
 
 
-def test_what_is_known_of_the_order_on_chains() -> None:
+def test_the_known_order_of_the_rules_on_chains(accepted_tokens: Any) -> None:
     for target, seed in models(40):
         drafter = ChainDrafter(target, "drawn", seed)
         counts = {
@@ -104,7 +115,7 @@ def test_what_is_known_of_the_order_on_chains() -> None:
         assert counts[SampleMatch] <= counts[Token] + 1e-12
 
 
-def test_all_rules_are_one_where_the_draft_is_a_point_mass() -> None:
+def test_all_rules_accept_alike_if_the_draft_is_a_point_mass(accepted_tokens: Any) -> None:
     for target, seed in models(20):
         drafter = ChainDrafter(target, "written", seed)
         counts = [
@@ -115,7 +126,7 @@ def test_all_rules_are_one_where_the_draft_is_a_point_mass() -> None:
 
 
 def node_acceptance(verifier: Verifier, drafter: Drafter, target: TabularTarget) -> float:
-    """Returns the exact probability that a child of the root is accepted."""
+    """Returns the exact probability that some child of the root is accepted."""
 
     def play(chance: Chance) -> bool:
         pen = Pen(sampling=SAMPLED, chance=chance, vocab_size=3, gamma=1, budget=2)
@@ -128,7 +139,7 @@ def node_acceptance(verifier: Verifier, drafter: Drafter, target: TabularTarget)
 
 
 def ceiling(target: TabularTarget, drafter: Drafter) -> float:
-    """Returns 1 + min over H of p(H) - P(all siblings lie in H), the optimal transport's value."""
+    """Returns the value of the optimal transport: 1 + min over H of p(H) - P(all siblings in H)."""
     drawn: dict[frozenset[int], float] = {}
 
     def play(chance: Chance) -> frozenset[int]:
@@ -152,13 +163,13 @@ def test_no_rule_beats_optimal_transport_at_a_node(kind: str) -> None:
     for target, seed in models(100):
         drafter = TreeDrafter(target, kind, seed)
         best = ceiling(target, drafter)
-        found = {rule: node_acceptance(rule(), drafter, target) for rule in TREE_RULES[kind]}
-        assert all(value <= best + 1e-9 for value in found.values())
-        if kind == "deterministic":  # to look whether p's own draw is among them is the best
-            assert all(value == pytest.approx(best, abs=1e-9) for value in found.values())
+        rates = [node_acceptance(rule(), drafter, target) for rule in TREE_RULES[kind]]
+        assert all(rate <= best + 1e-9 for rate in rates)
+        if kind == "deterministic":  # asking whether a draw of p is among them is optimal
+            assert all(rate == pytest.approx(best, abs=1e-9) for rate in rates)
 
 
-def test_a_second_sibling_only_adds() -> None:
+def test_a_second_sibling_only_adds(accepted_tokens: Any) -> None:
     for target, seed in models(40):
         single = ChainDrafter(target, "drawn", seed)
         token = accepted_tokens(Token(), single, target, [0, 2], 1)
@@ -172,8 +183,8 @@ def test_a_second_sibling_only_adds() -> None:
 def test_k_seq_keeps_its_share_of_the_best() -> None:
     for target, seed in models(60):
         drafter = TreeDrafter(target, "iid", seed)
-        found = node_acceptance(KSeq(), drafter, target)
-        assert found >= (1 - 1 / 2.718281828) * ceiling(target, drafter)
+        rate = node_acceptance(KSeq(), drafter, target)
+        assert rate >= (1 - 1 / 2.718281828) * ceiling(target, drafter)
 
 
 def test_rho_is_the_smallest_that_fits() -> None:
@@ -191,9 +202,7 @@ def test_rho_is_the_smallest_that_fits() -> None:
 
 
 def test_equal_ranks_need_a_strict_order() -> None:
-    """p and q alike on two tokens, so that their ratios tie: the distribution stays exact."""
-    from outrider.testing.exact import output_distribution, target_distribution
-
+    """p and q are equal, so that all ratios tie, and the distribution stays exact."""
     p = torch.tensor([[0.3, 0.3, 0.4]], dtype=torch.float64)
     target = TabularTarget.of(p, 0)
 
@@ -207,28 +216,25 @@ def test_equal_ranks_need_a_strict_order() -> None:
             for node in pen.branch(probs, 2, replacement=True):
                 pen.draw(probs, after=node)
 
-    probs = output_distribution(
-        target, Even(), MultiPathBlock(), [0], gamma=2, sampling=SAMPLED, budget=4
-    )
+    setup = Setup(target, Even(), MultiPathBlock(), [0], gamma=2, sampling=SAMPLED, budget=4)
+    probs = output_distribution(setup)
     exact = target_distribution(target, [0], 3, SAMPLED, MultiPathBlock())
     assert all(abs(probs.get(text, 0) - exact[text]) < 1e-12 for text in exact)
 
 
-def test_typical_takes_the_longest_path_and_of_equals_the_likelier() -> None:
+def test_typical_takes_the_longest_path_and_the_likelier_of_equals() -> None:
     target = TabularTarget.of(torch.tensor([[0.5, 0.3, 0.2]], dtype=torch.float64), 0)
     draft = Draft((1, 0, 2, 0, 1), (ROOT, ROOT, 0, 1, 1), (None,) * 5)
     scores = Scores(target.open([0]).score(draft), SAMPLED)
-    from outrider.contract.chance import SampledChance
-
     verdict = Typical(epsilon=0.1).verify(draft, scores, SampledChance.seeded(0))
     assert verdict.accepted == (1, 3)  # .5 * .5 beats .3 * .2 and .5 * .3
     strict = Typical(epsilon=0.4, delta=1.0).verify(draft, scores, SampledChance.seeded(0))
     assert strict.accepted == (1, 3)
-    kept = Typical(epsilon=0.6, delta=1.0)._typical(scores.probs)
-    assert kept[0].tolist() == [True, False, False]
+    typical = Typical(epsilon=0.6, delta=1.0)._typical(scores.probs)
+    assert typical[0].tolist() == [True, False, False]
 
 
-def test_every_rule_says_what_it_takes() -> None:
+def test_every_rule_takes_chains() -> None:
     entries = installed().of("verifier")
     assert {"token", "block", "rejection", "multi_step", "without_replacement", "k_seq",
             "traversal", "multi_path_block", "candidates", "typical", "scaled_uniform",

@@ -1,4 +1,4 @@
-"""A uniform number on [0, b]: lenient below 1, stricter above, lossless with its own residual."""
+"""A uniform number on [0, b]: lenient below 1; above, stricter and lossless by its own residual."""
 
 from collections.abc import Callable
 from functools import partial
@@ -9,9 +9,8 @@ import pytest
 from outrider import ConfigError, Sampling
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.exact import output_distribution, target_distribution
+from outrider.testing.exact import Setup, output_distribution, target_distribution
 from outrider.testing.stage import ChainDrafter
-from outrider.testing.verifiers import accepted_tokens
 from outrider.verifiers.lenient import Lenient
 from outrider.verifiers.scaled_uniform import ScaledUniform
 from outrider.verifiers.token import Token
@@ -35,7 +34,7 @@ def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> N
 def probs(verifier: Any) -> dict[tuple[int, ...], float]:
     drafter = ChainDrafter(TARGET, "drawn")
     return output_distribution(
-        TARGET, drafter, verifier, [0, 2], gamma=2, sampling=SAMPLED, budget=2
+        Setup(TARGET, drafter, verifier, [0, 2], gamma=2, sampling=SAMPLED, budget=2)
     )
 
 
@@ -45,11 +44,13 @@ def test_at_b_of_1_it_is_the_token_rule_and_below_it_is_lenience() -> None:
         assert probs(ScaledUniform(0.3, residual)) == pytest.approx(probs(Lenient(0.3)), abs=1e-12)
 
 
-def test_above_1_it_accepts_less_and_is_lossless_only_with_its_own_residual() -> None:
+def test_above_1_it_accepts_less_and_is_lossless_only_with_its_own_residual(
+    accepted_tokens: Any,
+) -> None:
     exact = target_distribution(TARGET, [0, 2], 3, SAMPLED, Token())
     assert probs(ScaledUniform(2.0)) == pytest.approx(exact, abs=1e-12)
-    off = probs(ScaledUniform(2.0, "plain"))
-    assert max(abs(off[text] - exact[text]) for text in exact) > 0.01
+    plain = probs(ScaledUniform(2.0, "plain"))
+    assert max(abs(plain[text] - exact[text]) for text in exact) > 0.01
     drafter = ChainDrafter(TARGET, "drawn")
     counts = [accepted_tokens(ScaledUniform(b), drafter, TARGET, [0, 2], 2) for b in (0.5, 1, 2, 4)]
     assert counts == sorted(counts, reverse=True)

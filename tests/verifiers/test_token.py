@@ -1,4 +1,4 @@
-"""The token rule: acceptance and residual by hand, and the traps of rounding."""
+"""The token rule: acceptance and residual worked out by hand, and the traps of rounding."""
 
 import pytest
 import torch
@@ -28,7 +28,7 @@ def test_residual_by_hand() -> None:
 
 
 def test_a_residual_without_mass_is_p_itself() -> None:
-    """p equals q but for rounding: a rejection then is a matter of 1e-7, and must not fail."""
+    """p equals q up to rounding: a rejection has probability 1e-7, and must not fail."""
     assert torch.equal(residual(P, P, 1), P)
     certain = torch.tensor([0.0, 0.99999994, 0.0])
     assert torch.equal(residual(certain, None, 1), certain)
@@ -46,7 +46,8 @@ def test_the_first_token_accepts_with_the_overlap_of_p_and_q() -> None:
         verdict = Token().verify(Draft((x,), (-1,), (Q,)), scores(P, P), chance)
         return len(verdict.accepted) == 1
 
-    accepted = sum(p for p, yes in EnumeratedChance.outcomes(play) if yes)
+    outcomes = EnumeratedChance.outcomes(play)
+    accepted = sum(p for p, was_accepted in outcomes if was_accepted)
     assert accepted == pytest.approx(float(P.minimum(Q).sum()), abs=1e-12)
 
 
@@ -61,6 +62,6 @@ def test_a_draft_without_probability_is_always_rejected() -> None:
             assert verdict.next_token != 0
 
 
-def test_an_empty_draft_gets_a_token_of_p() -> None:
+def test_an_empty_draft_gets_a_token_from_p() -> None:
     point = torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)
     assert Token().verify(Draft(), scores(point), SampledChance.seeded(0)) == Verdict((), 1)

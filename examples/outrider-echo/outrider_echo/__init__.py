@@ -1,10 +1,10 @@
-"""Echo: drafts by repeating the last few tokens of the text."""
+"""Echo: a drafter that repeats the last few tokens of the text."""
 
 from outrider import ConfigError, Context, Drafter, Pen, hookimpl
 
 
 class Echo(Drafter):
-    """Proposes the last `period` tokens over and over."""
+    """Drafts the last `period` tokens over and over."""
 
     def __init__(self, period: int = 2) -> None:
         if period < 1:

@@ -2,9 +2,9 @@
 
     python tests/evidence/distribution.py --samples 2000
 
-At temperature 1 with top-k 8, and with top-p 0.9 on top of it, for every drafter; and for a drafter
-that is made to lie, which must be rejected. The target's rows are computed once a text: what is
-under test is all that happens around them.
+At temperature 1 with top-k 8, with and without top-p 0.9, for every drafter; and for a drafter that
+lies about its distribution, which the test must reject. The target scores each text only once:
+under test is everything around the model.
 """
 
 import argparse
@@ -17,12 +17,12 @@ from torch import Tensor
 
 from outrider import Context, Draft, Drafter, Pen, Sampling, Session, Target, Verdict, decode
 from outrider.plugins.registry import make
-from outrider.testing.drafters import QUANTILE, chi_square
+from outrider.testing.chi_square import SIGNIFICANCE, chi_square
 
 PROMPT = (
     "The old man and the cat went to the sea. The old woman and the dog went to the hill. The old"
 )
-"""A text that goes on in many ways, some of which every drafter but the random one hits."""
+"""A text with many continuations, some of which every drafter but the random one proposes."""
 SETTINGS = (
     Sampling(temperature=1.0, top_k=8),
     Sampling(temperature=1.0, top_k=8, top_p=0.9),
@@ -31,7 +31,7 @@ DRAFTERS = ("none", "random", "unigram", "bigram", "prompt_lookup", "small_lm")
 
 
 class Remembered(Target):
-    """A target that scores each text once, and none that its own distribution can't reach."""
+    """A target that scores each text only once, and no text without probability."""
 
     def __init__(self, target: Target, sampling: Sampling) -> None:
         self.inner, self.sampling = target, sampling
@@ -60,19 +60,19 @@ class RememberedSession(Session):
         self.draft = draft
         rows, text, reachable = [self.target.row(self.text)], self.text, True
         for token in draft.tokens:
-            # A token without probability is rejected: what follows it is never looked at.
+            # A token without probability is rejected, so nothing behind it matters.
             reachable = reachable and bool(self.target.sampling.probs(rows[-1])[token] > 0)
             text = (*text, token)
             rows.append(self.target.row(text) if reachable else torch.zeros_like(rows[0]))
         return torch.stack(rows)
 
     def commit(self, verdict: Verdict) -> None:
-        kept = [self.draft.tokens[node] for node in verdict.accepted]
-        self.text = (*self.text, *kept, verdict.next_token)
+        accepted = [self.draft.tokens[node] for node in verdict.accepted]
+        self.text = (*self.text, *accepted, verdict.next_token)
 
 
 class Liar(Drafter):
-    """Draws from a sharpened distribution, and records a flat one."""
+    """Draws from a sharpened distribution but records a flat one."""
 
     def bind(self, target: Target) -> None:
         assert isinstance(target, Remembered)
@@ -85,7 +85,7 @@ class Liar(Drafter):
 
 
 def exact(target: Remembered, prompt: list[int]) -> dict[tuple[int, int], float]:
-    """Returns p of each pair of tokens that has any."""
+    """Returns p of each pair of tokens with a probability above 0."""
     probs = {}
     first = target.sampling.probs(target.row(tuple(prompt)).double())
     for a in first.nonzero().flatten().tolist():
@@ -95,11 +95,10 @@ def exact(target: Remembered, prompt: list[int]) -> dict[tuple[int, int], float]
     return probs
 
 
-def survival(
+def p_value(
     target: Remembered, drafter: Drafter, prompt: list[int], samples: int
 ) -> tuple[float, int]:
-    """Returns the probability that right samples would stray as far as these, and how many
-    draft tokens were accepted."""
+    """Returns the p-value of samples of the loop, and the number of accepted draft tokens."""
     accepted = 0
     pairs: Counter[tuple[int, int]] = Counter()
     verifier = make("verifier", "token")
@@ -117,7 +116,7 @@ def survival(
     distribution = exact(target, prompt)
     if set(pairs) - set(distribution):
         return 0.0, accepted
-    # Cells that expect fewer than five go together, as the test asks.
+    # Cells with an expectation below five are merged, as the test requires.
     large = [pair for pair, p in distribution.items() if p * samples >= 5]
     rest = 1 - sum(distribution[pair] for pair in large)
     counts = [pairs[pair] for pair in large]
@@ -132,18 +131,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--samples", type=int, default=2000)
     parser.add_argument("--drafters", nargs="*", default=DRAFTERS)
-    wanted = parser.parse_args()
+    options = parser.parse_args()
     model = make("target", "smollm2")
     prompt = model.encode(PROMPT)
     wrong = 0
     for sampling in SETTINGS:
         target = Remembered(model, sampling)
-        for name in (*wanted.drafters, "liar"):
+        for name in (*options.drafters, "liar"):
             drafter = Liar() if name == "liar" else make("drafter", name)
-            p, accepted = survival(target, drafter, prompt, wanted.samples)
-            right = (p > QUANTILE) != (name == "liar")
+            p, accepted = p_value(target, drafter, prompt, options.samples)
+            right = (p > SIGNIFICANCE) != (name == "liar")
             wrong += not right
-            verdict = "rejected" if p <= QUANTILE else "agrees"
+            verdict = "rejected" if p <= SIGNIFICANCE else "agrees"
             print(
                 f"top-p {sampling.top_p}: {name:<14} p = {p:.2e}  {verdict}"
                 f"  ({accepted} draft tokens accepted)",
