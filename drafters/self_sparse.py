@@ -21,7 +21,7 @@ from outrider.runtime.passes import PassInput
 from outrider.runtime.step import run_pass
 
 POOL = 7
-"""Neighbouring tokens that share their weight, so that phrases are picked rather than single tokens."""
+"""Neighbouring tokens that share their weight, so that phrases are picked, not single tokens."""
 
 
 @final
@@ -170,7 +170,7 @@ def _taken(
 def _attention(
     queries: Float[Tensor, "tokens all dim"], keys: Float[Tensor, "heads known dim"], scale: float
 ) -> Float[Tensor, "heads known"]:
-    """Returns the attention that each key gets from its heads' queries, averaged over neighbours."""
+    """Returns the attention of its heads' queries to each key, averaged over neighbours."""
     heads = keys.shape[0]
     grouped = queries.transpose(0, 1).reshape(heads, -1, queries.shape[-1])
     weight = (grouped @ keys.transpose(1, 2) * scale).softmax(-1).sum(1)

@@ -23,7 +23,7 @@ class Branches:
         self._nodes: dict[tuple[int, ...], int] = {(): ROOT}
 
     def reach(self, paths: Sequence[Sequence[int]]) -> Bool[Tensor, "paths all"]:
-        """Adds the last token of each path, and returns what it sees: the text, its path and itself.
+        """Adds the last token of each path, and returns what it sees: the text and its path.
 
         The tokens before it were added by earlier calls, and are in the cache in that order.
         """

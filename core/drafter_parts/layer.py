@@ -1,4 +1,4 @@
-"""One decoder layer, as in Llama, with a cache that forgets its end: what drafters stack on features."""
+"""One decoder layer, as in Llama, with a cache that can be cropped; drafters build on it."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -81,9 +81,10 @@ class KeysAndValues:
         return len(self._keys)
 
     def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Appends those of new tokens, and returns all of them, in views that later calls may change.
+        """Appends those of new tokens, and returns all of them.
 
-        In training they are new tensors, which gradients flow through.
+        They are views that later calls may change; in training they are new tensors, which
+        gradients flow through.
         """
         return self._keys.append(keys), self._values.append(values)
 

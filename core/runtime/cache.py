@@ -12,7 +12,7 @@ from outrider.runtime.growing import GrowingTensor
 
 @final
 class GrowingLayer(DynamicLayer):  # type: ignore[no-untyped-call]
-    """One layer's keys and values, [texts, heads, tokens, dim] each; both are views of larger blocks."""
+    """One layer's keys and values [texts, heads, tokens, dim], as views of larger blocks."""
 
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any

@@ -54,7 +54,7 @@ class CachedModel:
 
     @property
     def features(self) -> dict[str, Float[Tensor, "tokens width"]]:
-        """Returns the requested features of the text so far, by name; views that a round may change."""
+        """Returns the features of the text so far, by name, as views that a round may change."""
         features = {name: states.content for name, states in self._states.items() if len(states)}
         if self._shows_cache and self.length:
             layers: Any = self._cache.layers
@@ -97,7 +97,7 @@ class CachedModel:
     def feed_tree(
         self, tokens: Sequence[int], rows: int, tree: TreeMask
     ) -> Float[Tensor, "rows vocab"]:
-        """Appends `tokens`, which see what `tree` says, and returns the logits of the last `rows`."""
+        """Appends the tokens of a tree, and returns the logits of the last `rows` of them."""
         model = self.model
         return self.feed(
             tokens,

@@ -1,17 +1,16 @@
-"""The flat pass: a decoder of Llama's kind as one loop over its layers, without a module's overhead."""
+"""The flat pass: a decoder of Llama's kind as one loop, without the overhead of its modules."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, final
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import embedding, pad, rms_norm, scaled_dot_product_attention
+from torch.nn.functional import embedding, pad, rms_norm
 
+from outrider.runtime.attention import attention, folded_mask, turn_of, turned
 from outrider.runtime.linear import PackedLinear, merged, product
 from outrider.runtime.passes import Pass, PassInput
-from outrider.runtime.tree_mask import additive_mask, causal
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -41,7 +40,7 @@ class _Attending:
     """What attention needs besides a layer's own weights; the same for all layers of a pass.
 
     turn: cosine and sine of the positions.
-    folded: what is added to the scores, as `_folded` returns it.
+    folded: what is added to the scores, as `folded_mask` returns it.
     widths: as in `PassInput`.
     """
 
@@ -53,7 +52,7 @@ class _Attending:
 
 
 def is_used_for(model: "PreTrainedModel") -> bool:
-    """Returns whether a model is read by the flat pass: it is supported, and its weights are packed."""
+    """Returns whether the flat pass runs a model: it is supported, and its weights are packed."""
     return isinstance(_head(model), PackedLinear) and supports(model)
 
 
@@ -77,7 +76,7 @@ def flat_pass(
 ) -> Pass:
     """Appends tokens to a cache, and returns what the model says of them.
 
-    A long chain is read in parts. watch: sees what each layer attends with; reads in one go.
+    A long chain is read in parts, unless there is a `watch`.
     """
     special = (inputs.mask, inputs.positions, inputs.widths, watch)
     if any(option is not None for option in special):
@@ -118,9 +117,9 @@ def _run_layers(
     # A single token of each text sees everything up to its width, and needs no mask.
     unmasked = inputs.widths is not None and ids.shape[1] == 1
     shared = config.num_attention_heads // config.num_key_value_heads
-    folded = None if unmasked else _folded(inputs.mask, ids.shape[1], known, shared, x)
+    folded = None if unmasked else folded_mask(inputs.mask, ids.shape[1], known, shared, x)
     attending = _Attending(
-        cache, _turn(base.rotary_emb, x, positions), folded, inputs.widths, watch
+        cache, turn_of(base.rotary_emb, x, positions), folded, inputs.widths, watch
     )
     states: dict[int, Tensor] = {}
     layers = base.layers[: config.num_hidden_layers]
@@ -150,29 +149,28 @@ def _padded(inputs: PassInput, known: int, padding: int) -> tuple[Tensor, Tensor
     if positions is None:
         positions = torch.arange(known, known + count, device=ids.device)[None]
     if padding:
-        ids, positions = (
-            pad(ids, (0, padding)),
-            pad(positions, (0, padding), value=known + count - 1),
-        )
+        last = known + count - 1
+        ids, positions = pad(ids, (0, padding)), pad(positions, (0, padding), value=last)
     return ids, positions
 
 
 def _attend(layer: Any, index: int, x: Tensor, attending: _Attending) -> Tensor:
     """Returns the states after a layer's attention."""
-    attention = layer.self_attn
+    module = layer.self_attn
     inner = _norm(layer.input_layernorm, x)
     queries, keys, values = (
-        product(projection, inner).view(*x.shape[:-1], -1, attention.head_dim)
-        for projection in (attention.q_proj, attention.k_proj, attention.v_proj)
+        product(projection, inner).view(*x.shape[:-1], -1, module.head_dim)
+        for projection in (module.q_proj, module.k_proj, module.v_proj)
     )
-    if hasattr(attention, "q_norm"):
-        queries, keys = _norm(attention.q_norm, queries), _norm(attention.k_norm, keys)
-    queries, keys = _turned(queries, attending.turn), _turned(keys, attending.turn)
+    if hasattr(module, "q_norm"):
+        queries, keys = _norm(module.q_norm, queries), _norm(module.k_norm, keys)
+    queries, keys = turned(queries, attending.turn), turned(keys, attending.turn)
     keys, values = attending.cache.update(keys.transpose(1, 2), values.transpose(1, 2), index)
     if attending.watch is not None:
-        attending.watch(queries, keys, attention.scaling)
-    mixed = _mixed(queries, keys, values, attention.scaling, attending)
-    return merged(attention.o_proj, mixed, x, "add")
+        attending.watch(queries, keys, module.scaling)
+    folded, widths = attending.folded, attending.widths
+    mixed = attention(queries, keys, values, module.scaling, folded=folded, widths=widths)
+    return merged(module.o_proj, mixed, x, "add")
 
 
 def _feed_forward(layer: Any, x: Tensor) -> Tensor:
@@ -188,71 +186,3 @@ def _norm(module: Any, x: Tensor) -> Tensor:
     # The same in five small steps, which on a CPU take a quarter of that function's time.
     scale = x.square().mean(-1, keepdim=True).add_(module.variance_epsilon).rsqrt_()
     return (x * scale).mul_(module.weight)
-
-
-def _turn(rotary: Any, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns cosine and sine of each position, the sine with the sign that its half is turned by."""
-    cosine, sine = rotary(x, positions)
-    half = sine.shape[-1] // 2
-    sine = torch.cat([-sine[..., :half], sine[..., half:]], dim=-1)
-    return cosine[:, :, None], sine[:, :, None]
-
-
-def _turned(x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
-    return torch.addcmul(x * turn[0], x.roll(x.shape[-1] // 2, -1), turn[1])
-
-
-def _folded(
-    mask: Tensor | None, count: int, known: int, shared: int, x: Tensor
-) -> Float[Tensor, "batch 1 rows all"] | None:
-    """Returns what is added to attention's scores, repeated for the heads that share keys.
-
-    Those heads lie below each other as rows, so that no key is repeated for them. None where
-    nothing is added: a single token sees everything before it, and the first pass over a chain
-    is causal.
-
-    shared: how many heads of queries share one of keys.
-    """
-    if mask is None:
-        if count == 1 or known == 0:
-            return None
-        mask = additive_mask(causal(count, known + count, x.device), x.dtype)[None, None]
-    return mask.repeat(1, 1, shared, 1)
-
-
-def _mixed(
-    queries: Float[Tensor, "batch tokens heads dim"],
-    keys: Tensor,
-    values: Tensor,
-    scale: float,
-    attending: _Attending,
-) -> Float[Tensor, "batch tokens width"]:
-    """Returns attention's output, all heads side by side."""
-    batch, count, _, dim = queries.shape
-    folded = attending.folded
-    if folded is None and count > 1:
-        mixed = scaled_dot_product_attention(
-            queries.transpose(1, 2), keys, values, is_causal=True, scale=scale, enable_gqa=True
-        )
-        return mixed.transpose(1, 2).reshape(batch, count, -1)
-    narrow = keys.shape[1]
-    rows = queries.view(batch, count, narrow, -1, dim).permute(0, 2, 3, 1, 4)
-    rows = rows.reshape(batch, narrow, -1, dim)
-    if attending.widths is None:
-        mixed = scaled_dot_product_attention(rows, keys, values, attn_mask=folded, scale=scale)
-    else:  # text by text, so that a short one is not read as far as the longest
-        texts = [slice(text, text + 1) for text in range(batch)]
-        mixed = torch.cat(
-            [
-                scaled_dot_product_attention(
-                    rows[text],
-                    keys[text, :, :width],
-                    values[text, :, :width],
-                    attn_mask=None if folded is None else folded[text, :, :, :width],
-                    scale=scale,
-                )
-                for text, width in zip(texts, attending.widths, strict=True)
-            ]
-        )
-    mixed = mixed.view(batch, narrow, -1, count, dim).permute(0, 3, 1, 2, 4)
-    return mixed.reshape(batch, count, -1)

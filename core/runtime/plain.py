@@ -1,4 +1,4 @@
-"""The plain pass: a decoder's forward pass in this process, by transformers' code or a flat loop."""
+"""The plain pass: a forward pass in this process, by transformers' own code or the flat pass."""
 
 import inspect
 from typing import TYPE_CHECKING, Any

@@ -30,7 +30,7 @@ UNEVEN = 0.75
 @final
 @dataclass(slots=True)
 class _Slots:
-    """Where the tokens of a pass go: `positions` [texts, tokens] in the cache, all below `width`."""
+    """Where in the cache a pass's tokens go: `positions` [texts, tokens], all below `width`."""
 
     positions: Tensor = field(default_factory=lambda: torch.empty(0, 0, dtype=torch.long))
     width: int = 0

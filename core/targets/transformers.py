@@ -14,7 +14,6 @@ from outrider.contract.context import Tokens
 from outrider.contract.draft import Draft
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import PathScorer, Session, Target
-from outrider.contract.verifier import Verdict
 from outrider.errors import ConfigError, require
 from outrider.runtime import flat, launch, ranks
 from outrider.runtime.cached_model import CACHE, HIDDEN, SOURCE, CachedModel, refuse_stateful
@@ -22,9 +21,9 @@ from outrider.runtime.encoded import BRANCHING, EncodedCache, decoder_start
 from outrider.runtime.linear import can_pack, pack
 from outrider.runtime.static import compile_passes
 from outrider.runtime.text_tree import TextTree
-from outrider.runtime.tree_mask import tree_mask
 from outrider.targets.batch import write
 from outrider.targets.loading import load
+from outrider.targets.session import CachedSession
 from outrider.targets.together import TogetherSession, open_sessions, score_sessions
 
 if TYPE_CHECKING:
@@ -120,7 +119,7 @@ class TransformersTarget(Target):
 
     def open(self, tokens: Sequence[int], needs: frozenset[str] = frozenset()) -> Session:
         text, source = self.begin(tokens)
-        return _TransformersSession(CachedModel(self.model, needs, source), text)
+        return CachedSession(CachedModel(self.model, needs, source), text)
 
     def open_together(
         self, prompts: Sequence[Sequence[int]], needs: frozenset[str] = frozenset()
@@ -174,33 +173,6 @@ class TransformersTarget(Target):
                 digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy())
             self._fingerprint = digest.hexdigest()
         return self._fingerprint
-
-
-@final
-class _TransformersSession(Session):
-    def __init__(self, cached: CachedModel, tokens: list[int]) -> None:
-        self._cached = cached
-        self._pending = tokens  # committed, but not yet in the cache
-        self._draft = Draft()
-
-    def score(self, draft: Draft) -> Float[Tensor, "nodes+1 vocab"]:
-        self._draft = draft
-        tokens = [*self._pending, *draft.tokens]
-        if draft.is_chain:
-            return self._cached.feed(tokens, len(draft) + 1)
-        tree = tree_mask(draft.parents, pending=len(self._pending), cached=self._cached.length)
-        return self._cached.feed_tree(tokens, len(draft) + 1, tree)
-
-    def commit(self, verdict: Verdict) -> None:
-        drafted, accepted = len(self._draft), verdict.accepted
-        if accepted == tuple(range(len(accepted))):
-            self._cached.drop(drafted - len(accepted))
-        else:
-            self._cached.retain_rows(drafted, accepted)
-        self._pending = [verdict.next_token]
-
-    def features(self) -> dict[str, Tensor]:
-        return self._cached.features
 
 
 def _require_spreadable(model: Any, device: str, optimize: str) -> None:
