@@ -86,6 +86,8 @@ class KeysAndValues:
         They are views that later calls may change; in training they are new tensors, which
         gradients flow through.
         """
+        if torch.is_grad_enabled():
+            return self._keys.concatenate(keys), self._values.concatenate(values)
         return self._keys.append(keys), self._values.append(values)
 
     def crop(self, length: int) -> None:

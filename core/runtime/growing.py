@@ -15,8 +15,8 @@ class GrowingTensor:
     """A tensor that grows along its last dimension but one, without copying what it holds.
 
     Its content is the first part of a larger block: appending writes behind it, and cropping moves
-    its end. Tensors that carry gradients are concatenated instead, since writing in place would
-    break the backward pass.
+    its end. In training, where a backward pass needs tensors as they were, `concatenate` replaces
+    `append`.
 
     spare: rows to make room for beyond those that are needed. Defaults to 256.
     zeros: whether the room behind the content holds zeros. By default it holds anything.
@@ -26,6 +26,7 @@ class GrowingTensor:
         self._spare, self._zeros = spare, zeros
         self._room: Tensor | None = None
         self._length = 0
+        self._is_shared = False  # with a backward pass, which needs the room as it is
 
     def __len__(self) -> int:
         """Returns the number of rows that are in use."""
@@ -40,12 +41,17 @@ class GrowingTensor:
     def append(self, new: Float[Tensor, "*outer new width"]) -> Float[Tensor, "*outer rows width"]:
         """Appends rows, and returns all that are in use."""
         start, count = self._length, new.shape[-2]
-        if new.requires_grad or (self._room is not None and self._room.requires_grad):
-            self._room = torch.cat([self.content, new], dim=-2) if start else new
-        else:
-            self.reserve(start + count, new).narrow(-2, start, count).copy_(new)
+        self.reserve(start + count, new).narrow(-2, start, count).copy_(new)
         self._length = start + count
         return self.content
+
+    def concatenate(
+        self, new: Float[Tensor, "*outer new width"]
+    ) -> Float[Tensor, "*outer rows width"]:
+        """Appends rows like `append`, in a new tensor that gradients flow through."""
+        self._room = torch.cat([self.content, new], dim=-2) if self._length else new
+        self._length, self._is_shared = self._room.shape[-2], True
+        return self._room
 
     def reserve(
         self, rows: int, like: Float[Tensor, "*outer any width"]
@@ -55,7 +61,7 @@ class GrowingTensor:
         like: gives shape, precision and device where there is no room yet.
         """
         old = self._room
-        if old is not None and rows <= old.shape[-2]:
+        if old is not None and rows <= old.shape[-2] and not self._is_shared:
             return old
         like = like if old is None else old
         room = rows + self._spare if old is None else max(rows + self._spare, 2 * old.shape[-2])
@@ -63,6 +69,7 @@ class GrowingTensor:
         self._room = like.new_zeros(shape) if self._zeros else like.new_empty(shape)
         if old is not None:
             self._room.narrow(-2, 0, old.shape[-2]).copy_(old)
+        self._is_shared = False
         return self._room
 
     def crop(self, length: int) -> None:
@@ -76,8 +83,8 @@ class GrowingTensor:
         """
         if self._room is None:
             return
-        moved = self._room.index_select(-2, rows)
-        self._room.narrow(-2, start, len(rows)).copy_(moved)
+        room = self.reserve(self._length, self._room)
+        room.narrow(-2, start, len(rows)).copy_(room.index_select(-2, rows))
         self._length = start + len(rows)
 
     def select(self, indices: Int[Tensor, "selected"]) -> None:

@@ -57,7 +57,7 @@ class _RaggedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
     values: Any
 
     def __init__(self, slots: _Slots) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._slots = slots
         # What is not written yet is masked, but multiplied all the same: it must not be NaN.
         self._grown = (GrowingTensor(zeros=True), GrowingTensor(zeros=True))

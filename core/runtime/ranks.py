@@ -204,5 +204,6 @@ def _follow(model: "PreTrainedModel", orders: Any) -> None:
             _run(models[order.layers], order, cache)
 
 
+@torch.no_grad()
 def _run(model: "PreTrainedModel", order: Order, cache: GrowingCache) -> Pass:
     return plain_pass(model, cache, order.inputs.to(model.device))
