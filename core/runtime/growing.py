@@ -56,9 +56,9 @@ class GrowingTensor:
     def reserve(
         self, rows: int, like: Float[Tensor, "*outer any width"]
     ) -> Float[Tensor, "*outer room width"]:
-        """Makes room for so many rows, and returns all of it, used and unused.
+        """Makes room for at least `rows` rows, and returns all of it, used and unused.
 
-        like: gives shape, precision and device where there is no room yet.
+        like: gives the shape, precision and device if there is no room yet.
         """
         old = self._room
         if old is not None and rows <= old.shape[-2] and not self._is_shared:

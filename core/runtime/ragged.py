@@ -85,7 +85,7 @@ class _RaggedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         self._reserve(0, self.keys, self.values)
 
     def _reserve(self, tokens: int, keys: Tensor, values: Tensor) -> None:
-        """Makes room for so many tokens; keys, values: of that shape."""
+        """Makes room for at least `tokens` tokens, shaped like `keys` and `values`."""
         if not self.is_initialized:
             self.lazy_initialization(keys, values)
         self.keys, self.values = (

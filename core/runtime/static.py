@@ -162,7 +162,7 @@ class StaticCache(PassCache):
         return full[None, None]
 
     def _reserve(self, tokens: int) -> None:
-        """Makes room for so many tokens in every layer."""
+        """Makes room for at least `tokens` tokens in every layer."""
         self._rooms.keys = [grown.reserve(tokens, self._like) for grown in self._keys]
         self._rooms.values = [grown.reserve(tokens, self._like) for grown in self._values]
 

@@ -17,7 +17,7 @@ from outrider.runtime.tree_mask import tree_mask
 class CachedSession(Session):
     """Scores drafts on a cached model.
 
-    tokens: the text so far, none of which is in the cache.
+    tokens: the text so far; none of it is in the cache yet.
     """
 
     def __init__(self, cached: CachedModel, tokens: Sequence[int]) -> None:

@@ -105,7 +105,7 @@ class TransformersTarget(Target):
             )
 
     def _offers(self, layers: int) -> frozenset[str]:
-        """Returns what a drafter may need of a model with so many layers."""
+        """Returns what drafters may need of a model with that many layers."""
         states = {f"{HIDDEN}.{number}" for number in range(layers)}
         offers = {SOURCE} if self._start else {"model", CACHE, HIDDEN, *states}
         if self._spread:
