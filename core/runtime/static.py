@@ -38,7 +38,8 @@ def compile_passes(model: "PreTrainedModel", compiler: Compiler | None = None) -
 
     compiler: makes a fast function of a plain one. Defaults to `torch.compile`, with CUDA graphs
         on a GPU ("reduce-overhead"). On a CPU its graphs could hold packed weights ("freezing"),
-        but then each size would hold its own, and still take longer than `packed`.
+        but then each size would hold its own, and still take longer than `packed`. A compiler must
+        not make numbers dynamic (`dynamic=False`), or it confuses which states are requested.
     """
     if compiler is None:
         mode = "reduce-overhead" if model.device.type == "cuda" else "default"

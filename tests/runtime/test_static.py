@@ -28,7 +28,10 @@ def pair(llama: Any) -> Any:
     plain = llama(max_position_embeddings=400, num_key_value_heads=2, num_attention_heads=4)
     other = copy.deepcopy(plain)
     compile_passes(
-        other, lambda function: torch.compile(function, backend="aot_eager", fullgraph=True)
+        other,
+        lambda function: torch.compile(
+            function, backend="aot_eager", fullgraph=True, dynamic=False
+        ),
     )
     return TransformersTarget(plain), TransformersTarget(other)
 
@@ -38,7 +41,10 @@ def test_one_graph_a_size_serves_every_round(pair: Any) -> None:
 
     def counted(function: Any) -> Any:
         return torch.compile(
-            function, fullgraph=True, backend=lambda graph, _: graphs.append(graph) or graph
+            function,
+            fullgraph=True,
+            dynamic=False,
+            backend=lambda graph, _: graphs.append(graph) or graph,
         )
 
     model = copy.deepcopy(pair[0].model)
