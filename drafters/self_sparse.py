@@ -1,7 +1,7 @@
-"""SelfSparse: the target itself drafts, on a few of the keys and values that it has already."""
+"""SelfSparse: the target itself drafts, on a few of the keys and values that it already has."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import final
 
 import torch
 from jaxtyping import Float, Int
@@ -15,28 +15,30 @@ from outrider.drafter_parts.trees import Chain
 from outrider.errors import ConfigError, is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.runtime import flat
-from outrider.runtime.cache import growing
+from outrider.runtime.cache import GrowingCache
 from outrider.runtime.first_layers import first_layers
+from outrider.runtime.passes import PassInput
 from outrider.runtime.step import run_pass
 
 POOL = 7
-"""Neighbouring places that share their weight, so that what is picked are phrases."""
+"""Neighbouring tokens that share their weight, so that phrases are picked, not single tokens."""
 
 
 @final
 class SelfSparse(Drafter):
-    """Drafts with the target on a short cache (MagicDec, 2408.11049): its text stays long.
+    """Drafts with the target on a short cache, however long its text is (MagicDec, 2408.11049).
 
     What the target has computed of the text is read, not computed again. The cache holds the
     first tokens and the last ones (StreamingLLM, 2309.17453), and of those between them what
     recent tokens attend to most, head by head (SnapKV, 2404.14469).
 
-    sink: how many of the first tokens. window: of the last ones.
-    picked: of those between; 0 for none, which needs a target of Llama's kind.
-    observed: recent tokens whose attention decides. It is taken anew every `window` tokens.
-    layers: how many of the target's layers draft; all of them unless told.
+    sink: how many of the first tokens to keep.
+    window: how many of the last ones.
+    picked: how many of those between. Defaults to 0; more needs a target of Llama's kind.
+    observed: how many recent tokens decide what is picked, anew every `window` tokens.
+    layers: how many of the target's layers draft. Defaults to all of them.
 
-    Raises `ConfigError` in `bind` where the target has no such layers.
+    Raises `ConfigError` in `bind` if the target has no such layers.
     """
 
     needs = frozenset({"model", "cache"})
@@ -55,8 +57,8 @@ class SelfSparse(Drafter):
             ("picked", picked, 0),
             ("observed", observed, 1),
         ):
-            good = is_int(value) and value >= least
-            require(good, f"drafter.{name}", value, f"a whole number of at least {least}")
+            in_range = is_int(value) and value >= least
+            require(in_range, f"drafter.{name}", value, f"a whole number of at least {least}")
         self._sink, self._window, self._picked = sink, window, picked
         self._observed, self._layers = observed, layers
         self._target: Target | None = None
@@ -69,7 +71,7 @@ class SelfSparse(Drafter):
         model = target.model
         self._model = model if self._layers is None else first_layers(model, self._layers)
         self._depth = int(self._model.config.get_text_config().num_hidden_layers)
-        if self._picked and not flat.knows(model):
+        if self._picked and not flat.supports(model):
             raise ConfigError(
                 f"drafter.picked={self._picked}: expected 0, what {type(model).__name__} attends to"
                 f" can't be seen (models of {', '.join(flat.KINDS)} show it)"
@@ -85,33 +87,34 @@ class SelfSparse(Drafter):
 
         def probs(_: Sequence[int], paths: Sequence[Sequence[int]]) -> Tensor:
             token = paths[0][-1] if paths[0] else context.tokens[-1]
-            seen = torch.zeros(
-                (1, 1, 1, int(cache.get_seq_length()) + 1), dtype=self._model.dtype, device=device
-            )
-            return run_pass(
-                self._model,
+            # The token sees the whole cache, though its position lies far behind the cache's end.
+            length = int(cache.get_seq_length()) + 1
+            mask = torch.zeros((1, 1, 1, length), dtype=self._model.dtype, device=device)
+            inputs = PassInput(
                 torch.tensor([[token]], device=device),
-                cache,
-                rows=1,
-                mask=seen,
-                positions=torch.tensor([[known + len(paths[0])]], device=device),
-            ).logits[0]
+                1,
+                mask,
+                torch.tensor([[known + len(paths[0])]], device=device),
+            )
+            return run_pass(self._model, cache, inputs).logits[0]
 
         Chain().grow(pen, probs)
 
-    def _cache(self, context: Context, known: int) -> Any:
-        """Returns a cache of the chosen ones among the first `known` tokens."""
-        cache = growing()
+    def _cache(self, context: Context, known: int) -> GrowingCache:
+        """Returns a cache of what is kept of the first `known` tokens."""
+        cache = GrowingCache()
         picks = self._picks(context, known)
-        for place in range(self._depth):
-            chosen = picks(place)
-            rows = (context.features[f"{name}.{place}"][:known] for name in ("keys", "values"))
-            keys, values = (_taken(each, chosen)[None] for each in rows)
-            cache.update(keys, values, place)
+        for layer in range(self._depth):
+            indices = picks(layer)
+            keys, values = (
+                _taken(context.features[f"{name}.{layer}"][:known], indices)[None]
+                for name in ("keys", "values")
+            )
+            cache.update(keys, values, layer)
         return cache
 
     def _picks(self, context: Context, known: int) -> Callable[[int], Int[Tensor, "heads kept"]]:
-        """Returns, for a layer, the places that each head keeps."""
+        """Returns a function from a layer to the tokens that each of its heads keeps."""
         heads = context.features["keys.0"].shape[1]
         device = self._model.device
         first, last = min(self._sink, known), max(self._sink, known - self._window)
@@ -120,15 +123,16 @@ class SelfSparse(Drafter):
         between = last - first
         count = min(self._picked, between)
         if count == 0 or between <= 0:
-            return lambda place: fixed
-        # Weighed where the window begins anew, so that a draft depends on the text alone.
+            return lambda layer: fixed
+        # The weights are those at the window's last new beginning, so that a draft depends on the
+        # text alone.
         weights = self._weigh(context, known - known % self._window)
 
-        def picks(place: int) -> Tensor:
-            weight = weights[place][:, first:last]
-            room = torch.zeros(heads, between, device=device)
-            room[:, : weight.shape[1]] = weight
-            best = room.topk(count).indices.sort().values + first
+        def picks(layer: int) -> Tensor:
+            weight = weights[layer][:, first:last]
+            full = torch.zeros(heads, between, device=device)
+            full[:, : weight.shape[1]] = weight
+            best = full.topk(count).indices.sort().values + first
             return torch.cat([fixed[:, :first], best, fixed[:, first:]], dim=1)
 
         return picks
@@ -138,33 +142,35 @@ class SelfSparse(Drafter):
         text = Tokens(context.tokens[:length])
         if self._weighed != text or not self._weights:
             start = max(1, length - self._observed)
-            cache, weights = growing(), list[Tensor]()
-            for place in range(self._depth):
-                rows = (context.features[f"{name}.{place}"][:start] for name in ("keys", "values"))
-                keys, values = (each.transpose(0, 1)[None] for each in rows)
-                cache.update(keys, values, place)
+            cache, weights = GrowingCache(), list[Tensor]()
+            for layer in range(self._depth):
+                keys, values = (
+                    context.features[f"{name}.{layer}"][:start].transpose(0, 1)[None]
+                    for name in ("keys", "values")
+                )
+                cache.update(keys, values, layer)
 
             def watch(queries: Tensor, keys: Tensor, scale: float) -> None:
                 weights.append(_attention(queries[0], keys[0, :, :start], scale))
 
             ids = torch.tensor([context.tokens[start:length]], device=self._model.device)
             with torch.no_grad():
-                flat.step(self._model, ids, cache, 1, watch=watch)
+                flat.flat_pass(self._model, cache, PassInput(ids, 1), watch)
             self._weighed, self._weights = text, weights
         return self._weights
 
 
 def _taken(
-    rows: Float[Tensor, "tokens heads dim"], chosen: Int[Tensor, "heads kept"]
+    rows: Float[Tensor, "tokens heads dim"], indices: Int[Tensor, "heads kept"]
 ) -> Float[Tensor, "heads kept dim"]:
-    index = chosen[:, :, None].expand(-1, -1, rows.shape[-1])
+    index = indices[:, :, None].expand(-1, -1, rows.shape[-1])
     return rows.transpose(0, 1).gather(1, index)
 
 
 def _attention(
-    queries: Float[Tensor, "tokens all dim"], keys: Float[Tensor, "heads places dim"], scale: float
-) -> Float[Tensor, "heads places"]:
-    """Returns the attention that each key gets from its heads' queries, spread to neighbours."""
+    queries: Float[Tensor, "tokens all dim"], keys: Float[Tensor, "heads known dim"], scale: float
+) -> Float[Tensor, "heads known"]:
+    """Returns the attention of its heads' queries to each key, averaged over neighbours."""
     heads = keys.shape[0]
     grouped = queries.transpose(0, 1).reshape(heads, -1, queries.shape[-1])
     weight = (grouped @ keys.transpose(1, 2) * scale).softmax(-1).sum(1)

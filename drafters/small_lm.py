@@ -20,6 +20,7 @@ from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.runtime.cached_model import SOURCE, CachedModel, refuse_other_kind
 from outrider.runtime.first_layers import first_layers
 from outrider.runtime.text_tree import TextTree
+from outrider.runtime.tree_mask import additive_mask
 from outrider.targets.loading import load
 
 if TYPE_CHECKING:
@@ -125,8 +126,7 @@ class SmallLM(Drafter):
         if not self.trees:
             return self._feed(tokens)
         assert self._cached is not None
-        seen = branches.reach(self._cached.length, paths)
-        reach = torch.zeros(seen.shape).masked_fill(~seen, float("-inf"))
+        reach = additive_mask(branches.reach(paths), self._cached.model.dtype)
         depths = torch.full((1, len(paths)), len(self._known) + len(paths[0]) - 1)
         return self._rows(tokens, len(paths), reach, depths)
 

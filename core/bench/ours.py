@@ -17,8 +17,9 @@ from outrider.decoding.generation import Generation
 from outrider.drafters.none import NoDraft
 from outrider.errors import require
 from outrider.plugins.config import build
-from outrider.runtime.cache import growing
+from outrider.runtime.cache import GrowingCache
 from outrider.runtime.cached_model import SOURCE
+from outrider.runtime.passes import PassInput
 from outrider.runtime.step import run_pass
 from outrider.verifiers.token import Token
 
@@ -76,14 +77,14 @@ def rows(target: Target, asked: dict[str, Any]) -> dict[str, Any]:
 
     context: tokens that are there before.
     """
-    model, counts, cache = target.model, asked["rows"], growing()
-    run_pass(model, torch.full((1, asked["context"]), 5), cache, rows=1)
+    model, counts, cache = target.model, asked["rows"], GrowingCache()
+    run_pass(model, cache, PassInput(torch.full((1, asked["context"]), 5), 1))
     times: dict[int, list[float]] = {count: [] for count in counts}
     for repeat in range(asked["repeats"] + 1):
         for count in counts:
             ids = torch.arange(5, 5 + count)[None]
             began = time.perf_counter()
-            run_pass(model, ids, cache, rows=count)
+            run_pass(model, cache, PassInput(ids, count))
             if repeat:  # the first of each makes kernels
                 times[count].append(time.perf_counter() - began)
             cache.crop(-count)

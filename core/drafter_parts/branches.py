@@ -1,35 +1,34 @@
-"""Branches: who sees whom, where the places of a tree are fed to a cached model a depth at a time."""
+"""Branches: who sees whom, where a tree is fed to a cached network one depth at a time."""
 
 from collections.abc import Sequence
 from typing import final
 
-import torch
 from jaxtyping import Bool
 from torch import Tensor
+
+from outrider.contract.draft import ROOT
+from outrider.runtime.tree_mask import tree_mask
 
 
 @final
 class Branches:
-    """Where in a cache the paths of a draft end.
+    """The tree of a draft as it lies in a cache, behind the text.
 
-    known: the tokens of the text, which everyone sees.
+    known: tokens of the text, which all nodes see.
     """
 
     def __init__(self, known: int) -> None:
         self._known = known
-        self._places: dict[tuple[int, ...], int] = {}
+        self._parents: list[int] = []
+        self._nodes: dict[tuple[int, ...], int] = {(): ROOT}
 
-    def reach(self, start: int, paths: Sequence[Sequence[int]]) -> Bool[Tensor, "paths all"]:
-        """Returns what the last token of each path sees: the text, its own path, and itself.
+    def reach(self, paths: Sequence[Sequence[int]]) -> Bool[Tensor, "paths all"]:
+        """Adds the last token of each path, and returns what it sees: the text and its path.
 
-        start: how much is in the cache; the paths' last tokens are about to go behind it.
+        The tokens before it were added by earlier calls, and are in the cache in that order.
         """
-        reach = torch.zeros(len(paths), start + len(paths), dtype=torch.bool)
-        reach[:, : self._known] = True
-        for row, path in enumerate(paths):
-            for depth in range(1, len(path)):
-                reach[row, self._places[tuple(path[:depth])]] = True
-            reach[row, start + row] = True
-            # Two siblings with one token have one path, and the same distribution after it.
-            self._places[tuple(path)] = start + row
-        return reach
+        first = len(self._parents)
+        self._parents += [self._nodes[tuple(path[:-1])] for path in paths]
+        # Two siblings with one token have one path, and the same distribution after it.
+        self._nodes |= {tuple(path): node for node, path in enumerate(paths, start=first)}
+        return tree_mask(self._parents, cached=self._known, first=first).sees

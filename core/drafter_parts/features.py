@@ -79,7 +79,7 @@ class FeatureDrafting:
                 return base
             before = torch.stack([states[tuple(path[:-1])] for path in paths])
             depth = known + len(paths[0]) - 1
-            reach = branches.reach(len(self._cache), paths).to(last.device)[None, None]
+            reach = branches.reach(paths).to(last.device)[None, None]
             tokens = [path[-1] for path in paths]
             after = self._feed(before, tokens, [depth] * len(paths), reach)
             for path, state in zip(paths, after[0], strict=True):

@@ -1,4 +1,4 @@
-"""One decoder layer, as in Llama, with a cache that forgets its end: what drafters stack on features."""
+"""One decoder layer, as in Llama, with a cache that can be cropped; drafters build on it."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -9,7 +9,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from outrider.runtime.growing import GrowingTensor
 from outrider.runtime.linear import merged, product
+from outrider.runtime.tree_mask import causal
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
@@ -69,27 +71,29 @@ class LayerConfig:
 
 @final
 class KeysAndValues:
-    """What a layer has computed of a text so far, [batch, heads, tokens, head_dim] each."""
+    """The keys and values of a layer for a text so far, [batch, heads, tokens, head_dim] each."""
 
     def __init__(self) -> None:
-        self.keys: Tensor | None = None
-        self.values: Tensor | None = None
+        self._keys, self._values = GrowingTensor(), GrowingTensor()
 
     def __len__(self) -> int:
-        return 0 if self.keys is None else self.keys.shape[-2]
+        """Returns the number of tokens."""
+        return len(self._keys)
 
     def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Appends what is new, and returns all of it."""
-        if self.keys is not None and self.values is not None:
-            keys = torch.cat([self.keys, keys], dim=-2)
-            values = torch.cat([self.values, values], dim=-2)
-        self.keys, self.values = keys, values
-        return keys, values
+        """Appends those of new tokens, and returns all of them.
+
+        They are views that later calls may change; in training they are new tensors, which
+        gradients flow through.
+        """
+        if torch.is_grad_enabled():
+            return self._keys.concatenate(keys), self._values.concatenate(values)
+        return self._keys.append(keys), self._values.append(values)
 
     def crop(self, length: int) -> None:
         """Keeps the first `length` tokens."""
-        if self.keys is not None and self.values is not None:
-            self.keys, self.values = self.keys[..., :length, :], self.values[..., :length, :]
+        self._keys.crop(length)
+        self._values.crop(length)
 
 
 @final
@@ -137,7 +141,7 @@ class Attention(nn.Module):
         queries, keys = rotated(queries, turn), rotated(keys, turn)
         keys, values = cache.extend(keys, values)
         if reach is None:
-            reach = causal(x.shape[1], keys.shape[-2], x.device)
+            reach = causal(x.shape[1], keys.shape[-2], x.device)[None, None]
         mixed = scaled_dot_product_attention(
             queries, keys, values, attn_mask=reach, enable_gqa=True
         )
@@ -158,12 +162,6 @@ class FeedForward(nn.Module):
     def forward(self, x: Float[Tensor, "*rows width"]) -> Float[Tensor, "*rows width"]:
         gate = product(self.gate_proj, x, "swish")
         return product(self.down_proj, merged(self.up_proj, x, gate, "mul"))
-
-
-def causal(tokens: int, known: int, device: torch.device) -> Bool[Tensor, "1 1 tokens known"]:
-    """Returns the reach of the last `tokens` of `known` tokens: each sees those up to itself."""
-    everything = torch.ones(tokens, known, dtype=torch.bool, device=device)
-    return everything.tril(known - tokens)[None, None]
 
 
 def rotation(

@@ -55,6 +55,7 @@ BUILTIN = (
     "outrider.verifiers.scaled_uniform",
     "outrider.verifiers.lenient",
     "outrider.verifiers.typical",
+    "outrider.policies.fixed",
     "outrider.policies.heuristic",
     "outrider.policies.confidence",
     "outrider.policies.entropy",

@@ -1,11 +1,11 @@
-"""Runtime: what makes the passes of a transformers model right and cheap.
+"""The runtime: what makes the passes of a transformers model exact to roll back, and cheap.
 
-`cached_model` is a model with the key-value cache of one text: feed tokens, drop or keep some of
-them. Below it, `step` runs one pass, by the kind of cache: plain caches (`cache`, `passes`, `flat`,
-`linear`), compiled passes of fixed sizes (`static`), encoder-decoders (`encoded`) and models that
-are spread over several processes (`ranks`, `launch`). `ragged` and `text_tree` put several texts on
-one cache, and `first_layers` makes a smaller model of a larger one.
+Start with `cached_model`: a model with the cache of one text, which every target and drafter with
+a transformers model uses. `step` runs a pass on whatever cache it is given: a growing one (`cache`),
+one of fixed size for compiled passes (`static`), one spread over processes (`ranks`, `launch`), an
+encoder-decoder's (`encoded`), or many texts at once (`ragged`). `passes` holds what goes into a
+pass and what comes out. `flat`, `attention` and `linear` are the fast path for packed weights,
+`tree_mask` says who sees whom, and `text_tree` reads texts that share their beginning once.
 
-It imports the contract. It knows no target, drafter or rule. Start with `cached_model`, then
-`step`.
+It may import `contract`, `plugins` and `errors`.
 """

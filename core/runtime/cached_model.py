@@ -8,10 +8,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from outrider.errors import TargetError
-from outrider.runtime.cache import retain_rows
 from outrider.runtime.encoded import EncodedCache, has_encoder
-from outrider.runtime.rows import Rows
+from outrider.runtime.growing import GrowingTensor
+from outrider.runtime.passes import PassInput
 from outrider.runtime.step import new_cache, run_pass
+from outrider.runtime.tree_mask import TreeMask, additive_mask
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -25,14 +26,13 @@ SOURCE = "source"
 class CachedModel:
     """Scores further tokens of a text in one pass each, and rolls back exactly.
 
-    The cache keeps every position, also where a model attends to a sliding window (the mask
-    sees to the window), since a window that dropped its past can't be rolled back.
+    The cache keeps every position, also where a model attends to a sliding window (the mask then
+    limits what is seen), since a window that has dropped its past can't be rolled back.
 
     features: what to keep of the text, by name: "hidden_states" is what the head reads, and
-        "hidden_states.7" what seven layers give; "cache" is "keys.0" and "values.0", those of
-        the first layer [tokens, heads, dim], and so on.
-
-    source: what the encoder of a model that has one reads, once. Such a model has no features.
+        "hidden_states.7" the output of the first seven layers; "cache" gives "keys.0" and
+        "values.0", those of the first layer [tokens, heads, dim], and so on.
+    source: what the encoder reads, once, if the model has one. Such a model has no features.
 
     Raises `TargetError` for a model whose state can't be rolled back, and for an encoder without a
     source or a source without an encoder.
@@ -47,21 +47,21 @@ class CachedModel:
         refuse_stateful(model)
         refuse_other_kind(model, encoder=source is not None)
         self.model = model
-        self._wanted = {name: layer(name) for name in features if name.startswith(HIDDEN)}
+        self._state_of = {name: state_number(name) for name in features if name.startswith(HIDDEN)}
         self._shows_cache = CACHE in features
-        self._rows = {name: Rows() for name in self._wanted}
+        self._states = {name: GrowingTensor() for name in self._state_of}
         self._cache: Any = new_cache(model) if source is None else EncodedCache(model, [source])
 
     @property
     def features(self) -> dict[str, Float[Tensor, "tokens width"]]:
-        """Returns what was asked for of the text so far, by name; views that a round may change."""
-        found = {name: rows.all() for name, rows in self._rows.items() if len(rows)}
+        """Returns the features of the text so far, by name, as views that a round may change."""
+        features = {name: states.content for name, states in self._states.items() if len(states)}
         if self._shows_cache and self.length:
             layers: Any = self._cache.layers
-            for place, kept in enumerate(layers):
-                found[f"keys.{place}"] = kept.keys[0].transpose(0, 1)
-                found[f"values.{place}"] = kept.values[0].transpose(0, 1)
-        return found
+            for index, layer in enumerate(layers):
+                features[f"keys.{index}"] = layer.keys[0].transpose(0, 1)
+                features[f"values.{index}"] = layer.values[0].transpose(0, 1)
+        return features
 
     @property
     def length(self) -> int:
@@ -79,46 +79,59 @@ class CachedModel:
     ) -> Float[Tensor, "rows vocab"]:
         """Appends `tokens` to the cache, and returns the logits of the last `rows` of them.
 
-        mask, positions: where the tokens are no chain, added to the attention's scores.
+        mask, positions: what is added to attention's scores, and where the tokens stand in the
+            text. By default the tokens continue it as a chain.
         """
-        found = run_pass(
-            self.model,
+        inputs = PassInput(
             torch.tensor([list(tokens)], device=self.model.device),
-            self._cache,
-            rows=rows,
-            mask=mask,
-            positions=positions,
-            states=set(self._wanted.values()),
+            rows,
+            mask,
+            positions,
+            set(self._state_of.values()),
         )
-        for name, place in self._wanted.items():
-            self._rows[name].extend(found.states[place][0])
-        return found.logits[0]
+        result = run_pass(self.model, self._cache, inputs)
+        for name, number in self._state_of.items():
+            self._states[name].append(result.states[number][0])
+        return result.logits[0]
+
+    def feed_tree(
+        self, tokens: Sequence[int], rows: int, tree: TreeMask
+    ) -> Float[Tensor, "rows vocab"]:
+        """Appends the tokens of a tree, and returns the logits of the last `rows` of them."""
+        model = self.model
+        return self.feed(
+            tokens,
+            rows,
+            mask=additive_mask(tree.sees.to(model.device), model.dtype)[None, None],
+            positions=tree.positions.to(model.device)[None],
+        )
 
     def drop(self, count: int) -> None:
         """Takes the last `count` tokens out of the cache."""
         self._cache.crop(-count)
-        for rows in self._rows.values():
-            rows.crop(self.length)
+        for states in self._states.values():
+            states.crop(self.length)
 
     def retain_rows(self, count: int, rows: Sequence[int]) -> None:
         """Of the last `count` tokens, keeps those at `rows`, in that order."""
         start = self.length - count
-        retain_rows(self._cache, count, rows)
-        for kept in self._rows.values():
-            kept.retain_rows(start, rows)
+        self._cache.retain_rows(count, rows)
+        for states in self._states.values():
+            indices = torch.tensor(rows, dtype=torch.long, device=self.model.device) + start
+            states.retain_rows(start, indices)
 
 
-def layer(name: str) -> int:
-    """Returns the place among a model's hidden states of a feature's name."""
+def state_number(name: str) -> int:
+    """Returns the number that transformers gives the hidden states of a feature's name."""
     return int(name.partition(".")[2] or -1)
 
 
 def refuse_other_kind(model: "PreTrainedModel", *, encoder: bool) -> None:
-    """Raises `TargetError` where a model has an encoder and should not, or the other way round."""
+    """Raises `TargetError` if a model has an encoder and should not, or the other way round."""
     if has_encoder(model) and not encoder:
         raise TargetError(
-            f"model {type(model).__name__} has an encoder, and the target none for a source to be"
-            " read from: expected a decoder-only model"
+            f"model {type(model).__name__} has an encoder, but the target has no source for it to"
+            " read: expected a decoder-only model"
         )
     if encoder and not has_encoder(model):
         raise TargetError(
@@ -128,11 +141,11 @@ def refuse_other_kind(model: "PreTrainedModel", *, encoder: bool) -> None:
 
 
 def refuse_stateful(model: "PreTrainedModel") -> None:
-    """Raises `TargetError` where a model keeps a state that no cache can roll back."""
-    kinds = set(getattr(model.config.get_text_config(), "layer_types", None) or ())
-    kinds -= {"full_attention", "sliding_attention", "chunked_attention"}
-    if getattr(model, "_is_stateful", False) or kinds:
-        reason = f"layers of {', '.join(sorted(kinds))}" if kinds else "a recurrent state"
+    """Raises `TargetError` if a model keeps a state that no cache can roll back."""
+    layer_types = set(getattr(model.config.get_text_config(), "layer_types", None) or ())
+    recurrent = layer_types - {"full_attention", "sliding_attention", "chunked_attention"}
+    if getattr(model, "_is_stateful", False) or recurrent:
+        reason = f"layers of {', '.join(sorted(recurrent))}" if recurrent else "a recurrent state"
         raise TargetError(
             f"model {type(model).__name__}: {reason} can't be rolled back after a rejection"
         )

@@ -10,13 +10,14 @@ from transformers.cache_utils import EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
 from outrider.errors import TargetError
-from outrider.runtime.cache import growing, retain_rows
+from outrider.runtime.cache import GrowingCache
+from outrider.runtime.passes import Pass, PassCache, PassInput
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 BRANCHING = ("mt5", "t5")
-"""The model types whose decoders place a tree's tokens by a table that a mask can correct."""
+"""The model types whose decoders take a tree: a mask can correct the bias of their positions."""
 
 
 def has_encoder(model: "PreTrainedModel") -> bool:
@@ -24,11 +25,11 @@ def has_encoder(model: "PreTrainedModel") -> bool:
     return bool(model.config.is_encoder_decoder)
 
 
-def begins(model: "PreTrainedModel") -> list[int]:
-    """Returns the ids that the decoder's text begins with; none where there is no encoder.
+def decoder_start(model: "PreTrainedModel") -> list[int]:
+    """Returns the ids that the decoder's text begins with; none if the model has no encoder.
 
     Raises:
-        TargetError: the encoder does not read text, or no start token is given.
+        TargetError: the encoder does not read text, or the configuration has no start token.
     """
     if not has_encoder(model):
         return []
@@ -46,91 +47,83 @@ def begins(model: "PreTrainedModel") -> list[int]:
 
 
 @final
-class EncodedCache:
+class EncodedCache(PassCache):
     """What an encoder-decoder has read: the sources, and its decoder's texts so far.
 
-    The encoder runs in the first pass. A rollback touches the decoder's own keys and values; those of
-    the source stay.
+    The encoder runs in the first pass. A rollback changes the decoder's own keys and values only;
+    those of the source stay.
 
-    sources: one a text of a batch, padded at their ends and masked there.
+    sources: one for each text of a batch; they are padded at their ends, and masked there.
     """
 
     def __init__(self, model: "PreTrainedModel", sources: Sequence[Sequence[int]]) -> None:
-        self._model = model
+        self._model: Any = model
         longest = max(map(len, sources))
-        rows = [[*source, *[0] * (longest - len(source))] for source in sources]
-        self._ids = torch.tensor(rows, device=model.device)
+        padded = [[*source, *[0] * (longest - len(source))] for source in sources]
+        self._ids = torch.tensor(padded, device=model.device)
         lengths = torch.tensor([len(source) for source in sources], device=model.device)
-        places = torch.arange(longest, device=model.device)
-        self._seen = (places[None] < lengths[:, None]).long()
-        self._own = growing()
-        self._both = EncoderDecoderCache(self._own, growing())
-        self._states: Tensor | None = None
+        positions = torch.arange(longest, device=model.device)
+        self._source_mask = (positions[None] < lengths[:, None]).long()
+        self._own = GrowingCache()
+        self._both = EncoderDecoderCache(self._own, GrowingCache())
+        self._encoded: Tensor | None = None
 
     def get_seq_length(self) -> int:
-        """Returns the number of tokens of the texts."""
         return int(self._own.get_seq_length())
 
     def crop(self, count: int) -> None:
-        """Takes the last -count tokens out of the texts."""
         self._own.crop(count)
 
     def retain_rows(self, count: int, rows: Sequence[int]) -> None:
-        """Of the last `count` tokens, keeps those at `rows`, in that order."""
-        retain_rows(self._own, count, rows)
+        self._own.retain_rows(count, rows)
 
-    def batch_select_indices(self, rows: Int[Tensor, "some"]) -> None:
-        """Keeps some of the texts."""
+    def batch_select_indices(self, indices: Int[Tensor, "selected"]) -> None:
+        """Keeps the texts at `indices`."""
         for cache in (self._own, self._both.cross_attention_cache):
-            cache.batch_select_indices(rows)
-        self._seen = self._seen[rows]
-        self._states = None if self._states is None else self._states[rows]
+            cache.batch_select_indices(indices)
+        self._source_mask = self._source_mask[indices]
+        self._encoded = None if self._encoded is None else self._encoded[indices]
 
     @torch.no_grad()
-    def feed(
-        self,
-        ids: Int[Tensor, "batch tokens"],
-        rows: int,
-        mask: Float[Tensor, "1 1 tokens all"] | None,
-        positions: Int[Tensor, "1 tokens"] | None,
-    ) -> Float[Tensor, "batch rows vocab"]:
-        """Appends tokens to the texts, as `outrider.runtime.step.run_pass` does."""
-        loose: Any = self._model
-        if self._states is None:
-            encoder = loose.get_encoder()
-            self._states = encoder(input_ids=self._ids, attention_mask=self._seen).last_hidden_state
-        if mask is not None and positions is not None:
-            mask = mask + self._correction(positions)
-        output = loose(
-            encoder_outputs=BaseModelOutput(last_hidden_state=self._states),
-            attention_mask=self._seen,
-            decoder_input_ids=ids,
+    def feed(self, inputs: PassInput) -> Pass:
+        """Appends tokens to the texts. Such a model returns no states."""
+        if self._encoded is None:
+            encoder = self._model.get_encoder()
+            self._encoded = encoder(
+                input_ids=self._ids, attention_mask=self._source_mask
+            ).last_hidden_state
+        mask = inputs.mask
+        if mask is not None and inputs.positions is not None:
+            mask = mask + self._bias_correction(inputs.positions)
+        output = self._model(
+            encoder_outputs=BaseModelOutput(last_hidden_state=self._encoded),
+            attention_mask=self._source_mask,
+            decoder_input_ids=inputs.ids,
             decoder_attention_mask=mask,
             past_key_values=self._both,
             use_cache=True,
         )
-        logits: Tensor = output.logits[:, -rows:]
-        return logits
+        return Pass(output.logits[:, -inputs.rows :], {})
 
-    def _correction(
+    def _bias_correction(
         self, positions: Int[Tensor, "1 tokens"]
     ) -> Float[Tensor, "1 heads tokens all"]:
-        """Returns what T5's bias lacks where tokens lie elsewhere than in a row.
+        """Returns what T5's bias lacks if the tokens don't stand in the text as in the cache.
 
-        T5 adds a bias by the distance between two tokens, which it takes for that of their places
-        in the cache. The first layer makes it for all, so that a mask can put it right.
+        T5 adds a bias by the distance between two tokens, which it takes to be the distance
+        between their places in the cache. The first layer computes the bias for all layers, so
+        that a mask can correct it.
         """
         known, count = self.get_seq_length(), positions.shape[1]
-        loose: Any = self._model
-        attention = loose.get_decoder().block[0].layer[0].SelfAttention
-        places = torch.cat([torch.arange(known, device=positions.device), positions[0]])
+        attention = self._model.get_decoder().block[0].layer[0].SelfAttention
+        everything = torch.cat([torch.arange(known, device=positions.device), positions[0]])
         buckets = attention._relative_position_bucket(
-            places[None] - positions[0][:, None],
+            everything[None] - positions[0][:, None],
             bidirectional=False,
             num_buckets=attention.relative_attention_num_buckets,
             max_distance=attention.relative_attention_max_distance,
         )
-        right = attention.relative_attention_bias(buckets).permute(2, 0, 1)[None]
-        shown = attention.compute_bias(count, known + count, past_seen_tokens=known)
-        missing: Tensor = right - shown
+        wanted = attention.relative_attention_bias(buckets).permute(2, 0, 1)[None]
+        added = attention.compute_bias(count, known + count, past_seen_tokens=known)
+        missing: Tensor = wanted - added
         return missing

@@ -1,4 +1,4 @@
-"""Early exit: a model of another's first layers, which shares all its tensors."""
+"""Early exit: a model made of another's first layers, which shares all of its tensors."""
 
 import copy
 from typing import TYPE_CHECKING, Any
@@ -10,18 +10,18 @@ if TYPE_CHECKING:
 
 
 def first_layers(model: "PreTrainedModel", layers: int | None) -> "PreTrainedModel":
-    """Returns a model of the first `layers` layers of `model`, which shares all its tensors.
+    """Returns a model of the first `layers` layers of `model`, which shares all of its tensors.
 
-    layers: four fifths of them where none.
+    layers: defaults to four fifths of them.
 
     Raises:
-        ConfigError: `model` has no more layers than that.
+        ConfigError: `model` does not have more layers than that.
     """
     total = int(model.config.get_text_config().num_hidden_layers)
     layers = total * 4 // 5 if layers is None else layers
     require(layers < total, "drafter.layers", layers, f"fewer than the target's {total} layers")
-    # Decoders of transformers run layers[: config.num_hidden_layers]: a shallow copy of the
-    # modules on the way to them, with a config of its own, is all it takes.
+    # The decoders of transformers run layers[: config.num_hidden_layers], so a shallow copy of the
+    # modules that lead to the layers is enough, if it has a config of its own.
     config = copy.deepcopy(model.config)
     config.get_text_config().num_hidden_layers = layers
     short: PreTrainedModel = _shell(model, config)

@@ -1,14 +1,16 @@
-"""A decoder of Llama's kind as one flat loop over its own layers, without a module's overhead."""
+"""The flat pass: a decoder of Llama's kind as one loop, without the overhead of its modules."""
 
-from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, final
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn.functional import embedding, pad, rms_norm, scaled_dot_product_attention
+from torch.nn.functional import embedding, pad, rms_norm
 
+from outrider.runtime.attention import attention, folded_mask, turn_of, turned
 from outrider.runtime.linear import PackedLinear, merged, product
+from outrider.runtime.passes import Pass, PassInput
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -17,199 +19,170 @@ if TYPE_CHECKING:
 KINDS = ("llama", "mistral", "qwen2", "qwen3")
 """The model types whose layers are: norm, attention, norm, gated feed-forward."""
 
-
 PART = 256
-"""Tokens of a chain that are read in a pass: no more at once keeps what lies between layers small."""
+"""Tokens of a chain that are read at once; more would make the tensors between layers large."""
 
 EXACT = 32
-"""A part of up to so many tokens is read as it is, a longer one filled up to a multiple.
+"""A part of up to this many tokens is read as it is; a longer one is padded to a multiple.
 
-Packed products have kernels made for each number of rows, and keep them: some four megabytes
-for a number, so that prompts of all lengths would take hundreds.
+Packed products make a kernel for each number of rows and keep it, some four megabytes each, so
+that prompts of all lengths would take hundreds.
 """
 
 Watch = Callable[[Tensor, Tensor, float], None]
-"""Sees each layer's queries [batch, tokens, heads, dim] and keys [batch, heads, all, dim], turned,
-and the scale of their products."""
+"""Is shown what each layer attends with: the queries [batch, tokens, heads, dim] and keys
+[batch, heads, all, dim], both with their positions, and the scale of their products."""
 
 
-def serves(model: "PreTrainedModel") -> bool:
-    """Returns whether a model is of such a kind, and packed."""
-    loose: Any = model
-    return isinstance(loose.get_output_embeddings(), PackedLinear) and knows(model)
+@final
+@dataclass(frozen=True, slots=True)
+class _Attending:
+    """What attention needs besides a layer's own weights; the same for all layers of a pass.
+
+    turn: cosine and sine of the positions.
+    folded: what is added to the scores, as `folded_mask` returns it.
+    widths: as in `PassInput`.
+    """
+
+    cache: "Cache"
+    turn: tuple[Tensor, Tensor]
+    folded: Tensor | None
+    widths: Sequence[int] | None
+    watch: Watch | None
 
 
-def knows(model: "PreTrainedModel") -> bool:
-    """Returns whether a model is of such a kind.
+def is_used_for(model: "PreTrainedModel") -> bool:
+    """Returns whether the flat pass runs a model: it is supported, and its weights are packed."""
+    return isinstance(_head(model), PackedLinear) and supports(model)
 
-    What attends to a window, or activates with another function, is left to transformers.
+
+def supports(model: "PreTrainedModel") -> bool:
+    """Returns whether the flat pass computes what the model does.
+
+    Models that attend to a window, or activate with another function, are left to transformers.
     """
     config: Any = model.config
-    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
+    layer_types = set(getattr(config, "layer_types", None) or ["full_attention"])
     return (
         config.model_type in KINDS
         and config.hidden_act == "silu"
-        and kinds == {"full_attention"}
+        and layer_types == {"full_attention"}
         and not getattr(config, "sliding_window", None)
     )
 
 
-def step(
-    model: "PreTrainedModel",
-    ids: Int[Tensor, "batch tokens"],
-    cache: "Cache",
-    rows: int,
-    mask: Float[Tensor, "batch 1 tokens all"] | None = None,
-    positions: Int[Tensor, "batch tokens"] | None = None,
-    states: Collection[int] = (),
-    watch: Watch | None = None,
-    widths: Sequence[int] | None = None,
-) -> tuple[Float[Tensor, "batch rows vocab"], dict[int, Float[Tensor, "batch tokens width"]]]:
-    """As `outrider.runtime.step.run_pass`: the logits of the last rows, and the states asked for.
+def flat_pass(
+    model: "PreTrainedModel", cache: "Cache", inputs: PassInput, watch: Watch | None = None
+) -> Pass:
+    """Appends tokens to a cache, and returns what the model says of them.
 
-    watch: is shown what each layer attends with.
-    widths: of each text of a batch, how many of the cache's places it reads at most.
+    A long chain is read in parts, unless there is a `watch`.
     """
-    if any(given is not None for given in (mask, positions, watch, widths)):
-        return _pass(model, ids, cache, rows, mask, positions, states, watch, widths)
-    parts, ahead = [], ids.shape[1]
-    for part in torch.split(ids, PART, dim=1):
-        own = part.shape[1]
-        ahead -= own
-        even = own if own <= EXACT else -(-own // EXACT) * EXACT
-        scored = max(0, min(own, rows - ahead))
-        parts.append(_pass(model, part, cache, scored, states=states, filling=even - own))
+    special = (inputs.mask, inputs.positions, inputs.widths, watch)
+    if any(option is not None for option in special):
+        return _run_layers(model, cache, inputs, watch=watch)
+    parts, ahead = [], inputs.ids.shape[1]
+    for ids in torch.split(inputs.ids, PART, dim=1):
+        count = ids.shape[1]
+        ahead -= count
+        even = count if count <= EXACT else -(-count // EXACT) * EXACT
+        part = replace(inputs, ids=ids, rows=max(0, min(count, inputs.rows - ahead)))
+        parts.append(_run_layers(model, cache, part, padding=even - count))
     if len(parts) == 1:
         return parts[0]
-    found = {place: torch.cat([each[place] for _, each in parts], dim=1) for place in states}
-    return torch.cat([logits for logits, _ in parts], dim=1), found
+    states = {
+        number: torch.cat([part.states[number] for part in parts], dim=1)
+        for number in inputs.states
+    }
+    return Pass(torch.cat([part.logits for part in parts], dim=1), states)
 
 
-def _pass(
+def _run_layers(
     model: "PreTrainedModel",
-    ids: Tensor,
     cache: "Cache",
-    rows: int,
-    mask: Tensor | None = None,
-    positions: Tensor | None = None,
-    states: Collection[int] = (),
+    inputs: PassInput,
+    *,
     watch: Watch | None = None,
-    widths: Sequence[int] | None = None,
-    filling: int = 0,
-) -> tuple[Tensor, dict[int, Tensor]]:
-    """filling: tokens to read after a chain, which nothing before them sees, and to forget."""
+    padding: int = 0,
+) -> Pass:
+    """Runs all layers over the tokens at once.
+
+    padding: tokens to read after a chain and then forget; nothing before them sees them.
+    """
     base: Any = model.base_model
     config: Any = model.config
-    own, known = ids.shape[1], int(cache.get_seq_length())
-    count = own + filling
-    if positions is None:
-        positions = torch.arange(known, known + own, device=ids.device)[None]
-    if filling:  # at the text's last position, and no further
-        ids, positions = pad(ids, (0, filling)), pad(positions, (0, filling), value=known + own - 1)
+    count, known = inputs.ids.shape[1], int(cache.get_seq_length())
+    ids, positions = _padded(inputs, known, padding)
     x = embedding(ids, base.embed_tokens.weight)
-    turn = _turn(base.rotary_emb, x, positions)
-    heads, narrow = config.num_attention_heads, config.num_key_value_heads
-    # Heads that share keys lie below each other as rows, so that no key is repeated for them.
-    # A single token of each text sees all of its places, so that no mask is needed either.
-    plain = widths is not None and count == 1
-    folded = None if plain else _folded(mask, count, known, heads // narrow, x)
-    found: dict[int, Tensor] = {}
+    # A single token of each text sees everything up to its width, and needs no mask.
+    unmasked = inputs.widths is not None and ids.shape[1] == 1
+    shared = config.num_attention_heads // config.num_key_value_heads
+    folded = None if unmasked else folded_mask(inputs.mask, ids.shape[1], known, shared, x)
+    attending = _Attending(
+        cache, turn_of(base.rotary_emb, x, positions), folded, inputs.widths, watch
+    )
+    states: dict[int, Tensor] = {}
     layers = base.layers[: config.num_hidden_layers]
-    for place, layer in enumerate(layers):
-        if place in states:
-            found[place] = x
-        attention = layer.self_attn
-        inner = _norm(layer.input_layernorm, x)
-        queries, keys, values = (
-            product(each, inner).view(*ids.shape, -1, attention.head_dim)
-            for each in (attention.q_proj, attention.k_proj, attention.v_proj)
-        )
-        if hasattr(attention, "q_norm"):
-            queries, keys = _norm(attention.q_norm, queries), _norm(attention.k_norm, keys)
-        queries, keys = _turned(queries, turn), _turned(keys, turn)
-        keys, values = cache.update(keys.transpose(1, 2), values.transpose(1, 2), place)
-        if watch is not None:
-            watch(queries, keys, attention.scaling)
-        mixed = _mixed(queries, keys, values, folded, attention.scaling, widths)
-        x = merged(attention.o_proj, mixed, x, "add")
-        inner = _norm(layer.post_attention_layernorm, x)
-        gate = product(layer.mlp.gate_proj, inner, "swish")
-        x = merged(layer.mlp.down_proj, merged(layer.mlp.up_proj, inner, gate, "mul"), x, "add")
-    if filling:
-        cache.crop(-filling)
-        x, found = x[:, :own], {place: each[:, :own] for place, each in found.items()}
-    last = len(layers)
-    if set(states) & {last, -1}:
-        found |= dict.fromkeys(set(states) & {last, -1}, _norm(base.norm, x))
-    loose: Any = model
-    return product(loose.get_output_embeddings(), _norm(base.norm, x[:, own - rows :])), found
+    for index, layer in enumerate(layers):
+        if index in inputs.states:
+            states[index] = x
+        x = _attend(layer, index, x, attending)
+        x = _feed_forward(layer, x)
+    if padding:
+        cache.crop(-padding)
+        x = x[:, :count]
+        states = {number: state[:, :count] for number, state in states.items()}
+    last = set(inputs.states) & {len(layers), -1}
+    if last:
+        states |= dict.fromkeys(last, _norm(base.norm, x))
+    return Pass(product(_head(model), _norm(base.norm, x[:, count - inputs.rows :])), states)
+
+
+def _head(model: Any) -> Any:
+    """Returns the layer that makes logits of the last state."""
+    return model.get_output_embeddings()
+
+
+def _padded(inputs: PassInput, known: int, padding: int) -> tuple[Tensor, Tensor]:
+    """Returns ids and positions, with `padding` more tokens at the position of the last."""
+    ids, positions, count = inputs.ids, inputs.positions, inputs.ids.shape[1]
+    if positions is None:
+        positions = torch.arange(known, known + count, device=ids.device)[None]
+    if padding:
+        last = known + count - 1
+        ids, positions = pad(ids, (0, padding)), pad(positions, (0, padding), value=last)
+    return ids, positions
+
+
+def _attend(layer: Any, index: int, x: Tensor, attending: _Attending) -> Tensor:
+    """Returns the states after a layer's attention."""
+    module = layer.self_attn
+    inner = _norm(layer.input_layernorm, x)
+    queries, keys, values = (
+        product(projection, inner).view(*x.shape[:-1], -1, module.head_dim)
+        for projection in (module.q_proj, module.k_proj, module.v_proj)
+    )
+    if hasattr(module, "q_norm"):
+        queries, keys = _norm(module.q_norm, queries), _norm(module.k_norm, keys)
+    queries, keys = turned(queries, attending.turn), turned(keys, attending.turn)
+    keys, values = attending.cache.update(keys.transpose(1, 2), values.transpose(1, 2), index)
+    if attending.watch is not None:
+        attending.watch(queries, keys, module.scaling)
+    folded, widths = attending.folded, attending.widths
+    mixed = attention(queries, keys, values, module.scaling, folded=folded, widths=widths)
+    return merged(module.o_proj, mixed, x, "add")
+
+
+def _feed_forward(layer: Any, x: Tensor) -> Tensor:
+    """Returns the states after a layer's gated feed-forward."""
+    inner = _norm(layer.post_attention_layernorm, x)
+    gate = product(layer.mlp.gate_proj, inner, "swish")
+    return merged(layer.mlp.down_proj, merged(layer.mlp.up_proj, inner, gate, "mul"), x, "add")
 
 
 def _norm(module: Any, x: Tensor) -> Tensor:
-    if x.dtype is not torch.float32:  # sums are taken in float32 there
+    if x.dtype is not torch.float32:  # its own function sums in float32
         return rms_norm(x, (x.shape[-1],), module.weight, module.variance_epsilon)
-    # The same in five small steps, which on a CPU take a quarter of the time of its own function.
+    # The same in five small steps, which on a CPU take a quarter of that function's time.
     scale = x.square().mean(-1, keepdim=True).add_(module.variance_epsilon).rsqrt_()
     return (x * scale).mul_(module.weight)
-
-
-def _turn(rotary: Any, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns cosine and sine of each position, the sine with the sign that its half turns by."""
-    cosine, sine = rotary(x, positions)
-    half = sine.shape[-1] // 2
-    sine = torch.cat([-sine[..., :half], sine[..., half:]], dim=-1)
-    return cosine[:, :, None], sine[:, :, None]
-
-
-def _turned(x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
-    return torch.addcmul(x * turn[0], x.roll(x.shape[-1] // 2, -1), turn[1])
-
-
-def _folded(mask: Tensor | None, count: int, known: int, share: int, x: Tensor) -> Tensor | None:
-    """Returns what is added to attention's scores, the rows of each group of heads below another.
-
-    None where nothing is: a single token sees everything before it. A first pass over a chain
-    needs none either.
-    """
-    if mask is None:
-        if count == 1 or known == 0:
-            return None
-        mask = x.new_full((count, known + count), float("-inf")).triu_(known + 1)[None, None]
-    return mask.repeat(1, 1, share, 1)
-
-
-def _mixed(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    folded: Tensor | None,
-    scale: float,
-    widths: Sequence[int] | None,
-) -> Tensor:
-    """Returns attention's output [batch, tokens, width], of queries [batch, tokens, heads, dim]."""
-    batch, count, _, dim = queries.shape
-    if folded is None and count > 1:
-        mixed = scaled_dot_product_attention(
-            queries.transpose(1, 2), keys, values, is_causal=True, scale=scale, enable_gqa=True
-        )
-        return mixed.transpose(1, 2).reshape(batch, count, -1)
-    narrow = keys.shape[1]
-    rows = queries.view(batch, count, narrow, -1, dim).permute(0, 2, 3, 1, 4)
-    rows = rows.reshape(batch, narrow, -1, dim)
-    if widths is None:
-        mixed = scaled_dot_product_attention(rows, keys, values, attn_mask=folded, scale=scale)
-    else:  # one by one, so that a short text does not read as far as the longest
-        mixed = torch.cat(
-            [
-                scaled_dot_product_attention(
-                    rows[text : text + 1],
-                    keys[text : text + 1, :, :width],
-                    values[text : text + 1, :, :width],
-                    attn_mask=None if folded is None else folded[text : text + 1, :, :, :width],
-                    scale=scale,
-                )
-                for text, width in enumerate(widths)
-            ]
-        )
-    mixed = mixed.view(batch, narrow, -1, count, dim).permute(0, 3, 1, 2, 4)
-    return mixed.reshape(batch, count, -1)

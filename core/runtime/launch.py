@@ -16,7 +16,7 @@ from outrider.errors import ConfigError, TargetError
 FIELD = "target.tensor_parallel"
 
 TIMEOUT = timedelta(minutes=10)
-"""How long a rank that lives may take for its part of a pass; one that died is noticed at once."""
+"""How long a rank may take for its part of a pass; one that has died is noticed at once."""
 
 
 def world() -> int:
@@ -34,7 +34,7 @@ def join() -> None:
     """Meets the other ranks, before the model is loaded.
 
     Raises:
-        ConfigError: there are none, or a model is spread over them already.
+        ConfigError: there are no others, or a model is already spread over them.
     """
     if world() == 1:
         raise ConfigError(
@@ -49,8 +49,8 @@ def join() -> None:
         distributed.init_process_group(timeout=TIMEOUT)
 
 
-def divides(config: Any) -> None:
-    """Raises `ConfigError` where a model is no decoder, or the ranks don't divide its heads."""
+def require_divisible(config: Any) -> None:
+    """Raises `ConfigError` unless a model is a decoder whose heads the ranks divide."""
     if config.is_encoder_decoder:
         raise ConfigError(f"{FIELD}=True: expected a decoder, {config.model_type} has an encoder")
     config = config.get_text_config()
@@ -74,7 +74,7 @@ _lost = False
 
 @contextmanager
 def reaching() -> Iterator[None]:
-    """Turns the many ways in which another rank can't be reached into one error."""
+    """Turns the many ways in which another rank can be out of reach into one `TargetError`."""
     global _lost
     try:
         yield
@@ -82,7 +82,8 @@ def reaching() -> Iterator[None]:
         line = " ".join(str(error).split())
         if not isinstance(error, distributed.DistError) and "gloo" not in line:
             raise
-        line = re.sub(r"^\[\S+\] | This is typically .*", "", line)  # where in gloo; guesses
+        # Without the place in gloo's code, and without its guesses.
+        line = re.sub(r"^\[\S+\] | This is typically .*", "", line)
         _lost = True
         others = "rank 0" if rank() else "another rank"
         raise TargetError(f"{FIELD}: {others} is gone or does not answer ({line})") from error

@@ -1,4 +1,4 @@
-"""PackedLinear: a linear layer whose weights lie as the processor's matrix kernels read them."""
+"""PackedLinear: a linear layer whose weights are stored as the processor's kernels read them."""
 
 import ctypes
 import mmap
@@ -10,27 +10,26 @@ from torch import Tensor, nn
 from torch.nn.functional import silu
 
 ROWS = 16
-"""The number of rows that the packing is chosen for; others run on it too."""
+"""The number of rows that the packing is chosen for; any other number runs on it too."""
 
 PRECISIONS = (torch.float32, torch.bfloat16)
 
 
 @final
 class PackedLinear(nn.Module):
-    """A linear layer on packed weights, for passes without gradient on a CPU.
+    """A linear layer on packed weights, for passes without gradients on a CPU.
 
-    A plain product reads its weights in the order they are stored in, which no kernel wants:
-    from a few rows on each pass rearranges them first. Packed once, eight rows take hardly
-    longer than one.
+    Plain weights are stored in an order that no kernel wants: with more than a few rows, each pass
+    rearranges them first. Once they are packed, eight rows take hardly longer than one.
 
-    weight: the plain matrix; made anew at each call, since packed weights have no other copy,
-        unless an embedding shares it and has it anyway.
+    shared: whether an embedding has the same matrix. Its plain form then stays; otherwise it is
+        made again each time `weight` is read, since packed weights have no other copy.
     """
 
     def __init__(self, layer: nn.Linear, *, shared: bool = False) -> None:
         super().__init__()
         self.in_features, self.out_features = layer.in_features, layer.out_features
-        # No buffer: what is packed can be neither moved, cast nor saved.
+        # It is no buffer, since packed weights can't be moved, cast or saved.
         self.packed = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach(), ROWS)
         self.bias = None if layer.bias is None else layer.bias.detach()
         self._shared = layer.weight.detach() if shared else None
@@ -54,7 +53,10 @@ class PackedLinear(nn.Module):
 
 
 def product(layer: nn.Module, x: Tensor, then: str = "none") -> Tensor:
-    """Returns the layer's product; then: "none", or "swish" for its SiLU."""
+    """Returns the layer's product.
+
+    then: "none", or "swish" for the SiLU of the product.
+    """
     if isinstance(layer, PackedLinear):
         result: Tensor = torch.ops.mkldnn._linear_pointwise(
             x, layer.packed, layer.bias, then, [], ""
@@ -65,9 +67,9 @@ def product(layer: nn.Module, x: Tensor, then: str = "none") -> Tensor:
 
 
 def merged(layer: nn.Module, x: Tensor, other: Tensor, how: str) -> Tensor:
-    """Returns the layer's product, added to `other` or multiplied with it.
+    """Returns the layer's product, added to `other` or multiplied by it.
 
-    how: "add" or "mul". The packed kernel does both in one pass.
+    how: "add" or "mul". The packed kernel does it in the same pass as the product.
     """
     if isinstance(layer, PackedLinear):
         result: Tensor = torch.ops.mkldnn._linear_pointwise.binary(
@@ -94,7 +96,7 @@ def can_pack(model: nn.Module) -> bool:
 def pack(model: nn.Module) -> None:
     """Packs every linear layer of a model in place, and frees its plain weights.
 
-    A matrix that the embedding shares stays there too, since rows are looked up in it.
+    A matrix that an embedding shares stays in its plain form too, since rows are looked up in it.
     """
     modules = list(model.modules())
     tables = {id(module.weight) for module in modules if isinstance(module, nn.Embedding)}
@@ -109,7 +111,7 @@ def pack(model: nn.Module) -> None:
 
 
 def _mapped() -> list[tuple[int, int]]:
-    """Returns the addresses at which files are mapped, as Linux tells them."""
+    """Returns the ranges of addresses that files are mapped to; none except on Linux."""
     maps = Path("/proc/self/maps")
     lines = [line.split() for line in maps.read_text().splitlines()] if maps.is_file() else []
     ranges = [line[0].split("-") for line in lines if line[4] != "0"]
@@ -123,9 +125,9 @@ def _within(tensor: Tensor, files: list[tuple[int, int]]) -> bool:
 def _release(weight: Tensor, files: list[tuple[int, int]]) -> None:
     """Gives back the memory of a weight that lies in a mapped file.
 
-    A file stays mapped as long as one tensor of it is left, and what was read of it counts as
-    the process's own; without this a model in packing takes its memory twice. Whoever reads the
-    weight again has it read from the file.
+    A file stays mapped while one of its tensors is in use, and the parts that were read count as
+    the process's own memory, so that packing would take a model's memory twice. The weight can
+    still be read: it then comes from the file again.
     """
     page = mmap.PAGESIZE
     first = -(-weight.data_ptr() // page) * page

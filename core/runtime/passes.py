@@ -1,50 +1,69 @@
-"""Passes: a decoder's forward pass over new tokens, by transformers' own code or by a flat one."""
+"""Passes: what goes into a forward pass over new tokens, what comes out, and who runs it."""
 
-import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from dataclasses import dataclass, replace
+from typing import final
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from outrider.runtime import flat
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-    from transformers.cache_utils import Cache
+@final
+@dataclass(frozen=True, slots=True)
+class PassInput:
+    """New tokens to append to a cache, and what to say of them.
+
+    rows: how many of the last tokens to return logits for.
+    mask, positions: what is added to attention's scores, and where each token stands in its text;
+        both are given where the tokens don't simply continue it.
+    states: which hidden states to return, numbered as transformers does; -1 is the last.
+    widths: for each text of a batch, how far into the cache its tokens see; attention then runs
+        text by text. By default all see as far as the mask reaches.
+    """
+
+    ids: Int[Tensor, "batch tokens"]
+    rows: int
+    mask: Float[Tensor, "batch 1 tokens all"] | None = None
+    positions: Int[Tensor, "batch tokens"] | None = None
+    states: Collection[int] = ()
+    widths: Sequence[int] | None = None
+
+    def to(self, device: torch.device) -> "PassInput":
+        """Returns the same input on a device."""
+        return replace(
+            self,
+            ids=self.ids.to(device),
+            mask=None if self.mask is None else self.mask.to(device),
+            positions=None if self.positions is None else self.positions.to(device),
+        )
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """What a pass gives: logits of the last rows, and the states asked for, by place."""
+    """What a pass returns: the logits of the last rows, and the requested states by number."""
 
     logits: Float[Tensor, "batch rows vocab"]
     states: dict[int, Float[Tensor, "batch tokens width"]]
 
 
-def plain_pass(
-    model: "PreTrainedModel",
-    ids: Int[Tensor, "batch tokens"],
-    cache: "Cache",
-    *,
-    rows: int,
-    mask: Float[Tensor, "batch 1 tokens all"] | None = None,
-    positions: Int[Tensor, "batch tokens"] | None = None,
-    states: Collection[int] = (),
-    widths: Sequence[int] | None = None,
-) -> Pass:
-    """Appends tokens to a plain cache in this process; see `outrider.runtime.step.run_pass`."""
-    if flat.serves(model):
-        return Pass(*flat.step(model, ids, cache, rows, mask, positions, states, None, widths))
-    options: dict[str, Any] = {}
-    if "logits_to_keep" in inspect.signature(model.forward).parameters:
-        options["logits_to_keep"] = rows
-    if mask is not None:
-        options |= {"attention_mask": mask, "position_ids": positions}
-    if states:
-        options["output_hidden_states"] = True
-    output = model(input_ids=ids, past_key_values=cache, use_cache=True, **options)
-    found = {place: output.hidden_states[place] for place in states}
-    return Pass(output.logits[:, -rows:], found)
+class PassCache(ABC):
+    """A cache that runs the passes which append to it, since they differ from a plain model's."""
+
+    @abstractmethod
+    def feed(self, inputs: PassInput) -> Pass:
+        """Appends tokens, as `outrider.runtime.step.run_pass` does."""
+
+    @abstractmethod
+    def get_seq_length(self) -> int:
+        """Returns the number of tokens in the cache."""
+
+    @abstractmethod
+    def crop(self, count: int) -> None:
+        """Takes the last -count tokens out."""
+
+    @abstractmethod
+    def retain_rows(self, count: int, rows: Sequence[int]) -> None:
+        """Of the last `count` tokens, keeps those at `rows`, in that order."""

@@ -1,94 +1,114 @@
-"""Ragged: one cache for texts of different lengths, each with an end of its own to roll back."""
+"""Ragged: one cache for texts of different lengths, each of which is rolled back by itself."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
 
 from outrider.contract.draft import Draft
-from outrider.runtime.cache import growing
-from outrider.runtime.step import Pass, run_pass
+from outrider.runtime.cache import GrowingCache
+from outrider.runtime.growing import GrowingTensor
+from outrider.runtime.passes import Pass, PassInput
+from outrider.runtime.step import run_pass
+from outrider.runtime.tree_mask import additive_mask, tree_mask
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-FIRST = 256
-"""Tokens a text that the cache has room for from the start."""
-
 FULL = 0.8
-"""Ended texts are taken out once no more than this share of the rows goes on."""
-
+"""Texts that have ended are taken out once no more than this share of the rows goes on."""
 
 UNEVEN = 0.75
 """Texts are attended to one by one once they fill no more than this share of the cache's width."""
 
 
 @final
+@dataclass(slots=True)
 class _Slots:
-    """Where the tokens of a pass go: `places` [texts, tokens], all below `width`."""
+    """Where in the cache a pass's tokens go: `positions` [texts, tokens], all below `width`."""
 
-    places: Tensor
+    positions: Tensor = field(default_factory=lambda: torch.empty(0, 0, dtype=torch.long))
     width: int = 0
 
 
 @final
-class _RaggedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
-    """One layer's keys and values, written wherever the slots say."""
+@dataclass(frozen=True, slots=True)
+class _Fed:
+    """What a pass reads of one text: its pending tokens and its draft, behind what is known."""
 
-    keys: Any  # there once `update` was called
+    pending: Sequence[int]
+    draft: Draft
+    known: int
+
+    def __len__(self) -> int:
+        return len(self.pending) + len(self.draft)
+
+
+@final
+class _RaggedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
+    """One layer's keys and values, all of their room, written where the slots say."""
+
+    keys: Any  # None before the first update
     values: Any
-    slots: _Slots
+
+    def __init__(self, slots: _Slots) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._slots = slots
+        # What is not written yet is masked, but multiplied all the same: it must not be NaN.
+        self._grown = (GrowingTensor(zeros=True), GrowingTensor(zeros=True))
 
     def write(self, row: int, rows: int, keys: Tensor, values: Tensor) -> None:
         """Puts a text's first keys and values [heads, tokens, dim] into its row, one of `rows`."""
-        if not self.is_initialized:
-            self.lazy_initialization(keys[None], values[None])
-            self.keys, self.values = (
-                _room(each.expand(rows, *each.shape), max(FIRST, 2 * each.shape[1]))
-                for each in (keys, values)
-            )
         count = keys.shape[1]
-        if count > self.keys.shape[-2]:
-            self.keys, self.values = (_widened(each, count) for each in (self.keys, self.values))
+        self._reserve(count, keys.expand(rows, -1, -1, -1), values.expand(rows, -1, -1, -1))
         self.keys[row, :, :count], self.values[row, :, :count] = keys, values
 
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        if not self.is_initialized:
-            self.lazy_initialization(key_states, value_states)
-            self.keys, self.values = (_room(each, FIRST) for each in (key_states, value_states))
-        width = self.slots.width
-        if width > self.keys.shape[-2]:
-            self.keys, self.values = (_widened(each, width) for each in (self.keys, self.values))
+        width = self._slots.width
+        self._reserve(width, key_states, value_states)
         texts = torch.arange(len(key_states), device=key_states.device)[:, None]
         for room, new in ((self.keys, key_states), (self.values, value_states)):
-            room.transpose(1, 2)[texts, self.slots.places] = new.transpose(1, 2)
+            room.transpose(1, 2)[texts, self._slots.positions] = new.transpose(1, 2)
         return self.keys[:, :, :width], self.values[:, :, :width]
+
+    def batch_select_indices(self, indices: Tensor) -> None:
+        """Keeps the texts at `indices`."""
+        for grown in self._grown:
+            grown.select(indices)
+        self._reserve(0, self.keys, self.values)
+
+    def _reserve(self, tokens: int, keys: Tensor, values: Tensor) -> None:
+        """Makes room for at least `tokens` tokens, shaped like `keys` and `values`."""
+        if not self.is_initialized:
+            self.lazy_initialization(keys, values)
+        self.keys, self.values = (
+            grown.reserve(tokens, like)
+            for grown, like in zip(self._grown, (keys, values), strict=True)
+        )
 
 
 @final
 class Ragged:
-    """Scores drafts of several texts in one pass; a text's row is its number until it leaves.
+    """Scores drafts of several texts in one pass; each text has a number and a row of the cache.
 
     lengths: of each row, in tokens.
+    numbers: of the text in each row. Texts that have ended lose their rows, so that they move.
     """
 
     def __init__(self, model: "PreTrainedModel", texts: int) -> None:
         self.model = model
         self.lengths = [0] * texts
-        self.slots = _Slots()
-        self.cache = Cache(layer_class_to_replicate=self._layer)  # type: ignore[arg-type]
         self.numbers = list(range(texts))
-
-    def _layer(self) -> _RaggedLayer:
-        make: Any = _RaggedLayer
-        layer: _RaggedLayer = make()
-        layer.slots = self.slots
-        return layer
+        self._slots = _Slots()
+        self._layer = partial(_RaggedLayer, self._slots)
+        self.cache = Cache(layer_class_to_replicate=self._layer)  # type: ignore[arg-type]
 
     def row(self, number: int) -> int:
         """Returns the row of a text."""
@@ -100,19 +120,19 @@ class Ragged:
         """Reads the beginning of a text by itself, so that a long one pads no other.
 
         Returns:
-            The states asked for, by place.
+            The requested states, by number.
         """
-        own = growing()
+        own = GrowingCache()
         ids = torch.tensor([list(tokens)], device=self.model.device)
-        found = run_pass(self.model, ids, own, rows=1, states=states)
-        layers: Any = own.layers
-        rooms: Any = self.cache.layers
-        for place, layer in enumerate(layers):
-            if place == len(rooms):
-                rooms.append(self._layer())
-            rooms[place].write(self.row(number), len(self.numbers), layer.keys[0], layer.values[0])
+        result = run_pass(self.model, own, PassInput(ids, 1, states=states))
+        own_layers: Any = own.layers
+        layers: Any = self.cache.layers
+        for index, layer in enumerate(own_layers):
+            if index == len(layers):
+                layers.append(self._layer())
+            layers[index].write(self.row(number), len(self.numbers), layer.keys[0], layer.values[0])
         self.lengths[self.row(number)] = len(tokens)
-        return {place: found.states[place][0] for place in states}
+        return {state: result.states[state][0] for state in states}
 
     def feed(
         self,
@@ -121,52 +141,49 @@ class Ragged:
         drafts: Sequence[Draft],
         states: Collection[int],
     ) -> Pass:
-        """Appends each text's pending tokens and draft, and returns what is said of them.
+        """Appends each text's pending tokens and draft, and returns what the model says of them.
 
-        Rows are aligned at their ends, so the last len(draft) + 1 of a text's logits are its own.
+        Rows are aligned at their ends, so the last len(draft) + 1 logits of a text are its own.
         """
-        self._leave(numbers)
-        given = {number: (pending[at], drafts[at]) for at, number in enumerate(numbers)}
-        # What has ended and is still there is fed anything, which nobody looks at.
-        fed = [given.get(number, ([0], Draft())) for number in self.numbers]
-        tokens = [[*before, *draft.tokens] for before, draft in fed]
-        count = max(map(len, tokens))
-        width = max(self.lengths) + count
-        ids = torch.zeros(len(tokens), count, dtype=torch.long)
-        places = torch.zeros_like(ids)
-        depths = torch.zeros_like(ids)
-        seen = torch.zeros(len(tokens), count, width, dtype=torch.bool)
-        for row, ((before, draft), own) in enumerate(zip(fed, tokens, strict=True)):
-            start, known = count - len(own), self.lengths[row]
-            ids[row, start:] = torch.tensor(own)
-            # What pads a row lies behind its end, where nobody looks and the next pass writes.
-            places[row] = (torch.arange(count) - start) % count + known
-            reach, depth = _reach(draft, len(before))
-            depths[row, start:] = depth + known
-            seen[row, :, :known] = True
-            seen[row, start:, known : known + len(own)] = reach
-            seen[row, :start] = True  # of padding whatever, so that no row sees nothing
-        self.slots.places, self.slots.width = places.to(self.model.device), width
-        low = torch.finfo(self.model.dtype).min
-        mask = torch.zeros(seen.shape, dtype=self.model.dtype).masked_fill(~seen, low)[:, None]
-        rows = max(len(draft) for draft in drafts) + 1
-        ends = [known + len(own) for known, own in zip(self.lengths, tokens, strict=True)]
-        device = self.model.device
-        found = run_pass(
-            self.model,
-            ids.to(device),
-            self.cache,
-            rows=rows,
-            mask=mask.to(device),
-            positions=depths.to(device),
-            states=states,
-            widths=ends if sum(ends) < UNEVEN * len(ends) * width else None,
-        )
+        self._drop_ended(numbers)
+        going = {
+            number: (before, draft)
+            for number, before, draft in zip(numbers, pending, drafts, strict=True)
+        }
+        # Texts that have ended and still have a row are fed a token; nobody looks at its logits.
+        fed = [
+            _Fed(*going.get(number, ([0], Draft())), known)
+            for number, known in zip(self.numbers, self.lengths, strict=True)
+        ]
+        inputs = self._aligned(fed, max(map(len, drafts)) + 1, states)
+        result = run_pass(self.model, self.cache, inputs)
         for row, number in enumerate(self.numbers):
-            self.lengths[row] += len(tokens[row]) if number in given else 0
-        back = torch.tensor([self.row(number) for number in numbers], device=device)
-        states_of = {place: found.states[place][back] for place in states}
-        return Pass(found.logits[back], states_of)
+            self.lengths[row] += len(fed[row]) if number in going else 0
+        rows = torch.tensor([self.row(number) for number in numbers], device=self.model.device)
+        return Pass(result.logits[rows], {state: result.states[state][rows] for state in states})
+
+    def _aligned(self, fed: Sequence[_Fed], rows: int, states: Collection[int]) -> PassInput:
+        """Returns what goes into a pass over some texts, and sets the slots that they go to."""
+        model = self.model
+        count, ends = max(map(len, fed)), [text.known + len(text) for text in fed]
+        width = max(self.lengths) + count
+        ids = torch.zeros(len(fed), count, dtype=torch.long)
+        slots, positions = torch.zeros_like(ids), torch.zeros_like(ids)
+        # Padding sees everything, so that no token sees nothing.
+        sees = torch.ones(len(fed), count, width, dtype=torch.bool)
+        for row, text in enumerate(fed):
+            start = count - len(text)
+            tree = tree_mask(text.draft.parents, pending=len(text.pending), cached=text.known)
+            ids[row, start:] = torch.tensor([*text.pending, *text.draft.tokens])
+            positions[row, start:] = tree.positions
+            sees[row, start:] = False
+            sees[row, start:, : ends[row]] = tree.sees
+            # Padding goes behind the text's end, which nobody sees and the next pass overwrites.
+            slots[row] = (torch.arange(count) - start) % count + text.known
+        self._slots.positions, self._slots.width = slots.to(model.device), width
+        mask = additive_mask(sees, model.dtype)[:, None]
+        widths = ends if sum(ends) < UNEVEN * len(ends) * width else None
+        return PassInput(ids, rows, mask, positions, states, widths).to(model.device)
 
     def retain_rows(self, number: int, count: int, rows: Sequence[int]) -> None:
         """Of a text's last `count` tokens, keeps those at `rows`, in that order."""
@@ -174,45 +191,16 @@ class Ragged:
         start = self.lengths[row] - count
         if list(rows) != list(range(len(rows))):
             layers: Any = self.cache.layers
+            positions = [start + node for node in rows]
             for layer in layers:
                 for room in (layer.keys[row], layer.values[row]):
-                    room[:, start : start + len(rows)] = room[:, [start + each for each in rows]]
+                    room[:, start : start + len(rows)] = room[:, positions]
         self.lengths[row] = start + len(rows)
 
-    def _leave(self, going: Sequence[int]) -> None:
-        """Takes texts out that have ended, once they are many."""
+    def _drop_ended(self, going: Sequence[int]) -> None:
+        """Takes out the texts that have ended, once there are many."""
         rows = [row for row, number in enumerate(self.numbers) if number in set(going)]
         if len(rows) <= FULL * len(self.numbers):
-            chosen = torch.tensor(rows, device=self.model.device)
-            layers: Any = self.cache.layers
-            for layer in layers:
-                layer.keys, layer.values = layer.keys[chosen], layer.values[chosen]
+            self.cache.batch_select_indices(torch.tensor(rows, device=self.model.device))
             self.numbers = [self.numbers[row] for row in rows]
             self.lengths = [self.lengths[row] for row in rows]
-
-
-def _reach(draft: Draft, before: int) -> tuple[Tensor, Int[Tensor, "tokens"]]:
-    """Returns which of a text's new tokens each sees, and how deep it lies.
-
-    before: tokens of the text itself ahead of the draft.
-    """
-    count = before + len(draft)
-    reach = torch.ones(count, count, dtype=torch.bool).tril()
-    depth = torch.arange(count)
-    if not draft.is_chain:
-        reach[before:, before:] = False
-        for node in range(len(draft)):
-            path = draft.path(node)
-            depth[before + node] = before - 1 + len(path)
-            reach[before + node, [before + each for each in path]] = True
-    return reach, depth
-
-
-def _room(like: Tensor, length: int) -> Float[Tensor, "texts heads length dim"]:
-    return like.new_zeros((*like.shape[:-2], length, like.shape[-1]))
-
-
-def _widened(room: Tensor, width: int) -> Float[Tensor, "texts heads wider dim"]:
-    wider = _room(room, max(width, 2 * room.shape[-2]))
-    wider[..., : room.shape[-2], :] = room
-    return wider

@@ -1,32 +1,35 @@
-"""Ranks: one model spread over the processes of torchrun, of which the first decides everything."""
+"""Ranks: one model spread over the processes of torchrun; the first rank decides what all run."""
 
 import atexit
 import itertools
 import weakref
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Literal, final
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, distributed
 
 from outrider.errors import TargetError
-from outrider.runtime.cache import growing, retain_rows
+from outrider.runtime.cache import GrowingCache
 from outrider.runtime.first_layers import first_layers
 from outrider.runtime.launch import rank, reaching
-from outrider.runtime.passes import Pass, plain_pass
+from outrider.runtime.passes import Pass, PassCache, PassInput
+from outrider.runtime.plain import plain_pass
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 IDLE = timedelta(days=30)
-"""How long the others wait for what the first has them do next: it may have other things to do."""
+"""How long the other ranks wait for an order: the first may have other things to do."""
 
 Edit = tuple[int, tuple[int, ...]]
-"""Of the last so many tokens of a cache, those that are kept."""
+"""How many of a cache's last tokens are looked at, and which of them are kept."""
+
+Table = Literal["input_embeddings", "output_embeddings"]
 
 
 @final
@@ -34,21 +37,17 @@ Edit = tuple[int, tuple[int, ...]]
 class Order:
     """A pass that the first rank has the others take part in.
 
-    cache, edits: where the tokens go, and what is taken out of it before.
+    cache, edits: the cache that the tokens go to, and what is taken out of it before.
     layers: how many of the model's layers run.
     dropped: the caches that are no longer needed.
-    The rest is as in `outrider.runtime.step.run_pass`.
+    inputs: what goes into the pass, on the CPU.
     """
 
     cache: int
     edits: tuple[Edit, ...]
     layers: int
     dropped: tuple[int, ...]
-    ids: Int[Tensor, "batch tokens"]
-    rows: int
-    mask: Float[Tensor, "batch 1 tokens all"] | None
-    positions: Int[Tensor, "batch tokens"] | None
-    states: tuple[int, ...]
+    inputs: PassInput
 
 
 def is_sharded(model: "PreTrainedModel") -> bool:
@@ -57,17 +56,17 @@ def is_sharded(model: "PreTrainedModel") -> bool:
 
 
 def take_part(model: "PreTrainedModel") -> None:
-    """On the first rank, leads the others from now on; on another, follows, and ends the process.
+    """On the first rank, starts to lead the others; on another, follows, and ends the process.
 
     Raises:
-        TargetError: on another rank, where the first is gone.
-        SystemExit: on another rank, where the first has ended as it should.
+        TargetError: on another rank, the first has disappeared.
+        SystemExit: on another rank, the first has ended as it should.
     """
     global _first
     with reaching():
         orders: Any = distributed.new_group(backend="gloo", timeout=IDLE)
     if rank() == 0:
-        _first = First(model, orders)
+        _first = FirstRank(model, orders)
         return
     _follow(model, orders)
     distributed.destroy_process_group()
@@ -75,36 +74,38 @@ def take_part(model: "PreTrainedModel") -> None:
 
 
 @final
-class First:
+class FirstRank:
     """The first rank, which tells the others what to run."""
 
     def __init__(self, model: "PreTrainedModel", orders: Any) -> None:
         self._orders = orders
         self._together = self._broken = False
         self.dropped: list[int] = []
-        loose: Any = model
-        for module in (loose.get_input_embeddings(), loose.get_output_embeddings()):
-            module.register_forward_pre_hook(self._check)
+        for table in ("input_embeddings", "output_embeddings"):
+            _embeddings(model, table).register_forward_pre_hook(self._check)
         atexit.register(self._end)
 
     @contextmanager
-    def leading(self, order: "Order | str | None") -> Iterator[None]:
-        """Has the others run an order, which this rank has to run inside."""
+    def leading(self, order: Order | Table | None) -> Iterator[None]:
+        """Sends the others an order, which this rank has to run inside; None ends them.
+
+        order: a pass, or a table of embeddings to gather.
+        """
         if self._broken:
-            raise TargetError("a pass on several ranks broke off before: expected a new run")
+            raise TargetError("an earlier pass on several ranks broke off: expected a new run")
         try:
             with reaching():
                 distributed.broadcast_object_list([order], src=0, group=self._orders)
                 self._together = True
                 yield
         except BaseException:
-            self._broken = True  # who knows where the others are
+            self._broken = True  # nobody knows what the others are doing
             raise
         finally:
             self._together = False
 
     def _check(self, *_: Any) -> None:
-        """Raises rather than waits, for ever, for ranks that have been told nothing."""
+        """Raises, rather than wait for ever for ranks that have no order."""
         if not self._together:
             raise TargetError(
                 "a model that is spread over ranks was run by the first alone: expected it to be"
@@ -118,14 +119,14 @@ class First:
             distributed.destroy_process_group()
 
 
-_first: First | None = None
+_first: FirstRank | None = None
 
 
 @final
-class SpreadCache:
+class SpreadCache(PassCache):
     """The first rank's cache of one text; each of the others has its own part of it.
 
-    What is taken out of it, the others hear of with the next pass.
+    The others learn what is taken out of it with the next pass.
     """
 
     _numbers = itertools.count()
@@ -133,108 +134,76 @@ class SpreadCache:
     def __init__(self, model: "PreTrainedModel") -> None:
         assert _first is not None, "only the first rank has sessions"
         self._model, self._first = model, _first
-        self._own = growing()
+        self._own = GrowingCache()
         self._number = next(self._numbers)
         self._edits: list[Edit] = []
         weakref.finalize(self, _first.dropped.append, self._number)
 
     def get_seq_length(self) -> int:
-        """Returns the number of tokens."""
         return int(self._own.get_seq_length())
 
     def crop(self, count: int) -> None:
-        """Takes the last -count tokens out."""
         if count:
             self.retain_rows(-count, ())
 
     def retain_rows(self, count: int, rows: Sequence[int]) -> None:
-        """Of the last `count` tokens, keeps those at `rows`, in that order."""
-        retain_rows(self._own, count, rows)
+        self._own.retain_rows(count, rows)
         self._edits.append((count, tuple(rows)))
 
-    def feed(
-        self,
-        ids: Int[Tensor, "batch tokens"],
-        rows: int,
-        mask: Float[Tensor, "batch 1 tokens all"] | None,
-        positions: Int[Tensor, "batch tokens"] | None,
-        states: Collection[int],
-    ) -> tuple[Float[Tensor, "batch rows vocab"], dict[int, Float[Tensor, "batch tokens width"]]]:
-        """Appends tokens on every rank, as `outrider.runtime.step.run_pass` does."""
+    def feed(self, inputs: PassInput) -> Pass:
+        """Appends tokens on every rank."""
         layers = int(self._model.config.get_text_config().num_hidden_layers)
-        dropped = tuple(self._first.dropped)
-        places, edits = tuple(sorted(states)), tuple(self._edits)
-        order = Order(
-            self._number,
-            edits,
-            layers,
-            dropped,
-            ids.cpu(),
-            rows,
-            None if mask is None else mask.cpu(),
-            None if positions is None else positions.cpu(),
-            places,
-        )
+        dropped, edits = tuple(self._first.dropped), tuple(self._edits)
+        sent = replace(inputs.to(torch.device("cpu")), states=tuple(sorted(inputs.states)))
+        order = Order(self._number, edits, layers, dropped, sent)
         self._edits.clear()
         del self._first.dropped[: len(dropped)]
         with self._first.leading(order):
-            found = _run(self._model, order, self._own)
-        return found.logits, found.states
+            return _run(self._model, order, self._own)
 
 
-def gather_weight(model: "PreTrainedModel", table: str) -> Float[Tensor, "vocab width"]:
-    """Returns the weights of a model's table, which may be spread over the ranks.
-
-    table: "input_embeddings" or "output_embeddings".
-    """
+def gather_weight(model: "PreTrainedModel", table: Table) -> Float[Tensor, "vocab width"]:
+    """Returns the weights of a model's table of embeddings, also if it is spread over the ranks."""
     if not is_sharded(model):
-        weight: Tensor = _weight(model, table)
+        weight: Tensor = _embeddings(model, table).weight
         return weight
     assert _first is not None, "only the first rank has drafters"
     with _first.leading(table):
-        gathered: Tensor = _weight(model, table).full_tensor()
+        gathered: Tensor = _embeddings(model, table).weight.full_tensor()
     return gathered
 
 
-def _weight(model: "PreTrainedModel", table: str) -> Any:
-    return getattr(model, f"get_{table}")().weight
+def _embeddings(model: Any, table: Table) -> Any:
+    if table == "input_embeddings":
+        return model.get_input_embeddings()
+    return model.get_output_embeddings()
 
 
 def _follow(model: "PreTrainedModel", orders: Any) -> None:
-    """Does what the first rank says, until it says no more."""
-    caches: dict[int, Any] = {}
-    parts = {int(model.config.get_text_config().num_hidden_layers): model}
+    """Does what the first rank orders, until it ends."""
+    caches: dict[int, GrowingCache] = {}
+    models = {int(model.config.get_text_config().num_hidden_layers): model}
     while True:
-        heard: list[Any] = [None]
+        received: list[Any] = [None]
         with reaching():
-            distributed.broadcast_object_list(heard, src=0, group=orders)
-            order: Order | str | None = heard[0]
+            distributed.broadcast_object_list(received, src=0, group=orders)
+            order: Order | Table | None = received[0]
             if order is None:
                 return
-            if isinstance(order, str):
+            if not isinstance(order, Order):
                 with torch.no_grad():
-                    _weight(model, order).full_tensor()
+                    _embeddings(model, order).weight.full_tensor()
                 continue
             for number in order.dropped:
                 caches.pop(number, None)
-            cache = caches.setdefault(order.cache, growing())
+            cache = caches.setdefault(order.cache, GrowingCache())
             for count, rows in order.edits:
-                retain_rows(cache, count, rows)
-            if order.layers not in parts:
-                parts[order.layers] = first_layers(model, order.layers)
-            _run(parts[order.layers], order, cache)
+                cache.retain_rows(count, rows)
+            if order.layers not in models:
+                models[order.layers] = first_layers(model, order.layers)
+            _run(models[order.layers], order, cache)
 
 
-def _run(model: "PreTrainedModel", order: Order, cache: Any) -> Pass:
-    def here(tensor: Tensor | None) -> Tensor | None:
-        return None if tensor is None else tensor.to(model.device)
-
-    return plain_pass(
-        model,
-        order.ids.to(model.device),
-        cache,
-        rows=order.rows,
-        mask=here(order.mask),
-        positions=here(order.positions),
-        states=order.states,
-    )
+@torch.no_grad()
+def _run(model: "PreTrainedModel", order: Order, cache: GrowingCache) -> Pass:
+    return plain_pass(model, cache, order.inputs.to(model.device))

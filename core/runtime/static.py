@@ -1,23 +1,29 @@
-"""Static: passes of one shape over a cache of one room, which a compiler makes into a single graph."""
+"""StaticCache: passes of few sizes over a cache of one size, which a compiler makes into graphs."""
 
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any, final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast, final
 from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import pad
 
 from outrider.runtime import flat
+from outrider.runtime.growing import GrowingTensor
+from outrider.runtime.passes import Pass, PassCache, PassInput
+from outrider.runtime.tree_mask import additive_mask
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+    from transformers.cache_utils import Cache
 
-FIRST = 1024
-"""Tokens that a cache has room for from the start; twice as many once they are full."""
+INITIAL_ROOM = 1024
+"""Tokens that a cache has room for at first; the room doubles once it is full."""
 
 SIZES = (1, 2, 4, 6, 8, 12, 16, 32)
-"""Tokens of a compiled pass; fewer are padded, more are read as they are, without a graph."""
+"""Tokens of a compiled pass; fewer are padded, and more are read as they are, without a graph."""
 
 GRAPHS = 64
 """Graphs that a process may make."""
@@ -27,12 +33,13 @@ Compiler = Callable[[Callable[..., Any]], Callable[..., Any]]
 _compiled: "WeakKeyDictionary[PreTrainedModel, Callable[..., Any]]" = WeakKeyDictionary()
 
 
-def enable(model: "PreTrainedModel", compiler: Compiler | None = None) -> None:
+def compile_passes(model: "PreTrainedModel", compiler: Compiler | None = None) -> None:
     """Has the model's passes compiled, each size on its first use.
 
-    compiler: what makes a fast function of one; torch.compile unless told, with CUDA graphs on a
-        GPU ("reduce-overhead"). On a CPU its graphs could hold packed weights ("freezing"), but
-        then each size holds its own, and still takes longer than `packed`.
+    compiler: makes a fast function of a plain one. Defaults to `torch.compile`, with CUDA graphs
+        on a GPU ("reduce-overhead"). On a CPU its graphs could hold packed weights ("freezing"),
+        but then each size would hold its own, and still take longer than `packed`. A compiler must
+        not make numbers dynamic (`dynamic=False`), or it confuses which states are requested.
     """
     if compiler is None:
         mode = "reduce-overhead" if model.device.type == "cuda" else "default"
@@ -40,136 +47,137 @@ def enable(model: "PreTrainedModel", compiler: Compiler | None = None) -> None:
         def compiler(function: Callable[..., Any]) -> Callable[..., Any]:
             return torch.compile(function, fullgraph=True, dynamic=False, mode=mode)
 
-    # A graph for each size and room is meant, not an accident to be warned of.
+    # One graph for each size and room is intended, and no reason for a warning.
     dynamo: Any = torch._dynamo.config
     dynamo.recompile_limit = max(dynamo.recompile_limit, GRAPHS)
-    _compiled[model] = compiler(_plain(model))
+    _compiled[model] = compiler(_uncompiled(model))
 
 
-def enabled(model: "PreTrainedModel") -> bool:
+def is_compiled(model: "PreTrainedModel") -> bool:
     """Returns whether the model's passes are compiled."""
     return model in _compiled
 
 
 @final
 class _Rooms:
-    """What the flat pass sees of the cache: it writes at `slots` and reads everything."""
+    """The cache as a compiled pass sees it: it writes at `slots` and reads all of the room."""
 
-    def __init__(self, layers: int) -> None:
+    def __init__(self) -> None:
         self.keys: list[Tensor] = []
         self.values: list[Tensor] = []
         self.slots = torch.empty(0, dtype=torch.long)
-        self.layers = layers
 
-    def update(self, keys: Tensor, values: Tensor, place: int) -> tuple[Tensor, Tensor]:
-        self.keys[place].index_copy_(2, self.slots, keys)
-        self.values[place].index_copy_(2, self.slots, values)
-        return self.keys[place], self.values[place]
+    def update(self, keys: Tensor, values: Tensor, layer: int) -> tuple[Tensor, Tensor]:
+        self.keys[layer].index_copy_(2, self.slots, keys)
+        self.values[layer].index_copy_(2, self.slots, values)
+        return self.keys[layer], self.values[layer]
 
     def get_seq_length(self) -> int:
         return 0
 
 
 @final
-class StaticCache:
-    """Keys and values of one text in rooms that stay where they are.
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    keys: Tensor
+    values: Tensor
 
-    A rollback moves a number; what lies behind it is masked, and written over.
+
+@final
+class StaticCache(PassCache):
+    """Keys and values of one text, in blocks that stay where they are.
+
+    A rollback only moves the length; what lies behind it is masked, and written over later.
     """
 
     def __init__(self, model: "PreTrainedModel") -> None:
         config: Any = model.config
         self._model, self._length = model, 0
-        self._heads = int(config.num_key_value_heads)
-        self._rooms = _Rooms(int(config.num_hidden_layers))
-        self._widen(FIRST)
-
-    def get_seq_length(self) -> int:
-        """Returns the number of tokens."""
-        return self._length
-
-    def crop(self, count: int) -> None:
-        """Takes the last -count tokens out."""
-        self._length += count
-
-    def retain_rows(self, count: int, rows: Sequence[int]) -> None:
-        """Of the last `count` tokens, keeps those at `rows`, in that order."""
-        start = self._length - count
-        kept = torch.tensor([start + row for row in rows], device=self._model.device)
-        for room in (*self._rooms.keys, *self._rooms.values):
-            room[:, :, start : start + len(rows)] = room[:, :, kept.long()]
-        self._length = start + len(rows)
-
-    def feed(
-        self,
-        ids: Int[Tensor, "1 tokens"],
-        rows: int,
-        mask: Float[Tensor, "1 1 tokens all"] | None,
-        positions: Int[Tensor, "1 tokens"] | None,
-        states: Collection[int],
-    ) -> tuple[Float[Tensor, "1 rows vocab"], dict[int, Float[Tensor, "1 tokens width"]]]:
-        """Appends tokens, as `outrider.runtime.step.run_pass` does."""
-        count = ids.shape[1]
-        size = next((size for size in SIZES if size >= count), count)
-        if self._length + size > self._rooms.keys[0].shape[2]:
-            self._widen(2 * (self._length + size))
-        device, room = self._model.device, self._rooms.keys[0].shape[2]
-        places = torch.arange(self._length, self._length + size, device=device)
-        everything = torch.arange(room, device=device)
-        allowed = everything[None] <= places[:, None]
-        full = torch.zeros(size, room, dtype=self._model.dtype, device=device)
-        full.masked_fill_(~allowed, torch.finfo(self._model.dtype).min)
-        if mask is not None:
-            full[:count, : self._length + count] = mask[0, 0].clamp(min=full.min())
-        where = places[None].clone()
-        if positions is not None:
-            where[:, :count] = positions
-        padded = torch.nn.functional.pad(ids, (0, size - count))
-        self._rooms.slots = places
-        run = _compiled[self._model] if size in SIZES else _plain(self._model)
-        logits, found = run(padded, self._rooms, full[None, None], where, tuple(sorted(states)))
-        self._length += count
-        # A graph's outputs are written over by its next run.
-        return (
-            logits[:, count - rows : count].clone(),
-            {place: each[:, :count].clone() for place, each in found.items()},
+        layers, heads = int(config.num_hidden_layers), int(config.num_key_value_heads)
+        dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        self._like = torch.empty((1, heads, 0, int(dim)), dtype=model.dtype, device=model.device)
+        self._keys, self._values = (
+            [GrowingTensor(spare=INITIAL_ROOM, zeros=True) for _ in range(layers)] for _ in range(2)
         )
-
-    def _widen(self, room: int) -> None:
-        config: Any = self._model.config
-        dim = int(
-            getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        )
-        shape = (1, self._heads, room, dim)
-        rooms = self._rooms
-        for name in ("keys", "values"):
-            old = getattr(rooms, name)
-            new = [
-                torch.zeros(shape, dtype=self._model.dtype, device=self._model.device)
-                for _ in range(rooms.layers)
-            ]
-            for before, after in zip(old, new, strict=False):
-                after[:, :, : before.shape[2]] = before
-            setattr(rooms, name, new)
+        self._rooms = _Rooms()
+        self._reserve(0)
 
     @property
-    def layers(self) -> list[Any]:
-        """Returns what is there of each layer, as transformers' caches do."""
+    def layers(self) -> list[_Layer]:
+        """Returns what is in each layer, as transformers' caches do."""
         return [
             _Layer(keys[:, :, : self._length], values[:, :, : self._length])
             for keys, values in zip(self._rooms.keys, self._rooms.values, strict=True)
         ]
 
+    def get_seq_length(self) -> int:
+        return self._length
 
-@final
-class _Layer:
-    def __init__(self, keys: Tensor, values: Tensor) -> None:
-        self.keys, self.values = keys, values
+    def crop(self, count: int) -> None:
+        self._length += count
+
+    def retain_rows(self, count: int, rows: Sequence[int]) -> None:
+        start = self._length - count
+        indices = torch.tensor(
+            [start + row for row in rows], dtype=torch.long, device=self._model.device
+        )
+        for grown in (*self._keys, *self._values):
+            grown.retain_rows(start, indices)
+        self._length = start + len(rows)
+
+    def feed(self, inputs: PassInput) -> Pass:
+        """Appends tokens, padded to the next size that is compiled."""
+        count = inputs.ids.shape[1]
+        size = next((size for size in SIZES if size >= count), count)
+        self._reserve(self._length + size)
+        self._rooms.slots = torch.arange(
+            self._length, self._length + size, device=self._model.device
+        )
+        positions = self._rooms.slots[None].clone()
+        if inputs.positions is not None:
+            positions[:, :count] = inputs.positions
+        run = _compiled[self._model] if size in SIZES else _uncompiled(self._model)
+        logits, states = run(
+            pad(inputs.ids, (0, size - count)),
+            self._rooms,
+            self._full_mask(inputs.mask, count),
+            positions,
+            tuple(sorted(inputs.states)),
+        )
+        self._length += count
+        # The next run of a graph writes over its outputs.
+        return Pass(
+            logits[:, count - inputs.rows : count].clone(),
+            {number: state[:, :count].clone() for number, state in states.items()},
+        )
+
+    def _full_mask(
+        self, mask: Float[Tensor, "1 1 count all"] | None, count: int
+    ) -> Float[Tensor, "1 1 size room"]:
+        """Returns the mask of a whole pass: the one given, and a chain's for all the rest."""
+        slots, room = self._rooms.slots, self._rooms.keys[0].shape[2]
+        sees = torch.arange(room, device=slots.device) <= slots[:, None]
+        full = additive_mask(sees, self._model.dtype)
+        if mask is not None:
+            full[:count, : self._length + count] = mask[0, 0]
+        return full[None, None]
+
+    def _reserve(self, tokens: int) -> None:
+        """Makes room for at least `tokens` tokens in every layer."""
+        self._rooms.keys = [grown.reserve(tokens, self._like) for grown in self._keys]
+        self._rooms.values = [grown.reserve(tokens, self._like) for grown in self._values]
 
 
-def _plain(model: "PreTrainedModel") -> Callable[..., Any]:
-    def run(ids: Tensor, rooms: _Rooms, mask: Tensor, positions: Tensor, states: Any) -> Any:
-        loose: Any = rooms
-        return flat.step(model, ids, loose, ids.shape[1], mask, positions, states)
+def _uncompiled(model: "PreTrainedModel") -> Callable[..., Any]:
+    def run(
+        ids: Int[Tensor, "1 size"],
+        rooms: _Rooms,
+        mask: Float[Tensor, "1 1 size room"],
+        positions: Int[Tensor, "1 size"],
+        states: Collection[int],
+    ) -> tuple[Tensor, dict[int, Tensor]]:
+        inputs = PassInput(ids, ids.shape[1], mask, positions, states)
+        result = flat.flat_pass(model, cast("Cache", rooms), inputs)
+        return result.logits, result.states
 
     return run

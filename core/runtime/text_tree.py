@@ -9,23 +9,24 @@ from torch import Tensor
 
 from outrider.contract.draft import ROOT
 from outrider.runtime.cached_model import CachedModel
+from outrider.runtime.tree_mask import tree_mask
 
 IDLE = 64
-"""Tokens that no text has any more may stay in the cache, up to this many and those in use."""
+"""Tokens that no text uses any more may stay in the cache, up to this many and those in use."""
 
 
 @final
 class TextTree:
-    """What a model says after texts that all go on from one root, in one pass each time.
+    """The model's logits after texts that all continue one root, from a single pass each time.
 
-    cached: has the root in its cache, or nothing: the first pass then reads the root as well. Where
-        it has, nothing is said of the root itself.
+    cached: a model whose cache holds the root, or nothing; the first pass then reads the root too.
+        If it holds the root, there are no logits for the root itself.
     """
 
     def __init__(self, cached: CachedModel, root: Sequence[int]) -> None:
         self._cached = cached
         self._root = list(root)
-        self._said: dict[int, Float[Tensor, vocab]] = {}
+        self._logits: dict[int, Float[Tensor, vocab]] = {}
         self._tokens: list[int] = []
         self._parents: list[int] = []
         self._depths: list[int] = []
@@ -36,27 +37,27 @@ class TextTree:
         return len(self._tokens)
 
     def logits(self, paths: Sequence[Sequence[int]]) -> Float[Tensor, "paths vocab"]:
-        """Returns the logits after each text, the root and a path behind it."""
+        """Returns the logits after each text; a text is the root and a path behind it."""
         self._tidy(paths)
         known = len(self)
         ends = [self._end(path, known) for path in paths]
         self._read(known)
         shortest = min(map(len, paths))
-        self._said = {
+        self._logits = {
             node: row
-            for node, row in self._said.items()
+            for node, row in self._logits.items()
             if node == ROOT or self._depths[node] >= shortest
         }
-        return torch.stack([self._said[end] for end in ends])
+        return torch.stack([self._logits[end] for end in ends])
 
     def _end(self, path: Sequence[int], known: int) -> int:
-        """Returns the node at the end of a path, with what is new on it written down."""
+        """Returns the node at the end of a path, after adding the nodes that are new."""
         node = ROOT
         for depth, token in enumerate(path, start=1):
             child = self._children.get((node, token))
-            # What is in the cache without its logits is read anew.
+            # A token whose logits were dropped is read again.
             lost = depth == len(path) and child is not None and child < known
-            if child is None or (lost and child not in self._said):
+            if child is None or (lost and child not in self._logits):
                 child = len(self)
                 self._tokens.append(token)
                 self._parents.append(node)
@@ -66,37 +67,19 @@ class TextTree:
         return node
 
     def _read(self, known: int) -> None:
-        """Feeds the nodes from `known` on, and the root where it was not read."""
+        """Feeds the nodes from `known` on, and the root if the cache lacks it."""
         root = [] if self._cached.length else self._root
-        fed = [*root, *self._tokens[known:]]
-        if not fed:
+        tokens = [*root, *self._tokens[known:]]
+        if not tokens:
             return
-        before, start = len(root), len(self._root)
-        reach = torch.full((len(fed), start + len(self)), float("-inf"))
-        reach[:before, :before].masked_fill_(torch.ones(before, before).tril().bool(), 0)
-        reach[before:, :start] = 0
-        for row, node in enumerate(range(known, len(self)), start=before):
-            reach[row, [start + each for each in self._path(node)]] = 0
-        depths = [*range(1 - before, 1), *self._depths[known:]]
-        model = self._cached.model
-        rows = self._cached.feed(
-            fed,
-            len(fed) - before + bool(root),
-            mask=reach.to(model.device, model.dtype)[None, None],
-            positions=torch.tensor([depths], device=model.device) + start - 1,
-        )
-        first = [ROOT] if root else []
-        self._said |= dict(zip([*first, *range(known, len(self))], rows, strict=True))
-
-    def _path(self, node: int) -> list[int]:
-        nodes = []
-        while node != ROOT:
-            nodes.append(node)
-            node = self._parents[node]
-        return nodes
+        before = len(self._root) - len(root)
+        tree = tree_mask(self._parents, pending=len(root), cached=before, first=known)
+        nodes = [*([ROOT] if root else []), *range(known, len(self))]
+        rows = self._cached.feed_tree(tokens, len(nodes), tree)
+        self._logits |= dict(zip(nodes, rows, strict=True))
 
     def _tidy(self, paths: Sequence[Sequence[int]]) -> None:
-        """Takes out what no path goes through, once it is much."""
+        """Takes out the tokens that no path uses, once there are many."""
         live = set[int]()
         for path in paths:
             node: int | None = ROOT
@@ -107,13 +90,15 @@ class TextTree:
                 live.add(node)
         if len(self) <= 2 * len(live) + IDLE:
             return
-        kept = sorted(live)
-        self._cached.retain_rows(len(self), kept)
-        place = {ROOT: ROOT} | {node: new for new, node in enumerate(kept)}
-        self._said = {place[node]: row for node, row in self._said.items() if node in place}
-        self._tokens = [self._tokens[node] for node in kept]
-        self._depths = [self._depths[node] for node in kept]
-        self._parents = [place[self._parents[node]] for node in kept]
+        retained = sorted(live)
+        self._cached.retain_rows(len(self), retained)
+        renumbered = {ROOT: ROOT} | {node: new for new, node in enumerate(retained)}
+        self._logits = {
+            renumbered[node]: row for node, row in self._logits.items() if node in renumbered
+        }
+        self._tokens = [self._tokens[node] for node in retained]
+        self._depths = [self._depths[node] for node in retained]
+        self._parents = [renumbered[self._parents[node]] for node in retained]
         self._children = {
             (parent, token): node
             for node, (parent, token) in enumerate(zip(self._parents, self._tokens, strict=True))

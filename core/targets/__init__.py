@@ -1,9 +1,9 @@
 """Targets: the models whose text is wanted.
 
-`transformers` takes any text model of that library, `smollm2` is the one that comes with Outrider,
-and `tabular` has known conditionals, for proofs. `loading` reads a model and its tokenizer,
-`together` scores several texts in one pass, and `batch` writes many texts without drafts.
+Start with `transformers`: any text model of that library, loaded by `loading`, with a session for
+each text (`session`), for a batch of them (`together`), or without drafts (`batch`). `smollm2` is
+the embedded model, converted by `gguf`; `tabular` has known distributions, for proofs. `builtin`
+registers them, as a plugin does.
 
-It imports the contract and the runtime; each target is an ordinary plugin. Start with `tabular`,
-which is the shortest complete target, then `transformers`.
+Targets may import `contract`, `plugins`, `runtime`, `decoding`, `drafter_parts` and `errors`.
 """

@@ -1,24 +1,25 @@
 """Batch: many texts written at once by a transformers model, without a draft."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 
 from outrider.contract.chance import Chance
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import check_finite
-from outrider.runtime.cache import growing
+from outrider.runtime.cache import GrowingCache
 from outrider.runtime.encoded import EncodedCache
+from outrider.runtime.passes import PassInput
 from outrider.runtime.step import run_pass
+from outrider.runtime.tree_mask import additive_mask, padded_causal
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 FULL = 0.8
-"""Ended texts are taken out of the cache once no more than this share of a batch goes on."""
+"""Texts that have ended leave the cache once no more than this share of a batch goes on."""
 
 
 @torch.no_grad()
@@ -28,64 +29,99 @@ def write(
     prompts: Sequence[Sequence[int]],
     sampling: Sampling,
     chances: Sequence[Chance],
+    *,
     max_new_tokens: int,
     encoded: EncodedCache | None = None,
 ) -> list[list[int]]:
-    """Returns the model's continuation of each prompt, up to and with an id of `eos`.
+    """Returns the model's continuation of each prompt, up to and including an id of `eos`.
 
-    The prompts are padded on the left and masked there; finished texts leave the batch. What
-    a text's neighbours are changes its logits by rounding alone.
+    The prompts are padded on the left and masked there; texts that have ended leave the batch. A
+    text's neighbours change its logits by rounding alone.
 
-    chances: one a prompt.
-    encoded: the sources of an encoder-decoder, of which the prompts are the starts of its texts.
+    chances: one for each prompt.
+    encoded: the sources of an encoder-decoder; the prompts are then the starts of its texts, all
+        of one length.
     """
-    longest = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    width = max(map(len, prompts))
     texts: list[list[int]] = [[] for _ in prompts]
-    limits = [
-        max_new_tokens if longest is None else min(max_new_tokens, longest - len(prompt))
-        for prompt in prompts
-    ]
-    device = model.device
-    padded = [[0] * (width - len(prompt)) + list(prompt) for prompt in prompts]
-    tokens = torch.tensor(padded, device=device)
-    pads = torch.tensor([width - len(prompt) for prompt in prompts], device=device)
-    cache: Any = growing() if encoded is None else encoded
-    running, ended = list(range(len(prompts))), set[int]()
-    while True:
-        known = int(cache.get_seq_length())
-        where: dict[str, Any] = {}
-        if encoded is None:  # the starts of texts are of one length
-            places = torch.arange(known, known + tokens.shape[1], device=device) - pads[:, None]
-            mask = _mask(pads, known, tokens.shape[1], model.dtype)
-            where = {"mask": mask, "positions": places.clamp(min=0)}
-        logits = run_pass(model, tokens, cache, rows=1, **where).logits[:, -1]
-        check_finite(logits)
-        probs = sampling.probs(logits)
-        for distribution, text in zip(probs, running, strict=True):
-            if text not in ended:
-                texts[text].append(chances[text].categorical(distribution))
-                if len(texts[text]) == limits[text] or texts[text][-1] in eos:
-                    ended.add(text)
-        going = [row for row, text in enumerate(running) if text not in ended]
-        if not going:
-            break
-        if len(going) <= FULL * len(running):
-            rows = torch.tensor(going, device=device)
-            cache.batch_select_indices(rows)
-            pads, running = pads[rows], [running[row] for row in going]
-        tokens = torch.tensor([[texts[text][-1]] for text in running], device=device)
+    limits = _limits(model, prompts, max_new_tokens)
+    batch = _Batch(model, prompts, encoded)
+    while batch.running:
+        probs = sampling.probs(batch.logits())
+        for distribution, text in zip(probs, batch.running, strict=True):
+            if text not in batch.ended:
+                token = chances[text].categorical(distribution)
+                texts[text].append(token)
+                if len(texts[text]) == limits[text] or token in eos:
+                    batch.ended.add(text)
+        batch.go_on(texts)
     return texts
 
 
-def _mask(
-    pads: Int[Tensor, "batch"], known: int, count: int, dtype: torch.dtype
-) -> Float[Tensor, "batch 1 count all"]:
-    """Returns what is added to attention's scores: each token sees its text up to itself."""
-    everything = torch.arange(known + count, device=pads.device)
-    seen = (everything[None] >= pads[:, None])[:, None] & (
-        everything[None] <= everything[known:, None]
-    )
-    # Padding sees something finite, so that it is no NaN that spreads.
-    low = torch.finfo(dtype).min
-    return torch.zeros(seen.shape, dtype=dtype, device=pads.device).masked_fill(~seen, low)[:, None]
+def _limits(
+    model: "PreTrainedModel", prompts: Sequence[Sequence[int]], max_new_tokens: int
+) -> list[int]:
+    """Returns how many tokens each text may have, within the model's context window."""
+    longest = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    if longest is None:
+        return [max_new_tokens] * len(prompts)
+    return [min(max_new_tokens, longest - len(prompt)) for prompt in prompts]
+
+
+@final
+class _Batch:
+    """The texts that are being written, and the tokens that the next pass reads.
+
+    running: the texts that are still in the cache, in the order of its rows.
+    ended: those that need no more tokens.
+    """
+
+    def __init__(
+        self,
+        model: "PreTrainedModel",
+        prompts: Sequence[Sequence[int]],
+        encoded: EncodedCache | None,
+    ) -> None:
+        width = max(map(len, prompts))
+        padded = [[0] * (width - len(prompt)) + list(prompt) for prompt in prompts]
+        self._model, self._encoded = model, encoded is not None
+        self._tokens = torch.tensor(padded, device=model.device)
+        self._padding = torch.tensor(
+            [width - len(prompt) for prompt in prompts], device=model.device
+        )
+        self._cache: Any = GrowingCache() if encoded is None else encoded
+        self.running, self.ended = list(range(len(prompts))), set[int]()
+
+    def logits(self) -> Tensor:
+        """Reads the next tokens, and returns the logits after them [texts, vocab].
+
+        Raises:
+            TargetError: they are not numbers.
+        """
+        logits = run_pass(self._model, self._cache, self._inputs()).logits[:, -1]
+        check_finite(logits)
+        return logits
+
+    def _inputs(self) -> PassInput:
+        if self._encoded:  # the starts of its texts need no padding
+            return PassInput(self._tokens, 1)
+        known, count = int(self._cache.get_seq_length()), self._tokens.shape[1]
+        columns = torch.arange(known, known + count, device=self._tokens.device)
+        positions = (columns - self._padding[:, None]).clamp(min=0)
+        sees = padded_causal(self._padding, count, known + count)
+        return PassInput(
+            self._tokens, 1, additive_mask(sees, self._model.dtype)[:, None], positions
+        )
+
+    def go_on(self, texts: Sequence[Sequence[int]]) -> None:
+        """Makes each text's last token the next to read, and drops ended texts if there are many."""
+        going = [row for row, text in enumerate(self.running) if text not in self.ended]
+        if not going:
+            self.running = []
+            return
+        if len(going) <= FULL * len(self.running):
+            rows = torch.tensor(going, device=self._tokens.device)
+            self._cache.batch_select_indices(rows)
+            self._padding = self._padding[rows]
+            self.running = [self.running[row] for row in going]
+        last = [[texts[text][-1]] for text in self.running]
+        self._tokens = torch.tensor(last, device=self._tokens.device)

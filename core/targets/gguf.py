@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 
 
-def convert(weights: Path, place: Path) -> None:
-    """Writes the dequantised float32 model and its tokenizer to the folder `place`."""
+def convert(weights: Path, folder: Path) -> None:
+    """Writes the dequantised float32 model and its tokenizer to a folder."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
@@ -15,14 +15,14 @@ def convert(weights: Path, place: Path) -> None:
         quantization_config=GgufConfig(dequantize=True),
         dtype=torch.float32,
     )
-    # A model that was read from GGUF remembers it, and would not load again once saved.
+    # A model from a GGUF file keeps the file's settings, and could not be loaded once it is saved.
     model.config.quantization_config = None
     del model.config.quantization_config
     plain = type(model)(model.config)
     plain.load_state_dict(model.state_dict())
     plain.generation_config = model.generation_config
-    plain.save_pretrained(place)
-    AutoTokenizer.from_pretrained(weights.parent, gguf_file=weights.name).save_pretrained(place)
+    plain.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(weights.parent, gguf_file=weights.name).save_pretrained(folder)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """Loading: a transformers model and its tokenizer, from a hub id or a folder."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,71 +17,86 @@ DTYPES = ("auto", "float32", "bfloat16", "float16", "float64")
 
 
 def load(
-    place: str, dtype: str, device: str, *, tensor_parallel: bool = False
+    name: str, dtype: str, device: str, *, tensor_parallel: bool = False
 ) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
-    """Returns the model and tokenizer at a hub id or in a folder, ready to run.
+    """Returns the model and tokenizer of a hub id or a folder, ready to run.
 
-    tensor_parallel: whether to load but this rank's part of the weights.
+    tensor_parallel: whether to load only this rank's part of the weights.
 
     Raises:
-        ConfigError: there is nothing at `place`, `dtype` or `device` is unknown, or the model
-            can't be spread over so many ranks.
+        ConfigError: there is no such model, `dtype` or `device` is unknown, or the number of ranks
+            does not divide the model's heads.
         TargetError: the weights are damaged, or some are missing or of another shape.
     """
-    import transformers
-    from transformers.utils import logging
-
-    talk: Any = logging
-
     require(dtype in DTYPES, "dtype", dtype, f"one of {', '.join(DTYPES)}")
-    where = _device(device)
-    if dtype == "auto" and where.type == "cpu":
+    torch_device = _device(device)
+    if dtype == "auto" and torch_device.type == "cpu":
         dtype = "float32"
-    local = Path(place).expanduser()
-    if not local.is_dir() and (place.startswith((".", "/", "~")) or place.count("/") != 1):
-        raise ConfigError(
-            f"model={place!r}: expected a hub id (owner/name) or a folder that exists"
-        )
-    shown, level = talk.is_progress_bar_enabled(), talk.get_verbosity()
-    talk.set_verbosity_error()  # what it would report of the weights is raised below
-    if local.is_dir():
-        place = str(local)
-        talk.disable_progress_bar()  # it is a matter of a second
-    options: dict[str, Any] = {}
+    folder = Path(name).expanduser()
+    if not folder.is_dir() and (name.startswith((".", "/", "~")) or name.count("/") != 1):
+        raise ConfigError(f"model={name!r}: expected a hub id (owner/name) or a folder that exists")
+    if folder.is_dir():
+        name = str(folder)
     try:
-        config: Any = transformers.AutoConfig.from_pretrained(place)
-        auto = _auto(config)
-        if tensor_parallel:
-            from transformers.distributed.configuration_utils import DistributedConfig
-
-            launch.divides(config)
-            options["distributed_config"] = DistributedConfig(tp_plan="auto")
-        model, report = auto.from_pretrained(
-            place, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True, **options
-        )
-        tokenizer = transformers.AutoTokenizer.from_pretrained(place)
+        with _quiet(progress=not folder.is_dir()):  # a folder takes but a second
+            model, tokenizer, report = _from_pretrained(name, dtype, tensor_parallel)
     except ConfigError:
         raise
     except Exception as error:  # many libraries, each with errors of its own
         line = " ".join(str(error).split())
         raise TargetError(
-            f"model={place!r} can't be loaded: {type(error).__name__}: {line}"
+            f"model={name!r} can't be loaded: {type(error).__name__}: {line}"
         ) from error
-    finally:
-        talk.set_verbosity(level)
-        if shown:
-            talk.enable_progress_bar()
     for fault in ("missing_keys", "mismatched_keys"):
         if names := sorted(map(str, report[fault])):
             raise TargetError(
-                f"model={place!r}: {len(names)} {fault.replace('_', ' ')} in its weights,"
+                f"model={name!r}: {len(names)} {fault.replace('_', ' ')} in its weights,"
                 f" such as {names[0]}"
             )
-    return (model if tensor_parallel else model.to(where)).eval(), tokenizer
+    return (model if tensor_parallel else model.to(torch_device)).eval(), tokenizer
 
 
-def _auto(config: Any) -> Any:
-    """Returns the class of transformers that loads a kind of model."""
+def _from_pretrained(name: str, dtype: str, tensor_parallel: bool) -> tuple[Any, Any, Any]:
+    """Returns the model, the tokenizer, and what transformers reports of the weights."""
+    from transformers import AutoConfig, AutoTokenizer
+
+    config: Any = AutoConfig.from_pretrained(name)
+    auto_model = _auto_model(config)
+    options: dict[str, Any] = {}
+    if tensor_parallel:
+        from transformers.distributed.configuration_utils import DistributedConfig
+
+        launch.require_divisible(config)
+        options["distributed_config"] = DistributedConfig(tp_plan="auto")
+    model, report = auto_model.from_pretrained(
+        name, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True, **options
+    )
+    return model, AutoTokenizer.from_pretrained(name), report
+
+
+@contextmanager
+def _quiet(*, progress: bool) -> Iterator[None]:
+    """Keeps transformers from reporting what `load` raises itself.
+
+    progress: whether to leave its progress bars on, if they are.
+    """
+    from transformers.utils import logging
+
+    log: Any = logging
+    had_progress, level = log.is_progress_bar_enabled(), log.get_verbosity()
+    log.set_verbosity_error()
+    if not progress:
+        log.disable_progress_bar()
+    try:
+        yield
+    finally:
+        log.set_verbosity(level)
+        if had_progress:
+            log.enable_progress_bar()
+
+
+def _auto_model(config: Any) -> Any:
+    """Returns the class of transformers that loads models of a config's kind."""
     from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
     auto: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM

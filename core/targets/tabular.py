@@ -1,4 +1,4 @@
-"""TabularTarget: a target whose every conditional is known, for proofs."""
+"""TabularTarget: a target whose conditional distributions are all known, for proofs."""
 
 from collections.abc import Sequence
 from typing import final
@@ -17,15 +17,15 @@ from outrider.runtime.cached_model import SOURCE
 
 @final
 class TabularTarget(Target):
-    """A Markov chain: the distribution of the next token is a table's row for the last `order` tokens.
+    """A Markov chain: a table has a row of logits for each sequence of the last `order` tokens.
 
     vocab_size, order: the table has vocab_size ** order rows.
     seed: of the table's random entries.
-    sharpness: spread of its logits; higher is more certain.
-    encoder: whether the prompt is an encoder's source rather than the text's beginning. The text then
-        begins with 0, and each row is turned by the source's token of the same place.
+    sharpness: the spread of its logits; higher is more certain.
+    encoder: whether the prompt is an encoder's source rather than the beginning of the text. The
+        text then begins with 0, and each row is rolled by the source's token at that position.
 
-    Before the first token, the context counts as zeros.
+    Tokens before the first one count as zeros.
     """
 
     def __init__(
@@ -48,9 +48,9 @@ class TabularTarget(Target):
 
     @classmethod
     def of(cls, probs: Float[Tensor, "rows vocab"], order: int) -> "TabularTarget":
-        """Returns the target whose table holds `probs`, row by row of the last `order` tokens.
+        """Returns the target whose table holds `probs`, a row for each sequence of `order` tokens.
 
-        Row r belongs to the tokens that are r's digits in base vocab, latest last.
+        The digits of a row's index in base vocab are its tokens, the latest last.
         """
         target = cls(probs.shape[-1], order)
         rows = probs.shape[-1] ** order
@@ -61,7 +61,7 @@ class TabularTarget(Target):
     def logits(
         self, tokens: Sequence[int], source: Sequence[int] | None = None
     ) -> Float[Tensor, "vocab"]:
-        """Returns the logits of what follows `tokens`."""
+        """Returns the logits of the token after `tokens`."""
         row = 0
         for token in tokens[max(0, len(tokens) - self.order) :]:
             row = row * self.vocab_size + token
@@ -86,11 +86,13 @@ class _TabularSession(Session):
 
     def score(self, draft: Draft) -> Float[Tensor, "nodes+1 vocab"]:
         self._draft = draft
-        texts = [self._tokens + self._written(draft.path(node)) for node in range(ROOT, len(draft))]
+        texts = [
+            self._tokens + self._tokens_on(draft.path(node)) for node in range(ROOT, len(draft))
+        ]
         return torch.stack([self._target.logits(text, self._source) for text in texts])
 
     def commit(self, verdict: Verdict) -> None:
-        self._tokens = [*self._tokens, *self._written(verdict.accepted), verdict.next_token]
+        self._tokens = [*self._tokens, *self._tokens_on(verdict.accepted), verdict.next_token]
 
-    def _written(self, path: Sequence[int]) -> list[int]:
+    def _tokens_on(self, path: Sequence[int]) -> list[int]:
         return [self._draft.tokens[node] for node in path]

@@ -1,89 +1,98 @@
-"""Together: texts of one batch, each a session of its own."""
+"""Together: the texts of one batch, each a session of its own."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, final
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.draft import Draft
 from outrider.contract.target import Session
 from outrider.contract.verifier import Verdict
-from outrider.runtime.cached_model import HIDDEN, layer
+from outrider.runtime.cached_model import HIDDEN, state_number
+from outrider.runtime.growing import GrowingTensor
 from outrider.runtime.ragged import Ragged
-from outrider.runtime.rows import Rows
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-
 LONG = 8
-"""Pending tokens that are read with those of other texts; more are read by themselves."""
+"""Up to this many pending tokens are read along with other texts; more are read by themselves."""
 
 
 @final
 class TogetherSession(Session):
-    """One text of a batch; `score` alone runs a pass for it and nothing else."""
+    """One text of a batch; its own `score` runs a pass for this text alone.
+
+    group, number: the batch, and the text's number in it.
+    pending: tokens that are committed but not yet in the cache.
+    draft: the draft that was scored last.
+    state_of: the number of the hidden states behind each feature's name.
+    """
 
     def __init__(
         self, group: Ragged, number: int, tokens: Sequence[int], needs: frozenset[str]
     ) -> None:
         self.group, self.number = group, number
         self.pending, self.draft = list(tokens), Draft()
-        self.wanted = {name: layer(name) for name in needs if name.startswith(HIDDEN)}
-        self._rows = {name: Rows() for name in self.wanted}
-        self._length = 0
+        self.state_of = {name: state_number(name) for name in needs if name.startswith(HIDDEN)}
+        self._states = {name: GrowingTensor() for name in self.state_of}
 
     def score(self, draft: Draft) -> Float[Tensor, "nodes+1 vocab"]:
-        return score([self], [draft])[0]
+        return score_sessions([self], [draft])[0]
 
     def commit(self, verdict: Verdict) -> None:
         drafted = len(self.draft)
         self.group.retain_rows(self.number, drafted, verdict.accepted)
-        for rows in self._rows.values():
-            rows.retain_rows(len(rows) - drafted, verdict.accepted)
+        for states in self._states.values():
+            start = len(states) - drafted
+            accepted = torch.tensor(
+                verdict.accepted, dtype=torch.long, device=self.group.model.device
+            )
+            states.retain_rows(start, accepted + start)
         self.pending = [verdict.next_token]
 
     def features(self) -> dict[str, Tensor]:
-        return {name: rows.all() for name, rows in self._rows.items() if len(rows)}
+        return {name: states.content for name, states in self._states.items() if len(states)}
 
     def read_ahead(self) -> None:
-        """Reads all but the last of many pending tokens, as a prompt has, apart from the others."""
+        """Reads many pending tokens, such as a prompt, apart from other texts; all but the last."""
         if len(self.pending) <= LONG:
             return
-        first, self.pending = self.pending[:-1], self.pending[-1:]
-        states = self.group.read(self.number, first, set(self.wanted.values()))
-        for name, place in self.wanted.items():
-            self._rows[name].extend(states[place])
+        tokens, self.pending = self.pending[:-1], self.pending[-1:]
+        states = self.group.read(self.number, tokens, set(self.state_of.values()))
+        for name, number in self.state_of.items():
+            self._states[name].append(states[number])
 
-    def learn(self, states: dict[int, Float[Tensor, "tokens width"]]) -> None:
-        """Takes in the states of a pass, of which the last are its own."""
+    def add_states(self, states: dict[int, Float[Tensor, "tokens width"]]) -> None:
+        """Takes in the states of a pass; the last of them are this text's own."""
         count = len(self.pending) + len(self.draft)
-        for name, place in self.wanted.items():
-            self._rows[name].extend(states[place][-count:])
+        for name, number in self.state_of.items():
+            self._states[name].append(states[number][-count:])
 
 
-def opened(
+def open_sessions(
     model: "PreTrainedModel", prompts: Sequence[Sequence[int]], needs: frozenset[str]
 ) -> list[Session]:
     """Returns a session for each prompt, all on one cache."""
     group = Ragged(model, len(prompts))
-    return [TogetherSession(group, number, each, needs) for number, each in enumerate(prompts)]
+    return [TogetherSession(group, number, prompt, needs) for number, prompt in enumerate(prompts)]
 
 
-def score(
+def score_sessions(
     sessions: Sequence[TogetherSession], drafts: Sequence[Draft]
 ) -> list[Float[Tensor, "nodes+1 vocab"]]:
-    """Returns the logits of drafts of texts of one batch, after one pass."""
+    """Returns the logits of drafts for texts of one batch, after a single pass."""
     for session, draft in zip(sessions, drafts, strict=True):
         session.read_ahead()
         session.draft = draft
-    found = sessions[0].group.feed(
+    result = sessions[0].group.feed(
         [session.number for session in sessions],
         [session.pending for session in sessions],
         drafts,
-        {place for session in sessions for place in session.wanted.values()},
+        {number for session in sessions for number in session.state_of.values()},
     )
     for row, session in enumerate(sessions):
-        session.learn({place: states[row] for place, states in found.states.items()})
-    return [found.logits[row, -len(draft) - 1 :] for row, draft in enumerate(drafts)]
+        session.add_states({number: states[row] for number, states in result.states.items()})
+    return [result.logits[row, -len(draft) - 1 :] for row, draft in enumerate(drafts)]

@@ -92,7 +92,8 @@ def _own(student: Any, target: Target, batch: Batch) -> Batch:
     seeds = torch.randint(2**31, (len(heads),)).tolist()
     chances = [SampledChance.seeded(seed) for seed in seeds]
     length = batch.ids.shape[1] - max(map(len, heads))
-    texts = write(student, target.eos, heads, Sampling(temperature=1.0), chances, max(1, length))
+    sampling = Sampling(temperature=1.0)
+    texts = write(student, target.eos, heads, sampling, chances, max_new_tokens=max(1, length))
     whole = [[*head, *text] for head, text in zip(heads, texts, strict=True)]
     longest = max(map(len, whole))
     ids = torch.tensor([row + [0] * (longest - len(row)) for row in whole], device=batch.ids.device)

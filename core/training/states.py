@@ -16,8 +16,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from outrider.contract.target import Target
-from outrider.runtime.cache import growing
-from outrider.runtime.cached_model import layer
+from outrider.runtime.cache import GrowingCache
+from outrider.runtime.cached_model import state_number
+from outrider.runtime.passes import PassInput
 from outrider.runtime.step import run_pass
 from outrider.training.corpus import Text
 
@@ -110,10 +111,9 @@ def computed(
         tensors: dict[str, Tensor] = {}
         for number in range(shard * SHARD, min((shard + 1) * SHARD, len(texts))):
             ids = torch.tensor([texts[number].ids], device=target.model.device)
-            places = {name: layer(name) for name in names}
-            found = run_pass(
-                target.model, ids, growing(), rows=ids.shape[1], states=set(places.values())
-            )
+            places = {name: state_number(name) for name in names}
+            inputs = PassInput(ids, ids.shape[1], states=set(places.values()))
+            found = run_pass(target.model, GrowingCache(), inputs)
             tensors[f"{number}.best"] = found.logits[0].argmax(-1).int().cpu()
             for name, place in places.items():
                 tensors[f"{number}.{name}"] = found.states[place][0].half().cpu().contiguous()

@@ -5,8 +5,9 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from outrider.drafter_parts.features import FeatureNetwork
-from outrider.drafter_parts.layer import KeysAndValues, causal
+from outrider.drafter_parts.layer import KeysAndValues
 from outrider.runtime.cached_model import HIDDEN
+from outrider.runtime.tree_mask import causal
 from outrider.training.losses import forward_kl, nearness, top_k
 from outrider.training.states import Batch
 
@@ -44,7 +45,7 @@ def unrolled(
         reads = [rows + (2 * torch.rand_like(rows) - 1) * noise for rows in reads]
     states = network.states(reads)
     device, cache = states.device, KeysAndValues()
-    first = causal(places, places, device)
+    first = causal(places, places, device)[None, None]
     same = torch.eye(places, dtype=torch.bool, device=device)[None, None]
     writable = network.vocabulary.knows(batch.best)
     total, weight = states.new_zeros(()), 0.0

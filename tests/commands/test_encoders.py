@@ -70,7 +70,7 @@ def test_a_t5_is_no_draft_of_a_decoder(run: Any, place: Path, folder: Path) -> N
         "drafter=small_lm", f"drafter.model={place}",
     )  # fmt: skip
     assert status == 1
-    assert "has an encoder, and the target none" in complaint
+    assert "has an encoder, but the target has no source" in complaint
 
 
 @pytest.mark.parametrize("drafter", ["medusa", "bigram"])

@@ -13,18 +13,18 @@ from transformers.models.llama.modeling_llama import LlamaMLP
 from outrider import cli
 
 LAYERS = 13
-"""It is killed in its thirteenth layer: the third of the third pass."""
+"""The rank is killed in the thirteenth layer that it runs: the third layer of the third pass."""
 
 count = 0
 inner = LlamaMLP.forward
 
 
-def forward(self: LlamaMLP, *rest: Any) -> Any:
+def forward(self: LlamaMLP, *arguments: Any) -> Any:
     global count
     count += 1
     if count == LAYERS:
         os.kill(os.getpid(), signal.SIGKILL)
-    return inner(self, *rest)
+    return inner(self, *arguments)
 
 
 if sys.argv.pop(1) == os.environ["RANK"]:

@@ -1,4 +1,4 @@
-"""Run by torchrun: decodes on a model that is spread over the ranks, and on the same one whole.
+"""Run by torchrun: decodes on a model that is spread over the ranks, and on a whole copy of it.
 
 python -m torch.distributed.run --nproc-per-node 2 on_ranks.py FOLDER OTHER_FOLDER RESULT.json
 """
@@ -48,28 +48,28 @@ CASES: dict[str, tuple[Callable[[], Drafter], type[Verifier]]] = {
 
 
 def texts(target: TransformersTarget) -> dict[str, Any]:
-    """Returns of each case the tokens, drafts and paths of its rounds."""
-    found: dict[str, Any] = {}
+    """Returns the tokens, drafts and paths of the rounds of each case."""
+    report: dict[str, Any] = {}
     for name, (make, rule) in CASES.items():
         for temperature in (0.0, 1.0):
             sampling = Sampling(temperature=temperature, seed=3)
             rounds = decode(
                 target, make(), rule(), PROMPT, sampling=sampling, budget=9, max_new_tokens=16
             )
-            found[f"{name}, {temperature}"] = [(r.tokens, r.draft, r.path) for r in rounds]
-    # Its depths depend on the clock, its text does not.
+            report[f"{name}, {temperature}"] = [(r.tokens, r.draft, r.path) for r in rounds]
+    # The depths depend on the clock; the text does not.
     rounds = decode(target, PromptLookup(), Token(), PROMPT, policy=Goodput(), max_new_tokens=16)
-    found["goodput"] = [token for round in rounds for token in round.tokens]
-    (found["written"],) = target.write([PROMPT], Sampling(), [SampledChance.seeded(0)], 6)
-    question = Question("1", 1, "chat", PROMPT, found["written"])
+    report["goodput"] = [token for round in rounds for token in round.tokens]
+    (report["written"],) = target.write([PROMPT], Sampling(), [SampledChance.seeded(0)], 6)
+    question = Question("1", 1, "chat", PROMPT, report["written"])
     entrants = {"small": Entrant(SmallLM(layers=3), Token())}
     fit(target, entrants)
     (alpha,) = measure(target, entrants, [question], Settings(gamma=2), "overlap")
     assert alpha.overlap is not None
-    found["beta"] = [round(each, 9) for each in alpha.overlap.beta]
+    report["beta"] = [round(beta, 9) for beta in alpha.overlap.beta]
     both = generate_together(target, [PROMPT, [7, 8, 7]], max_new_tokens=16)
-    found["together"] = [each.tokens for each in both]
-    return found
+    report["together"] = [generation.tokens for generation in both]
+    return report
 
 
 def refusal(call: Callable[[], object]) -> str:

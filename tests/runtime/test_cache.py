@@ -6,7 +6,8 @@ import pytest
 import torch
 from transformers import DynamicCache
 
-from outrider.runtime.cache import FIRST, growing, retain_rows
+from outrider.runtime.cache import GrowingCache
+from outrider.runtime.growing import INITIAL_ROOM
 
 
 def states(count: int, seed: int) -> tuple[Any, Any]:
@@ -17,49 +18,52 @@ def states(count: int, seed: int) -> tuple[Any, Any]:
 
 def same(cache: Any, other: Any) -> None:
     assert cache.get_seq_length() == other.get_seq_length()
-    for mine, theirs in zip(cache.layers, other.layers, strict=True):
-        assert torch.equal(mine.keys, theirs.keys) and torch.equal(mine.values, theirs.values)
+    for layer, right in zip(cache.layers, other.layers, strict=True):
+        assert torch.equal(layer.keys, right.keys) and torch.equal(layer.values, right.values)
 
 
 def test_it_holds_what_a_dynamic_cache_holds() -> None:
-    cache, other = growing(), DynamicCache()
-    for seed, (count, dropped) in enumerate([(200, 0), (3, 2), (FIRST, 5), (1, 0), (900, 899)]):
+    cache, other = GrowingCache(), DynamicCache()
+    for seed, (count, dropped) in enumerate(
+        [(200, 0), (3, 2), (INITIAL_ROOM, 5), (1, 0), (900, 899)]
+    ):
         for layer in (0, 1):
-            found, right = (each.update(*states(count, seed), layer) for each in (cache, other))
-            assert torch.equal(found[0], right[0]) and torch.equal(found[1], right[1])
-        for each in (cache, other):
-            each.crop(-dropped)
+            keys, values = cache.update(*states(count, seed), layer)
+            right = other.update(*states(count, seed), layer)
+            assert torch.equal(keys, right[0]) and torch.equal(values, right[1])
+        cache.crop(-dropped)
+        other.crop(-dropped)
         same(cache, other)
 
 
 def test_a_branch_is_kept_in_order() -> None:
-    cache, other = growing(), DynamicCache()
+    cache, other = GrowingCache(), DynamicCache()
     keys, values = states(7, 1)
     cache.update(keys, values, 0)
-    kept = torch.tensor([0, 1, 2, 4, 6])
-    other.update(keys[:, :, kept], values[:, :, kept], 0)
-    retain_rows(cache, 4, [1, 3])
+    branch = torch.tensor([0, 1, 2, 4, 6])
+    other.update(keys[:, :, branch], values[:, :, branch], 0)
+    cache.retain_rows(4, [1, 3])
     same(cache, other)
-    retain_rows(cache, 2, [])
+    cache.retain_rows(2, [])
     other.crop(-2)
     same(cache, other)
 
 
 def test_texts_leave_a_batch() -> None:
-    cache, other = growing(), DynamicCache()
-    for each in (cache, other):
-        each.update(*states(5, 1), 0)
-        each.batch_select_indices(torch.tensor([1]))
+    cache, other = GrowingCache(), DynamicCache()
+    keys, values = states(2, 2)
+    for either in (cache, other):
+        either.update(*states(5, 1), 0)
+        either.batch_select_indices(torch.tensor([1]))
     same(cache, other)
-    new = [each[1:] for each in states(2, 2)]
-    for each in (cache, other):
-        each.update(*new, 0)
+    for either in (cache, other):
+        either.update(keys[1:], values[1:], 0)
     same(cache, other)
 
 
-@pytest.mark.parametrize("prompt", [10, 5 * FIRST])
+@pytest.mark.parametrize("prompt", [10, 5 * INITIAL_ROOM])
 def test_a_round_moves_nothing_that_is_there(prompt: int) -> None:
-    cache = growing()
+    cache = GrowingCache()
     cache.update(*states(prompt, 1), 0)
     before = cache.layers[0].keys.data_ptr()
     for seed in range(20):

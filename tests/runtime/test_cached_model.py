@@ -18,7 +18,7 @@ from transformers import (
 )
 
 from outrider import TargetError
-from outrider.runtime.cached_model import CachedModel, layer, refuse_stateful
+from outrider.runtime.cached_model import CachedModel, refuse_stateful, state_number
 
 SMALL = {
     "vocab_size": 31,
@@ -62,19 +62,19 @@ def test_scores_are_those_of_the_text_after_any_history(make: Any, llama: Any) -
         logits = cached.feed(new, rows)
         text += new
         with torch.no_grad():
-            fresh = model(torch.tensor([text]), output_hidden_states=True)
-        torch.testing.assert_close(logits, fresh.logits[0, -rows:], rtol=1e-9, atol=1e-9)
+            whole = model(torch.tensor([text]), output_hidden_states=True)
+        torch.testing.assert_close(logits, whole.logits[0, -rows:], rtol=1e-9, atol=1e-9)
         assert len(cached.features) == 3
-        for name, kept in cached.features.items():
-            right = fresh.hidden_states[layer(name)][0]
-            torch.testing.assert_close(kept, right, rtol=1e-9, atol=1e-9)
+        for name, states in cached.features.items():
+            right = whole.hidden_states[state_number(name)][0]
+            torch.testing.assert_close(states, right, rtol=1e-9, atol=1e-9)
         drop = draw.randrange(len(new) + 1)
         cached.drop(drop)
         del text[len(text) - drop :]
         assert cached.length == len(text)
 
 
-def test_keep_leaves_the_chosen_rows(llama: Any) -> None:
+def test_the_chosen_rows_are_retained(llama: Any) -> None:
     model = llama().double()
     cached, plain = CachedModel(model), CachedModel(model)
     mask = torch.zeros(1, 1, 3, 5, dtype=torch.float64)

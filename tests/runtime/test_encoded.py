@@ -27,7 +27,7 @@ from outrider import (
 from outrider.drafters.ngram import NGram
 from outrider.plugins.registry import make
 from outrider.runtime.cached_model import CachedModel
-from outrider.runtime.encoded import begins
+from outrider.runtime.encoded import decoder_start
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import Setup, loop_distribution, target_distribution
 from outrider.verifiers.token import Token
@@ -82,13 +82,13 @@ def test_scores_after_any_history_are_those_of_a_whole_pass(model: Any) -> None:
         for node in range(-1, size):
             path = [draft.tokens[step] for step in draft.path(node)]
             with torch.no_grad():
-                fresh = model(
+                whole = model(
                     input_ids=torch.tensor([SOURCE]),
                     decoder_input_ids=torch.tensor([text + path]),
                     use_cache=False,
                 ).logits[0, -1]
             # T5's norms round to float32 whatever the model's precision.
-            torch.testing.assert_close(rows[node + 1], fresh, rtol=1e-5, atol=1e-5)
+            torch.testing.assert_close(rows[node + 1], whole, rtol=1e-5, atol=1e-5)
         accepted = draft.path(draw.randrange(-1, size))
         session.commit(Verdict(accepted, 7))
         text += [*(draft.tokens[node] for node in accepted), 7]
@@ -130,7 +130,7 @@ def test_many_texts_at_once_are_those_one_by_one(model: Any) -> None:
     assert len({len(text) for text in written[0]}) > 1
 
 
-def test_trees_are_refused_with_the_reason_where_no_mask_can_tell_places(model: Any) -> None:
+def test_trees_are_refused_with_the_reason_if_no_mask_can_tell_positions(model: Any) -> None:
     target = TransformersTarget(model)
     tree = NGram(tree="2x2")
     if target.trees:
@@ -159,7 +159,7 @@ def test_the_distribution_of_the_text_is_the_targets(t5: Any, drafter: str) -> N
     assert sum(probs.values()) == pytest.approx(1.0, abs=1e-9)
 
 
-def test_a_text_stops_at_the_decoders_last_place(model: Any) -> None:
+def test_a_text_stops_at_the_decoders_last_position(model: Any) -> None:
     target = TransformersTarget(model)
     target.eos = frozenset()
     rounds = list(decode(target, make("drafter", "random"), Token(), SOURCE, max_new_tokens=80))
@@ -179,7 +179,7 @@ def test_a_source_may_fill_the_encoder_and_no_more() -> None:
         target.encode([5] * 65)
 
 
-def test_what_it_offers_and_what_stands_for_it(t5: Any, words: Any) -> None:
+def test_its_offers_and_its_fingerprint(t5: Any, words: Any) -> None:
     target = TransformersTarget(t5(), words)
     assert target.offers == {"source", "tokenizer"}
     assert (target.eos, target.vocab_size, target.max_length) == ({1}, 31, None)
@@ -192,7 +192,7 @@ def test_what_it_offers_and_what_stands_for_it(t5: Any, words: Any) -> None:
 
 def test_a_model_of_the_other_kind_is_refused_in_one_line(t5: Any, llama: Any) -> None:
     with pytest.raises(
-        TargetError, match="T5ForConditionalGeneration has an encoder, and the targ"
+        TargetError, match="T5ForConditionalGeneration has an encoder, but the targ"
     ):
         CachedModel(t5())
     with pytest.raises(
@@ -205,7 +205,7 @@ def test_a_model_without_a_start_token_or_that_reads_no_text_is_refused(t5: Any)
     model = t5()
     model.config.decoder_start_token_id = model.generation_config.decoder_start_token_id = None
     with pytest.raises(TargetError, match="expected decoder_start_token_id in its configuration"):
-        begins(model)
+        decoder_start(model)
     model = t5()
     model.main_input_name = "input_features"
     with pytest.raises(TargetError, match="reads input_features: expected one that reads text"):

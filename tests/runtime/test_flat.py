@@ -1,4 +1,4 @@
-"""The flat pass: transformers' own logits and states, for every kind it serves and every draft."""
+"""The flat pass gives transformers' own logits and states, for every kind of model and draft."""
 
 import copy
 from typing import Any
@@ -15,8 +15,9 @@ from transformers import (
 )
 
 from outrider.runtime import flat
-from outrider.runtime.cache import growing, retain_rows
+from outrider.runtime.cache import GrowingCache
 from outrider.runtime.linear import pack
+from outrider.runtime.passes import PassInput
 from outrider.runtime.step import run_pass
 
 SIZES: dict[str, Any] = {
@@ -43,12 +44,12 @@ CONFIGS = {
 }
 
 
-def model(kind: str) -> Any:
+def make(kind: str) -> Any:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
         made = AutoModelForCausalLM.from_config(CONFIGS[kind], dtype=torch.float32)
-        for each in made.parameters():
-            torch.nn.init.normal_(each, std=0.3)
+        for parameter in made.parameters():
+            torch.nn.init.normal_(parameter, std=0.3)
     return made.eval()
 
 
@@ -60,36 +61,37 @@ def packed(plain: Any) -> Any:
 
 @pytest.mark.parametrize("kind", list(CONFIGS))
 def test_chains_and_trees_score_as_in_transformers(kind: str) -> None:
-    plain = model(kind)
+    plain = make(kind)
     fast = packed(plain)
-    assert flat.serves(fast) and not flat.serves(plain)
-    caches = {id(each): growing() for each in (plain, fast)}
+    assert flat.is_used_for(fast) and not flat.is_used_for(plain)
+    caches = (GrowingCache(), GrowingCache())
     ids = torch.randint(0, 40, (1, 9), generator=torch.Generator().manual_seed(1))
-    reach = torch.zeros(1, 1, 3, 14)  # the prompt and a round of two are there: 11, and three nodes
-    reach[..., 11:] = torch.tensor(
+    mask = torch.zeros(1, 1, 3, 14)  # 11 tokens of the prompt and a round of two; three nodes
+    mask[..., 11:] = torch.tensor(
         [[0.0, -torch.inf, -torch.inf], [0, 0, -torch.inf], [0, -torch.inf, 0]]
     )
-    rounds: list[tuple[Any, dict[str, Any]]] = [
-        (ids, {"rows": 2}),
-        (ids[:, :2], {"rows": 2}),
-        (ids[:, 3:6], {"rows": 3, "mask": reach, "positions": torch.tensor([[11, 12, 12]])}),
-        (ids[:, :1], {"rows": 1}),
+    states = (0, 2, 3, -1)
+    rounds = [
+        PassInput(ids, 2, states=states),
+        PassInput(ids[:, :2], 2, states=states),
+        PassInput(ids[:, 3:6], 3, mask, torch.tensor([[11, 12, 12]]), states),
+        PassInput(ids[:, :1], 1, states=states),
     ]
-    for tokens, options in rounds:
-        found = [
-            run_pass(each, tokens, caches[id(each)], states=(0, 2, 3, -1), **options)
-            for each in (plain, fast)
-        ]
-        torch.testing.assert_close(found[0].logits, found[1].logits, rtol=2e-4, atol=2e-4)
-        for place, states in found[0].states.items():
-            torch.testing.assert_close(states, found[1].states[place], rtol=2e-4, atol=2e-4)
-        if "mask" in options:
-            for cache in caches.values():
-                retain_rows(cache, 3, [0, 2])
+    for inputs in rounds:
+        right, result = (
+            run_pass(either, cache, inputs)
+            for either, cache in zip((plain, fast), caches, strict=True)
+        )
+        torch.testing.assert_close(result.logits, right.logits, rtol=2e-4, atol=2e-4)
+        for number, state in right.states.items():
+            torch.testing.assert_close(result.states[number], state, rtol=2e-4, atol=2e-4)
+        if inputs.mask is not None:
+            for cache in caches:
+                cache.retain_rows(3, [0, 2])
 
 
 def test_long_chains_are_read_in_few_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = model("llama")
+    plain = make("llama")
     fast, sizes = packed(plain), set()
     known: Any = flat.product
 
@@ -102,38 +104,42 @@ def test_long_chains_are_read_in_few_sizes(monkeypatch: pytest.MonkeyPatch) -> N
     head = fast.get_output_embeddings()
     for count in range(33, 560, 7):
         ids = torch.arange(count)[None] % 40
-        cache, other = growing(), DynamicCache()
+        cache, other = GrowingCache(), DynamicCache()
         for part in (ids, torch.arange(35)[None]):  # the second goes on after the first
             rows = min(part.shape[1], count // 3)
-            found = run_pass(fast, part, cache, rows=rows, states=(0, 2, 3))
+            result = run_pass(fast, cache, PassInput(part, rows, states=(0, 2, 3)))
             right = plain(part, past_key_values=other, output_hidden_states=True)
-            assert torch.allclose(found.logits, right.logits[:, -rows:], atol=1e-3)
-            for place in (0, 2, 3):
-                close = torch.allclose(found.states[place], right.hidden_states[place], atol=1e-3)
-                assert close
+            assert torch.allclose(result.logits, right.logits[:, -rows:], atol=1e-3)
+            for number in (0, 2, 3):
+                state = right.hidden_states[number]
+                assert torch.allclose(result.states[number], state, atol=1e-3)
         assert cache.get_seq_length() == count + 35
     assert {size for size in sizes if size > 32} == set(range(64, 257, 32))
 
 
 def test_texts_side_by_side_score_as_alone() -> None:
-    fast = packed(model("llama"))
+    fast = packed(make("llama"))
     texts = [[4, 5, 6, 7], [9, 8]]
-    alone = [run_pass(fast, torch.tensor([text]), growing(), rows=1).logits[0] for text in texts]
+    alone = [
+        run_pass(fast, GrowingCache(), PassInput(torch.tensor([text]), 1)).logits[0]
+        for text in texts
+    ]
     mask = torch.zeros(2, 1, 4, 4).masked_fill(torch.ones(4, 4).triu(1).bool(), -1e30)
     mask[1, :, :, :2] = -1e30
     ids = torch.tensor([texts[0], [0, 0, *texts[1]]])
-    places = torch.tensor([[0, 1, 2, 3], [0, 0, 0, 1]])
-    both = run_pass(fast, ids, growing(), rows=1, mask=mask, positions=places).logits
+    positions = torch.tensor([[0, 1, 2, 3], [0, 0, 0, 1]])
+    both = run_pass(fast, GrowingCache(), PassInput(ids, 1, mask, positions)).logits
     for row, right in zip(both, alone, strict=True):
         torch.testing.assert_close(row, right, rtol=1e-4, atol=1e-4)
 
 
-def test_what_sees_a_window_or_is_another_kind_is_left_to_transformers(llama: Any) -> None:
+def test_windows_and_other_kinds_are_left_to_transformers(llama: Any) -> None:
     windowed = AutoModelForCausalLM.from_config(MistralConfig(**SIZES, sliding_window=4))
     other = AutoModelForCausalLM.from_config(LlamaConfig(**SIZES, hidden_act="gelu"))
-    for each in (windowed, other):
-        right = run_pass(each.eval(), torch.tensor([[1, 2, 3, 4, 5, 6]]), growing(), rows=2).logits
-        pack(each)
-        assert not flat.serves(each)
-        found = run_pass(each, torch.tensor([[1, 2, 3, 4, 5, 6]]), growing(), rows=2).logits
-        torch.testing.assert_close(found, right, rtol=1e-4, atol=1e-4)
+    inputs = PassInput(torch.tensor([[1, 2, 3, 4, 5, 6]]), 2)
+    for model in (windowed, other):
+        right = run_pass(model.eval(), GrowingCache(), inputs).logits
+        pack(model)
+        assert not flat.is_used_for(model)
+        logits = run_pass(model, GrowingCache(), inputs).logits
+        torch.testing.assert_close(logits, right, rtol=1e-4, atol=1e-4)

@@ -26,11 +26,11 @@ def test_products_are_those_of_the_plain_layer(
     x, other = torch.randn(2, rows, shape[1]).to(dtype), torch.randn(2, rows, shape[0]).to(dtype)
     right = linear(x, layer.weight, layer.bias)
     close = {"rtol": 1e-5, "atol": 1e-5} if dtype is torch.float32 else {"rtol": 2e-2, "atol": 3e-2}
-    for each in (layer, packed):
-        torch.testing.assert_close(product(each, x), right, **close)
-        torch.testing.assert_close(product(each, x, "swish"), silu(right), **close)
-        torch.testing.assert_close(merged(each, x, other, "add"), right + other, **close)
-        torch.testing.assert_close(merged(each, x, other, "mul"), right * other, **close)
+    for either in (layer, packed):
+        torch.testing.assert_close(product(either, x), right, **close)
+        torch.testing.assert_close(product(either, x, "swish"), silu(right), **close)
+        torch.testing.assert_close(merged(either, x, other, "add"), right + other, **close)
+        torch.testing.assert_close(merged(either, x, other, "mul"), right * other, **close)
     torch.testing.assert_close(packed(x), right, **close)
 
 
@@ -38,7 +38,7 @@ def test_products_are_those_of_the_plain_layer(
 def test_the_plain_weights_come_back_bit_by_bit(shape: tuple[int, int]) -> None:
     layer = nn.Linear(shape[1], shape[0])
     model = nn.Sequential(layer)
-    before = {name: each.clone() for name, each in model.state_dict().items()}
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     pack(model)
     after = model.state_dict()
     assert list(after) == list(before)
@@ -60,24 +60,25 @@ def test_what_has_no_packed_kernel_stays_as_it_is() -> None:
 
 
 def test_a_mapped_file_is_let_go(tmp_path: Path) -> None:
-    """What was packed counts no more as memory of the file, and still has the file's values."""
-    place = tmp_path / "model.safetensors"
-    save_file({"weight": torch.randn(2048, 1024)}, place)
+    """Packed weights no longer count as memory of the file, and still have the file's values."""
+    path = tmp_path / "model.safetensors"
+    save_file({"weight": torch.randn(2048, 1024)}, path)
     model = nn.Sequential(nn.Linear(1024, 2048, bias=False))
-    mapped = safe_open(place, "pt").get_tensor("weight")
+    mapped = safe_open(path, "pt").get_tensor("weight")
     model[0].weight = nn.Parameter(mapped, requires_grad=False)
     right = mapped.clone()
-    assert resident(place) > 8000  # kB
+    assert resident(path) > 8000  # kB
     pack(model)
-    assert resident(place) < 500
+    assert resident(path) < 500
     assert torch.equal(model[0].weight, right) and torch.equal(mapped, right)
 
 
-def resident(place: Path) -> int:
-    """kB of a file that this process holds."""
+def resident(path: Path) -> int:
+    """Returns how many kB of a file are in this process's memory."""
     lines = iter(Path("/proc/self/smaps").read_text().splitlines())
     total = 0
     for line in lines:
-        if line.endswith(str(place)):
-            total += next(int(each.split()[1]) for each in lines if each.startswith("Rss:"))
+        if line.endswith(str(path)):
+            sizes = (field for field in lines if field.startswith("Rss:"))
+            total += int(next(sizes).split()[1])
     return total

@@ -14,7 +14,7 @@ import pytest
 
 from outrider import ConfigError
 from outrider.runtime import launch
-from outrider.runtime.cache import growing
+from outrider.runtime.cache import GrowingCache
 from outrider.runtime.step import new_cache
 from outrider.targets.transformers import TransformersTarget
 
@@ -25,10 +25,10 @@ PROMPT = "prompt=the cat sat on the mat the cat"
 @pytest.fixture(scope="module")
 def divisible(tmp_path_factory: pytest.TempPathFactory, llama: Any, words: Any) -> Path:
     """A folder with a model whose heads two ranks divide."""
-    place = tmp_path_factory.mktemp("divisible")
-    llama(num_attention_heads=4, num_key_value_heads=2).save_pretrained(place)
-    words.save_pretrained(place)
-    return place
+    path = tmp_path_factory.mktemp("divisible")
+    llama(num_attention_heads=4, num_key_value_heads=2).save_pretrained(path)
+    words.save_pretrained(path)
+    return path
 
 
 def torchrun(*words: object, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -47,7 +47,7 @@ def torchrun(*words: object, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def two_ranks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
-    """Makes this process a rank of two, as far as its environment goes."""
+    """Gives this process the environment of one of two ranks."""
     before = signal.getsignal(signal.SIGTERM)
 
     def be(rank: int) -> None:
@@ -62,18 +62,18 @@ def test_spread_and_whole_decode_alike(divisible: Path, folder: Path, tmp_path: 
     result = tmp_path / "result.json"
     done = torchrun(HERE / "on_ranks.py", divisible, folder, result, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    found = json.loads(result.read_text())
-    assert found["shards"] == [[4, 16], [8, 16]]
-    assert len(found["whole"]) == 2 * 11 + 4
-    for name, rounds in found["whole"].items():
-        assert found["spread"][name] == rounds, name
+    report = json.loads(result.read_text())
+    assert report["shards"] == [[4, 16], [8, 16]]
+    assert len(report["whole"]) == 2 * 11 + 4
+    for name, rounds in report["whole"].items():
+        assert report["spread"][name] == rounds, name
     drafted = {name: any(draft for _, draft, _ in rounds)
-               for name, rounds in found["whole"].items() if ", " in name}  # fmt: skip
+               for name, rounds in report["whole"].items() if ", " in name}  # fmt: skip
     assert {name for name, any_draft in drafted.items() if not any_draft} == {
         "none, 0.0",
         "none, 1.0",
     }
-    refusals = found["refusals"]
+    refusals = report["refusals"]
     assert "drafter SelfSparse needs cache: the target offers" in refusals["cache"]
     assert "was run by the first alone" in refusals["alone"]
     assert "expected one model, another is spread over the ranks" in refusals["second"]
@@ -83,12 +83,12 @@ def test_only_the_first_rank_speaks_and_writes(
     divisible: Path, tmp_path: Path, run: Any, data: Path
 ) -> None:
     settings = ("target=transformers", f"target.model={divisible}", "max_new_tokens=12")
-    asked = ("generate", *settings, PROMPT, "sampling=standard")
-    spread = torchrun("-m", "outrider.cli", *asked, "target.tensor_parallel=true",
+    command = ("generate", *settings, PROMPT, "sampling=standard")
+    spread = torchrun("-m", "outrider.cli", *command, "target.tensor_parallel=true",
                       "hydra.run.dir=spread", cwd=tmp_path)  # fmt: skip
     assert spread.returncode == 0, spread.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"spread", "data.jsonl"}
-    status, alone, _ = run(*asked, "hydra.run.dir=alone")
+    status, alone, _ = run(*command, "hydra.run.dir=alone")
     assert status == 0
     assert spread.stdout.splitlines()[0] == alone.splitlines()[0]
     assert spread.stdout.count("generation.json") == 1
@@ -110,11 +110,11 @@ def test_a_killed_rank_ends_the_run_on_the_others(
     assert done.returncode == 1
     (line,) = re.findall("outrider: .*", done.stderr)
     others = "another rank" if rank else "rank 0"
-    # Whichever it hears first: its own connection, or torchrun.
+    # It notices either its own connection first, or torchrun.
     gone = f"target.tensor_parallel: {others} is gone or does not answer ("
     assert gone in line or "stopped by torchrun, since another rank has ended" in line
     assert "pair.cc" not in line
-    if rank:  # the first leaves what it had
+    if rank:  # the first keeps what it had
         report = json.loads((tmp_path / "out" / "generation.json").read_text())
         assert report["tokens"] and report["error"].startswith("TargetError: ")
 
@@ -128,7 +128,7 @@ def test_a_killed_rank_ends_the_run_on_the_others(
         (("target.tensor_parallel=true", "target.device=cpu"), "device='cpu': expected auto:"),
     ],
 )  # fmt: skip
-def test_what_can_not_be_spread_is_one_line(
+def test_settings_that_can_not_be_spread_are_one_line(
     run: Any, folder: Path, arguments: tuple[str, ...], line: str
 ) -> None:
     status, _, err = run(
@@ -154,7 +154,7 @@ def test_a_loaded_model_can_not_be_spread(llama: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("rank", [0, 1])
-def test_what_does_not_go_with_torchrun_is_said_by_each_rank(
+def test_each_rank_says_what_does_not_go_with_torchrun(
     two_ranks: Any, run: Any, command: tuple[str, ...], line: str, rank: int
 ) -> None:
     two_ranks(rank)
@@ -167,14 +167,14 @@ def test_what_does_not_go_with_torchrun_is_said_by_each_rank(
 
 def test_ranks_have_to_divide_the_heads(two_ranks: Any, llama: Any) -> None:
     two_ranks(0)
-    launch.divides(llama(num_attention_heads=4, num_key_value_heads=2).config)
+    launch.require_divisible(llama(num_attention_heads=4, num_key_value_heads=2).config)
     config = llama(hidden_size=36, num_attention_heads=9, num_key_value_heads=3).config
     with pytest.raises(
         ConfigError, match="2 ranks don't divide 9 heads and 3 of keys and values: expected 3 ranks"
     ):
-        launch.divides(config)
+        launch.require_divisible(config)
     with pytest.raises(ConfigError, match="expected no ranks for this model"):
-        launch.divides(llama(num_key_value_heads=1).config)
+        launch.require_divisible(llama(num_key_value_heads=1).config)
 
 
 def test_a_rank_that_torchrun_stops_says_so(
@@ -194,4 +194,4 @@ def test_an_error_of_another_kind_stays_what_it_is() -> None:
 
 
 def test_a_whole_model_has_a_plain_cache(llama: Any) -> None:
-    assert type(new_cache(llama())) is type(growing())
+    assert type(new_cache(llama())) is GrowingCache

@@ -1,6 +1,6 @@
 """Compiled passes: the same scores on a cache of one shape, whatever is read, dropped and kept.
 
-The graphs are made by a compiler that needs no other compiler; what a GPU adds is its speed.
+The graphs come from a compiler that runs anywhere; a GPU adds only speed.
 """
 
 import copy
@@ -14,7 +14,8 @@ from outrider.drafters.eagle import Eagle
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.self_sparse import SelfSparse
 from outrider.runtime import static
-from outrider.runtime.static import StaticCache, enable
+from outrider.runtime.passes import PassInput
+from outrider.runtime.static import StaticCache, compile_passes
 from outrider.runtime.step import new_cache, run_pass
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.candidates import Candidates
@@ -23,10 +24,15 @@ from outrider.verifiers.token import Token
 
 @pytest.fixture(scope="module")
 def pair(llama: Any) -> Any:
-    """A target as it is, and the same one compiled."""
+    """A plain target, and the same one compiled."""
     plain = llama(max_position_embeddings=400, num_key_value_heads=2, num_attention_heads=4)
     other = copy.deepcopy(plain)
-    enable(other, lambda function: torch.compile(function, backend="aot_eager", fullgraph=True))
+    compile_passes(
+        other,
+        lambda function: torch.compile(
+            function, backend="aot_eager", fullgraph=True, dynamic=False
+        ),
+    )
     return TransformersTarget(plain), TransformersTarget(other)
 
 
@@ -35,11 +41,14 @@ def test_one_graph_a_size_serves_every_round(pair: Any) -> None:
 
     def counted(function: Any) -> Any:
         return torch.compile(
-            function, fullgraph=True, backend=lambda graph, _: graphs.append(graph) or graph
+            function,
+            fullgraph=True,
+            dynamic=False,
+            backend=lambda graph, _: graphs.append(graph) or graph,
         )
 
     model = copy.deepcopy(pair[0].model)
-    enable(model, counted)
+    compile_passes(model, counted)
     target = TransformersTarget(model)
     session = target.open([3] * 40)
     for drafted in (0, 3, 3, 2, 3, 3, 2, 3):
@@ -61,13 +70,13 @@ def test_scores_are_those_of_the_plain_model(pair: Any) -> None:
         (Draft(), Verdict((), 6)),
     ]
     for draft, verdict in rounds:
-        right, found = (session.score(draft) for session in (plain, fast))
-        torch.testing.assert_close(found, right, rtol=1e-4, atol=1e-5)
+        right, logits = (session.score(draft) for session in (plain, fast))
+        torch.testing.assert_close(logits, right, rtol=1e-4, atol=1e-5)
         for session in (plain, fast):
             session.commit(verdict)
         name = "hidden_states.2"
-        mine, theirs = (session.features()[name] for session in (fast, plain))
-        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
+        states, right = (session.features()[name] for session in (fast, plain))
+        torch.testing.assert_close(states, right, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -80,31 +89,31 @@ def test_scores_are_those_of_the_plain_model(pair: Any) -> None:
 )
 def test_texts_are_the_same(make: Any, rule: Any, pair: Any) -> None:
     options: dict[str, Any] = {"gamma": 3, "budget": 6, "max_new_tokens": 40}
-    found = [
-        [each.tokens for each in decode(target, make(), rule, [3, 4, 5, 3, 4], **options)]
+    texts = [
+        [round.tokens for round in decode(target, make(), rule, [3, 4, 5, 3, 4], **options)]
         for target in pair
     ]
-    assert found[0] == found[1]
+    assert texts[0] == texts[1]
 
 
 def test_a_text_outgrows_its_room(pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(static, "FIRST", 16)
+    monkeypatch.setattr(static, "INITIAL_ROOM", 16)
     options: dict[str, Any] = {"gamma": 4, "max_new_tokens": 60}
-    found = [
-        [each.tokens for each in decode(target, PromptLookup(), Token(), [3, 4, 3], **options)]
+    texts = [
+        [round.tokens for round in decode(target, PromptLookup(), Token(), [3, 4, 3], **options)]
         for target in pair
     ]
-    assert found[0] == found[1]
+    assert texts[0] == texts[1]
 
 
 def test_a_rollback_moves_nothing(pair: Any) -> None:
     model = pair[1].model
     cache = new_cache(model)
     assert isinstance(cache, StaticCache)
-    run_pass(model, torch.tensor([[3, 4, 5]]), cache, rows=1)
+    run_pass(model, cache, PassInput(torch.tensor([[3, 4, 5]]), 1))
     before = [room.data_ptr() for room in cache._rooms.keys]
     for _ in range(5):
-        run_pass(model, torch.tensor([[3, 4, 5]]), cache, rows=3)
+        run_pass(model, cache, PassInput(torch.tensor([[3, 4, 5]]), 3))
         cache.crop(-2)
     assert [room.data_ptr() for room in cache._rooms.keys] == before
     assert cache.get_seq_length() == 8 == cache.layers[0].keys.shape[2]

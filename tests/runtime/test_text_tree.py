@@ -1,4 +1,4 @@
-"""What is said after each of many texts is what the model says after it alone."""
+"""The logits after each of many texts are those after that text alone."""
 
 import random
 from typing import Any
@@ -30,12 +30,12 @@ def test_every_text_is_scored_as_if_alone(
     tree = TextTree(cached, root)
     paths = [(7,)] if ready else [()]
     for _ in range(25):
-        said = tree.logits(paths)
-        assert len(said) == len(paths)
-        for path, row in zip(paths, said, strict=True):
+        logits = tree.logits(paths)
+        assert len(logits) == len(paths)
+        for path, row in zip(paths, logits, strict=True):
             expected = alone(model, [*root, *path])
             torch.testing.assert_close(row, expected, rtol=1e-9, atol=1e-9)
-        # On from some of them, by one token or two; and sometimes back to where it began.
+        # Some paths grow by one or two tokens; sometimes an old one comes back.
         grown = [draw.choice(paths) for _ in range(4)]
         paths = [(*path, *draw.choices(range(6), k=draw.choice((1, 2)))) for path in grown]
         paths += draw.sample(grown, 1) if draw.random() < 0.3 else []
@@ -59,7 +59,7 @@ def test_each_token_is_read_once(llama: Any, monkeypatch: pytest.MonkeyPatch) ->
     assert fed == [2 + 4, 1]
 
 
-def test_what_no_text_goes_through_is_taken_out(llama: Any, monkeypatch: Any) -> None:
+def test_tokens_that_no_text_uses_are_taken_out(llama: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(text_tree, "IDLE", 0)
     cached = CachedModel(llama())
     tree = TextTree(cached, [3, 4])
@@ -73,7 +73,7 @@ def test_a_packed_model_says_the_same(llama: Any) -> None:
     plain, packed = llama(), llama()
     pack(packed)
     paths = [(5,), (5, 6), (7, 8)]
-    found = TextTree(CachedModel(packed), [3, 4]).logits(paths)
+    logits = TextTree(CachedModel(packed), [3, 4]).logits(paths)
     torch.testing.assert_close(
-        found, TextTree(CachedModel(plain), [3, 4]).logits(paths), rtol=1e-4, atol=1e-4
+        logits, TextTree(CachedModel(plain), [3, 4]).logits(paths), rtol=1e-4, atol=1e-4
     )

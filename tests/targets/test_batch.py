@@ -54,7 +54,7 @@ def test_a_table_writes_too() -> None:
     assert [len(text) for text in texts] == [7, 7]
 
 
-def test_logits_that_are_none_are_an_error(llama: Any) -> None:
+def test_logits_that_are_no_numbers_are_an_error(llama: Any) -> None:
     model = llama()
     with torch.no_grad():
         model.lm_head.weight.fill_(float("nan"))

@@ -1,4 +1,4 @@
-"""The built-in targets and policies are registered under the names that the docs give."""
+"""The built-in targets, and the policy of the contract, have the names that the docs give."""
 
 from outrider.plugins.registry import installed
 

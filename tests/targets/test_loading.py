@@ -1,4 +1,4 @@
-"""Models from a folder: what is not there, and what is damaged, is said in one line."""
+"""Models from a folder: a missing or damaged one is reported in one line."""
 
 import shutil
 from pathlib import Path
@@ -11,10 +11,10 @@ from outrider import ConfigError, TargetError
 from outrider.targets.transformers import TransformersTarget
 
 
-@pytest.mark.parametrize("place", ["./gone", "/gone/for/good", "gone", "a/b/c"])
-def test_a_missing_folder(place: str) -> None:
-    with pytest.raises(ConfigError, match=f"model='{place}': expected a hub id"):
-        TransformersTarget(place)
+@pytest.mark.parametrize("name", ["./gone", "/gone/for/good", "gone", "a/b/c"])
+def test_a_missing_folder(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"model='{name}': expected a hub id"):
+        TransformersTarget(name)
 
 
 def test_unknown_dtype_and_device(folder: Path) -> None:
@@ -24,37 +24,37 @@ def test_unknown_dtype_and_device(folder: Path) -> None:
         TransformersTarget(str(folder), device="warp")
 
 
-def damaged(folder: Path, tmp_path: Path) -> tuple[Path, Path]:
-    place = tmp_path / "model"
-    shutil.copytree(folder, place)
-    return place, place / "model.safetensors"
+def copied_to(folder: Path, tmp_path: Path) -> tuple[Path, Path]:
+    copied = tmp_path / "model"
+    shutil.copytree(folder, copied)
+    return copied, copied / "model.safetensors"
 
 
 def test_corrupt_weights_are_one_line(folder: Path, tmp_path: Path) -> None:
-    place, weights = damaged(folder, tmp_path)
+    copied, weights = copied_to(folder, tmp_path)
     weights.write_bytes(weights.read_bytes()[:-100])
     with pytest.raises(TargetError, match=r"can't be loaded: SafetensorError") as caught:
-        TransformersTarget(str(place))
+        TransformersTarget(str(copied))
     assert "\n" not in str(caught.value)
 
 
 def test_missing_weights_are_named(folder: Path, tmp_path: Path) -> None:
-    place, weights = damaged(folder, tmp_path)
+    copied, weights = copied_to(folder, tmp_path)
     tensors = load_file(weights)
     del tensors["model.layers.3.mlp.up_proj.weight"]
     save_file(tensors, weights, metadata={"format": "pt"})
     with pytest.raises(
         TargetError, match=r"1 missing keys in its weights, such as model\.layers\.3"
     ):
-        TransformersTarget(str(place))
+        TransformersTarget(str(copied))
 
 
 def test_weights_of_another_shape_are_refused(folder: Path, tmp_path: Path) -> None:
-    place, weights = damaged(folder, tmp_path)
+    copied, weights = copied_to(folder, tmp_path)
     tensors = load_file(weights)
     tensors["model.norm.weight"] = torch.ones(8)
     save_file(tensors, weights, metadata={"format": "pt"})
     with pytest.raises(
         TargetError, match=r"1 mismatched keys in its weights, such as .*model\.norm"
     ):
-        TransformersTarget(str(place))
+        TransformersTarget(str(copied))

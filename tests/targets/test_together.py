@@ -1,4 +1,4 @@
-"""Texts in one batch are those that each would be alone, whatever is drafted and accepted."""
+"""Each text of a batch is the one it would be alone, whatever is drafted and accepted."""
 
 import copy
 from collections.abc import Callable
@@ -53,8 +53,8 @@ def test_a_text_is_the_one_it_would_be_alone(name: str, temperature: float, targ
     options: dict[str, Any] = {"gamma": 3, "budget": 6, "sampling": sampling, "max_new_tokens": 40}
     alone = [
         [
-            (each.tokens, each.draft, each.path, each.stop)
-            for each in decode(target, make(), rule, prompt, **options)
+            (round.tokens, round.draft, round.path, round.stop)
+            for round in decode(target, make(), rule, prompt, **options)
         ]
         for prompt in PROMPTS
     ]
@@ -62,22 +62,22 @@ def test_a_text_is_the_one_it_would_be_alone(name: str, temperature: float, targ
     first = make()
     first.bind(target)
     drafters = [first.fork() for _ in PROMPTS]
-    for number, each in decode_together(target, drafters, rule, PROMPTS, **options):
-        together[number].append((each.tokens, each.draft, each.path, each.stop))
+    for number, round in decode_together(target, drafters, rule, PROMPTS, **options):
+        together[number].append((round.tokens, round.draft, round.path, round.stop))
     assert together == alone
     assert len({len(rounds) for rounds in alone}) > 1  # they don't end in step
 
 
-def test_texts_pass_the_room_that_a_cache_starts_with(target: Any) -> None:
+def test_texts_outgrow_the_initial_room(target: Any) -> None:
     prompts = [[3, 4, 5], [5, 6, 7] * 80]
     options: dict[str, Any] = {"gamma": 4, "max_new_tokens": 40}
     rounds = decode_together(target, [PromptLookup(), PromptLookup()], Token(), prompts, **options)
-    found: list[list[int]] = [[], []]
-    for number, each in rounds:
-        found[number] += each.tokens
-    for prompt, text in zip(prompts, found, strict=True):
+    texts: list[list[int]] = [[], []]
+    for number, round in rounds:
+        texts[number] += round.tokens
+    for prompt, text in zip(prompts, texts, strict=True):
         alone = decode(target, PromptLookup(), Token(), prompt, **options)
-        assert text == [token for each in alone for token in each.tokens]
+        assert text == [token for round in alone for token in round.tokens]
 
 
 def test_each_text_may_have_a_chance_of_its_own() -> None:
@@ -85,16 +85,16 @@ def test_each_text_may_have_a_chance_of_its_own() -> None:
     options: dict[str, Any] = {"sampling": Sampling(temperature=1.0), "max_new_tokens": 12}
     chances = [SampledChance.seeded(seed) for seed in (1, 2)]
     drafters = [NoDraft(), NoDraft()]
-    found: list[list[int]] = [[], []]
-    for number, each in decode_together(
+    texts: list[list[int]] = [[], []]
+    for number, round in decode_together(
         target, drafters, Token(), [[1], [1]], chances=chances, **options
     ):
-        found[number] += each.tokens
-    for seed, text in zip((1, 2), found, strict=True):
+        texts[number] += round.tokens
+    for seed, text in zip((1, 2), texts, strict=True):
         chance = SampledChance.seeded(seed)
         alone = decode(target, NoDraft(), Token(), [1], chance=chance, **options)
-        assert text == [token for each in alone for token in each.tokens]
-    assert found[0] != found[1]
+        assert text == [token for round in alone for token in round.tokens]
+    assert texts[0] != texts[1]
 
 
 def test_every_prompt_has_a_drafter() -> None:
@@ -103,20 +103,20 @@ def test_every_prompt_has_a_drafter() -> None:
 
 
 def test_states_are_those_of_the_text(target: Any) -> None:
-    """What a drafter is shown in a batch is what it is shown alone, whatever was rejected."""
-    shown: list[dict[int, Any]] = []
+    """A drafter reads the same states in a batch as alone, whatever was rejected."""
+    features_by_length: list[dict[int, Any]] = []
 
     class Spy(Random):
         needs = frozenset({"hidden_states", "hidden_states.2"})
 
         def __init__(self) -> None:
             super().__init__()
-            shown.append({})
-            self._at = len(shown) - 1
+            features_by_length.append({})
+            self._at = len(features_by_length) - 1
 
         def propose(self, context: Any, pen: Any) -> None:
             if context.features:
-                shown[self._at][len(context.tokens)] = {
+                features_by_length[self._at][len(context.tokens)] = {
                     name: rows.clone() for name, rows in context.features.items()
                 }
             super().propose(context, pen)
@@ -124,14 +124,15 @@ def test_states_are_those_of_the_text(target: Any) -> None:
     drafters = [Spy() for _ in PROMPTS]
     for _ in decode_together(target, drafters, Token(), PROMPTS, gamma=3, max_new_tokens=20):
         pass
-    together = list(shown)
+    together = list(features_by_length)
     for number, prompt in enumerate(PROMPTS):
-        shown.clear()
+        features_by_length.clear()
         for _ in decode(target, Spy(), Token(), prompt, gamma=3, max_new_tokens=20):
             pass
-        assert together[number].keys() == shown[0].keys()
-        for length, features in shown[0].items():
+        (alone,) = features_by_length
+        assert together[number].keys() == alone.keys()
+        for length, features in alone.items():
             for name, rows in features.items():
-                mine = together[number][length][name]
-                assert len(mine) == length - 1
-                torch.testing.assert_close(mine, rows, rtol=1e-4, atol=1e-5)
+                states = together[number][length][name]
+                assert len(states) == length - 1
+                torch.testing.assert_close(states, rows, rtol=1e-4, atol=1e-5)

@@ -29,8 +29,8 @@ def test_scores_of_trees_after_any_history_are_those_of_each_path(llama: Any) ->
         for node in range(-1, size):
             path = [draft.tokens[step] for step in draft.path(node)]
             with torch.no_grad():
-                fresh = model(torch.tensor([text + path])).logits[0, -1]
-            torch.testing.assert_close(rows[node + 1], fresh, rtol=1e-9, atol=1e-9)
+                whole = model(torch.tensor([text + path])).logits[0, -1]
+            torch.testing.assert_close(rows[node + 1], whole, rtol=1e-9, atol=1e-9)
         accepted = draft.path(draw.randrange(-1, size))
         session.commit(Verdict(accepted, 7))
         text += [draft.tokens[node] for node in accepted]

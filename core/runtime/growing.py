@@ -1,0 +1,93 @@
+"""GrowingTensor: rows that are appended, cropped and moved, in room that doubles."""
+
+from typing import final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+INITIAL_ROOM = 256
+"""Rows that there is room for beyond those that are written."""
+
+
+@final
+class GrowingTensor:
+    """A tensor that grows along its last dimension but one, without copying what it holds.
+
+    Its content is the first part of a larger block: appending writes behind it, and cropping moves
+    its end. In training, where a backward pass needs tensors as they were, `concatenate` replaces
+    `append`.
+
+    spare: rows to make room for beyond those that are needed. Defaults to 256.
+    zeros: whether the room behind the content holds zeros. By default it holds anything.
+    """
+
+    def __init__(self, *, spare: int = INITIAL_ROOM, zeros: bool = False) -> None:
+        self._spare, self._zeros = spare, zeros
+        self._room: Tensor | None = None
+        self._length = 0
+        self._is_shared = False  # with a backward pass, which needs the room as it is
+
+    def __len__(self) -> int:
+        """Returns the number of rows that are in use."""
+        return self._length
+
+    @property
+    def content(self) -> Float[Tensor, "*outer rows width"]:
+        """Returns the rows in use, as a view that later calls may change."""
+        assert self._room is not None
+        return self._room.narrow(-2, 0, self._length)
+
+    def append(self, new: Float[Tensor, "*outer new width"]) -> Float[Tensor, "*outer rows width"]:
+        """Appends rows, and returns all that are in use."""
+        start, count = self._length, new.shape[-2]
+        self.reserve(start + count, new).narrow(-2, start, count).copy_(new)
+        self._length = start + count
+        return self.content
+
+    def concatenate(
+        self, new: Float[Tensor, "*outer new width"]
+    ) -> Float[Tensor, "*outer rows width"]:
+        """Appends rows like `append`, in a new tensor that gradients flow through."""
+        self._room = torch.cat([self.content, new], dim=-2) if self._length else new
+        self._length, self._is_shared = self._room.shape[-2], True
+        return self._room
+
+    def reserve(
+        self, rows: int, like: Float[Tensor, "*outer any width"]
+    ) -> Float[Tensor, "*outer room width"]:
+        """Makes room for at least `rows` rows, and returns all of it, used and unused.
+
+        like: gives the shape, precision and device if there is no room yet.
+        """
+        old = self._room
+        if old is not None and rows <= old.shape[-2] and not self._is_shared:
+            return old
+        like = like if old is None else old
+        room = rows + self._spare if old is None else max(rows + self._spare, 2 * old.shape[-2])
+        shape = (*like.shape[:-2], room, like.shape[-1])
+        self._room = like.new_zeros(shape) if self._zeros else like.new_empty(shape)
+        if old is not None:
+            self._room.narrow(-2, 0, old.shape[-2]).copy_(old)
+        self._is_shared = False
+        return self._room
+
+    def crop(self, length: int) -> None:
+        """Keeps the first `length` rows."""
+        self._length = min(self._length, length)
+
+    def retain_rows(self, start: int, rows: Int[Tensor, "retained"]) -> None:
+        """Moves some rows to `start` and behind it, in their order, and drops the others there.
+
+        rows: their indices, counted from the first row of all.
+        """
+        if self._room is None:
+            return
+        room = self.reserve(self._length, self._room)
+        room.narrow(-2, start, len(rows)).copy_(room.index_select(-2, rows))
+        self._length = start + len(rows)
+
+    def select(self, indices: Int[Tensor, "selected"]) -> None:
+        """Keeps some entries of the first dimension, such as the texts of a batch."""
+        if self._room is not None:
+            self._room = self._room[indices]

@@ -1,0 +1,27 @@
+"""The plain pass: a forward pass in this process, by transformers' own code or the flat pass."""
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from outrider.runtime import flat
+from outrider.runtime.passes import Pass, PassInput
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+    from transformers.cache_utils import Cache
+
+
+def plain_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> Pass:
+    """Appends tokens to one of transformers' caches, and returns what the model says of them."""
+    if flat.is_used_for(model):
+        return flat.flat_pass(model, cache, inputs)
+    options: dict[str, Any] = {}
+    if "logits_to_keep" in inspect.signature(model.forward).parameters:
+        options["logits_to_keep"] = inputs.rows
+    if inputs.mask is not None:
+        options |= {"attention_mask": inputs.mask, "position_ids": inputs.positions}
+    if inputs.states:
+        options["output_hidden_states"] = True
+    output = model(input_ids=inputs.ids, past_key_values=cache, use_cache=True, **options)
+    states = {number: output.hidden_states[number] for number in inputs.states}
+    return Pass(output.logits[:, -inputs.rows :], states)

@@ -1,0 +1,93 @@
+"""Tree masks: which tokens each new token of a pass sees, and where in the text it stands."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from outrider.contract.draft import ROOT
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TreeMask:
+    """Who sees whom in a pass.
+
+    sees: which of all tokens, the cached ones first, each new token sees.
+    positions: of each new token, its distance from the beginning of the text.
+    """
+
+    sees: Bool[Tensor, "tokens all"]
+    positions: Int[Tensor, "tokens"]
+
+
+def tree_mask(
+    parents: Sequence[int], *, pending: int = 0, cached: int = 0, first: int = 0
+) -> TreeMask:
+    """Returns what the new tokens of a text and of a tree behind it see: their own past alone.
+
+    parents: the node that each node of the tree continues, parents before their children; -1 is
+        the end of the text.
+    pending: the text's last tokens, which are read in the same pass, ahead of the tree.
+    cached: the text's tokens before those, which are in the cache.
+    first: the first node to read; those before it are in the cache, behind the text.
+    """
+    text, nodes = cached + pending, len(parents)
+    tokens = pending + nodes - first
+    sees = causal(tokens, text + nodes)
+    positions = torch.arange(text + nodes - tokens, text + nodes)
+    if tuple(parents) != tuple(range(ROOT, nodes - 1)):  # a chain just continues the text
+        sees[pending:, text:], depths = _ancestors(parents, first)
+        positions[pending:] = text - 1 + depths
+    return TreeMask(sees, positions)
+
+
+def causal(
+    tokens: int, known: int, device: torch.device | None = None
+) -> Bool[Tensor, "tokens known"]:
+    """Returns what the last `tokens` of a chain of `known` tokens see: all up to themselves."""
+    everything = torch.ones(tokens, known, dtype=torch.bool, device=device)
+    return everything.tril(known - tokens)
+
+
+def padded_causal(
+    padding: Int[Tensor, "texts"], tokens: int, known: int
+) -> Bool[Tensor, "texts tokens known"]:
+    """Returns what the last `tokens` of `known` tokens see in texts that are padded on the left.
+
+    padding: how many tokens of each text are padding, which nothing sees.
+    """
+    is_text = torch.arange(known, device=padding.device) >= padding[:, None]
+    return is_text[:, None] & causal(tokens, known, padding.device)
+
+
+def additive_mask(sees: Bool[Tensor, "*shape"], dtype: torch.dtype) -> Float[Tensor, "*shape"]:
+    """Returns what is added to attention's scores: 0 where a token is seen, else the lowest number.
+
+    That number is finite, so that a token that sees nothing does not become NaN.
+    """
+    mask = torch.zeros(sees.shape, dtype=dtype, device=sees.device)
+    return mask.masked_fill_(~sees, torch.finfo(dtype).min)
+
+
+def _ancestors(
+    parents: Sequence[int], first: int
+) -> tuple[Bool[Tensor, "new nodes"], Int[Tensor, "new"]]:
+    """Returns which nodes lie on the path to each node from `first` on, and how many they are.
+
+    All nodes climb at once, a step for each level of the tree.
+    """
+    # Column 0 stands for the root, which is its own parent and stops the climb.
+    parent = torch.tensor([ROOT, *parents]) + 1
+    node = torch.arange(first, len(parents)) + 1
+    row = torch.arange(len(node))
+    on_path = torch.zeros(len(node), len(parents) + 1, dtype=torch.bool)
+    depths = torch.zeros_like(node)
+    while node.any():
+        on_path[row, node] = True
+        depths += node > 0
+        node = parent[node]
+    return on_path[:, 1:], depths
