@@ -83,7 +83,7 @@ class SelfSparse(Drafter):
         cache = self._cache(context, known)
         device = self._model.device
 
-        def probs(_: Sequence[int], paths: Sequence[Sequence[int]]) -> Tensor:
+        def probs(paths: Sequence[Sequence[int]]) -> Tensor:
             token = paths[0][-1] if paths[0] else context.tokens[-1]
             seen = torch.zeros(
                 (1, 1, 1, int(cache.get_seq_length()) + 1), dtype=self._model.dtype, device=device

@@ -35,13 +35,13 @@ def exported(
     if isinstance(drafter, Eagle3):  # the folder is in vLLM's form as it is
         found = {"method": "eagle3", "model": str(weights.folder("eagle3", given["path"]))}
     elif isinstance(drafter, Medusa):
-        _medusa(medusa.read(given["path"], target()), gamma, folder)
+        _medusa(MedusaNetwork.load(given["path"], target()), gamma, folder)
         found = {"method": "medusa", "model": str(folder)}
     elif isinstance(drafter, SmallLM) and isinstance(given["model"], str):
         built_in = given["model"] == BUILT_IN
         place = weights.built_in("small_lm") if built_in else Path(given["model"]).expanduser()
         if student.borrows(place):  # its tables are the target's
-            student.read(place, target()).save_pretrained(folder)
+            student.read_student(place, target()).save_pretrained(folder)
             place = folder
         found = {"method": "draft_model", "model": str(place) if place.is_dir() else given["model"]}
     return found if found is None else found | {"num_speculative_tokens": gamma}
@@ -79,7 +79,7 @@ def _medusa(network: MedusaNetwork, gamma: int, folder: Path) -> None:
         "medusa_fc_bias": True,
         "original_lm_head": not own,
     }
-    checkpoint.save(folder, tensors, config, torch.float32)
+    checkpoint.write_checkpoint(folder, tensors, config, torch.float32)
 
 
 def _everywhere(matrix: Float[Tensor, "some width"], vocabulary: Vocabulary) -> Tensor:

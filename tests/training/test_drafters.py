@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from outrider.training.drafters import figures
+from outrider.drafters.small_lm import SmallLM
+from outrider.training.drafters import measure_drafter
 from outrider.training.families import FAMILIES
 
 SMALL = [
@@ -92,8 +93,6 @@ def test_bad_settings(setting: str, line: str, run: Any, folder: Path) -> None:
 
 
 def test_figures_of_a_drafter_that_is_always_right(target: Any, texts: Any) -> None:
-    from outrider.drafters.small_lm import SmallLM
-
-    found = figures(target, SmallLM(target.model), texts, gamma=3)
-    assert found["alpha"] == pytest.approx(1, abs=1e-3)
-    assert found["block_efficiency"] == pytest.approx(3.6, abs=0.4)
+    figures = measure_drafter(target, SmallLM(target.model), texts, gamma=3)
+    assert figures["alpha"] == pytest.approx(1, abs=1e-3)
+    assert figures["block_efficiency"] == pytest.approx(3.6, abs=0.4)
