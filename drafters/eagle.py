@@ -110,10 +110,10 @@ class Eagle(TrainedDrafter[EagleNetwork]):
     path: a folder that `outrider train` has written, or one of SafeAILab's EAGLE-1 or EAGLE-2;
         "untrained" for random weights. Defaults to the weights for SmolLM2 that come with the
         package.
-    tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`; EAGLE-2's is dynamic:10.
-        Defaults to a chain.
+    tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`; EAGLE-2's is
+        dynamic:10. Defaults to a chain.
 
-    Raises `ConfigError` in `bind` if the weights don't fit the target; the message names the tensor.
+    Raises `ConfigError` in `bind` if the weights don't fit the target; it names the tensor.
     """
 
     needs = frozenset({"model", HIDDEN})

@@ -33,12 +33,12 @@ LAYERS_KEY = "eagle_aux_hidden_state_layer_ids"
 class Eagle3Network(FeatureNetwork):
     """Runs token and state side by side through one layer (2503.01840, section 3.1).
 
-    Its output is fed back to it unchanged; the head reads the output through a norm. The tensors are
-    those of SafeAILab's EAGLE-3. The embeddings are the target's.
+    Its output is fed back to it unchanged; the head reads the output through a norm. The tensors
+    are those of SafeAILab's EAGLE-3. The embeddings are the target's.
 
     layers: the target's hidden states that it reads, each given by the number of layers below it.
     config: the sizes of the layer. Defaults to those of the target's own layers.
-    norm_first: whether the layer's residual is the normed state, as in some speculators checkpoints.
+    norm_first: whether the residual adds to the normed state, as in some speculators checkpoints.
     """
 
     family = "eagle3"
@@ -134,12 +134,12 @@ class Eagle3Network(FeatureNetwork):
 class Eagle3(TrainedDrafter[Eagle3Network]):
     """Drafts token by token on several states of the target (EAGLE-3, 2503.01840).
 
-    path: a folder that `outrider train` has written, one of SafeAILab's EAGLE-3, or an eagle3 of the
-        speculators library; "untrained" for random weights. Defaults to the weights for SmolLM2
-        that come with the package.
+    path: a folder that `outrider train` has written, one of SafeAILab's EAGLE-3, or an eagle3 of
+        the speculators library; "untrained" for random weights. Defaults to the weights for
+        SmolLM2 that come with the package.
     tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`. Defaults to a chain.
 
-    Raises `ConfigError` if the weights don't fit the target; the message names the tensor.
+    Raises `ConfigError` if the weights don't fit the target; it names the tensor.
     """
 
     def __init__(self, path: str | None = None, tree: Any = None) -> None:

@@ -27,7 +27,7 @@ Memory = tuple[Tensor, Tensor]
 
 @final
 class FalconNetwork(TrainedNetwork):
-    """Predicts, from the state at each position and the token after it, the state `block` further on.
+    """Predicts the state `block` positions on from each position's state and the token after it.
 
     State and token are fused, read in order by an LSTM of two layers, and mixed by attention whose
     mask is relaxed: the positions of a block see each other, later ones included (Falcon, AAAI
@@ -133,7 +133,7 @@ class Falcon(TrainedDrafter[FalconNetwork]):
     block: the size of blocks with random weights; trained weights have their own.
     tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`. Defaults to a chain.
 
-    Raises `ConfigError` if the weights don't fit the target; the message names the tensor.
+    Raises `ConfigError` if the weights don't fit the target; it names the tensor.
     """
 
     needs = frozenset({"model", HIDDEN})
@@ -199,7 +199,7 @@ class Falcon(TrainedDrafter[FalconNetwork]):
         return out
 
     def _catch_up(self, text: Tokens, states: Float[Tensor, "tokens w"]) -> None:
-        """Reads what is new in a text; one that does not continue the last is read from its start."""
+        """Reads what is new in a text, or all of it if it does not continue the last one."""
         if self._known.tokens.shared(text) < len(self._known.tokens):
             self._start()
         known, positions = max(0, len(self._known.tokens) - 1), len(text) - 1

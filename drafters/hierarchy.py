@@ -22,8 +22,8 @@ class Hierarchy(Drafter):
     that of 2211.17192). The target tests against the small model's distribution, never the
     faster drafter's.
 
-    faster: the name of a drafter that writes chains, its settings as {drafter: NAME, ...}, or such a
-        drafter.
+    faster: the name of a drafter that writes chains, its settings as {drafter: NAME, ...}, or such
+        a drafter.
     ahead: how many tokens it guesses at once.
     model, layers, dtype, device: of the small model, see `small_lm`.
 

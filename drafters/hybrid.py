@@ -25,8 +25,8 @@ class Hybrid(Drafter):
 
     drafters: for each, its name, its settings as {drafter: NAME, SETTING: VALUE}, or a drafter.
 
-    Raises `ConfigError` if the list is empty, if a drafter asks the target for scores of its own, or
-    if two drafters write trees of different kinds.
+    Raises `ConfigError` if the list is empty, if a drafter asks the target for scores of its own,
+    or if two drafters write trees of different kinds.
     """
 
     def __init__(self, drafters: Sequence[Any] = (COPY, "eagle")) -> None:

@@ -36,7 +36,7 @@ class Residual(nn.Module):
 
 @final
 class Hidden(nn.Module):
-    """Blockwise parallel decoding's block: a hidden layer and a residual (1811.03115, section 4)."""
+    """Blockwise parallel decoding's block: a hidden layer, a residual (1811.03115, section 4)."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ BLOCKS = {"residual": Residual, "hidden": Hidden}
 
 @final
 class MedusaNetwork(TrainedNetwork):
-    """The heads (2401.10774, section 2.1.1), with tensors named as in FasterDecoding's checkpoints.
+    """The heads (2401.10774, section 2.1.1), with FasterDecoding's names for the tensors.
 
     Untrained heads predict what the target's own head does.
 
@@ -147,15 +147,16 @@ class MedusaNetwork(TrainedNetwork):
 class Medusa(TrainedDrafter[MedusaNetwork]):
     """Drafts from the state that gave the last token, with a head for each position (2401.10774).
 
-    The heads do not know what the other heads draw. A chain draws from each head in turn. A tree takes
-    the likeliest tokens of each head as a Cartesian product, with `tree=top:3x2x1` or a list of
-    paths.
+    The heads do not know what the other heads draw. A chain draws from each head in turn. A tree
+    takes the likeliest tokens of each head as a Cartesian product, with `tree=top:3x2x1` or a
+    list of paths.
 
-    path: a folder that `outrider train` has written, or one of FasterDecoding's Medusa-1; "untrained"
-        for random weights. Defaults to the weights for SmolLM2 that come with the package.
+    path: a folder that `outrider train` has written, or one of FasterDecoding's Medusa-1;
+        "untrained" for random weights. Defaults to the weights for SmolLM2 that come with the
+        package.
     tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`. Defaults to a chain.
 
-    Raises `ConfigError` in `bind` if the weights don't fit the target; the message names the tensor.
+    Raises `ConfigError` in `bind` if the weights don't fit the target; it names the tensor.
     """
 
     needs = frozenset({"model", HIDDEN})

@@ -45,8 +45,8 @@ class MLPSpeculatorNetwork(TrainedNetwork):
 
     stages: n, and so how many tokens a draft can have.
     inner: the width of the states. Defaults to the target's, and has to be that if `borrowed`.
-    borrowed: whether tokens are embedded and predicted with the target's embeddings and head, through
-        a matrix `out` for each stage, or else with tables for each stage.
+    borrowed: whether tokens are embedded and predicted with the target's embeddings and head,
+        through a matrix `out` for each stage, or else with tables for each stage.
     scale_input: whether the target's state is normalised first.
     """
 
@@ -153,7 +153,7 @@ class MLPSpeculator(TrainedDrafter[MLPSpeculatorNetwork]):
         random weights. Defaults to the weights for SmolLM2 that come with the package.
     tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`. Defaults to a chain.
 
-    Raises `ConfigError` in `bind` if the weights don't fit the target; the message names the tensor.
+    Raises `ConfigError` in `bind` if the weights don't fit the target; it names the tensor.
     """
 
     needs = frozenset({"model", HIDDEN})

@@ -1,4 +1,4 @@
-"""PromptLookup: copies what followed the last tokens when they occurred before, in text or source."""
+"""PromptLookup: copies what followed an earlier occurrence of the text's last tokens."""
 
 from typing import final
 

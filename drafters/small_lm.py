@@ -1,4 +1,4 @@
-"""SmallLM: a smaller transformers model, or the target's own first layers, drafts token by token."""
+"""SmallLM: a smaller transformers model, or the target's own first layers, drafts."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,9 +42,9 @@ class SmallLM(Drafter):
         "smollm2" for the one that comes with the package, distilled from SmolLM2. None takes the
         target itself, cut after `layers` layers, without a second copy of its weights
         (self-speculation by early exit).
-    layers: how many of the target's layers to draft with if `model` is None. Defaults to four fifths
-        of them, since a model that was never trained to exit early predicts little before its
-        last layers.
+    layers: how many of the target's layers to draft with if `model` is None. Defaults to four
+        fifths of them, since a model that was never trained to exit early predicts little before
+        its last layers.
     dtype, device: of a model that is loaded here, as for a target.
     tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`; each depth takes one
         pass. Defaults to a chain.
@@ -122,7 +122,7 @@ class SmallLM(Drafter):
     def scores(
         self, text: Sequence[int], extra: Sequence[int], source: Tokens | None = None
     ) -> Float[Tensor, "extra+1 vocab"]:
-        """Returns the logits after `text`, and after each of the `extra` tokens that continue it."""
+        """Returns the logits after `text`, and after each of `extra` tokens that continue it."""
         return self._text.follow(Tokens([*text, *extra]), source, rows=len(extra) + 1)
 
     def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:

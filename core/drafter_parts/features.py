@@ -28,7 +28,7 @@ class FeatureNetwork(TrainedNetwork):
     def states(
         self, features: Sequence[Float[Tensor, "*batch width"]]
     ) -> Float[Tensor, "*batch w"]:
-        """Returns the network's input states from the target's features, in the order of `reads`."""
+        """Returns the network's input states. features: the target's, in the order of `reads`."""
 
     @abstractmethod
     def forward(

@@ -10,8 +10,9 @@ from outrider.drafter_parts.trees import Chain, Dynamic, Levels, Sequoia, Shape,
 from outrider.errors import ConfigError, is_int, require
 
 FORMS = (
-    "a shape: 3x2x1 (siblings drawn without replacement), iid:3x2, paths:4, top:3x2 (the likeliest),"
-    " [[0],[0,0],[1]] or top:[[0],[0,0],[1]] (paths of ranks), dynamic:8, sequoia:.6,.2,.1"
+    "a shape: 3x2x1 (siblings drawn without replacement), iid:3x2, paths:4,"
+    " top:3x2 (the likeliest), [[0],[0,0],[1]] or top:[[0],[0,0],[1]] (paths of ranks),"
+    " dynamic:8, sequoia:.6,.2,.1"
 )
 
 

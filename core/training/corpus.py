@@ -53,7 +53,8 @@ def split_texts(
     file: where the texts are kept. Defaults to a file in the run's folder.
 
     Raises:
-        ConfigError: a number is below 1, the target has an encoder, or the file holds something else.
+        ConfigError: a number is below 1, the target has an encoder, or the file holds anything
+            else.
     """
     model = type(job.target.model).__name__
     is_decoder = SOURCE not in job.target.offers

@@ -26,10 +26,10 @@ from outrider.training.states import Batch, sample_positions
 @final
 @dataclass(frozen=True, slots=True)
 class DistillationObjective(Objective):
-    """DistillSpec (2310.08461, section 3): the divergence from the target's distributions along texts.
+    """DistillSpec (2310.08461, section 3): the divergence from the target's distributions.
 
-    model: a folder or hub id to start from. None starts from the target's first `layers` layers; the
-        embeddings and the head then stay the target's, and are not saved.
+    model: a folder or hub id to start from. None starts from the target's first `layers` layers;
+        the embeddings and the head then stay the target's, and are not saved.
     divergence: a name in `outrider.training.losses.DIVERGENCES`.
     on_policy: whether the student writes the texts, anew in each step, or else the target.
     share: the share of the positions that each step learns from. The head is most of a small

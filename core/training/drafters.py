@@ -1,4 +1,4 @@
-"""The recipe of the networks: a target writes texts and reads them, and a drafter learns from that."""
+"""The recipe of the networks: a drafter learns from texts that its target writes and reads."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ from outrider.verifiers.token import Token
 JUDGED = 6
 """The number of held-out texts on which alpha is measured during training."""
 ANSWER_TOKENS = 48
-"""The number of tokens of each."""
+"""The number of tokens that are measured in each of these texts."""
 
 
 @final

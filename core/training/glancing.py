@@ -44,7 +44,7 @@ def glancing_loss(
         guessed = network.logits(first).argmax(-1)
     ids = network.vocabulary.ids
     guessed = guessed if ids is None else ids.to(guessed.device)[guessed]
-    # The input at position i was predicted at position i - block; the first ones have no prediction.
+    # The input at position i was predicted at i - block; the first positions have no prediction.
     own_states = torch.cat([states[:, :block], first[:, :-block]], dim=1)
     own_tokens = torch.cat([tokens[:, :block], guessed[:, :-block]], dim=1)
     shown = _random_runs(own_tokens != tokens, glance)

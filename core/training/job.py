@@ -21,7 +21,8 @@ class Job:
 
     drafter: makes the drafter of the run.
     prompts: questions for the target to answer; if there are none, the target writes its own.
-    openings: how the target's own questions begin. question_tokens: the most tokens it adds to them.
+    openings: how the target's own questions begin.
+    question_tokens: the most tokens that the target adds to an opening.
     command: the command that trains the same again, without the settings that name folders.
     folder: the run's folder, for what the recipe keeps on the way.
     out: the file or folder to write, without a suffix; the recipe adds its own.

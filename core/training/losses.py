@@ -46,7 +46,7 @@ DIVERGENCES: dict[str, Divergence] = {
 
 
 def top_k(own: Logits, target: Logits, k: int = 10) -> Rows:
-    """Returns -sum p(x) log q(x) over the k likeliest tokens of p (HASS, 2408.15766, Equation 3)."""
+    """Returns -sum p(x) log q(x) over the k likeliest x of p (HASS, 2408.15766, Equation 3)."""
     p, best = target.softmax(-1).topk(min(k, target.shape[-1]), dim=-1)
     return -(p * own.log_softmax(-1).gather(-1, best)).sum(-1)
 

@@ -16,13 +16,14 @@ class Schedule:
 
     epochs: passes over the texts.
     batch: texts in a step.
-    rate: the highest learning rate of AdamW, reached after `warmup` steps; a cosine leads down from it.
+    rate: the highest learning rate of AdamW.
+    warmup: the steps in which the rate rises to it; a cosine then leads down.
     clip: the largest norm of the gradient.
     evaluate: steps between evaluations; each evaluation also writes a checkpoint.
     patience: training stops after this many evaluations without a better held-out loss.
     whitened: whether matrices learn in bases in which their inputs vary more evenly.
-    precision: of matrix products, "full" for the precision of the weights, or "bf16", which is twice
-        as fast on processors that support it.
+    precision: of matrix products, "full" for the precision of the weights, or "bf16", which is
+        twice as fast on processors that support it.
 
     Raises `ConfigError` for settings that make no sense.
     """

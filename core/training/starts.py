@@ -42,7 +42,7 @@ def start_eagle(network: EagleNetwork, target: Target, batches: Iterable[Batch])
 def least_squares(
     pairs: Iterable[tuple[Float[Tensor, "rows inputs"], Float[Tensor, "rows outputs"]]],
 ) -> Float[Tensor, "outputs inputs"]:
-    """Returns the matrix that maps inputs to outputs with the least squared error (ridge regression).
+    """Returns the matrix that maps inputs to outputs with the least squared error and a ridge.
 
     pairs: batches of inputs and outputs.
     """

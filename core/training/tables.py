@@ -21,7 +21,8 @@ from outrider.training.job import Job
 class TableRecipe:
     """Counts n-grams up to `order` in the target's texts, and writes the table with a card.
 
-    texts, held_out, temperatures, batch_texts, file: see `outrider.training.drafters.DrafterRecipe`.
+    texts, held_out, temperatures, batch_texts, file: see
+        `outrider.training.drafters.DrafterRecipe`.
     """
 
     order: int

@@ -44,8 +44,8 @@ def unrolled_loss(
 ) -> Tensor:
     """Returns the loss of drafting from every position of the texts.
 
-    In step j each position reads the output of step j - 1 there. It attends to the target's states up
-    to its own position, and to its own outputs since (the training-time test of EAGLE-3,
+    In step j each position reads the output of step j - 1 there. It attends to the target's states
+    up to its own position, and to its own outputs since (the training-time test of EAGLE-3,
     2503.01840, section 3.2; the aligned passes of HASS, 2408.15766, section 3.2). A single step
     is EAGLE-1's training.
 
@@ -103,7 +103,7 @@ def _terms(
 
 
 def _shifted(rows: Tensor, by: int, count: int) -> Tensor:
-    """Returns, for each of `count` positions, the entry `by` positions later; zeros past the end."""
+    """Returns the entry `by` positions after each of `count` positions; zeros past the end."""
     shifted = rows[:, by : by + count]
     missing = count - shifted.shape[1]
     padding = shifted.new_zeros(len(rows), missing, *rows.shape[2:])

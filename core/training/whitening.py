@@ -59,7 +59,7 @@ class WhitenedAdamW(torch.optim.AdamW):
 def whitening_bases(
     network: nn.Module, loss: Callable[[Batch], Tensor], batches: Iterable[Batch]
 ) -> dict[str, Basis]:
-    """Returns a basis for each matrix that learns, by the matrix's name, from its inputs in batches.
+    """Returns a basis for each matrix that learns, by its name, from its inputs in batches.
 
     It is the inverse fourth root of the inputs' second moment, scaled to determinant 1. That is
     half of full whitening, which learns as fast at first, but suffers when inputs change because

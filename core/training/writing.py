@@ -39,8 +39,8 @@ class Writing:
     """How a target writes texts.
 
     chat: whether questions go through the chat template.
-    samplings: of the answers, in turn. The target's own questions are sampled at temperature 0.8 and
-        top_p 0.95, where they make sense more often.
+    samplings: of the answers, in turn. The target's own questions are sampled at temperature 0.8
+        and top_p 0.95, where they make sense more often.
     question_tokens: the most tokens that the target adds to an opening.
     max_new_tokens: the most tokens of an answer.
     batch: the number of texts that are written between two writes to disk.

@@ -38,7 +38,7 @@ def target(llama: Any) -> Any:
 
 @torch.no_grad()
 def whole(network: Any, features: Any, written: list[int]) -> Any:
-    """Returns the distribution of each drafted token, with a pass over the whole text for each block."""
+    """Returns the distribution of each drafted token, from passes over the whole text."""
     block, probs = network.block, []
     states, tokens = features[None], torch.tensor([[*TEXT[1:], *written]])
     known = len(TEXT) - 1

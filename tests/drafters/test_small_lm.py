@@ -162,7 +162,7 @@ def test_a_draft_that_is_interrupted_leaves_nothing_wrong(
 
 @pytest.mark.parametrize("tree", TREES)
 def test_the_distributions_of_a_tree_are_those_of_its_paths(llama: Any, tree: str) -> None:
-    """Each depth in one pass, round after round, against a fresh model on each path."""
+    """Compares a tree of one pass for each depth, over several rounds, with plain passes."""
     model = llama(seed=3).double()
     target = TransformersTarget(llama().double())
     drafter = SmallLM(model, tree=tree)

@@ -12,7 +12,7 @@ from outrider.training.classifier import Recorder, fit
 
 
 def sample(n: int, seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Returns features of tokens, whether they are accepted, and their probability of acceptance."""
+    """Returns the features of tokens, whether they are accepted, and with what probability."""
     generator = torch.Generator().manual_seed(seed)
     p = torch.rand(n, generator=generator, dtype=torch.float64)
     x = torch.randn(n, FEATURES, generator=generator, dtype=torch.float64)
@@ -57,21 +57,21 @@ def test_only_tested_tokens_are_samples(outcome: Any, sure: Any) -> None:
 def test_the_command_trains_and_the_policy_uses_it(
     run: Any, folder: Path, data: Path, tmp_path: Path
 ) -> None:
-    given = ["target=transformers", f"target.model={folder}", "data=jsonl", f"data.path={data}"]
+    settings = ["target=transformers", f"target.model={folder}", "data=jsonl", f"data.path={data}"]
     more = ["drafter=random", "sampling=standard", "max_new_tokens=40", "gamma=3"]
-    place = tmp_path / "made" / "foresight"
-    status, printed, complaint = run("train", "recipe=classifier", *given, *more, f"out={place}")
+    path = tmp_path / "made" / "foresight"
+    status, printed, complaint = run("train", "recipe=classifier", *settings, *more, f"out={path}")
     assert status == 0, complaint
     assert "held-out tokens" in printed
-    written = place.with_suffix(".safetensors")
+    written = path.with_suffix(".safetensors")
     assert load(str(written))["w1"].shape[0] == FEATURES
     use = ["policy=classifier", f"policy.path={written}", "prompt=the cat"]
-    status, _, complaint = run("generate", *given[:2], *more, *use)
+    status, _, complaint = run("generate", *settings[:2], *more, *use)
     assert status == 0, complaint
 
 
 def test_one_prompt_is_too_few(run: Any, folder: Path, data: Path) -> None:
-    given = ["target=transformers", f"target.model={folder}", "data=jsonl", f"data.path={data}"]
-    status, _, complaint = run("train", "recipe=classifier", *given, "data.limit=1")
+    settings = ["target=transformers", f"target.model={folder}", "data=jsonl", f"data.path={data}"]
+    status, _, complaint = run("train", "recipe=classifier", *settings, "data.limit=1")
     assert status == 1
     assert "data=1: expected two prompts, to hold one out" in complaint

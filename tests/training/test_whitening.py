@@ -12,7 +12,7 @@ RATE = 0.01
 
 
 def inputs(count: int = 4000, most: float = 30.0) -> Any:
-    """Returns rows of correlated entries, which vary far more in one direction than in the others."""
+    """Returns rows of correlated entries, which vary most in a single direction."""
     generator = torch.Generator().manual_seed(1)
     free = torch.randn(count, 5, generator=generator, dtype=torch.float64)
     mixing = torch.randn(5, 5, generator=generator, dtype=torch.float64)
