@@ -1,4 +1,4 @@
-"""Falcon: one small layer drafts a block of tokens in each pass, all of which see each other."""
+"""Falcon: one small layer drafts a whole block of tokens in each pass."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

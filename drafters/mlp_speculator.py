@@ -1,4 +1,4 @@
-"""MLPSpeculator: stages in a row, each of which reads the state before it and the newest token."""
+"""MLPSpeculator: stages in a row, which read the state of the last one and the newest token."""
 
 from collections.abc import Sequence
 from pathlib import Path

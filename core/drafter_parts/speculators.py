@@ -20,7 +20,7 @@ def config(
     states: the hidden states that it reads, each given by the number of target layers below it.
     """
     model = target.model.config.get_text_config()
-    # A hub id stays as it is. Of a local folder only the name is of use to others.
+    # Others can use a hub id, but only the name of a local folder.
     name = str(getattr(target.model.config, "_name_or_path", "") or "")
     name = Path(name).name if Path(name).is_dir() else name
     decoder = {

@@ -49,7 +49,7 @@ class Vocabulary:
         return torch.isin(tokens, self.ids.to(tokens.device))
 
     def numbers(self, tokens: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
-        """Returns the drafter's numbers of target tokens, all of which it must know."""
+        """Returns the drafter's numbers of target tokens; it must know all of them."""
         if self.ids is None:
             return tokens
         return torch.searchsorted(self.ids.to(tokens.device), tokens)

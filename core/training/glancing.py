@@ -86,7 +86,10 @@ def _block_states(
 def _random_runs(
     wrong: Bool[Tensor, "batch tokens"], glance: float
 ) -> Bool[Tensor, "batch tokens"]:
-    """Returns a run of positions at random in each text, `glance` times as long as it is wrong."""
+    """Returns a run of positions, at random, in each text.
+
+    wrong: where the predicted tokens are wrong; a run is `glance` times as long as their number.
+    """
     texts, count = wrong.shape
     length = (glance * wrong.sum(1)).ceil().long()
     start = (torch.rand(texts, device=wrong.device) * (count - length + 1)).long()

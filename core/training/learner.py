@@ -24,7 +24,7 @@ class Learner:
     reads: the target's states that its loss needs, by name.
     loss: returns the loss of a batch.
     save_checkpoint: writes the network into a folder that its drafter can read.
-    start: sets the network to a good start, from a few batches. Defaults to leaving it as it is.
+    start: sets the network to a good start, from a few batches. Does nothing by default.
     option: the drafter's setting for that folder.
     """
 
