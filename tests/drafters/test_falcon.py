@@ -78,6 +78,32 @@ def test_no_draft_before_there_is_a_block(target: Any) -> None:
     assert len(play_draft(drafter, target, context, gamma=3, sampling=Sampling())) == 0
 
 
+def test_a_draft_that_is_interrupted_leaves_nothing_wrong(target: Any) -> None:
+    """Whichever pass breaks off, its cache already longer, the next draft is a new drafter's."""
+    new = Falcon("untrained")
+    new.bind(target)
+    context = context_after(new, target, TEXT)
+    play = partial(play_draft, target=target, gamma=4, sampling=Sampling(temperature=1.0))
+    expected = play(new, context=context)
+    for last in range(3):
+        drafter = Falcon("untrained")
+        drafter.bind(target)
+        play(drafter, context=context_after(drafter, target, TEXT[:5]))
+        passes = iter(range(last))
+
+        def interrupt(*_: Any, passes: Any = passes) -> None:
+            if next(passes, None) is None:
+                raise KeyboardInterrupt
+
+        handle = drafter._network.mlp.register_forward_pre_hook(interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            play(drafter, context=context)
+        handle.remove()
+        again = play(drafter, context=context)
+        for probs, right in zip(again.probs, expected.probs, strict=True):
+            torch.testing.assert_close(probs, right)
+
+
 def test_a_round_trip(target: Any, tmp_path: Path) -> None:
     vocabulary = Vocabulary(31, torch.tensor([1, 4, 9, 30]))
     network = FalconNetwork.untrained(target, vocabulary, seed=4, block=3)
