@@ -1,1 +1,8 @@
-"""Drafters, one file a family; every one is an ordinary plugin."""
+"""Drafters: the families that come with the package, one file each, all of them ordinary plugins.
+
+Each file holds a `Drafter` and the hook that registers it under its name; `random.py` is the
+shortest. Those with a trained network hold the network too, a `TrainedNetwork` of
+`outrider.drafter_parts.trained`; the weights for SmolLM2 lie in `weights/`.
+
+May import `contract`, `plugins`, `runtime`, `drafter_parts` and `targets`.
+"""

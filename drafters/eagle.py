@@ -1,8 +1,8 @@
-"""Eagle: one decoder layer predicts the target's next feature, and the target's head reads it."""
+"""Eagle: one decoder layer predicts the target's next state, and the target's head reads it."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Self, final
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -10,13 +10,12 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from outrider.contract.context import Context
-from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafter_parts import checkpoint, weights
 from outrider.drafter_parts.features import FeatureDrafting, FeatureNetwork
 from outrider.drafter_parts.layer import Attention, FeedForward, KeysAndValues, LayerConfig, RMSNorm
-from outrider.drafter_parts.trees import parse
+from outrider.drafter_parts.trained import TrainedDrafter
 from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.runtime.cached_model import HIDDEN
@@ -26,27 +25,38 @@ from outrider.runtime.cached_model import HIDDEN
 class EagleNetwork(FeatureNetwork):
     """Fuses state and token, and runs them through one layer (2401.15077, section 3.1).
 
-    The tensors are those of SafeAILab's EAGLE-1 and EAGLE-2; embeddings and head are the target's.
+    The tensors are those of SafeAILab's EAGLE-1 and EAGLE-2. Embeddings and head are the target's.
 
-    bias: whether the fusion has one; some of their checkpoints have none.
+    config: the sizes of the layer. Defaults to those of the target's own layers.
+    bias: whether the fusion has one; some of SafeAILab's checkpoints don't.
     """
 
+    family = "eagle"
     reads = (HIDDEN,)
 
     def __init__(
-        self, config: LayerConfig, target: Target, vocabulary: Vocabulary, *, bias: bool = True
+        self,
+        target: Target,
+        vocabulary: Vocabulary,
+        *,
+        config: LayerConfig | None = None,
+        bias: bool = True,
     ) -> None:
         super().__init__()
+        config = config or LayerConfig.like(target.model.config.get_text_config())
         self.vocabulary = vocabulary
         self.fc = nn.Linear(2 * config.hidden_size, config.hidden_size, bias=bias)
-        # The first layer has no norm before its attention.
+        # EAGLE's layer has no norm before its attention.
         self.self_attn = Attention(config)
         self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.mlp = FeedForward(config)
         self._embedding = weights.embedding(target).detach()
-        self._head = weights.Head(vocabulary.rows(weights.head(target).detach()))
+        self._shared_head = weights.BorrowedHead(vocabulary.rows(weights.head(target).detach()))
+        self.borrowed_head = self._shared_head
 
-    def states(self, features: Sequence[Float[Tensor, "*rows width"]]) -> Float[Tensor, "*rows w"]:
+    def states(
+        self, features: Sequence[Float[Tensor, "*batch width"]]
+    ) -> Float[Tensor, "*batch w"]:
         return features[0]
 
     def forward(
@@ -62,74 +72,60 @@ class EagleNetwork(FeatureNetwork):
         out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
         return out
 
-    def logits(self, states: Float[Tensor, "*rows w"]) -> Float[Tensor, "*rows some"]:
-        return self._head(states)
+    def logits(self, states: Float[Tensor, "*batch w"]) -> Float[Tensor, "*batch known"]:
+        return self._shared_head(states)
+
+    @classmethod
+    def read_checkpoint(cls, folder: Path, target: Target) -> Self:
+        config = checkpoint.read_config(folder)
+        weights.require_fit(folder, config, target)
+        file, tensors = checkpoint.find_tensors(folder)
+        vocabulary = Vocabulary.take_from(tensors, target.vocab_size)
+        tensors.pop("embed_tokens.weight", None)  # SafeAILab's copy of the target's embeddings
+        return cls.with_tensors(
+            checkpoint.replace_prefixes(tensors, {"layers.0.": ""}),
+            file,
+            target,
+            vocabulary,
+            config=LayerConfig.read(config, target.model.config.get_text_config()),
+            bias=bool(config.get("bias", True)),
+        )
+
+    def save_checkpoint(self, folder: Path, target: Target) -> None:
+        """Writes the network as SafeAILab's EAGLE names it, in half precision."""
+        tensors = {
+            name if name.startswith("fc.") else f"layers.0.{name}": tensor
+            for name, tensor in self.state_dict().items()
+        }
+        config = {**weights.target_sizes(target)}
+        checkpoint.write_checkpoint(
+            folder, tensors | self.vocabulary.tensors(), config, torch.float16
+        )
 
 
 @final
-class Eagle(Drafter):
-    """Drafts token by token on the target's features (EAGLE-1, 2401.15077).
+class Eagle(TrainedDrafter[EagleNetwork]):
+    """Drafts token by token on the target's last state (EAGLE-1, 2401.15077).
 
-    path: a folder that `outrider train` has written, or one of SafeAILab's EAGLE-1 or EAGLE-2; the
-        weights for SmolLM2 that come with the package unless told; "untrained" for random ones.
-    tree: a shape to fill, see `outrider.drafter_parts.trees`; a chain unless told. EAGLE-2's is dynamic:10.
+    path: a folder that `outrider train` has written, or one of SafeAILab's EAGLE-1 or EAGLE-2;
+        "untrained" for random weights. Defaults to the weights for SmolLM2 that come with the
+        package.
+    tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`; EAGLE-2's is
+        dynamic:10. Defaults to a chain.
 
-    Raises `ConfigError` in `bind` where the weights don't fit the target, naming the tensor.
+    Raises `ConfigError` in `bind` if the weights don't fit the target; it names the tensor.
     """
 
     needs = frozenset({"model", HIDDEN})
 
     def __init__(self, path: str | None = None, tree: Any = None) -> None:
-        self._path = path
-        self._shape = parse(tree)
-        self.kind = self._shape.kind
-        self._target: Target | None = None
+        super().__init__(EagleNetwork, path, tree)
 
-    def bind(self, target: Target) -> None:
-        if self._target is not target:
-            self._drafting = FeatureDrafting(read(self._path, target))
-            self._target = target
+    def _start(self) -> None:
+        self._drafting = FeatureDrafting(self._network)
 
     def propose(self, context: Context, pen: Pen) -> None:
         self._drafting.draft(context, pen, self._shape)
-
-
-def fresh(target: Target, vocabulary: Vocabulary, seed: int = 0) -> EagleNetwork:
-    """Returns a network that fits a target, with random weights."""
-    sizes = LayerConfig.like(target.model.config.get_text_config())
-    return weights.untrained(lambda: EagleNetwork(sizes, target, vocabulary), target, seed)
-
-
-def read(path: str | None, target: Target) -> EagleNetwork:
-    """Returns the network in a folder, for a target."""
-    if path == weights.UNTRAINED:
-        return fresh(target, Vocabulary(target.vocab_size))
-    place = weights.folder("eagle", path)
-    config = checkpoint.read_config(place)
-    weights.fits(place, config, target)
-    file, tensors = checkpoint.tensors_in(place)
-    vocabulary = Vocabulary(target.vocab_size, tensors.pop("vocabulary", None))
-    # SafeAILab's files hold a copy of the target's embeddings.
-    tensors = {name: each for name, each in tensors.items() if name != "embed_tokens.weight"}
-    sizes = LayerConfig.read(config, target.model.config.get_text_config())
-    bias = bool(config.get("bias", True))
-    return weights.filled(
-        lambda: EagleNetwork(sizes, target, vocabulary, bias=bias),
-        target,
-        checkpoint.renamed(tensors, {"layers.0.": ""}),
-        file,
-    )
-
-
-def save(network: EagleNetwork, folder: Path, config: dict[str, Any]) -> None:
-    """Writes a network as SafeAILab's EAGLE names it, in half precision."""
-    tensors = {
-        name if name.startswith("fc.") else f"layers.0.{name}": tensor
-        for name, tensor in network.state_dict().items()
-    }
-    if network.vocabulary.ids is not None:
-        tensors["vocabulary"] = network.vocabulary.ids
-    checkpoint.save(folder, tensors, config, torch.float16)
 
 
 @hookimpl

@@ -1,9 +1,9 @@
-"""Falcon: several tokens at each pass of one small layer, which sees all of the last few at once."""
+"""Falcon: one small layer drafts a whole block of tokens in each pass."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Self, final
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -11,34 +11,43 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from outrider.contract.context import Context, Tokens
-from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafter_parts import checkpoint, weights
 from outrider.drafter_parts.layer import Attention, FeedForward, KeysAndValues, LayerConfig, RMSNorm
-from outrider.drafter_parts.trees import parse
+from outrider.drafter_parts.trained import TrainedDrafter, TrainedNetwork
 from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.errors import ConfigError, is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.runtime.cached_model import HIDDEN
 
 Memory = tuple[Tensor, Tensor]
-"""What the LSTM carries on: [layers, batch, width] each."""
+"""The state of the LSTM: two tensors [layers, batch, width]."""
 
 
 @final
-class FalconNetwork(nn.Module):
-    """Predicts, from the state at each place and the token after it, the state `block` places on.
+class FalconNetwork(TrainedNetwork):
+    """Predicts the state `block` positions on from each position's state and the token after it.
 
     State and token are fused, read in order by an LSTM of two layers, and mixed by attention whose
-    mask is relaxed: the places of a block see each other, later ones included (Falcon, AAAI 2025,
-    doi 10.1609/aaai.v39i22.34566). The head and the embeddings are the target's.
+    mask is relaxed: the positions of a block see each other, later ones included (Falcon, AAAI
+    2025, doi 10.1609/aaai.v39i22.34566). The head and the embeddings are the target's.
+
+    config: the sizes of the layer. Defaults to those of the target's own layers.
     """
 
+    family = "falcon"
+
     def __init__(
-        self, config: LayerConfig, target: Target, vocabulary: Vocabulary, block: int
+        self,
+        target: Target,
+        vocabulary: Vocabulary,
+        *,
+        block: int = 2,
+        config: LayerConfig | None = None,
     ) -> None:
         super().__init__()
+        config = config or LayerConfig.like(target.model.config.get_text_config())
         self.vocabulary, self.block = vocabulary, block
         width, eps = config.hidden_size, config.rms_norm_eps
         self.fc = nn.Linear(2 * width, width)
@@ -48,15 +57,20 @@ class FalconNetwork(nn.Module):
         self.post_attention_layernorm = RMSNorm(width, eps)
         self.mlp = FeedForward(config)
         self._embedding = weights.embedding(target).detach()
-        self._head = weights.Head(vocabulary.rows(weights.head(target)).detach())
+        self._shared_head = weights.BorrowedHead(vocabulary.rows(weights.head(target)).detach())
+        self.borrowed_head = self._shared_head
 
-    def read(
+    def fuse(
         self,
         states: Float[Tensor, "batch tokens w"],
         tokens: Int[Tensor, "batch tokens"],
         memory: Memory | None,
     ) -> tuple[Float[Tensor, "batch tokens w"], Memory]:
-        """Returns what the LSTM makes of places and the tokens after them, one after the other."""
+        """Returns the input of the layer at each position, and the LSTM's memory after the last.
+
+        states, tokens: the state at each position, and the token after it.
+        memory: the LSTM's, after the position before the first; None at the start of a text.
+        """
         fused = self.fc(torch.cat([embedding(tokens, self._embedding), states], dim=-1))
         out, after = self.lstm(fused, memory)
         return fused + out, after
@@ -68,22 +82,40 @@ class FalconNetwork(nn.Module):
         reach: Bool[Tensor, "batch 1 tokens all"] | None,
         cache: KeysAndValues,
     ) -> Float[Tensor, "batch tokens w"]:
-        """Returns the state `block` places after each; x: what `read` gave.
+        """Returns the state `block` positions after each.
 
-        reach: what each sees of all, the cached ones first; none for a chain.
+        x: what `fuse` returned.
+        reach: what each position attends to, cached ones first; None for a chain.
         """
         x = x + self.self_attn(self.input_layernorm(x), positions, reach, cache)
         out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
         return out
 
-    def logits(self, states: Float[Tensor, "*rows w"]) -> Float[Tensor, "*rows some"]:
-        """Returns scores of what follows each state, over the network's vocabulary."""
-        return self._head(states)
+    def logits(self, states: Float[Tensor, "*batch w"]) -> Float[Tensor, "*batch known"]:
+        """Returns the logits of the token after each state, over the network's vocabulary."""
+        return self._shared_head(states)
+
+    @classmethod
+    def read_checkpoint(cls, folder: Path, target: Target) -> Self:
+        config = checkpoint.read_config(folder)
+        weights.require_fit(folder, config, target)
+        file, tensors = checkpoint.find_tensors(folder)
+        block: Any = config.get("block")
+        if not is_int(block):
+            raise ConfigError(f"{folder}: block={block!r} in config.json: expected a whole number")
+        vocabulary = Vocabulary.take_from(tensors, target.vocab_size)
+        sizes = LayerConfig.read(config, target.model.config.get_text_config())
+        return cls.with_tensors(tensors, file, target, vocabulary, block=block, config=sizes)
+
+    def save_checkpoint(self, folder: Path, target: Target) -> None:
+        tensors = self.state_dict() | self.vocabulary.tensors()
+        config = {**weights.target_sizes(target), "block": self.block}
+        checkpoint.write_checkpoint(folder, tensors, config, torch.float16)
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What was read of a text: the LSTM's memory, and its outputs at the last places."""
+    """A text that has been read: the LSTM's memory after it, and the layer's last inputs."""
 
     tokens: Tokens
     memory: Memory | None
@@ -91,79 +123,74 @@ class _Known:
 
 
 @final
-class Falcon(Drafter):
-    """Drafts `block` tokens a pass (Falcon's semi-autoregressive block).
+class Falcon(TrainedDrafter[FalconNetwork]):
+    """Drafts `block` tokens in each pass (Falcon's semi-autoregressive block).
 
-    Tokens of one block don't know what the others drew, as Medusa's heads; the next block does.
+    As with Medusa's heads, the tokens of one block do not depend on what was drawn for the others;
+    the next block depends on all of them.
 
-    path: a folder that `outrider train drafter=falcon` has written; "untrained" for random weights,
-        with blocks of `block` tokens.
-    block: of random weights alone; trained ones have their own.
-    tree: a shape to fill, see `outrider.drafter_parts.trees`; a chain unless told.
+    path: a folder that `outrider train drafter=falcon` has written; "untrained" for random weights.
+    block: the size of blocks with random weights; trained weights have their own.
+    tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`. Defaults to a chain.
 
-    Raises `ConfigError` where the weights don't fit the target, naming the tensor.
+    Raises `ConfigError` if the weights don't fit the target; it names the tensor.
     """
 
     needs = frozenset({"model", HIDDEN})
 
     def __init__(self, path: str, block: int = 2, tree: Any = None) -> None:
-        good = is_int(block) and block >= 1
-        require(good, "drafter.block", block, "a whole number of at least 1")
-        self._path, self._block = path, block
-        self._shape = parse(tree)
-        self.kind = self._shape.kind
-        self._target: Target | None = None
+        is_valid = is_int(block) and block >= 1
+        require(is_valid, "drafter.block", block, "a whole number of at least 1")
+        super().__init__(FalconNetwork, path, tree, block=block)
 
-    def bind(self, target: Target) -> None:
-        if self._target is not target:
-            self._network = read(self._path, target, self._block)
-            self._target = target
-            self._forget()
-
-    def _forget(self) -> None:
+    def _start(self) -> None:
         self._cache = KeysAndValues()
         self._known = _Known(Tokens([]), None, torch.empty(1, 0, 0))
 
     @torch.no_grad()
     def propose(self, context: Context, pen: Pen) -> None:
         network, block = self._network, self._network.block
-        places = len(context.tokens) - 1
-        if not pen.open or HIDDEN not in context.features or places < block:
+        positions = len(context.tokens) - 1
+        if not pen.open or HIDDEN not in context.features or positions < block:
             return
         self._catch_up(context.tokens, context.features[HIDDEN])
         known, length = self._known, len(self._cache)
-        # The last places' keys are read again with their block, whose places all see each other.
+        # The last positions are computed again as one block, since now they all see each other.
         self._cache.crop(length - block)
-        first = self._block_at(known.last, length - block)
+        first = self._block_states(known.last, length - block)
         self._cache.crop(length)
         blocks: dict[tuple[int, ...], Tensor] = {(): first}
 
-        def probs(_: Sequence[int], paths: Sequence[Sequence[int]]) -> Tensor:
-            full = len(paths[0]) // block * block
+        def next_logits(paths: Sequence[Sequence[int]]) -> Tensor:
+            whole = len(paths[0]) // block * block
             for path in paths:
-                if tuple(path[:full]) not in blocks:
-                    blocks[tuple(path[:full])] = self._further(blocks, path[:full], length)
-            rows = [blocks[tuple(path[:full])][len(path) - full] for path in paths]
+                if tuple(path[:whole]) not in blocks:
+                    blocks[tuple(path[:whole])] = self._states_after(blocks, path[:whole], length)
+            rows = [blocks[tuple(path[:whole])][len(path) - whole] for path in paths]
             return network.vocabulary.spread(network.logits(torch.stack(rows)))
 
-        self._shape.grow(pen, probs)
+        self._shape.grow(pen, next_logits)
         self._cache.crop(length)
 
-    def _further(
+    def _states_after(
         self, blocks: dict[tuple[int, ...], Tensor], path: Sequence[int], length: int
     ) -> Float[Tensor, "block w"]:
-        """Returns the states that the network gives behind whole blocks of its own."""
+        """Returns the states that follow a path of whole blocks.
+
+        blocks: the states of the path's earlier blocks. length: of the text in the cache.
+        """
         self._cache.crop(length)
         size, memory = self._network.block, self._known.memory
         states = torch.empty(0)
         for start in range(0, len(path), size):
-            given = blocks[tuple(path[:start])]
-            tokens = torch.tensor([path[start : start + size]], device=given.device)
-            x, memory = self._network.read(given[None], tokens, memory)
-            states = self._block_at(x, length + start)
+            before = blocks[tuple(path[:start])]
+            tokens = torch.tensor([path[start : start + size]], device=before.device)
+            x, memory = self._network.fuse(before[None], tokens, memory)
+            states = self._block_states(x, length + start)
         return states
 
-    def _block_at(self, x: Float[Tensor, "1 block w"], start: int) -> Float[Tensor, "block w"]:
+    def _block_states(self, x: Float[Tensor, "1 block w"], start: int) -> Float[Tensor, "block w"]:
+        """Returns the layer's output for a block of positions that all see each other."""
         positions = torch.arange(start, start + x.shape[1], device=x.device)[None]
         everything = torch.ones(
             1, 1, x.shape[1], len(self._cache) + x.shape[1], dtype=torch.bool, device=x.device
@@ -172,55 +199,20 @@ class Falcon(Drafter):
         return out
 
     def _catch_up(self, text: Tokens, states: Float[Tensor, "tokens w"]) -> None:
-        """Reads what is new of the text; a text that is no continuation is read from its start."""
+        """Reads what is new in a text, or all of it if it does not continue the last one."""
         if self._known.tokens.shared(text) < len(self._known.tokens):
-            self._forget()
-        known, places = max(0, len(self._known.tokens) - 1), len(text) - 1
-        if known == places:
+            self._start()
+        known, positions = max(0, len(self._known.tokens) - 1), len(text) - 1
+        self._cache.crop(known)  # a draft that was interrupted may have left more
+        if known == positions:
             return
         tokens = torch.tensor([text[known + 1 :]], device=states.device)
-        x, memory = self._network.read(states[None, known:places], tokens, self._known.memory)
-        positions = torch.arange(known, places, device=states.device)[None]
-        self._network(x, positions, None, self._cache)
+        x, memory = self._network.fuse(states[None, known:positions], tokens, self._known.memory)
+        numbers = torch.arange(known, positions, device=states.device)[None]
+        self._network(x, numbers, None, self._cache)
         before = self._known.last if known else x[:, :0]
         last = torch.cat([before, x], dim=1)[:, -self._network.block :]
         self._known = _Known(Tokens(text[:]), memory, last)
-
-
-def fresh(target: Target, vocabulary: Vocabulary, block: int, seed: int = 0) -> FalconNetwork:
-    """Returns a network that fits a target, with random weights."""
-    sizes = LayerConfig.like(target.model.config.get_text_config())
-    return weights.untrained(lambda: FalconNetwork(sizes, target, vocabulary, block), target, seed)
-
-
-def read(path: str, target: Target, block: int) -> FalconNetwork:
-    """Returns the network in a folder, for a target.
-
-    Raises:
-        ConfigError: there is none, or it does not fit.
-    """
-    if path == weights.UNTRAINED:
-        return fresh(target, Vocabulary(target.vocab_size), block)
-    place = weights.folder("falcon", path)
-    config = checkpoint.read_config(place)
-    weights.fits(place, config, target)
-    file, tensors = checkpoint.tensors_in(place)
-    size: Any = config.get("block")
-    if not is_int(size):
-        raise ConfigError(f"{place}: block={size!r} in config.json: expected a whole number")
-    vocabulary = Vocabulary(target.vocab_size, tensors.pop("vocabulary", None))
-    sizes = LayerConfig.read(config, target.model.config.get_text_config())
-    return weights.filled(
-        lambda: FalconNetwork(sizes, target, vocabulary, int(size)), target, tensors, file
-    )
-
-
-def save(network: FalconNetwork, folder: Path, config: dict[str, Any]) -> None:
-    """Writes a network in half precision."""
-    tensors = dict(network.state_dict())
-    if network.vocabulary.ids is not None:
-        tensors["vocabulary"] = network.vocabulary.ids
-    checkpoint.save(folder, tensors, {**config, "block": network.block}, torch.float16)
 
 
 @hookimpl

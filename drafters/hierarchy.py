@@ -14,14 +14,16 @@ from outrider.plugins.registry import make
 
 @final
 class Hierarchy(Drafter):
-    """Drafts as `small_lm` does, with the distribution of the small model, in fewer of its passes.
+    """Drafts what `small_lm` would, with the same distribution, in fewer passes of the small model.
 
-    The faster drafter guesses `ahead` tokens, the small model scores them in one pass, and each is
-    kept or drawn anew so that the draft has the small model's distribution exactly: the same
-    acceptance, for less. (Staged speculative decoding, 2308.04623; the rule is 2211.17192's.) The
-    target tests against the small model's distribution, never against the faster drafter's.
+    The faster drafter guesses `ahead` tokens, the small model scores them in one pass, and each
+    guess is kept or redrawn so that the draft has exactly the small model's distribution. So the
+    acceptance is the same, at a lower cost (staged speculative decoding, 2308.04623; the rule is
+    that of 2211.17192). The target tests against the small model's distribution, never the
+    faster drafter's.
 
-    faster: a drafter's name, or a drafter, that writes chains.
+    faster: the name of a drafter that writes chains, its settings as {drafter: NAME, ...}, or such
+        a drafter.
     ahead: how many tokens it guesses at once.
     model, layers, dtype, device: of the small model, see `small_lm`.
 
@@ -34,39 +36,39 @@ class Hierarchy(Drafter):
         self,
         faster: Any = "prompt_lookup",
         ahead: int = 4,
+        *,
         model: Any = None,
         layers: int | None = None,
         dtype: str = "auto",
         device: str = "auto",
     ) -> None:
-        some = is_int(ahead) and ahead >= 1
-        require(some, "drafter.ahead", ahead, "a whole number of at least 1")
-        self._middle = SmallLM(model, layers, dtype, device)
+        is_valid = is_int(ahead) and ahead >= 1
+        require(is_valid, "drafter.ahead", ahead, "a whole number of at least 1")
+        self._small = SmallLM(model, layers, dtype, device)
         self._faster: Drafter = make("drafter", faster)
         if self._faster.trees:
             raise ConfigError(f"drafter.faster={faster!r}: expected one that writes chains")
         self._ahead = ahead
-        self.needs = self._middle.needs | self._faster.needs
+        self.needs = self._small.needs | self._faster.needs
 
     def bind(self, target: Target) -> None:
-        self._middle.bind(target)
+        self._small.bind(target)
         self._faster.bind(target)
 
     def propose(self, context: Context, pen: Pen) -> None:
         text, source = context.tokens[:], context.source
         while pen.open:
-            inner = pen.faster(min(self._ahead, pen.gamma - pen.last - 2))
-            self._faster.propose_batch(
-                [(Context(Tokens(list(text)), source, context.features), inner)]
-            )
-            guess = inner.finish()
-            rows = self._middle.scores(text, guess.tokens, source)
+            faster_pen = pen.faster(min(self._ahead, pen.gamma - pen.last - 2))
+            so_far = Context(Tokens(list(text)), source, context.features)
+            self._faster.propose_batch([(so_far, faster_pen)])
+            guess = faster_pen.finish()
+            logits = self._small.scores(text, guess.tokens, source)
             for node, guessed in enumerate(guess.tokens):
-                text.append(pen.redraw(rows[node], guess, node))
+                text.append(pen.redraw(logits[node], guess, node))
                 if text[-1] != guessed or not pen.open:
                     break
             else:
-                text.append(pen.draw(rows[-1]))
+                text.append(pen.draw(logits[-1]))
 
 
 @hookimpl

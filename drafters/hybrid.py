@@ -1,4 +1,4 @@
-"""Hybrid: the first of several drafters that has a draft."""
+"""Hybrid: takes the draft of the first drafter, of several, that has one."""
 
 from collections.abc import Sequence
 from typing import Any, final
@@ -11,45 +11,45 @@ from outrider.errors import ConfigError, require
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.plugins.registry import make
 
-FIRST = {"drafter": "prompt_lookup", "min_n": 2}
-"""A match of two tokens is right more often than a small network, one of a single token is not."""
+COPY = {"drafter": "prompt_lookup", "min_n": 2}
+"""A match of two tokens is right more often than a small network; a match of one token is not."""
 
 
 @final
 class Hybrid(Drafter):
     """Asks its drafters in turn, and takes the first draft that is not empty.
 
-    A copy where the text repeats itself, a network where it does not, as SuffixDecoding
-    (2411.04975) does with EAGLE. Who drafts depends on the context alone, and each token has the
-    distribution of whoever wrote it.
+    By default it copies where the text repeats itself and asks a network elsewhere, as
+    SuffixDecoding (2411.04975) does with EAGLE. Which drafter is chosen depends only on the
+    context, and each token is recorded with the distribution of the drafter that wrote it.
 
-    drafters: each a drafter's name, its settings as {drafter: NAME, SETTING: VALUE}, or a drafter.
+    drafters: for each, its name, its settings as {drafter: NAME, SETTING: VALUE}, or a drafter.
 
-    Raises `ConfigError` for none of them, one that has the target answer questions of its own, or
-    two that write trees of different kinds.
+    Raises `ConfigError` if the list is empty, if a drafter asks the target for scores of its own,
+    or if two drafters write trees of different kinds.
     """
 
-    def __init__(self, drafters: Sequence[Any] = (FIRST, "eagle")) -> None:
+    def __init__(self, drafters: Sequence[Any] = (COPY, "eagle")) -> None:
         require(len(drafters) > 0, "drafter.drafters", list(drafters), "one drafter or more")
-        self._drafters: tuple[Drafter, ...] = tuple(make("drafter", each) for each in drafters)
-        kinds = sorted({each.kind for each in self._drafters if each.trees})
+        self._drafters: tuple[Drafter, ...] = tuple(make("drafter", entry) for entry in drafters)
+        kinds = sorted({drafter.kind for drafter in self._drafters if drafter.trees})
         if len(kinds) > 1:
             raise ConfigError(f"drafter.drafters: expected one kind of trees, not {kinds}")
-        if any(each.asks for each in self._drafters):
+        if any(drafter.asks for drafter in self._drafters):
             raise ConfigError("drafter.drafters: expected none that asks the target for scores")
         self.kind = kinds[0] if kinds else "chain"
-        self.needs = frozenset().union(*(each.needs for each in self._drafters))
+        self.needs = frozenset().union(*(drafter.needs for drafter in self._drafters))
 
     def bind(self, target: Target) -> None:
-        for each in self._drafters:
-            each.bind(target)
+        for drafter in self._drafters:
+            drafter.bind(target)
 
     def propose(self, context: Context, pen: Pen) -> None:
         self.propose_batch([(context, pen)])
 
     def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
-        for each in self._drafters:
-            each.propose_batch([pair for pair in pairs if not len(pair[1])])
+        for drafter in self._drafters:
+            drafter.propose_batch([(context, pen) for context, pen in pairs if not len(pen)])
 
 
 @hookimpl

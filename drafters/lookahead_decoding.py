@@ -18,17 +18,19 @@ from outrider.plugins.hookspecs import Register, hookimpl
 class LookaheadDecoding(Drafter):
     """Lookahead decoding (Fu et al. 2402.02057), which needs no draft model.
 
-    A window of guesses for the next `window` places, ngram - 1 rows deep, is scored along with each
-    draft: the first row as a chain, the others as what may follow each of its tokens. The target's
-    likeliest tokens after the last row make a new one (a Jacobi iteration), and each column an
-    n-gram for the pool. The draft is what the pool has seen follow the last token, as a
-    tree of candidates. They are fixed before any chance of the round, so any rule for
-    deterministic drafts keeps the distribution exact.
+    A window of guesses for the next `window` positions, ngram - 1 rows deep, is scored along with
+    each draft: the first row as a chain, and each column of the other rows as what may follow its
+    token. The target's likeliest tokens after the last row become a new row (a Jacobi iteration),
+    and each column an n-gram for the pool. A draft is the tree of n-grams in the pool that begin
+    with the text's last token. The candidates are fixed before any random number of the round,
+    so any rule for deterministic drafts keeps the distribution exact.
 
-    window: columns, W in the paper. ngram: length of the n-grams, N.
-    candidates: how many n-grams to keep for each first token, the newest; G.
+    window: the number of columns, W in the paper.
+    ngram: the length of the n-grams, N.
+    candidates: how many n-grams to keep for each first token, G; the newest stay.
 
-    A draft has up to candidates * (ngram - 1) tokens: give `budget` as many. Questions come on top.
+    A draft has up to candidates * (ngram - 1) tokens, so set `budget` to that. The window's tokens
+    are scored on top of it.
 
     Raises `ConfigError` for a window or candidates below 1, or an ngram below 2.
     """
@@ -42,8 +44,8 @@ class LookaheadDecoding(Drafter):
             ("ngram", ngram, 2),
             ("candidates", candidates, 1),
         ):
-            some = is_int(value) and value >= least
-            require(some, f"drafter.{name}", value, f"a whole number of at least {least}")
+            is_valid = is_int(value) and value >= least
+            require(is_valid, f"drafter.{name}", value, f"a whole number of at least {least}")
         self._window = window
         self._ngram = ngram
         self._candidates = candidates
@@ -57,7 +59,7 @@ class LookaheadDecoding(Drafter):
     def propose(self, context: Context, pen: Pen) -> None:
         text = context.tokens
         if len(text) <= len(self._text) or self._text.shared(text) < len(self._text):
-            self._forget()  # another text, or the same from its start
+            self._forget()  # another text, or the same one from its start
         self._text = text
         if not self._rows:
             self._rows = self._first_guesses(text)
@@ -67,13 +69,13 @@ class LookaheadDecoding(Drafter):
         self._ask(pen)
 
     def _first_guesses(self, text: Tokens) -> list[list[int]]:
-        """Returns rows made of the text's latest tokens: any guess will do to begin with."""
+        """Returns rows of the text's latest tokens: any guess will do to begin with."""
         size = self._window * (self._ngram - 1)
-        guesses = [text[-1 - place % len(text)] for place in range(size)]
+        guesses = [text[-1 - offset % len(text)] for offset in range(size)]
         return [guesses[row :: self._ngram - 1] for row in range(self._ngram - 1)]
 
     def _write(self, pen: Pen, ngrams: Sequence[tuple[int, ...]]) -> None:
-        """Writes the n-grams as one tree, each shared beginning once, the newest first."""
+        """Writes n-grams as one tree with their common prefixes merged, newest first."""
         nodes: dict[tuple[int, ...], int] = {(): ROOT}
         for ngram in reversed(ngrams):
             for length in range(1, min(len(ngram), pen.gamma) + 1):
@@ -85,7 +87,7 @@ class LookaheadDecoding(Drafter):
                     nodes[path] = pen.last
 
     def _ask(self, pen: Pen) -> None:
-        """Asks for the window: the first row a chain, and a branch down from each of its tokens."""
+        """Asks for the window: the first row as a chain, and a branch below each of its tokens."""
         chain = ROOT
         ends: list[int] = []
         for column in range(self._window):
@@ -95,16 +97,16 @@ class LookaheadDecoding(Drafter):
             ends = [pen.ask(token, after=end) for token, end in zip(row, ends, strict=True)]
 
     def answer(self, questions: Draft, logits: Float[Tensor, "questions vocab"]) -> None:
-        fresh = logits[-self._window :].argmax(-1).tolist()
-        for column, token in enumerate(fresh):
+        new_row = logits[-self._window :].argmax(-1).tolist()
+        for column, token in enumerate(new_row):
             first, *rest = (row[column] for row in self._rows)
-            known = self._pool.setdefault(first, [])
+            ngrams = self._pool.setdefault(first, [])
             ngram = (*rest, token)
-            if ngram in known:
-                known.remove(ngram)
-            known.append(ngram)
-            del known[: -self._candidates]
-        self._rows = [*self._rows[1:], fresh]
+            if ngram in ngrams:
+                ngrams.remove(ngram)
+            ngrams.append(ngram)
+            del ngrams[: -self._candidates]
+        self._rows = [*self._rows[1:], new_row]
 
 
 @hookimpl

@@ -1,4 +1,4 @@
-"""NGram: drafts from counts of n-grams, fitted on a corpus or taken from the running text."""
+"""NGram: drafts from counts of n-grams, of a corpus or of the running text."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,8 @@ from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafter_parts import checkpoint, weights
 from outrider.drafter_parts.ngrams import NGramTable, RunningCounts, log_distribution
-from outrider.drafter_parts.trees import one_by_one, parse
+from outrider.drafter_parts.tree_forms import parse_tree
+from outrider.drafter_parts.trees import one_by_one
 from outrider.errors import ConfigError, is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.prompts import read_jsonl
@@ -23,14 +24,14 @@ from outrider.prompts import read_jsonl
 class NGram(Drafter):
     """Draws each token from what followed the last order - 1 tokens (2211.17192, section 4.1).
 
-    order: 1 is the unigram, 2 the bigram, and so on; shorter contexts fill in for unseen ones.
+    order: 1 is the unigram, 2 the bigram, and so on. Contexts never seen fall back to shorter ones.
     counts: "context" for the running text, prompt included; "smollm2" for the table of SmolLM2's
         own texts that comes with the package, up to order 2; or a file: a text to tokenise, a
         data set (.jsonl in Spec-Bench's format), or a fitted table (.safetensors).
-    save: where to write the table fitted on a text or data set, to load it next time.
-    tree: a shape to fill, see `outrider.drafter_parts.trees`; a chain unless told.
+    save: a file for the table fitted on a text or data set, to load it next time.
+    tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`. Defaults to a chain.
 
-    Raises `ConfigError` for a file that is missing or does not fit.
+    Raises `ConfigError` if a file is missing or does not fit.
     """
 
     def __init__(
@@ -40,22 +41,22 @@ class NGram(Drafter):
         save: str | None = None,
         tree: Any = None,
     ) -> None:
-        some = is_int(order) and order >= 1
-        require(some, "drafter.order", order, "a whole number of at least 1")
+        is_valid = is_int(order) and order >= 1
+        require(is_valid, "drafter.order", order, "a whole number of at least 1")
         self._order = order
-        self._shape = parse(tree)
+        self._shape = parse_tree(tree)
         self.kind = self._shape.kind
         self._source = None if counts == "context" else Path(counts).expanduser()
         if counts == "smollm2":
             self._source = weights.built_in("bigram") / checkpoint.WEIGHTS
         self._save = save
-        # The running counts leave out what the draft itself has written.
+        # The running counts do not include the draft's own tokens.
         self.autoregressive = self._source is not None
         if self._source is not None and not self._source.is_file():
             raise ConfigError(f"drafter.counts={counts!r}: expected 'context', 'smollm2' or a file")
         self._fitted = self._source is not None and self._source.suffix == ".safetensors"
         if save is not None and (self._source is None or self._fitted):
-            raise ConfigError(f"drafter.save={save!r}: expected none, nothing is fitted here")
+            raise ConfigError(f"drafter.save={save!r}: expected none, as nothing is fitted here")
         reads_text = self._source is not None and not self._fitted
         self.needs = frozenset({"tokenizer"} if reads_text else ())
         self._table: NGramTable | None = None
@@ -83,8 +84,8 @@ class NGram(Drafter):
                 f"drafter.counts={str(source)!r}: its vocabulary has {table.vocab_size} tokens,"
                 f" the target's {target.vocab_size}"
             )
-        fits = self._order <= table.order
-        require(fits, "drafter.order", self._order, f"at most the table's {table.order}")
+        in_table = self._order <= table.order
+        require(in_table, "drafter.order", self._order, f"at most the table's {table.order}")
         return table
 
     def propose(self, context: Context, pen: Pen) -> None:
@@ -92,23 +93,23 @@ class NGram(Drafter):
             self._running.follow(context.tokens)
         counts = self._table or self._running
         assert counts is not None, "bind comes first"
-        reach = self._order - 1
-        history = context.tokens[-reach:] if reach else []
+        memory = self._order - 1
+        history = context.tokens[-memory:] if memory else []
 
-        def probs(path: Sequence[int]) -> Tensor:
-            seen = [*history, *path]
+        def logits(path: Sequence[int]) -> Tensor:
+            text = [*history, *path]
             return torch.from_numpy(
-                log_distribution(counts, seen[max(0, len(seen) - reach) :])
+                log_distribution(counts, text[max(0, len(text) - memory) :])
             ).float()
 
-        self._shape.grow(pen, one_by_one(probs))
+        self._shape.grow(pen, one_by_one(logits))
 
 
 def corpus(source: Path, target: Target) -> list[list[int]]:
-    """Returns the ids of each text in a file, with the target's tokenizer.
+    """Returns the token ids of each text in a file.
 
     Raises:
-        ConfigError: the file is no text, or no data set where it ends in .jsonl.
+        ConfigError: the file is not a text, or not a data set although it ends in .jsonl.
     """
     if source.suffix == ".jsonl":
         texts = [turn for prompt in read_jsonl(str(source)) for turn in prompt.turns]
@@ -117,20 +118,20 @@ def corpus(source: Path, target: Target) -> list[list[int]]:
             texts = [source.read_text(encoding="utf-8")]
         except UnicodeDecodeError as error:
             raise ConfigError(f"drafter.counts={str(source)!r}: expected text ({error})") from error
-    assert target.tokenizer is not None, "it is among the drafter's needs"
+    assert target.tokenizer is not None, "a tokenizer is among the drafter's needs"
     ids = target.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
     return [list(text) for text in ids]
 
 
 def unigram(counts: str = "context", save: str | None = None, tree: Any = None) -> NGram:
-    """Returns the drafter that knows only how common each token is."""
+    """Returns a drafter that knows only how frequent each token is."""
     return NGram(1, counts, save, tree)
 
 
 def bigram(
     order: int = 2, counts: str = "context", save: str | None = None, tree: Any = None
 ) -> NGram:
-    """Returns the drafter that looks back order - 1 tokens."""
+    """Returns a drafter that looks back order - 1 tokens."""
     return NGram(order, counts, save, tree)
 
 

@@ -1,4 +1,4 @@
-"""NoDraft: plain decoding through the same loop, the baseline of every comparison."""
+"""NoDraft: plain decoding through the same loop, which is the baseline of every comparison."""
 
 from typing import final
 
@@ -10,7 +10,7 @@ from outrider.plugins.hookspecs import Register, hookimpl
 
 @final
 class NoDraft(Drafter):
-    """Proposes nothing, so that each round is one plain step of the target."""
+    """Proposes nothing, so each round is one plain step of the target."""
 
     def propose(self, context: Context, pen: Pen) -> None:
         return

@@ -1,4 +1,4 @@
-"""Random: uniform guesses, the floor under every drafter."""
+"""Random: uniform guesses, which every drafter should beat."""
 
 from typing import Any, final
 
@@ -7,7 +7,8 @@ import torch
 from outrider.contract.context import Context
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
-from outrider.drafter_parts.trees import one_by_one, parse
+from outrider.drafter_parts.tree_forms import parse_tree
+from outrider.drafter_parts.trees import one_by_one
 from outrider.plugins.hookspecs import Register, hookimpl
 
 
@@ -15,20 +16,20 @@ from outrider.plugins.hookspecs import Register, hookimpl
 class Random(Drafter):
     """Draws each token uniformly over the vocabulary.
 
-    tree: a shape to fill, see `outrider.drafter_parts.trees`; a chain unless told.
+    At temperature 0, when every distribution is a point mass, it drafts the first id.
 
-    At temperature 0 every distribution is a point mass, here on the first id.
+    tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`. Defaults to a chain.
     """
 
     autoregressive = True
 
     def __init__(self, tree: Any = None) -> None:
-        self._shape = parse(tree)
+        self._shape = parse_tree(tree)
         self.kind = self._shape.kind
 
     def propose(self, context: Context, pen: Pen) -> None:
-        flat = torch.zeros(pen.vocab_size)
-        self._shape.grow(pen, one_by_one(lambda path: flat))
+        uniform = torch.zeros(pen.vocab_size)
+        self._shape.grow(pen, one_by_one(lambda path: uniform))
 
 
 @hookimpl

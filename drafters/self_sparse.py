@@ -85,7 +85,7 @@ class SelfSparse(Drafter):
         cache = self._cache(context, known)
         device = self._model.device
 
-        def probs(_: Sequence[int], paths: Sequence[Sequence[int]]) -> Tensor:
+        def probs(paths: Sequence[Sequence[int]]) -> Tensor:
             token = paths[0][-1] if paths[0] else context.tokens[-1]
             # The token sees the whole cache, though its position lies far behind the cache's end.
             length = int(cache.get_seq_length()) + 1

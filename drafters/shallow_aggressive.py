@@ -1,4 +1,4 @@
-"""ShallowAggressive: copies the source on from where the text is, and finds its place again by suffix."""
+"""ShallowAggressive: copies the source of an edited text, and realigns after each edit."""
 
 from collections.abc import Sequence
 from typing import final
@@ -14,10 +14,10 @@ from outrider.runtime.cached_model import SOURCE
 class ShallowAggressive(Drafter):
     """Shallow aggressive decoding (2106.04970, section 3.1), for texts that edit their source.
 
-    The draft is the source itself. Where the text left it, there is no draft until the end of the
-    text stands at a single place of the source, behind which copying resumes.
+    The draft is the source itself. Once the text has left it, there is no draft until the end of
+    the text occurs exactly once in the source; copying resumes after that occurrence.
 
-    It needs a target with an encoder: without one, no drafter knows where the prompt ends.
+    It needs a target with an encoder: without one, a drafter can't tell where the prompt ends.
     """
 
     needs = frozenset({SOURCE})
@@ -25,26 +25,26 @@ class ShallowAggressive(Drafter):
     def propose(self, context: Context, pen: Pen) -> None:
         assert context.source is not None
         source = context.source[:]
-        # The decoder's start token is no part of what is copied.
-        place = resumed(source, context.tokens[1:])
-        while place is not None and place < len(source) and pen.open:
-            pen.write(source[place])
-            place += 1
+        # The text begins with the decoder's start token, which is not part of the copy.
+        position = resumed(source, context.tokens[1:])
+        while position is not None and position < len(source) and pen.open:
+            pen.write(source[position])
+            position += 1
 
 
 def resumed(source: Sequence[int], text: Sequence[int]) -> int | None:
-    """Returns the place of the source at which copying goes on, None where it is not known.
+    """Returns the position in the source at which copying continues, None if it is not known.
 
-    A text that is so far the source's beginning goes on with it. Otherwise the shortest end of the
-    text that stands at no more than one place decides; a longer one would say the same.
+    A text that is a prefix of the source continues with it. Otherwise, the shortest suffix of the
+    text that occurs at most once in the source decides; a longer one would give the same.
     """
     if list(text) == list(source[: len(text)]):
         return len(text)
-    places = list(range(1, len(source) + 1))
+    ends = list(range(1, len(source) + 1))
     for n in range(1, len(text) + 1):
-        places = [at for at in places if at >= n and source[at - n] == text[-n]]
-        if len(places) <= 1:
-            return places[0] if places else None
+        ends = [end for end in ends if end >= n and source[end - n] == text[-n]]
+        if len(ends) <= 1:
+            return ends[0] if ends else None
     return None
 
 

@@ -1,10 +1,9 @@
-"""SmallLM: a smaller transformers model, or the target's own first layers, drafts token by token."""
+"""SmallLM: a smaller transformers model, or the target's own first layers, drafts."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -13,47 +12,45 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafter_parts import student, weights
-from outrider.drafter_parts.branches import Branches
-from outrider.drafter_parts.trees import parse
+from outrider.drafter_parts.cached_text import CachedText
+from outrider.drafter_parts.tree_forms import parse_tree
 from outrider.errors import ConfigError, require
 from outrider.plugins.hookspecs import Register, hookimpl
-from outrider.runtime.cached_model import SOURCE, CachedModel, refuse_other_kind
+from outrider.runtime.cached_model import SOURCE, refuse_other_kind
 from outrider.runtime.first_layers import first_layers
-from outrider.runtime.text_tree import TextTree
-from outrider.runtime.tree_mask import additive_mask
 from outrider.targets.loading import load
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 BUILT_IN = "smollm2"
-"""The model that comes with the package."""
+"""The name of the model that comes with the package."""
 
 
-def located(place: str) -> Path:
-    """Returns the folder that a model's name means."""
-    return weights.built_in("small_lm") if place == BUILT_IN else Path(place).expanduser()
+def located(model: str) -> Path:
+    """Returns the folder that a model's name stands for; it need not exist."""
+    return weights.built_in("small_lm") if model == BUILT_IN else Path(model).expanduser()
 
 
 @final
 class SmallLM(Drafter):
     """Drafts with a small language model (2211.17192, section 2).
 
-    model: a hub id or folder of a model that shares the target's tokenizer, or a loaded one;
-        "smollm2" for the one that comes with the package, distilled from SmolLM2; none takes the
+    If the target has an encoder, the model has to have one too; it reads the source once.
+
+    model: a hub id or folder of a model that shares the target's tokenizer, or a loaded model;
+        "smollm2" for the one that comes with the package, distilled from SmolLM2. None takes the
         target itself, cut after `layers` layers, without a second copy of its weights
         (self-speculation by early exit).
-    layers: how many of the target's layers to draft with, where `model` is none; unless told,
-        four fifths of them, since a model that was never trained to leave early says
-        little before its last layers.
+    layers: how many of the target's layers to draft with if `model` is None. Defaults to four
+        fifths of them, since a model that was never trained to exit early predicts little before
+        its last layers.
     dtype, device: of a model that is loaded here, as for a target.
-    tree: a shape to fill, see `outrider.drafter_parts.trees`; a chain unless told. Each depth is one pass.
+    tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`; each depth takes one
+        pass. Defaults to a chain.
 
-    Where the target has an encoder, so has the model: an encoder of its own, which reads the source
-    once.
-
-    Raises `ConfigError` in `bind` where the two don't go together, `TargetError` where one has an
-    encoder and the other none.
+    Raises `ConfigError` in `bind` if the model does not fit the target, `TargetError` if only one
+    of them has an encoder.
     """
 
     autoregressive = True
@@ -66,166 +63,109 @@ class SmallLM(Drafter):
         device: str = "auto",
         tree: Any = None,
     ) -> None:
-        some = layers is None or layers >= 1
-        require(some, "drafter.layers", layers, "a whole number of at least 1")
+        is_valid = layers is None or layers >= 1
+        require(is_valid, "drafter.layers", layers, "a whole number of at least 1")
         self.needs = frozenset({"model"} if model is None else ())
-        self._place = model
+        self._model_setting = model
         self._layers = layers
         self._loading = (dtype, device)
-        self._shape = parse(tree)
+        self._shape = parse_tree(tree)
         self.kind = self._shape.kind
         self._target: Target | None = None
-        self._cached: CachedModel | None = None
-        self._known: list[int] = []
-        self._source: Tokens | None = None
-        self._texts: TextTree | None = None
 
     def bind(self, target: Target) -> None:
         if self._target is target:
             return
-        if self._place is None:
-            self._model = first_layers(target.model, self._layers)
-        else:
-            tokenizer = None
-            self._model = self._place
-            if isinstance(self._place, str):
-                self._model, tokenizer = self._read(self._place, target)
-            refuse_other_kind(self._model, encoder=SOURCE in target.offers)
-            fits(self._model, tokenizer, target)
+        self._model = self._model_for(target)
+        self._text = CachedText(self._model, target.vocab_size)
         self._target = target
-        self._cached = self._texts = None
 
-    def _read(self, place: str, target: Target) -> tuple["PreTrainedModel", Any]:
-        folder = located(place)
+    def _model_for(self, target: Target) -> "PreTrainedModel":
+        """Returns the model that drafts for a target.
+
+        Raises:
+            ConfigError: it does not fit the target.
+            TargetError: only one of the two has an encoder.
+        """
+        model, tokenizer = self._model_setting, None
+        if model is None:
+            return first_layers(target.model, self._layers)
+        if isinstance(model, str):
+            model, tokenizer = self._read(model, target)
+        refuse_other_kind(model, encoder=SOURCE in target.offers)
+        require_same_tokens(model, tokenizer, target)
+        drafting: PreTrainedModel = model
+        return drafting
+
+    def _read(self, name: str, target: Target) -> tuple["PreTrainedModel", Any]:
+        folder = located(name)
         if student.borrows(folder):
-            alike = SOURCE not in target.offers
-            require(alike, "drafter.model", place, "an encoder-decoder, as the target is")
-            model = student.read(folder, target)
-            return model, target.tokenizer
-        return load(place, *self._loading)
+            is_decoder = SOURCE not in target.offers
+            require(is_decoder, "drafter.model", name, "an encoder-decoder, as the target is")
+            return student.read_student(folder, target), target.tokenizer
+        return load(name, *self._loading)
 
     def propose(self, context: Context, pen: Pen) -> None:
         if not pen.open:
             return
-        base = self._catch_up(context.tokens, context.source)
-        branches = Branches(len(self._known))
+        base = self._text.follow(context.tokens, context.source)
 
-        def probs(nodes: Sequence[int], paths: Sequence[Sequence[int]]) -> Tensor:
-            return base if not paths[0] else self._after(branches, paths)
+        def next_logits(paths: Sequence[Sequence[int]]) -> Tensor:
+            if not paths[0]:
+                return base
+            if self.trees:
+                return self._text.branch(paths)
+            return self._text.extend([path[-1] for path in paths])
 
-        self._shape.grow(pen, probs)
-        if self.trees:
-            assert self._cached is not None
-            self._cached.drop(self._cached.length - len(self._known))
-
-    def _after(
-        self, branches: Branches, paths: Sequence[Sequence[int]]
-    ) -> Float[Tensor, "paths vocab"]:
-        """Returns the logits after each path of one depth, whose last tokens are fed at once."""
-        tokens = [path[-1] for path in paths]
-        if not self.trees:
-            return self._feed(tokens)
-        assert self._cached is not None
-        reach = additive_mask(branches.reach(paths), self._cached.model.dtype)
-        depths = torch.full((1, len(paths)), len(self._known) + len(paths[0]) - 1)
-        return self._rows(tokens, len(paths), reach, depths)
+        self._shape.grow(pen, next_logits)
 
     def scores(
         self, text: Sequence[int], extra: Sequence[int], source: Tokens | None = None
     ) -> Float[Tensor, "extra+1 vocab"]:
-        """Returns the logits after `text`, and after each of some tokens that continue it."""
-        return self._catch_up(Tokens([*text, *extra]), source, rows=len(extra) + 1)
+        """Returns the logits after `text`, and after each of `extra` tokens that continue it."""
+        return self._text.follow(Tokens([*text, *extra]), source, rows=len(extra) + 1)
 
     def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
-        """Drafts one token at many places in a single pass: of one text, as the lab asks for, or after
-        texts that part somewhere, as beams do."""
-        single = not self.trees and all(pen.open and pen.gamma == 1 for _, pen in pairs)
-        if len(pairs) > 1 and single:
+        """Drafts for each pair; single tokens come from one pass where contexts share a text.
+
+        Those of one text are the lab's, which asks for a token at every position. Those that share
+        a beginning are the hypotheses of a beam search.
+        """
+        one_token = not self.trees and all(pen.open and pen.gamma == 1 for _, pen in pairs)
+        source = pairs[0][0].source if pairs else None
+        if len(pairs) > 1 and one_token and all(context.source == source for context, _ in pairs):
             texts = [context.tokens for context, _ in pairs]
-            longest, first = max(texts, key=len), min(map(len, texts))
-            source = pairs[0][0].source
-            of_one = all(context.source == source for context, _ in pairs)
-            if of_one and all(text.shared(longest) == len(text) for text in texts):
-                logits = self._catch_up(longest, source, rows=len(longest) - first + 1)
+            longest, shortest = max(texts, key=len), min(map(len, texts))
+            if all(text.shared(longest) == len(text) for text in texts):
+                logits = self._text.follow(longest, source, rows=len(longest) - shortest + 1)
                 for context, pen in pairs:
-                    pen.draw(logits[len(context.tokens) - first])
+                    pen.draw(logits[len(context.tokens) - shortest])
                 return
-            if of_one and source is None:
-                for (_, pen), row in zip(pairs, self._side_by_side(texts), strict=True):
+            if source is None:
+                rows = self._text.side_by_side(texts)
+                for (_, pen), row in zip(pairs, rows, strict=True):
                     pen.draw(row)
                 return
         super().propose_batch(pairs)
 
-    def _side_by_side(self, texts: Sequence[Tokens]) -> Float[Tensor, "texts vocab"]:
-        """Returns the logits after each of some texts, on a cache that holds what they share once."""
-        known = len(self._known)
-        if self._texts is None or any(text[:known] != self._known for text in texts):
-            # One short of what they share, so that each has a path of its own behind it.
-            root = texts[0][: max(0, min(map(texts[0].shared, texts)) - 1)]
-            if root:
-                self._catch_up(Tokens(root), None)
-            else:
-                self._cached, self._known, self._source = CachedModel(self._model), [], None
-            assert self._cached is not None
-            self._texts, known = TextTree(self._cached, root), len(root)
-        return self._fitted(self._texts.logits([text[known:] for text in texts]))
 
-    def _catch_up(
-        self, text: Tokens, source: Tokens | None, rows: int = 1
-    ) -> Float[Tensor, "rows vocab"]:
-        """Returns the logits after the last `rows` tokens, feeding only what the cache lacks."""
-        if self._texts is not None and self._cached is not None:
-            self._cached.drop(len(self._texts))
-            self._texts = None
-        # Those tokens are always fed again, since the cache holds no logits.
-        shared = min(Tokens(self._known).shared(text), len(text) - rows)
-        if self._cached is None or shared == 0 or source != self._source:
-            self._cached, self._known, shared = CachedModel(self._model, (), source), [], 0
-            self._source = source
-        self._cached.drop(len(self._known) - shared)
-        del self._known[shared:]
-        return self._feed(text[shared:], rows)
+def require_same_tokens(model: "PreTrainedModel", tokenizer: Any, target: Target) -> None:
+    """Raises `ConfigError` unless a model's token ids mean the same as the target's.
 
-    def _feed(self, tokens: list[int], rows: int = 1) -> Float[Tensor, "rows vocab"]:
-        self._known += tokens
-        return self._rows(tokens, rows)
-
-    def _rows(
-        self,
-        tokens: list[int],
-        rows: int,
-        reach: Tensor | None = None,
-        positions: Tensor | None = None,
-    ) -> Float[Tensor, "rows vocab"]:
-        assert self._cached is not None
-        model = self._cached.model
-        if reach is not None and positions is not None:
-            reach = reach.to(model.device, model.dtype)[None, None]
-            positions = positions.to(model.device)
-        return self._fitted(self._cached.feed(tokens, rows, mask=reach, positions=positions))
-
-    def _fitted(self, logits: Float[Tensor, "rows own"]) -> Float[Tensor, "rows vocab"]:
-        assert self._target is not None
-        extra = self._target.vocab_size - logits.shape[-1]
-        if extra > 0:  # padded embeddings of another size hold no tokens
-            logits = torch.nn.functional.pad(logits, (0, extra), value=float("-inf"))
-        return logits[:, : self._target.vocab_size]
-
-
-def fits(model: "PreTrainedModel", tokenizer: Any, target: Target) -> None:
-    """Raises `ConfigError` unless the ids of `model` mean what the target's mean."""
-    mine, theirs = int(model.config.get_text_config().vocab_size), target.vocab_size
-    sizes = f"its vocabulary has {mine} tokens, the target's {theirs}"
+    tokenizer: the model's; None compares the sizes of the vocabularies.
+    """
+    model_size = int(model.config.get_text_config().vocab_size)
+    sizes = f"its vocabulary has {model_size} tokens, the target's {target.vocab_size}"
     if tokenizer is None or target.tokenizer is None:
-        if mine != theirs:
+        if model_size != target.vocab_size:
             raise ConfigError(f"drafter small_lm does not fit the target: {sizes}")
         return
-    own, other = tokenizer.get_vocab(), target.tokenizer.get_vocab()
-    if own != other:
-        odd = sorted(own.items() ^ other.items(), key=lambda item: item[1])
+    own, expected = tokenizer.get_vocab(), target.tokenizer.get_vocab()
+    if own != expected:
+        differing = sorted(own.items() ^ expected.items(), key=lambda item: item[1])
         raise ConfigError(
             f"drafter small_lm does not fit the target: {sizes}, and their tokenizers disagree"
-            f" on {len(odd)} entries, such as {odd[0][0]!r}"
+            f" on {len(differing)} entries, such as {differing[0][0]!r}"
         )
 
 

@@ -1,10 +1,11 @@
-"""Drafter parts: what several drafters are built of.
+"""What drafters share: the shapes of drafts, n-gram counts, and networks on the target's states.
 
-`trees` holds the shapes that a draft can have and fills them; `ngrams` counts n-grams. The others
-are for drafters with a network: `layer` is a decoder layer, `features` drafts from the target's
-hidden states, `vocabulary` restricts a head to frequent tokens, `weights` finds the files of a
-trained network and `checkpoint` reads and writes them.
+- `trees`, `tree_forms`, `sequoia`: the shape of a draft, and how a config writes it.
+- `ngrams`: counts of a corpus or of the running text.
+- `trained`: the interface of networks that are trained for a target. Start here to add one.
+- `features`, `layer`, `vocabulary`, `branches`: what such networks are made of.
+- `weights`, `checkpoint`, `student`, `speculators`: where they are kept, and in which layouts.
+- `cached_text`: a language model that reads each text only once.
 
-It imports the contract and the runtime. A drafter itself is a file in `drafters/`; start there,
-with `drafters/prompt_lookup.py` for one without a network and `drafters/eagle.py` for one with.
+May import `contract`, `plugins` and `runtime`.
 """

@@ -3,11 +3,8 @@
 from collections.abc import Sequence
 from typing import final
 
-from jaxtyping import Bool
-from torch import Tensor
-
 from outrider.contract.draft import ROOT
-from outrider.runtime.tree_mask import tree_mask
+from outrider.runtime.tree_mask import TreeMask, tree_mask
 
 
 @final
@@ -22,7 +19,7 @@ class Branches:
         self._parents: list[int] = []
         self._nodes: dict[tuple[int, ...], int] = {(): ROOT}
 
-    def reach(self, paths: Sequence[Sequence[int]]) -> Bool[Tensor, "paths all"]:
+    def add(self, paths: Sequence[Sequence[int]]) -> TreeMask:
         """Adds the last token of each path, and returns what it sees: the text and its path.
 
         The tokens before it were added by earlier calls, and are in the cache in that order.
@@ -31,4 +28,4 @@ class Branches:
         self._parents += [self._nodes[tuple(path[:-1])] for path in paths]
         # Two siblings with one token have one path, and the same distribution after it.
         self._nodes |= {tuple(path): node for node, path in enumerate(paths, start=first)}
-        return tree_mask(self._parents, cached=self._known, first=first).sees
+        return tree_mask(self._parents, cached=self._known, first=first)

@@ -1,4 +1,4 @@
-"""Checkpoints: the tensors of a drafter and a small config, refused by name where they don't fit."""
+"""Checkpoints: a folder with a network's tensors and a small config, and checks that they fit."""
 
 import json
 from collections.abc import Mapping
@@ -14,12 +14,17 @@ from outrider.errors import ConfigError
 
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
+PUBLISHED = ("pytorch_model.bin", "medusa_lm_head.safetensors", "medusa_lm_head.pt")
+"""Other names of weight files in published checkpoints."""
 
 
-def save(
+def write_checkpoint(
     folder: Path, tensors: Mapping[str, Tensor], config: Mapping[str, Any], dtype: torch.dtype
 ) -> None:
-    """Writes a folder with `model.safetensors` and `config.json`."""
+    """Writes `model.safetensors` and `config.json` into a folder.
+
+    dtype: the precision of floating-point tensors in the file.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     stored = {
         name: (tensor.to(dtype) if tensor.is_floating_point() else tensor).contiguous().cpu()
@@ -30,79 +35,88 @@ def save(
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """Returns what `config.json` says.
+    """Returns the contents of a folder's `config.json`.
 
     Raises:
-        ConfigError: there is no such file, or it is no JSON object.
+        ConfigError: there is no such file, or it does not hold a JSON object.
     """
-    place = folder / CONFIG
-    if not place.is_file():
+    path = folder / CONFIG
+    if not path.is_file():
         raise ConfigError(f"drafter.path={str(folder)!r}: expected a folder with {CONFIG}")
     try:
-        config: dict[str, Any] = dict(json.loads(place.read_text()))
+        config: dict[str, Any] = dict(json.loads(path.read_text()))
     except (ValueError, TypeError) as error:
-        raise ConfigError(f"{place}: expected a JSON object ({error})") from error
+        raise ConfigError(f"{path}: expected a JSON object ({error})") from error
     return config
 
 
-def read_tensors(place: Path) -> dict[str, Tensor]:
-    """Returns the tensors of a file, by name. Pickles are read as tensors alone, never as code.
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Returns the tensors in a file, by name. Pickles are read as tensors only, never as code.
 
     Raises:
-        ConfigError: it is missing or damaged, or holds something else than tensors.
+        ConfigError: the file is missing or damaged, or holds anything but named tensors.
     """
-    if not place.is_file():
-        raise ConfigError(f"drafter.path: expected a file {str(place)!r}")
+    if not path.is_file():
+        raise ConfigError(f"drafter.path: expected a file {str(path)!r}")
     try:
-        if place.suffix == ".safetensors":
-            return load_file(place)
-        held = torch.load(place, map_location="cpu", weights_only=True)
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        contents = torch.load(path, map_location="cpu", weights_only=True)
     except (SafetensorError, OSError, RuntimeError, ValueError, EOFError) as error:
-        raise ConfigError(f"{place} can't be read: {' '.join(str(error).split())}") from error
-    except Exception as error:  # what unpickling refuses, by whatever name
-        raise ConfigError(f"{place} holds more than tensors: {error}".splitlines()[0]) from error
-    if not isinstance(held, Mapping) or not all(isinstance(each, Tensor) for each in held.values()):
-        raise ConfigError(f"{place}: expected tensors by name")
-    return dict(held)
+        raise ConfigError(f"{path} can't be read: {' '.join(str(error).split())}") from error
+    except Exception as error:  # unpickling refuses code with exceptions of many types
+        raise ConfigError(f"{path} holds more than tensors: {error}".splitlines()[0]) from error
+    if not isinstance(contents, Mapping) or not all(
+        isinstance(tensor, Tensor) for tensor in contents.values()
+    ):
+        raise ConfigError(f"{path}: expected tensors by name")
+    return dict(contents)
 
 
-def fill(module: nn.Module, tensors: Mapping[str, Tensor], place: Path) -> None:
-    """Puts tensors into a network, in the network's own precision.
-
-    Raises:
-        ConfigError: a tensor is missing, is one too many, or has another shape.
-    """
-    own = module.state_dict()
-    for name, tensor in own.items():
-        if name not in tensors:
-            raise ConfigError(f"{place}: tensor {name} is missing")
-        if tensors[name].shape != tensor.shape:
-            found, right = (list(each.shape) for each in (tensors[name], tensor))
-            raise ConfigError(f"{place}: tensor {name} is {found}: expected {right}")
-    if extra := sorted(set(tensors) - set(own)):
-        raise ConfigError(f"{place}: tensor {extra[0]} has no place in the network")
-    module.load_state_dict({name: tensors[name].to(own[name].dtype) for name in own})
-
-
-def tensors_in(folder: Path) -> tuple[Path, dict[str, Tensor]]:
-    """Returns the file of a folder that holds its tensors, and these.
+def find_tensors(folder: Path) -> tuple[Path, dict[str, Tensor]]:
+    """Returns the file with a folder's weights, and the tensors in it.
 
     Raises:
-        ConfigError: there is none, or what `read_tensors` raises.
+        ConfigError: the folder has no weights, or `read_tensors` refuses them.
     """
-    for name in (WEIGHTS, "pytorch_model.bin", "medusa_lm_head.safetensors", "medusa_lm_head.pt"):
+    for name in (WEIGHTS, *PUBLISHED):
         if (folder / name).is_file():
             return folder / name, read_tensors(folder / name)
     raise ConfigError(f"drafter.path={str(folder)!r}: expected a folder with {WEIGHTS}")
 
 
-def renamed(tensors: Mapping[str, Tensor], prefixes: Mapping[str, str]) -> dict[str, Tensor]:
-    """Returns the tensors with the beginnings of their names replaced."""
-    found: dict[str, Tensor] = {}
+def load_tensors(network: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Copies tensors into a network, in the network's precision.
+
+    path: the file that they come from, for messages.
+
+    Raises:
+        ConfigError: a tensor is missing, is unknown to the network, or has the wrong shape.
+    """
+    own = network.state_dict()
+    for name, tensor in own.items():
+        if name not in tensors:
+            raise ConfigError(f"{path}: tensor {name} is missing")
+        if tensors[name].shape != tensor.shape:
+            shape, expected = list(tensors[name].shape), list(tensor.shape)
+            raise ConfigError(f"{path}: tensor {name} is {shape}: expected {expected}")
+    if extra := sorted(set(tensors) - set(own)):
+        raise ConfigError(f"{path}: tensor {extra[0]} has no place in the network")
+    network.load_state_dict({name: tensors[name].to(own[name].dtype) for name in own})
+
+
+def replace_prefixes(
+    tensors: Mapping[str, Tensor], prefixes: Mapping[str, str]
+) -> dict[str, Tensor]:
+    """Returns the tensors with the beginnings of their names replaced, once each.
+
+    prefixes: maps the beginning of a name to its replacement; the first that matches counts.
+    """
+    renamed: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
         for old, new in prefixes.items():
             if name.startswith(old):
                 name = new + name.removeprefix(old)
                 break
-        found[name] = tensor
-    return found
+        renamed[name] = tensor
+    return renamed

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True)
 class LayerConfig:
-    """The sizes of a layer; the names are those of transformers' configs.
+    """The sizes of a layer, named as in transformers' configs.
 
-    input_size: the width of what attention reads; EAGLE-3's is twice the hidden size.
+    input_size: the width of the attention's input; EAGLE-3's is twice the hidden size.
     """
 
     hidden_size: int
@@ -36,37 +36,39 @@ class LayerConfig:
 
     @classmethod
     def like(cls, config: "PreTrainedConfig", inputs: int = 1) -> "LayerConfig":
-        """Returns the sizes of a target's own layers; what its family lacks is Llama's."""
-        given: Any = config
-        width, heads = int(given.hidden_size), int(given.num_attention_heads)
-        rope = getattr(given, "rope_parameters", None) or {}
-        theta = getattr(given, "rope_theta", None) or rope.get("rope_theta")
+        """Returns the sizes of a target's own layers, with Llama's defaults for missing entries.
+
+        inputs: the attention's input size, as a multiple of the hidden size.
+        """
+        untyped: Any = config
+        width, heads = int(untyped.hidden_size), int(untyped.num_attention_heads)
+        rope = getattr(untyped, "rope_parameters", None) or {}
+        theta = getattr(untyped, "rope_theta", None) or rope.get("rope_theta")
         return cls(
             hidden_size=width,
-            intermediate_size=int(getattr(given, "intermediate_size", None) or 4 * width),
+            intermediate_size=int(getattr(untyped, "intermediate_size", None) or 4 * width),
             num_attention_heads=heads,
-            num_key_value_heads=int(getattr(given, "num_key_value_heads", None) or heads),
-            head_dim=int(getattr(given, "head_dim", None) or width // heads),
-            rms_norm_eps=float(getattr(given, "rms_norm_eps", None) or 1e-6),
+            num_key_value_heads=int(getattr(untyped, "num_key_value_heads", None) or heads),
+            head_dim=int(getattr(untyped, "head_dim", None) or width // heads),
+            rms_norm_eps=float(getattr(untyped, "rms_norm_eps", None) or 1e-6),
             rope_theta=float(theta or 10_000.0),
             input_size=inputs * width,
         )
 
     @classmethod
     def read(
-        cls, given: Mapping[str, Any], config: "PreTrainedConfig", inputs: int = 1
+        cls, stored: Mapping[str, Any], config: "PreTrainedConfig", inputs: int = 1
     ) -> "LayerConfig":
-        """Returns the sizes that a checkpoint's config gives, and the target's for the others."""
+        """Returns the sizes in a checkpoint's config, with the target's for missing entries.
+
+        stored: the checkpoint's config. config: the target's. inputs: as for `like`.
+        """
         sizes = asdict(cls.like(config, inputs))
-        known = {name: given[name] for name in sizes if given.get(name) is not None}
+        known = {name: stored[name] for name in sizes if stored.get(name) is not None}
         if "head_dim" not in known and {"num_attention_heads", "hidden_size"} <= set(known):
             known["head_dim"] = known["hidden_size"] // known["num_attention_heads"]
         width = known.get("hidden_size", sizes["hidden_size"])
         return cls(**{**sizes, **known, "input_size": inputs * width})
-
-    def plain(self) -> dict[str, Any]:
-        """Returns the sizes as plain values, for JSON."""
-        return asdict(self)
 
 
 @final
@@ -105,7 +107,7 @@ class RMSNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(width))
         self._eps = eps
 
-    def forward(self, x: Float[Tensor, "*rows width"]) -> Float[Tensor, "*rows width"]:
+    def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
         full = x.float()
         scaled = full * torch.rsqrt(full.square().mean(-1, keepdim=True) + self._eps)
         return self.weight * scaled.to(x.dtype)
@@ -132,7 +134,10 @@ class Attention(nn.Module):
         reach: Bool[Tensor, "batch 1 tokens all"] | None,
         cache: KeysAndValues,
     ) -> Float[Tensor, "batch tokens hidden"]:
-        """reach: which of all tokens, the cached ones first, each sees; none for a chain."""
+        """Returns the layer's mix of cached and new tokens, and adds the new ones to the cache.
+
+        reach: what each token attends to, cached tokens first; None for a chain.
+        """
         queries, keys, values = (
             product(layer, x).view(*x.shape[:-1], -1, self._config.head_dim).transpose(1, 2)
             for layer in (self.q_proj, self.k_proj, self.v_proj)
@@ -150,16 +155,16 @@ class Attention(nn.Module):
 
 @final
 class FeedForward(nn.Module):
-    """The gated two layers of Llama (2002.05202)."""
+    """Llama's gated feed-forward network (2002.05202)."""
 
     def __init__(self, config: LayerConfig) -> None:
         super().__init__()
-        wide = config.intermediate_size
-        self.gate_proj = nn.Linear(config.hidden_size, wide, bias=False)
-        self.up_proj = nn.Linear(config.hidden_size, wide, bias=False)
-        self.down_proj = nn.Linear(wide, config.hidden_size, bias=False)
+        inner = config.intermediate_size
+        self.gate_proj = nn.Linear(config.hidden_size, inner, bias=False)
+        self.up_proj = nn.Linear(config.hidden_size, inner, bias=False)
+        self.down_proj = nn.Linear(inner, config.hidden_size, bias=False)
 
-    def forward(self, x: Float[Tensor, "*rows width"]) -> Float[Tensor, "*rows width"]:
+    def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
         gate = product(self.gate_proj, x, "swish")
         return product(self.down_proj, merged(self.up_proj, x, gate, "mul"))
 
@@ -167,15 +172,15 @@ class FeedForward(nn.Module):
 def rotation(
     positions: Int[Tensor, "batch tokens"], head_dim: int, theta: float, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """Returns cosine and sine of each position's angles (2104.09864)."""
-    places = torch.arange(0, head_dim, 2, device=positions.device, dtype=torch.float32)
-    angles = positions[..., None].float() / theta ** (places / head_dim)
+    """Returns the cosine and sine of each position's angles (2104.09864)."""
+    entries = torch.arange(0, head_dim, 2, device=positions.device, dtype=torch.float32)
+    angles = positions[..., None].float() / theta ** (entries / head_dim)
     angles = torch.cat([angles, angles], dim=-1)[:, None]
     return angles.cos().to(dtype), angles.sin().to(dtype)
 
 
 def rotated(x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
-    """Returns the heads with each pair of entries turned by its position's angle."""
+    """Returns the heads with each pair of entries rotated by its position's angle."""
     cosine, sine = turn
     left, right = x.chunk(2, dim=-1)
     return x * cosine + torch.cat([-right, left], dim=-1) * sine

@@ -1,4 +1,4 @@
-"""N-gram counts, of a corpus or of the running text, and the distribution made of them."""
+"""N-gram counts, of a corpus or of the running text, and the distribution they give."""
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -18,49 +18,54 @@ Floats = NDArray[np.float64]
 
 
 class Counts(Protocol):
-    """What a distribution is made of: which tokens followed a context, and how often."""
+    """Which tokens followed each context of up to order - 1 tokens, and how often."""
 
     vocab_size: int
     order: int
 
     @property
     def base(self) -> Floats:
-        """Returns the log-probabilities [vocab] of a token without context."""
+        """Returns the log-probabilities [vocab] of a token without any context."""
 
     def continuations(self, context: Sequence[int]) -> tuple[Ints, Ints]:
-        """Returns the tokens that followed `context`, and how often each did."""
+        """Returns the tokens that followed `context`, and the count of each."""
 
 
 def log_distribution(counts: Counts, history: Sequence[int]) -> Floats:
-    """Returns the log-probabilities [vocab] of what follows `history`, by interpolated back-off.
+    """Returns the log-probabilities [vocab] of the token after `history`, by interpolated back-off.
 
-    q_m(x) = (count(x) + D q_{m-1}(x)) / (N + D) over the D distinct tokens that followed the
-    last m - 1 tokens, N times in all; q_0 is uniform. A context never seen leaves q_{m-1} (Witten
-    and Bell 1991, method C; Chen and Goodman 1999, equation 17).
+    q_m(x) = (count(x) + D q_{m-1}(x)) / (N + D), where D distinct tokens followed the last m - 1
+    tokens, N times in all. q_0 is uniform. For a context never seen, q_m is q_{m-1} (Witten and
+    Bell 1991, method C; Chen and Goodman 1999, equation 17).
     """
-    probs = counts.base
+    logs = counts.base
     for length in range(1, min(counts.order - 1, len(history)) + 1):
         tokens, seen = counts.continuations(history[len(history) - length :])
         if not len(tokens):
-            break  # a longer context was not seen either
-        probs = blend(probs, tokens, seen)
-    return probs
+            break  # then no longer context was seen either
+        logs = blend(logs, tokens, seen)
+    return logs
 
 
 def blend(lower: Floats, tokens: Ints, seen: Ints) -> Floats:
-    """Returns one step of the back-off, in logarithms: only the seen tokens take a logarithm."""
+    """Returns one step of the back-off, in logarithms; only the seen tokens need one taken.
+
+    lower: the log-probabilities for a context that is one token shorter.
+    tokens, seen: what followed the context, and how often.
+    """
     total = int(seen.sum()) + len(tokens)
-    probs: Floats = lower + np.log(len(tokens) / total)
-    probs[tokens] = np.log(np.exp(probs[tokens]) + seen / total)
-    return probs
+    logs: Floats = lower + np.log(len(tokens) / total)
+    logs[tokens] = np.log(np.exp(logs[tokens]) + seen / total)
+    return logs
 
 
 @final
 class NGramTable:
-    """The counts of all n-grams up to `order` in a corpus; see `fit` and `load`.
+    """The counts of all n-grams up to `order` in a corpus; made by `fit` or `load`.
 
-    Level m holds a sorted key for each m-gram: the index of its first m - 1 tokens at level
-    m - 1, times the vocabulary, plus its last token. What followed a context is one stretch.
+    Level m holds a sorted key for each m-gram: the index of its first m - 1 tokens at level m - 1,
+    times the vocabulary size, plus its last token. So the continuations of a context are one
+    slice.
     """
 
     def __init__(self, vocab_size: int, levels: Sequence[tuple[Ints, Ints]]) -> None:
@@ -70,7 +75,7 @@ class NGramTable:
 
     @classmethod
     def fit(cls, texts: Iterable[Sequence[int]], order: int, vocab_size: int) -> "NGramTable":
-        """Returns the counts of `texts`; no n-gram straddles two of them."""
+        """Returns the counts of `texts`; n-grams do not cross from one text to the next."""
         require(order >= 1, "order", order, "a whole number of at least 1")
         pieces = [np.asarray(text, dtype=np.int64) for text in texts]
         tokens = np.concatenate([*pieces, np.empty(0, np.int64)])
@@ -120,7 +125,7 @@ class NGramTable:
         """Returns the table in a file that `save` wrote.
 
         Raises:
-            ConfigError: the file is missing, damaged, or something else.
+            ConfigError: the file is missing or damaged, or does not hold such a table.
         """
         try:
             with safe_open(path, "np") as file:
@@ -139,7 +144,7 @@ class NGramTable:
 
 @final
 class RunningCounts:
-    """The counts of all n-grams up to `order` in a text that grows, and may be rewound."""
+    """The counts of all n-grams up to `order` in a text that grows and may be cut back."""
 
     def __init__(self, vocab_size: int, order: int) -> None:
         self.vocab_size = vocab_size
@@ -148,7 +153,7 @@ class RunningCounts:
         self._following: dict[tuple[int, ...], dict[int, int]] = {}
 
     def follow(self, text: Tokens) -> None:
-        """Makes the counts those of `text`, at the cost of what is new in it."""
+        """Makes the counts those of `text`, in time proportional to what differs from the last."""
         shared = self._text.shared(text)
         for end in range(shared, len(self._text)):
             self._count(self._text, end, -1)

@@ -1,4 +1,4 @@
-"""The config of an eagle3 as the speculators library writes it, which is what vLLM loads."""
+"""The config of an EAGLE-3 network as the speculators library writes it, for vLLM to load."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,7 @@ from outrider.contract.target import Target
 from outrider.drafter_parts.layer import LayerConfig
 
 VERSION = "0.3.0"
-"""Of the library whose layout this is."""
+"""The version of the library whose layout this is."""
 
 
 def config(
@@ -15,11 +15,12 @@ def config(
 ) -> dict[str, Any]:
     """Returns the contents of `config.json`.
 
-    layer: the sizes of the one decoder layer. vocabulary: how many tokens it knows.
-    states: the hidden states that it reads, as how many of the target's layers give them.
+    layer: the sizes of the decoder layer.
+    vocabulary: the number of tokens that the network knows.
+    states: the hidden states that it reads, each given by the number of target layers below it.
     """
     model = target.model.config.get_text_config()
-    # A hub id as it is; of a folder its name, since its place is nobody else's.
+    # Others can use a hub id, but only the name of a local folder.
     name = str(getattr(target.model.config, "_name_or_path", "") or "")
     name = Path(name).name if Path(name).is_dir() else name
     decoder = {

@@ -1,4 +1,4 @@
-"""Students: small language models that read and write words by the target's own tables."""
+"""Students: small language models that borrow the target's embeddings and head."""
 
 import json
 from pathlib import Path
@@ -19,59 +19,57 @@ MARK = "tables"
 
 
 def borrows(folder: Path) -> bool:
-    """Returns whether a folder holds a model without tables of its own."""
-    place = folder / checkpoint.CONFIG
-    if not place.is_file():
+    """Returns whether a folder holds a student, which lacks embeddings and a head of its own."""
+    path = folder / checkpoint.CONFIG
+    if not path.is_file():
         return False
-    found: object = json.loads(place.read_text())
-    return isinstance(found, dict) and found.get(MARK) == "target"
+    config: object = json.loads(path.read_text())
+    return isinstance(config, dict) and config.get(MARK) == "target"
 
 
-def save(student: "PreTrainedModel", folder: Path, dtype: torch.dtype = torch.float16) -> None:
-    """Writes a model's tensors but its tables, and its config with the mark."""
-    kept = {
+def save_student(
+    student: "PreTrainedModel", folder: Path, dtype: torch.dtype = torch.float16
+) -> None:
+    """Writes a model without its embeddings and head, and a config that says so."""
+    tensors = {
         name: tensor
         for name, tensor in student.state_dict().items()
-        if name not in _tables(student)
+        if name not in _table_names(student)
     }
     config: dict[str, Any] = json.loads(student.config.to_json_string())
     config.pop("_name_or_path", None)
-    checkpoint.save(folder, kept, {**config, MARK: "target"}, dtype)
+    checkpoint.write_checkpoint(folder, tensors, {**config, MARK: "target"}, dtype)
 
 
-def read(folder: Path, target: Target) -> "PreTrainedModel":
-    """Returns the model in a folder, on the target's tables, ready.
+def read_student(folder: Path, target: Target) -> "PreTrainedModel":
+    """Returns the model in a folder with the target's embeddings and head, ready to draft.
 
     Raises:
-        ConfigError: its sizes are not the target's, or a tensor does not fit, which is named.
+        ConfigError: its sizes are not the target's, or a tensor does not fit; the message names it.
     """
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    weights.fits(folder, checkpoint.read_config(folder), target)
+    weights.require_fit(folder, checkpoint.read_config(folder), target)
     auto: Any = AutoModelForCausalLM
     config = AutoConfig.from_pretrained(folder)
-    place, tensors = checkpoint.tensors_in(folder)
+    file, tensors = checkpoint.find_tensors(folder)
     with torch.device("meta"):
-        names = _tables(auto.from_config(config))
-    tables = dict(zip(names, _matrices(target), strict=True))
-    made: Any = weights.untrained(lambda: auto.from_config(config), target, 0)
-    checkpoint.fill(made, {**tensors, **tables}, place)
-    if not is_sharded(target.model):  # the target's own, not a second copy of them
-        made.set_input_embeddings(target.model.get_input_embeddings())
-        made.set_output_embeddings(target.model.get_output_embeddings())
-    if isinstance(made.get_output_embeddings(), PackedLinear):
-        pack(made)
-    student: PreTrainedModel = made
+        names = _table_names(auto.from_config(config))
+    tables = (weights.embedding(target).detach(), weights.head(target).detach())
+    model: Any = weights.with_random_weights(lambda: auto.from_config(config), target, 0)
+    checkpoint.load_tensors(model, {**tensors, **dict(zip(names, tables, strict=True))}, file)
+    if not is_sharded(target.model):  # share the target's tables instead of copying them
+        model.set_input_embeddings(target.model.get_input_embeddings())
+        model.set_output_embeddings(target.model.get_output_embeddings())
+    if isinstance(model.get_output_embeddings(), PackedLinear):
+        pack(model)
+    student: PreTrainedModel = model
     return student
 
 
-def _tables(model: "PreTrainedModel") -> list[str]:
+def _table_names(model: "PreTrainedModel") -> list[str]:
     """Returns the names of the embeddings and the head among a model's tensors."""
-    loose: Any = model
-    tables = [id(loose.get_input_embeddings()), id(loose.get_output_embeddings())]
+    untyped: Any = model
+    tables = (untyped.get_input_embeddings(), untyped.get_output_embeddings())
     names = {id(module): name for name, module in model.named_modules()}
-    return [f"{names[each]}.weight" for each in tables]
-
-
-def _matrices(target: Target) -> tuple[torch.Tensor, torch.Tensor]:
-    return weights.embedding(target).detach(), weights.head(target).detach()
+    return [f"{names[id(table)]}.weight" for table in tables]

@@ -1,4 +1,4 @@
-"""Vocabulary: the tokens a drafter can write, where it knows only the frequent ones."""
+"""Vocabulary: the tokens that a drafter can write, which may be only the frequent ones."""
 
 from collections.abc import Iterable
 from typing import final
@@ -7,24 +7,38 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+TENSOR = "vocabulary"
+"""The name of the ids among a checkpoint's tensors."""
+
 
 @final
 class Vocabulary:
-    """Some of the target's tokens, in the order of their ids, and the way there and back.
+    """A subset of the target's tokens, numbered in the order of their ids.
 
-    A drafter that never writes the others is no less lossless, and its head is as much smaller.
+    A drafter that knows fewer tokens has a smaller head, and is just as lossless: the target
+    writes the others.
 
-    ids: of each of the drafter's tokens the target's; none stands for all of them.
+    size: of the target's vocabulary.
+    ids: the target's id of each of the drafter's tokens, ascending; None for all of them.
     """
 
-    def __init__(self, size: int, ids: Int[Tensor, "some"] | None = None) -> None:
+    def __init__(self, size: int, ids: Int[Tensor, "known"] | None = None) -> None:
         self.size = size
         self.ids = ids
+
+    @classmethod
+    def take_from(cls, tensors: dict[str, Tensor], size: int) -> "Vocabulary":
+        """Returns the vocabulary of a checkpoint, and removes it from the tensors."""
+        return cls(size, tensors.pop(TENSOR, None))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Returns what a checkpoint has to hold of it: nothing if all tokens are known."""
+        return {} if self.ids is None else {TENSOR: self.ids}
 
     def __len__(self) -> int:
         return self.size if self.ids is None else len(self.ids)
 
-    def rows(self, matrix: Float[Tensor, "all width"]) -> Float[Tensor, "some width"]:
+    def rows(self, matrix: Float[Tensor, "vocab width"]) -> Float[Tensor, "known width"]:
         """Returns the rows of an embedding or head that belong to the drafter's tokens."""
         return matrix[: self.size] if self.ids is None else matrix[self.ids.to(matrix.device)]
 
@@ -34,14 +48,14 @@ class Vocabulary:
             return torch.ones_like(tokens, dtype=torch.bool)
         return torch.isin(tokens, self.ids.to(tokens.device))
 
-    def places(self, tokens: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
-        """Returns the drafter's numbers of some of the target's tokens, all of which it knows."""
+    def numbers(self, tokens: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
+        """Returns the drafter's numbers of target tokens; it must know all of them."""
         if self.ids is None:
             return tokens
         return torch.searchsorted(self.ids.to(tokens.device), tokens)
 
-    def spread(self, logits: Float[Tensor, "*rows some"]) -> Float[Tensor, "*rows all"]:
-        """Returns logits over the target's tokens, -inf where the drafter has none."""
+    def spread(self, logits: Float[Tensor, "*batch known"]) -> Float[Tensor, "*batch vocab"]:
+        """Returns logits over the target's vocabulary, -inf for tokens the drafter lacks."""
         if self.ids is None:
             return logits
         full = logits.new_full((*logits.shape[:-1], self.size), float("-inf"))
@@ -50,14 +64,14 @@ class Vocabulary:
 
 
 def frequent(texts: Iterable[Iterable[int]], size: int, count: int) -> Vocabulary:
-    """Returns the vocabulary of the `count` tokens that texts have most often.
+    """Returns the vocabulary of the `count` most frequent tokens of some texts.
 
-    size: of the target's vocabulary. Of equally frequent tokens the lower ids come first.
+    size: of the target's vocabulary. Ties go to the lower ids.
     """
     if count >= size:
         return Vocabulary(size)
-    seen = torch.zeros(size, dtype=torch.long)
+    counts = torch.zeros(size, dtype=torch.long)
     for text in texts:
-        seen += torch.bincount(torch.tensor(list(text), dtype=torch.long), minlength=size)
-    order = seen.argsort(descending=True, stable=True)
+        counts += torch.bincount(torch.tensor(list(text), dtype=torch.long), minlength=size)
+    order = counts.argsort(descending=True, stable=True)
     return Vocabulary(size, order[:count].sort().values)

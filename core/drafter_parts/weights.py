@@ -1,4 +1,4 @@
-"""Weights: where a drafter's trained network lies, and whether it fits the target."""
+"""Weights: where a drafter's weights lie, whether they fit the target, and the tables it lends."""
 
 from collections.abc import Callable, Mapping
 from importlib.resources import files
@@ -11,46 +11,48 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from outrider.contract.target import Target
-from outrider.drafter_parts import checkpoint
 from outrider.errors import ConfigError
-from outrider.runtime.linear import PackedLinear, pack
+from outrider.runtime.linear import PackedLinear
 from outrider.runtime.ranks import gather_weight
 
 UNTRAINED = "untrained"
+"""The path that stands for random weights."""
+
+Network = TypeVar("Network", bound=nn.Module)
 
 
 @final
-class Head:
-    """Some rows of the target's head, lent to a network that does not count them as its own."""
+class BorrowedHead:
+    """Rows of the target's output matrix, which a network uses but does not own.
 
-    def __init__(self, matrix: Float[Tensor, "some width"]) -> None:
+    It is not a module, so the rows are neither trained nor saved with the network.
+    """
+
+    def __init__(self, matrix: Float[Tensor, "rows width"]) -> None:
         self.matrix = matrix
         self._packed: PackedLinear | None = None
 
-    def __call__(self, states: Float[Tensor, "*rows width"]) -> Float[Tensor, "*rows some"]:
+    def __call__(self, states: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch rows"]:
         return linear(states, self.matrix) if self._packed is None else self._packed(states)
 
     def pack(self) -> None:
-        """Packs the rows, for passes without gradient on a CPU."""
+        """Packs the rows for passes without gradient on a CPU."""
         rows, width = self.matrix.shape
         layer = nn.Linear(width, rows, bias=False, device="meta")
         layer.weight = nn.Parameter(self.matrix, requires_grad=False)
         self._packed = PackedLinear(layer)
 
 
-Network = TypeVar("Network", bound=nn.Module)
-
-
 def folder(family: str, path: str | None) -> Path:
-    """Returns the folder of a family's weights; those for SmolLM2 where no path is given.
+    """Returns the folder of a family's weights, those for SmolLM2 if `path` is None.
 
     Raises:
         ConfigError: there is no such folder.
     """
-    place = built_in(family) if path is None else Path(path).expanduser()
-    if not place.is_dir():
-        raise ConfigError(f"drafter.path={str(path or place)!r}: expected a folder that exists")
-    return place
+    location = built_in(family) if path is None else Path(path).expanduser()
+    if not location.is_dir():
+        raise ConfigError(f"drafter.path={str(path or location)!r}: expected a folder that exists")
+    return location
 
 
 def built_in(family: str) -> Path:
@@ -58,27 +60,35 @@ def built_in(family: str) -> Path:
     return Path(str(files("outrider.drafters"))) / "weights" / family
 
 
-def fits(place: Path, config: dict[str, Any], target: Target) -> None:
-    """Raises `ConfigError` unless hidden size and vocabulary are the target's."""
-    model = target.model.config.get_text_config()
-    for name, right in (("hidden_size", model.hidden_size), ("vocab_size", target.vocab_size)):
-        found = config.get(name, right)
-        if int(found) != int(right):
+def require_fit(folder: Path, config: Mapping[str, Any], target: Target) -> None:
+    """Raises `ConfigError` if a config's hidden size or vocabulary differs from the target's.
+
+    folder: where the config lies, for the message.
+    """
+    for name, expected in target_sizes(target).items():
+        size = config.get(name, expected)
+        if int(size) != expected:
             raise ConfigError(
-                f"drafter.path={str(place)!r}: its {name} is {found}, the target's {right}"
+                f"drafter.path={str(folder)!r}: its {name} is {size}, the target's {expected}"
             )
 
 
-def embedding(target: Target) -> Tensor:
-    """Returns the target's token embeddings, [vocab, width]."""
+def target_sizes(target: Target) -> dict[str, int]:
+    """Returns the sizes of the target that a drafter's weights depend on."""
+    model = target.model.config.get_text_config()
+    return {"hidden_size": int(model.hidden_size), "vocab_size": int(target.vocab_size)}
+
+
+def embedding(target: Target) -> Float[Tensor, "vocab width"]:
+    """Returns the target's input embeddings."""
     return gather_weight(target.model, "input_embeddings")
 
 
-def head(target: Target) -> Tensor:
-    """Returns the target's output embeddings, [vocab, width].
+def head(target: Target) -> Float[Tensor, "vocab width"]:
+    """Returns the target's output matrix.
 
     Raises:
-        ConfigError: the target has none that is a plain matrix.
+        ConfigError: the target's head is not a single matrix without bias.
     """
     module = target.model.get_output_embeddings()
     if not hasattr(module, "weight") or getattr(module, "bias", None) is not None:
@@ -86,31 +96,12 @@ def head(target: Target) -> Tensor:
     return gather_weight(target.model, "output_embeddings")
 
 
-def untrained(make: Callable[[], Network], target: Target, seed: int) -> Network:
-    """Returns a network with random weights, ready; no other chance is moved."""
+def with_random_weights(make: Callable[[], Network], target: Target, seed: int) -> Network:
+    """Returns the network that `make` builds, in eval mode on the target's device and precision.
+
+    PyTorch's global random state is the same afterwards.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return ready(make(), target)
-
-
-def filled(
-    make: Callable[[], Network], target: Target, tensors: Mapping[str, Tensor], place: Path
-) -> Network:
-    """Returns a network with the tensors of a checkpoint, ready.
-
-    Raises:
-        ConfigError: a tensor does not fit; it is named.
-    """
-    network = untrained(make, target, 0)
-    checkpoint.fill(network, tensors, place)
-    if isinstance(target.model.get_output_embeddings(), PackedLinear):
-        pack(network)
-        for part in vars(network).values():
-            if isinstance(part, Head):
-                part.pack()
-    return network
-
-
-def ready(network: Network, target: Target) -> Network:
-    """Returns the network where the target is, in its precision, for drafting."""
+        network = make()
     return network.to(target.model.device, target.model.dtype).eval()

@@ -14,8 +14,8 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
 from outrider.decoding.decode import decode, decode_together, prepare
-from outrider.decoding.run import check_lengths
 from outrider.decoding.generation import Generation
+from outrider.decoding.run import check_lengths
 from outrider.drafters.none import NoDraft
 from outrider.errors import is_int, require
 from outrider.lab.measurement import Decoding, Step

@@ -35,7 +35,7 @@ def exported(
     if isinstance(drafter, Eagle3):  # the folder already has vLLM's format
         method, model = "eagle3", str(weights.folder("eagle3", settings["path"]))
     elif isinstance(drafter, Medusa):
-        _write_medusa(medusa.read(settings["path"], target()), gamma, folder)
+        _write_medusa(MedusaNetwork.load(settings["path"], target()), gamma, folder)
         method, model = "medusa", str(folder)
     elif isinstance(drafter, SmallLM) and isinstance(settings["model"], str):
         method, model = "draft_model", _small_model(settings["model"], target, folder)
@@ -48,7 +48,7 @@ def _small_model(name: str, target: Callable[[], Target], folder: Path) -> str:
     """Returns a small model's folder or hub id; writes out a student with its borrowed tables."""
     path = weights.built_in("small_lm") if name == BUILT_IN else Path(name).expanduser()
     if student.borrows(path):  # its embedding and head are the target's
-        student.read(path, target()).save_pretrained(folder)
+        student.read_student(path, target()).save_pretrained(folder)
         path = folder
     return str(path) if path.is_dir() else name
 
@@ -85,7 +85,7 @@ def _write_medusa(network: MedusaNetwork, gamma: int, folder: Path) -> None:
         "medusa_fc_bias": True,
         "original_lm_head": not own,
     }
-    checkpoint.save(folder, tensors, config, torch.float32)
+    checkpoint.write_checkpoint(folder, tensors, config, torch.float32)
 
 
 def _for_all_tokens(matrix: Float[Tensor, "some width"], vocabulary: Vocabulary) -> Tensor:

@@ -1,10 +1,13 @@
-"""Training: drafters and policies learn from the target's own text.
+"""Training: recipes that fit tables, a policy and drafters to what a target writes.
 
-`outrider train` comes here: `job` is what is asked for, `corpus` has the target write texts,
-`states` reads its hidden states, `loop` runs the steps, with checkpoints to resume from, and
-`drafters`, `tables` and `classifier` are the three kinds of things that learn. `families` says how
-each network learns; the other modules are losses and starting points.
+- `job`: what `outrider train` hands to a recipe.
+- `drafters`, `tables`, `classifier`: the recipes; `conf/recipe/` has a file for each use of them.
+- `corpus`, `writing`, `states`: the texts that the target writes, and its hidden states along them.
+- `families`: the networks that can be trained. Start here to add one; its objective goes into
+  `head_objectives`, `feature_objectives` or `distill`, on the losses of `losses`, `unrolled` and
+  `glancing`.
+- `loop`, `schedule`, `progress`, `starts`, `whitening`: steps of the optimizer, and how to resume.
+- `card`, `contamination`: what is written beside trained weights.
 
-It imports the lab for prompts and texts, and the drafters that it trains. Start with `drafters`,
-then `loop`.
+May import everything but `serving` and `commands`.
 """

@@ -1,11 +1,9 @@
-"""The card of trained weights: what they were made from, how well they do, how to make them again."""
+"""Cards: what trained weights were made from, how well they do, and how to make them again."""
 
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-from outrider.training.corpus import Text
 
 CARD = """\
 # {family}
@@ -26,8 +24,14 @@ On held-out texts, at temperature 1:
 """
 
 
-def card(folder: Path, facts: Mapping[str, Any], curve: Sequence[Mapping[str, float]]) -> None:
-    """Writes `README.md`, the curve as a picture, and the facts as JSON, into a folder of weights."""
+def write_card(
+    folder: Path, facts: Mapping[str, Any], curve: Sequence[Mapping[str, float]]
+) -> None:
+    """Writes `README.md`, the facts as `facts.json`, and the curve as a picture, into a folder.
+
+    facts: those for the reader; "family" and "command" have to be among them.
+    curve: what was measured at each evaluation, with its "step".
+    """
     names = [name for name in curve[-1] if name != "step"]
     rows = [
         f"| {point['step']:.0f} | " + " | ".join(f"{point[name]:.3f}" for name in names) + " |"
@@ -45,17 +49,11 @@ def card(folder: Path, facts: Mapping[str, Any], curve: Sequence[Mapping[str, fl
     )
     (folder / "README.md").write_text(text)
     (folder / "facts.json").write_text(json.dumps(dict(facts), indent=1) + "\n")
-    plot(folder / "curve.png", curve)
+    plot_curve(folder / "curve.png", curve)
 
 
-def learned_from(own: Sequence[Text], held: Sequence[Text]) -> dict[str, int]:
-    """Returns the facts about the texts: how many, their tokens, and how many were held out."""
-    tokens = sum(len(text.ids) - text.start for text in own)
-    return {"texts": len(own), "tokens": tokens, "held-out texts": len(held)}
-
-
-def plot(place: Path, curve: Sequence[Mapping[str, float]]) -> None:
-    """Draws the losses, and what else was measured, over the steps."""
+def plot_curve(path: Path, curve: Sequence[Mapping[str, float]]) -> None:
+    """Draws the losses, and everything else that was measured, over the steps."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 3.5), layout="constrained")
@@ -69,4 +67,4 @@ def plot(place: Path, curve: Sequence[Mapping[str, float]]) -> None:
         panel.grid(alpha=0.3)
         if panel.lines:
             panel.legend()
-    figure.savefig(place, dpi=110)
+    figure.savefig(path, dpi=110)

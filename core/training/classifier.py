@@ -1,5 +1,6 @@
-"""The recipe of the classifier: rounds are decoded, and what was accepted of them is learned."""
+"""The recipe of the classifier: rounds are decoded, and their acceptances are learned."""
 
+from dataclasses import dataclass
 from math import log
 from typing import final
 
@@ -19,20 +20,21 @@ from outrider.policies.classifier import FEATURES, features, foresee, save_weigh
 from outrider.prompts import Prompt
 from outrider.training.job import Job
 
-HELD = 5
-"""One prompt in so many is held out, to tell when to stop."""
-HIDDEN = 16
+HELD_OUT = 5
+"""One in this many prompts is held out, to choose the best step."""
+WIDTH = 16
+"""The width of the classifier's hidden layer."""
 
 
 @final
 class Recorder(Policy):
-    """Drafts as deep as it may, and notes of each tested token what the classifier sees of it.
+    """Drafts as deep as it may, and records every tested token for the classifier.
 
-    seen: the features; accepted: whether the token was.
+    features: what the classifier sees of each token. accepted: whether the token was accepted.
     """
 
     def __init__(self) -> None:
-        self.seen: list[Tensor] = []
+        self.features: list[Tensor] = []
         self.accepted: list[bool] = []
         self._draft: list[Tensor | None] = []
 
@@ -45,39 +47,51 @@ class Recorder(Policy):
         return True
 
     def observe(self, round: Round) -> None:
-        for place, seen in enumerate(self._draft[: round.tested]):
-            if seen is not None:
-                self.seen.append(seen)
-                self.accepted.append(place < round.accepted)
+        for node, token_features in enumerate(self._draft[: round.tested]):
+            if token_features is not None:
+                self.features.append(token_features)
+                self.accepted.append(node < round.accepted)
 
 
-def train(job: Job, *, steps: int = 400, rate: float = 0.02) -> None:
+@final
+@dataclass(frozen=True, kw_only=True)
+class ClassifierRecipe:
     """Decodes the prompts with the drafter, and fits the classifier to what was accepted.
 
-    steps: of the optimizer, at most; the weights that foresee held-out prompts best are kept.
-    rate: the optimizer's (Adam).
-
-    Raises:
-        ConfigError: there are fewer than two prompts, or nothing to tell apart.
+    steps: of the optimizer; the weights that predict held-out prompts best are kept.
+    rate: the learning rate of Adam.
     """
-    require(len(job.prompts) > 1, "data", len(job.prompts), "two prompts, to hold one out")
-    drafter = job.drafter()
-    learn, held = Recorder(), Recorder()
-    last = len(job.prompts)
-    for number, prompt in enumerate(track(job.prompts, "Decoding", console=job.console), start=1):
-        _record(job, drafter, prompt, held if number % HELD == 0 or number == last else learn)
-    x, y = _stacked(learn)
-    held_x, held_y = _stacked(held)
-    weights, loss = fit(x, y, held_x, held_y, seed=job.sampling.seed, steps=steps, rate=rate)
-    place = job.out.with_suffix(".safetensors")
-    facts = {"tokens": len(y), "held_out": len(held_y), "held_out_loss": f"{loss:.4f}"}
-    save_weights(weights, place, {name: str(value) for name, value in facts.items()})
-    share = float(held_y.double().mean())
-    job.console.print(
-        f"Of {len(held_y)} held-out tokens {share:.0%} were accepted: cross entropy {loss:.3f}"
-        f" nats, {_entropy(share):.3f} without features ({len(y)} tokens to learn from)"
-    )
-    job.console.print(str(place), soft_wrap=True)
+
+    steps: int = 400
+    rate: float = 0.02
+
+    def __call__(self, job: Job) -> None:
+        """Decodes and fits.
+
+        Raises:
+            ConfigError: there are fewer than two prompts, or all tokens are of one kind.
+        """
+        require(len(job.prompts) > 1, "data", len(job.prompts), "two prompts, to hold one out")
+        drafter = job.drafter()
+        learned, held_out = Recorder(), Recorder()
+        last = len(job.prompts)
+        for number, prompt in enumerate(track(job.prompts, "Decoding", console=job.console), 1):
+            is_held_out = number % HELD_OUT == 0 or number == last
+            _record(job, drafter, prompt, held_out if is_held_out else learned)
+        x, y = _stacked(learned)
+        held_x, held_y = _stacked(held_out)
+        weights, loss = fit(
+            x, y, held_x, held_y, seed=job.sampling.seed, steps=self.steps, rate=self.rate
+        )
+        path = job.out.with_suffix(".safetensors")
+        facts = {"tokens": len(y), "held_out": len(held_y), "held_out_loss": f"{loss:.4f}"}
+        save_weights(weights, path, {name: str(value) for name, value in facts.items()})
+        share = float(held_y.double().mean())
+        job.console.print(
+            f"Of {len(held_y)} held-out tokens {share:.0%} were accepted: cross entropy {loss:.3f}"
+            f" nats, {_entropy(share):.3f} without features ({len(y)} tokens to learn from)"
+        )
+        job.console.print(str(path), soft_wrap=True)
 
 
 def fit(
@@ -90,10 +104,13 @@ def fit(
     steps: int = 400,
     rate: float = 0.02,
 ) -> tuple[dict[str, Tensor], float]:
-    """Returns the weights that foresee `held_y` best, and their cross entropy there, in nats.
+    """Returns the weights that predict `held_y` best, and their cross entropy there, in nats.
+
+    x, y: the features of the tokens to learn from, and whether they were accepted.
+    held_x, held_y: those of the held-out tokens.
 
     Raises:
-        ConfigError: the tokens are all accepted, or all rejected, or none is held out.
+        ConfigError: all tokens were accepted, all were rejected, or none is held out.
     """
     if not (y.any() and not y.all() and len(held_y)):
         raise ConfigError(
@@ -101,25 +118,25 @@ def fit(
             " expected some of both kinds, so take more prompts, or a drafter that draws"
         )
     generator = torch.Generator().manual_seed(seed)
-    first = torch.randn(FEATURES, HIDDEN, generator=generator, dtype=x.dtype) / FEATURES**0.5
-    # The last layer starts at 0, and with it every token at one half.
-    learned = {
+    first = torch.randn(FEATURES, WIDTH, generator=generator, dtype=x.dtype) / FEATURES**0.5
+    # The last layer starts at 0, so every token starts with probability one half.
+    trained = {
         "w1": first,
-        "b1": x.new_zeros(HIDDEN),
-        "w2": x.new_zeros(HIDDEN, 1),
+        "b1": x.new_zeros(WIDTH),
+        "w2": x.new_zeros(WIDTH, 1),
         "b2": x.new_zeros(1),
     }
     scaling = {"mean": x.mean(0), "scale": x.std(0).clamp(min=1e-6)}
-    optimizer = torch.optim.Adam([tensor.requires_grad_() for tensor in learned.values()], lr=rate)
-    best, least = learned, float("inf")
+    optimizer = torch.optim.Adam([tensor.requires_grad_() for tensor in trained.values()], lr=rate)
+    best, least = trained, float("inf")
     for _ in range(steps):
         with torch.no_grad():
-            loss = float(_loss(scaling | learned, held_x, held_y))
+            loss = float(_loss(scaling | trained, held_x, held_y))
         if loss < least:
-            best = {name: tensor.detach().clone() for name, tensor in learned.items()}
+            best = {name: tensor.detach().clone() for name, tensor in trained.items()}
             least = loss
         optimizer.zero_grad()
-        torch.autograd.backward(_loss(scaling | learned, x, y))
+        torch.autograd.backward(_loss(scaling | trained, x, y))
         optimizer.step()
     return scaling | best, least
 
@@ -129,6 +146,7 @@ def _loss(weights: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
 
 
 def _record(job: Job, drafter: Drafter, prompt: Prompt, recorder: Recorder) -> None:
+    """Decodes a prompt to its end with a recorder as the policy."""
     tokens = job.target.encode_turns(prompt.turns[:1], chat=job.chat)
     for _ in decode(
         job.target,
@@ -144,10 +162,10 @@ def _record(job: Job, drafter: Drafter, prompt: Prompt, recorder: Recorder) -> N
 
 
 def _stacked(recorder: Recorder) -> tuple[Tensor, Tensor]:
-    seen = torch.stack(recorder.seen) if recorder.seen else torch.zeros(0, FEATURES)
-    return seen, torch.tensor(recorder.accepted, dtype=torch.bool)
+    rows = torch.stack(recorder.features) if recorder.features else torch.zeros(0, FEATURES)
+    return rows, torch.tensor(recorder.accepted, dtype=torch.bool)
 
 
 def _entropy(share: float) -> float:
-    """Returns the cross entropy, in nats, of foreseeing nothing but the mean."""
+    """Returns the cross entropy, in nats, of predicting the mean for every token."""
     return -sum(p * log(p) for p in (share, 1 - share) if p > 0)

@@ -1,7 +1,8 @@
-"""Distillation: a small language model learns to say what the target says."""
+"""Distillation: a small language model learns the target's distributions."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import torch
 from torch import Tensor
@@ -10,82 +11,87 @@ from torch.nn.functional import linear
 from outrider.contract.chance import SampledChance
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
-from outrider.drafter_parts import student as students
 from outrider.drafter_parts import weights
-from outrider.drafter_parts.vocabulary import Vocabulary
+from outrider.drafter_parts.student import save_student
 from outrider.errors import ConfigError, nearest, require
 from outrider.runtime.cached_model import HIDDEN
 from outrider.runtime.first_layers import first_layers
 from outrider.targets.batch import write
 from outrider.targets.loading import load
-from outrider.training.learner import Learner
+from outrider.training.learner import Learner, Objective, Setup
 from outrider.training.losses import DIVERGENCES
-from outrider.training.states import Batch, chosen
+from outrider.training.states import Batch, sample_positions
 
 
-def small_lm_learner(
-    target: Target,
-    vocabulary: Vocabulary,
-    seed: int,
-    *,
-    model: str | None = None,
-    layers: int = 6,
-    divergence: str = "forward_kl",
-    on_policy: bool = False,
-    share: float = 1.0,
-) -> Learner:
-    """DistillSpec (2310.08461, section 3): the divergence from the target's distributions, along texts.
+@final
+@dataclass(frozen=True, slots=True)
+class DistillationObjective(Objective):
+    """DistillSpec (2310.08461, section 3): the divergence from the target's distributions.
 
-    model: a folder or hub id to start from; none starts from the target's first `layers` layers,
-        whose embeddings and head stay as they are, and are not saved with them.
-    divergence: of `outrider.training.losses.DIVERGENCES`.
-    on_policy: along texts that the student writes, anew in each step, instead of the target's.
-    share: of the places, in each step: the head is most of a small model's work.
+    model: a folder or hub id to start from. None starts from the target's first `layers` layers;
+        the embeddings and the head then stay the target's, and are not saved.
+    divergence: a name in `outrider.training.losses.DIVERGENCES`.
+    on_policy: whether the student writes the texts, anew in each step, or else the target.
+    share: the share of the positions that each step learns from. The head is most of a small
+        model's work.
 
-    Raises:
-        ConfigError: the divergence is unknown, or the target has no more layers than that.
+    Raises `ConfigError` in `learner` if the divergence is unknown, if the vocabulary is not the
+    target's whole one, or if the target has no more than `layers` layers.
     """
-    known = divergence in DIVERGENCES
-    expected = nearest(divergence, list(DIVERGENCES))
-    require(known, "recipe.options.divergence", divergence, f"another: {expected}")
-    if len(vocabulary) != target.vocab_size:
-        raise ConfigError("recipe.vocabulary: expected none, a small model knows all tokens")
-    if model is None:
-        short = first_layers(target.model, layers)
-        student: Any = type(short)(short.config).to(target.model.device, target.model.dtype)
-        student.load_state_dict(short.state_dict(), strict=False)  # the later layers are left
+
+    model: str | None = None
+    layers: int = 6
+    divergence: str = "forward_kl"
+    on_policy: bool = False
+    share: float = 1.0
+
+    def learner(self, setup: Setup) -> Learner:
+        is_known = self.divergence in DIVERGENCES
+        expected = nearest(self.divergence, list(DIVERGENCES))
+        require(is_known, "recipe.options.divergence", self.divergence, f"another: {expected}")
+        if len(setup.vocabulary) != setup.target.vocab_size:
+            raise ConfigError("recipe.vocabulary: expected none, a small model knows all tokens")
+        target, student = setup.target, self._student(setup.target)
+        head = weights.head(target).detach()
+        divergence = DIVERGENCES[self.divergence]
+
+        def loss(batch: Batch) -> Tensor:
+            if self.on_policy and student.training:
+                batch = _own_texts(student, target, batch)
+            every = torch.ones(batch.ids.shape[1] - 1, dtype=torch.bool, device=batch.ids.device)
+            positions = sample_positions(every, self.share, student.training).nonzero()[:, 0]
+            logits: Tensor = student(batch.ids, logits_to_keep=positions).logits
+            counted = batch.own[:, 1:][:, positions]
+            target_logits = linear(batch.states[HIDDEN][:, positions][counted], head)
+            if not len(target_logits):
+                return logits.sum() * 0
+            return divergence(logits[counted], target_logits).mean()
+
+        def save_checkpoint(folder: Path) -> None:
+            if self.model is None:
+                save_student(student, folder)
+                return
+            student.save_pretrained(folder)
+            if target.tokenizer is not None:
+                target.tokenizer.save_pretrained(folder)
+
+        return Learner(student, (HIDDEN,), loss, save_checkpoint, option="model")
+
+    def _student(self, target: Target) -> Any:
+        """Returns the model to start from, with parameters of its own."""
+        if self.model is not None:
+            model, _ = load(self.model, str(target.model.dtype).removeprefix("torch."), "auto")
+            return model
+        short: Any = first_layers(target.model, self.layers)
+        student = type(short)(short.config).to(target.model.device, target.model.dtype)
+        student.load_state_dict(short.state_dict(), strict=False)  # leaves out the later layers
         for table in (student.get_input_embeddings(), student.get_output_embeddings()):
             table.requires_grad_(False)
-    else:
-        student, _ = load(model, str(target.model.dtype).removeprefix("torch."), "auto")
-    head = weights.head(target).detach()
-
-    def loss(batch: Batch) -> Tensor:
-        if on_policy and student.training:
-            batch = _own(student, target, batch)
-        every = torch.ones(batch.ids.shape[1] - 1, dtype=torch.bool, device=batch.ids.device)
-        places = chosen(every, share, student.training).nonzero()[:, 0]
-        scores: Tensor = student(batch.ids, logits_to_keep=places).logits
-        counted = batch.own[:, 1:][:, places]
-        right = linear(batch.states[HIDDEN][:, places][counted], head)
-        if not len(right):
-            return scores.sum() * 0
-        rows: Tensor = DIVERGENCES[divergence](scores[counted], right)
-        return rows.mean()
-
-    def save(folder: Path) -> None:
-        if model is None:
-            students.save(student, folder)
-            return
-        student.save_pretrained(folder)
-        if target.tokenizer is not None:
-            target.tokenizer.save_pretrained(folder)
-
-    return Learner(student, (HIDDEN,), loss, save, option="model")
+        return student
 
 
 @torch.no_grad()
-def _own(student: Any, target: Target, batch: Batch) -> Batch:
+def _own_texts(student: Any, target: Target, batch: Batch) -> Batch:
     """Returns the batch with the student's continuations, and the target's states along them."""
     starts = [int(row.nonzero()[0]) if row.any() else 0 for row in batch.own]
     heads = [ids[: max(1, start)].tolist() for ids, start in zip(batch.ids, starts, strict=True)]
@@ -93,15 +99,17 @@ def _own(student: Any, target: Target, batch: Batch) -> Batch:
     chances = [SampledChance.seeded(seed) for seed in seeds]
     length = batch.ids.shape[1] - max(map(len, heads))
     sampling = Sampling(temperature=1.0)
-    texts = write(student, target.eos, heads, sampling, chances, max_new_tokens=max(1, length))
-    whole = [[*head, *text] for head, text in zip(heads, texts, strict=True)]
-    longest = max(map(len, whole))
-    ids = torch.tensor([row + [0] * (longest - len(row)) for row in whole], device=batch.ids.device)
-    places = torch.arange(longest, device=ids.device)
+    continuations = write(
+        student, target.eos, heads, sampling, chances, max_new_tokens=max(1, length)
+    )
+    texts = [[*head, *after] for head, after in zip(heads, continuations, strict=True)]
+    longest = max(map(len, texts))
+    ids = torch.tensor([row + [0] * (longest - len(row)) for row in texts], device=batch.ids.device)
+    positions = torch.arange(longest, device=ids.device)
     own = torch.stack(
         [
-            (places >= len(head)) & (places < len(row))
-            for head, row in zip(heads, whole, strict=True)
+            (positions >= len(head)) & (positions < len(text))
+            for head, text in zip(heads, texts, strict=True)
         ]
     )
     output = target.model(ids, output_hidden_states=True, use_cache=False)

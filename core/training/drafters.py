@@ -1,9 +1,10 @@
-"""The recipe of the networks: the target writes texts, reads them, and a drafter learns from that."""
+"""The recipe of the networks: a drafter learns from texts that its target writes and reads."""
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 from outrider.contract.drafter import Drafter
 from outrider.contract.sampling import Sampling
@@ -11,105 +12,125 @@ from outrider.contract.target import Target
 from outrider.drafter_parts.vocabulary import frequent
 from outrider.lab.overlap import overlap, reference
 from outrider.plugins.registry import make
-from outrider.training import contamination
-from outrider.training.card import card, learned_from
-from outrider.training.corpus import Text, split
-from outrider.training.families import learner
+from outrider.training.card import write_card
+from outrider.training.contamination import write_fingerprints
+from outrider.training.corpus import split_texts
+from outrider.training.families import make_learner
 from outrider.training.job import Job
-from outrider.training.loop import Figures, Schedule, run
-from outrider.training.states import computed
+from outrider.training.loop import train_network
+from outrider.training.progress import Figures
+from outrider.training.schedule import Schedule
+from outrider.training.states import compute_states
+from outrider.training.writing import Text
 from outrider.verifiers.token import Token
 
 JUDGED = 6
-"""Held-out texts on which alpha is taken as training goes on."""
-PLACES = 48
-"""Tokens of each."""
+"""The number of held-out texts on which alpha is measured during training."""
+ANSWER_TOKENS = 48
+"""The number of tokens that are measured in each of these texts."""
 
 
-def train(
-    job: Job,
-    *,
-    family: str,
-    texts: int,
-    held_out: int,
-    vocabulary: int | None,
-    temperatures: Sequence[float],
-    batch_texts: int,
-    schedule: Mapping[str, Any],
-    options: Mapping[str, Any],
-    file: str | None = None,
-    states: str | None = None,
-) -> None:
+@final
+@dataclass(frozen=True, kw_only=True)
+class DrafterRecipe:
     """Trains a drafter of a family on texts of the target, and writes it with a card.
 
-    A run that broke off goes on where it was, given its folder.
+    A run that was interrupted continues from its last evaluation if it is given the same folder.
 
-    texts: how many. held_out: more of them, on which it is judged and never trained.
-    vocabulary: how many tokens the drafter knows, the most frequent ones; all of them if none.
-    temperatures: of the target's answers, taken in turn.
-    batch_texts: how many texts the target writes at once.
-    schedule: see `outrider.training.loop.Schedule`. options: see the family's learner in
-        `outrider.training.families`.
-    file: where the texts are kept, to train others on them too; in the run's folder unless told.
-    states: likewise the folder of the target's states.
-
-    Raises:
-        ConfigError: a setting makes no sense, or what is on disk belongs to other settings.
+    family: a name in `outrider.training.families.FAMILIES`.
+    texts, held_out: the number of texts to learn from, and of those held out to judge the drafter.
+    vocabulary: the number of tokens that the drafter knows, the most frequent ones; None for all.
+    temperatures: of the target's answers, in turn.
+    batch_texts: the number of texts that the target writes at once.
+    schedule: the fields of `outrider.training.schedule.Schedule`.
+    options: the fields of the family's objective.
+    file: where the texts are kept, to train other drafters on them. Defaults to the run's folder.
+    states: the folder where the target's states are kept. Defaults to one in the run's folder.
     """
-    timing = Schedule(**{"seed": job.sampling.seed, **schedule})
-    began = time.monotonic()
-    own, held = split(
-        job,
-        texts=texts,
-        held_out=held_out,
-        temperatures=temperatures,
-        batch_texts=batch_texts,
-        file=file,
-    )
-    size = job.target.vocab_size
-    known = frequent((text.ids[text.start :] for text in own), size, vocabulary or size)
-    learned = learner(family, job.target, known, job.sampling.seed, options)
-    kept = Path(states).expanduser() if states else job.folder / "states"
-    examples = computed(job.target, own, learned.reads, kept / "learned", job.console)
-    judged = computed(job.target, held, learned.reads, kept / "held_out", job.console)
-    latest = job.folder / "latest"
 
-    def evaluate() -> Figures:
-        learned.save(latest)
-        return figures(
-            job.target, make("drafter", family, **{learned.option: str(latest)}), held, job.gamma
+    family: str
+    texts: int
+    held_out: int
+    vocabulary: int | None
+    temperatures: Sequence[float]
+    batch_texts: int
+    schedule: Mapping[str, Any]
+    options: Mapping[str, Any]
+    file: str | None = None
+    states: str | None = None
+
+    def __call__(self, job: Job) -> None:
+        """Trains.
+
+        Raises:
+            ConfigError: a setting makes no sense, or what is on disk belongs to other settings.
+        """
+        schedule = Schedule(**{"seed": job.sampling.seed, **self.schedule})
+        began = time.monotonic()
+        split = split_texts(
+            job,
+            texts=self.texts,
+            held_out=self.held_out,
+            temperatures=self.temperatures,
+            batch_texts=self.batch_texts,
+            file=self.file,
         )
+        size = job.target.vocab_size
+        written = (text.ids[text.start :] for text in split.learned)
+        vocabulary = frequent(written, size, self.vocabulary or size)
+        learner = make_learner(self.family, job.target, vocabulary, job.sampling.seed, self.options)
+        states = Path(self.states).expanduser() if self.states else job.folder / "states"
+        examples, held_out = (
+            compute_states(job.target, texts, learner.reads, states / name, job.console)
+            for name, texts in (("learned", split.learned), ("held_out", split.held_out))
+        )
+        latest = job.folder / "latest"
 
-    curve = run(learned, examples, judged, timing, job.folder, job.console, evaluate)
-    learned.save(job.out)
-    facts = {
-        "family": family,
-        "command": job.command,
-        **learned_from(own, held),
-        "steps": int(curve[-1]["step"]),
-        "seconds": round(time.monotonic() - began),
-        "vocabulary": len(known),
-        "temperatures": list(temperatures),
-        "schedule": dict(schedule),
-        "options": dict(options),
-    }
-    contamination.write(job.out, job.target, own)
-    card(job.out, facts, curve)
-    job.console.print(str(job.out), soft_wrap=True)
+        def evaluate() -> Figures:
+            learner.save_checkpoint(latest)
+            drafter = make("drafter", self.family, **{learner.option: str(latest)})
+            return measure_drafter(job.target, drafter, split.held_out, job.gamma)
+
+        curve = train_network(
+            learner,
+            examples,
+            held_out,
+            schedule,
+            folder=job.folder,
+            console=job.console,
+            evaluate=evaluate,
+        )
+        learner.save_checkpoint(job.out)
+        facts = {
+            "family": self.family,
+            "command": job.command,
+            **split.facts(),
+            "steps": int(curve[-1]["step"]),
+            "seconds": round(time.monotonic() - began),
+            "vocabulary": len(vocabulary),
+            "temperatures": list(self.temperatures),
+            "schedule": dict(self.schedule),
+            "options": dict(self.options),
+        }
+        write_fingerprints(job.out, job.target, split.learned)
+        write_card(job.out, facts, curve)
+        job.console.print(str(job.out), soft_wrap=True)
 
 
-def figures(target: Target, drafter: Drafter, held: Sequence[Text], gamma: int) -> Figures:
+def measure_drafter(
+    target: Target, drafter: Drafter, held_out: Sequence[Text], gamma: int
+) -> Figures:
     """Returns alpha and the expected block efficiency along held-out answers, at temperature 1."""
     drafter.bind(target)
     sums = {"alpha": [0.0, 0.0], "block_efficiency": [0.0, 0.0]}
-    for text in held[:JUDGED]:
-        answer = text.ids[text.answer : text.answer + PLACES]
+    for text in held_out[:JUDGED]:
+        answer = text.ids[text.answer : text.answer + ANSWER_TOKENS]
         if not answer:
             continue
         along = reference(target, text.ids[: text.answer], answer, drafter.needs)
-        each = overlap(along, drafter, Token(), Sampling(temperature=1.0), gamma)
-        sums["alpha"][0] += each.beta[0]
-        sums["alpha"][1] += each.prefixes[0]
-        sums["block_efficiency"][0] += each.accepted[-1] + each.rounds[-1]
-        sums["block_efficiency"][1] += each.rounds[-1]
+        measured = overlap(along, drafter, Token(), Sampling(temperature=1.0), gamma)
+        sums["alpha"][0] += measured.beta[0]
+        sums["alpha"][1] += measured.prefixes[0]
+        sums["block_efficiency"][0] += measured.accepted[-1] + measured.rounds[-1]
+        sums["block_efficiency"][1] += measured.rounds[-1]
     return {name: above / below if below else 0.0 for name, (above, below) in sums.items()}

@@ -1,4 +1,4 @@
-"""A job: what a recipe is given to train with, whatever it trains."""
+"""Jobs: what a recipe is given to train with, whatever it trains."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,9 +19,12 @@ from outrider.prompts import Prompt
 class Job:
     """What `outrider train` hands to a recipe.
 
-    openings, question_tokens: of the questions that the target writes, where there are no prompts.
-    command: what to type to have the same again, wherever it is written to.
-    folder: of the run, for what the recipe keeps on the way.
+    drafter: makes the drafter of the run.
+    prompts: questions for the target to answer; if there are none, the target writes its own.
+    openings: how the target's own questions begin.
+    question_tokens: the most tokens that the target adds to an opening.
+    command: the command that trains the same again, without the settings that name folders.
+    folder: the run's folder, for what the recipe keeps on the way.
     out: the file or folder to write, without a suffix; the recipe adds its own.
     """
 
@@ -42,4 +45,4 @@ class Job:
 
 
 Recipe = Callable[[Job], None]
-"""Trains, writes what it trained, and says how well it does."""
+"""Trains, writes what it trained, and reports how well that does."""

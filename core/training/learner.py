@@ -1,5 +1,6 @@
-"""A learner: a network that is being trained, whatever its family."""
+"""Learners and objectives: what the training loop needs to know of a family of networks."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,24 +8,50 @@ from typing import final
 
 from torch import Tensor, nn
 
+from outrider.contract.target import Target
+from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.training.states import Batch
 
 
-def _as_it_is(batches: Iterable[Batch]) -> None: ...
+def _no_start(batches: Iterable[Batch]) -> None: ...
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Learner:
-    """A network that is being trained.
+    """A network in training.
 
-    reads: the target's states that its loss needs. save: writes a folder.
-    start: sets it to a good beginning, given some batches. option: of the drafter, for the folder.
+    reads: the target's states that its loss needs, by name.
+    loss: returns the loss of a batch.
+    save_checkpoint: writes the network into a folder that its drafter can read.
+    start: sets the network to a good start, from a few batches. Does nothing by default.
+    option: the drafter's setting for that folder.
     """
 
     network: nn.Module
     reads: tuple[str, ...]
     loss: Callable[[Batch], Tensor]
-    save: Callable[[Path], None]
-    start: Callable[[Iterable[Batch]], None] = _as_it_is
+    save_checkpoint: Callable[[Path], None]
+    start: Callable[[Iterable[Batch]], None] = _no_start
     option: str = "path"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a network is trained for.
+
+    vocabulary: the tokens that it is to know. seed: of its random weights.
+    """
+
+    target: Target
+    vocabulary: Vocabulary
+    seed: int
+
+
+class Objective(ABC):
+    """A family's way of learning; its fields are the recipe's `options`."""
+
+    @abstractmethod
+    def learner(self, setup: Setup) -> Learner:
+        """Returns a new network of the family, and how it learns."""

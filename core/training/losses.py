@@ -1,4 +1,4 @@
-"""Losses: how far what a drafter says is from what the target says, position by position."""
+"""Losses: how far a drafter's predictions are from the target's, position by position."""
 
 from collections.abc import Callable
 
@@ -10,16 +10,17 @@ from torch.nn.functional import smooth_l1_loss
 Logits = Float[Tensor, "rows vocab"]
 Rows = Float[Tensor, "rows"]
 Divergence = Callable[[Logits, Logits], Rows]
+"""From the drafter's logits (q) and the target's (p) to one value for each row."""
 
 
 def forward_kl(own: Logits, target: Logits) -> Rows:
-    """Returns KL(p || q), row by row, in nats: the gradient is that of cross entropy."""
+    """Returns KL(p || q) for each row, in nats; its gradient is that of cross entropy."""
     p = target.log_softmax(-1)
     return (p.exp() * (p - own.log_softmax(-1))).sum(-1)
 
 
 def reverse_kl(own: Logits, target: Logits) -> Rows:
-    """Returns KL(q || p), row by row, in nats."""
+    """Returns KL(q || p) for each row, in nats."""
     return forward_kl(target, own)
 
 
@@ -31,7 +32,7 @@ def jensen_shannon(own: Logits, target: Logits) -> Rows:
 
 
 def total_variation(own: Logits, target: Logits) -> Rows:
-    """Returns TV(p, q), row by row: one less alpha (2211.17192, Corollary 3.6)."""
+    """Returns TV(p, q) for each row, which is 1 - alpha (2211.17192, Corollary 3.6)."""
     return (target.softmax(-1) - own.softmax(-1)).abs().sum(-1) / 2
 
 
@@ -41,17 +42,17 @@ DIVERGENCES: dict[str, Divergence] = {
     "jensen_shannon": jensen_shannon,
     "total_variation": total_variation,
 }
-"""Those of DistillSpec (2310.08461, Table 1), by name."""
+"""DistillSpec's divergences (2310.08461, Table 1), by name."""
 
 
 def top_k(own: Logits, target: Logits, k: int = 10) -> Rows:
-    """Returns -sum of p(x) log q(x) over the k likeliest x of p (HASS, 2408.15766, Equation 3)."""
+    """Returns -sum p(x) log q(x) over the k likeliest x of p (HASS, 2408.15766, Equation 3)."""
     p, best = target.softmax(-1).topk(min(k, target.shape[-1]), dim=-1)
     return -(p * own.log_softmax(-1).gather(-1, best)).sum(-1)
 
 
 def nearness(own: Float[Tensor, "rows width"], target: Float[Tensor, "rows width"]) -> Rows:
-    """Returns the smooth L1 distance of two states, the mean over their entries."""
+    """Returns the smooth L1 distance of states, as the mean over their entries."""
     return smooth_l1_loss(own, target, reduction="none").mean(-1)
 
 

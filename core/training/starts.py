@@ -1,4 +1,4 @@
-"""Starts: what a network begins as, where a better beginning than random weights is known."""
+"""Starts: what a network begins as, if something better than random weights is known."""
 
 from collections.abc import Iterable
 
@@ -9,20 +9,19 @@ from torch.nn.functional import embedding
 
 from outrider.contract.target import Target
 from outrider.drafter_parts import weights
-from outrider.drafter_parts.layer import Attention, FeedForward
 from outrider.drafters.eagle import EagleNetwork
 from outrider.runtime.cached_model import HIDDEN
 from outrider.training.states import Batch
 
 RIDGE = 1e-3
-"""Added to each input's second moment, as a share of their mean."""
+"""What is added to each input's second moment, as a share of their mean."""
 
 
 @torch.no_grad()
-def eagle_start(network: EagleNetwork, target: Target, batches: Iterable[Batch]) -> None:
-    """Sets the fusion to the least squares of the next state on state and token.
+def start_eagle(network: EagleNetwork, target: Target, batches: Iterable[Batch]) -> None:
+    """Sets EAGLE's fusion to the least-squares prediction of the next state from state and token.
 
-    The layer adds nothing to it at first. Random weights come as far after a thousand steps.
+    The layer adds nothing to it at first. Random weights take a thousand steps to get as far.
     """
     table = weights.embedding(target).detach()
 
@@ -36,13 +35,17 @@ def eagle_start(network: EagleNetwork, target: Target, batches: Iterable[Batch])
     network.fc.weight.copy_(matrix[:, :-1])
     if network.fc.bias is not None:
         network.fc.bias.copy_(matrix[:, -1])
-    _silence(network.self_attn, network.mlp)
+    for layer in (network.self_attn.o_proj, network.mlp.down_proj):
+        nn.init.zeros_(layer.weight)
 
 
 def least_squares(
     pairs: Iterable[tuple[Float[Tensor, "rows inputs"], Float[Tensor, "rows outputs"]]],
 ) -> Float[Tensor, "outputs inputs"]:
-    """Returns the matrix that takes inputs to outputs with the least squared error, and a ridge."""
+    """Returns the matrix that maps inputs to outputs with the least squared error and a ridge.
+
+    pairs: batches of inputs and outputs.
+    """
     moment = mixed = torch.zeros(())
     for inputs, outputs in pairs:
         inputs, outputs = inputs.double(), outputs.double()
@@ -50,8 +53,3 @@ def least_squares(
     ridge = RIDGE * moment.diagonal().mean() * torch.eye(len(moment)).to(moment)
     matrix: Tensor = torch.linalg.solve(moment + ridge, mixed)
     return matrix.T.float()
-
-
-def _silence(attention: Attention, feed: FeedForward) -> None:
-    nn.init.zeros_(attention.o_proj.weight)
-    nn.init.zeros_(feed.down_proj.weight)

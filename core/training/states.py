@@ -20,22 +20,23 @@ from outrider.runtime.cache import GrowingCache
 from outrider.runtime.cached_model import state_number
 from outrider.runtime.passes import PassInput
 from outrider.runtime.step import run_pass
-from outrider.training.corpus import Text
+from outrider.training.writing import Text
 
 SHARD = 32
-"""Texts in a file."""
+"""The number of texts in a file."""
 
 SORTED = 16
-"""Batches whose texts are sorted by length among each other."""
+"""The number of batches whose texts are sorted by length together."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Texts side by side, padded behind.
+    """Texts side by side, padded at the end.
 
-    best: the target's likeliest token after each. own: which tokens the target wrote.
-    states: the target's, by name.
+    best: the target's likeliest token after each token.
+    own: which tokens the target wrote.
+    states: the target's hidden states, by name.
     """
 
     ids: Int[Tensor, "batch tokens"]
@@ -44,7 +45,7 @@ class Batch:
     states: dict[str, Float[Tensor, "batch tokens width"]]
 
     def to(self, device: torch.device, dtype: torch.dtype) -> "Batch":
-        """Returns the batch on a device, its states in a precision."""
+        """Returns the batch on a device. dtype: the precision of its states."""
         states = {name: rows.to(device, dtype) for name, rows in self.states.items()}
         return Batch(self.ids.to(device), self.best.to(device), self.own.to(device), states)
 
@@ -52,74 +53,80 @@ class Batch:
 @final
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """Texts with their states on disk. names: of the states."""
+    """Texts and the files with their states. names: of the states."""
 
     texts: Sequence[Text]
     names: tuple[str, ...]
     folder: Path
 
     def batches(self, size: int, seed: int) -> Iterator[Batch]:
-        """Yields all texts once, in an order that the seed decides.
+        """Yields every text once, in batches and an order that depend on the seed.
 
-        Texts of like length go together, so that little of a batch is padding.
+        Texts of similar length go together, so that little of a batch is padding.
         """
         shards: dict[int, dict[str, Tensor]] = {}
         for numbers in self._groups(size, torch.Generator().manual_seed(seed)):
             rows = []
             for number in numbers:
-                place = number // SHARD
-                if place not in shards:  # files are mapped, not read
-                    shards[place] = load_file(_file(self.folder, place))
-                rows.append((self.texts[number], shards[place], number))
+                shard = number // SHARD
+                if shard not in shards:  # the file is mapped into memory, not read
+                    shards[shard] = load_file(_shard_path(self.folder, shard))
+                rows.append((self.texts[number], shards[shard], number))
             yield _padded(rows, self.names)
 
     def _groups(self, size: int, generator: torch.Generator) -> list[list[int]]:
+        """Returns the numbers of the texts in each batch."""
         order = torch.randperm(len(self.texts), generator=generator).tolist()
         groups = []
         for first in range(0, len(order), size * SORTED):
-            some = sorted(
-                order[first : first + size * SORTED], key=lambda each: len(self.texts[each].ids)
+            by_length = sorted(
+                order[first : first + size * SORTED], key=lambda text: len(self.texts[text].ids)
             )
-            groups += [some[start : start + size] for start in range(0, len(some), size)]
-        return [groups[each] for each in torch.randperm(len(groups), generator=generator)]
+            groups += [by_length[start : start + size] for start in range(0, len(by_length), size)]
+        return [groups[group] for group in torch.randperm(len(groups), generator=generator)]
 
 
 @torch.no_grad()
-def chosen(counted: Bool[Tensor, "*places"], share: float, training: bool) -> Tensor:
-    """Returns the counted places of which a step learns: in training a share of them, drawn anew."""
+def sample_positions(
+    counted: Bool[Tensor, "*positions"], share: float, training: bool
+) -> Bool[Tensor, "*positions"]:
+    """Returns the positions that a step learns from, a random `share` of those counted.
+
+    training: whether to sample; all positions count in evaluation.
+    """
     if share >= 1 or not training:
         return counted
     return counted & (torch.rand(counted.shape, device=counted.device) < share)
 
 
-def computed(
+def compute_states(
     target: Target, texts: Sequence[Text], names: Sequence[str], folder: Path, console: Console
 ) -> Examples:
-    """Returns the texts with their states, which are computed where the folder lacks them.
+    """Returns texts with the target's states along them.
 
-    What the folder has of other texts is written anew.
+    Files in the folder are used if they hold these states of these texts, and written if not.
     """
     folder.mkdir(parents=True, exist_ok=True)
     digests = [_digest(texts[first : first + SHARD]) for first in range(0, len(texts), SHARD)]
-    wanted = [
+    missing = [
         shard
         for shard, digest in enumerate(digests)
-        if not _holds(_file(folder, shard), digest, f"{shard * SHARD}.", names)
+        if not _holds(_shard_path(folder, shard), digest, f"{shard * SHARD}.", names)
     ]
-    work = track(wanted, "The target reads", console=console, disable=not wanted)
-    for shard in work:
+    layers = {name: layer(name) for name in names}
+    for shard in track(missing, "The target reads", console=console, disable=not missing):
         tensors: dict[str, Tensor] = {}
         for number in range(shard * SHARD, min((shard + 1) * SHARD, len(texts))):
             ids = torch.tensor([texts[number].ids], device=target.model.device)
-            places = {name: state_number(name) for name in names}
-            inputs = PassInput(ids, ids.shape[1], states=set(places.values()))
-            found = run_pass(target.model, GrowingCache(), inputs)
-            tensors[f"{number}.best"] = found.logits[0].argmax(-1).int().cpu()
-            for name, place in places.items():
-                tensors[f"{number}.{name}"] = found.states[place][0].half().cpu().contiguous()
+            layers = {name: state_number(name) for name in names}
+            inputs = PassInput(ids, ids.shape[1], states=set(layers.values()))
+            output = run_pass(target.model, GrowingCache(), inputs)
+            tensors[f"{number}.best"] = output.logits[0].argmax(-1).int().cpu()
+            for name, index in layers.items():
+                tensors[f"{number}.{name}"] = output.states[index][0].half().cpu().contiguous()
         scratch = folder / "unfinished"
         save_file(tensors, scratch, metadata={"texts": digests[shard]})
-        scratch.replace(_file(folder, shard))
+        scratch.replace(_shard_path(folder, shard))
     return Examples(texts, tuple(names), folder)
 
 
@@ -127,20 +134,24 @@ def _digest(texts: Sequence[Text]) -> str:
     return hashlib.sha256(json.dumps([text.ids for text in texts]).encode()).hexdigest()
 
 
-def _holds(place: Path, digest: str, start: str, names: Sequence[str]) -> bool:
-    """Returns whether a file has these texts, and these states of the first of them."""
-    if not place.is_file():
+def _holds(path: Path, digest: str, prefix: str, names: Sequence[str]) -> bool:
+    """Returns whether a file holds these texts, and these states of its first text.
+
+    prefix: of the names of the first text's tensors.
+    """
+    if not path.is_file():
         return False
-    with safe_open(place, "pt") as file:
-        same = (file.metadata() or {}).get("texts") == digest
-        return same and {start + name for name in names} <= set(file.keys())
+    with safe_open(path, "pt") as file:
+        same_texts = (file.metadata() or {}).get("texts") == digest
+        return same_texts and {prefix + name for name in names} <= set(file.keys())
 
 
-def _file(folder: Path, shard: int) -> Path:
+def _shard_path(folder: Path, shard: int) -> Path:
     return folder / f"states-{shard:05}.safetensors"
 
 
 def _padded(rows: Sequence[tuple[Text, dict[str, Tensor], int]], names: Sequence[str]) -> Batch:
+    """Returns a batch. rows: for each text, the tensors of its file and its number there."""
     longest = max(len(text.ids) for text, *_ in rows)
     ids = torch.zeros(len(rows), longest, dtype=torch.long)
     best = torch.zeros_like(ids)
@@ -151,6 +162,6 @@ def _padded(rows: Sequence[tuple[Text, dict[str, Tensor], int]], names: Sequence
         own[row, text.start : len(text.ids)] = True
     states = {}
     for name in names:
-        kept = [shard[f"{number}.{name}"] for _, shard, number in rows]
-        states[name] = torch.nn.utils.rnn.pad_sequence(kept, batch_first=True)
+        unpadded = [shard[f"{number}.{name}"] for _, shard, number in rows]
+        states[name] = torch.nn.utils.rnn.pad_sequence(unpadded, batch_first=True)
     return Batch(ids, best, own, states)

@@ -1,4 +1,4 @@
-"""What does not fit is refused by the tensor's name; a pickle never runs."""
+"""A tensor that does not fit is refused by name, and a pickle never runs."""
 
 import pickle
 from pathlib import Path
@@ -10,23 +10,23 @@ from torch import nn
 
 from outrider import ConfigError
 from outrider.drafter_parts.checkpoint import (
-    fill,
+    find_tensors,
+    load_tensors,
     read_config,
     read_tensors,
-    renamed,
-    save,
-    tensors_in,
+    replace_prefixes,
+    write_checkpoint,
 )
 
 
 def test_a_folder_comes_back(tmp_path: Path) -> None:
     tensors = {"a.weight": torch.rand(2, 3), "ids": torch.tensor([4, 5])}
-    save(tmp_path / "x", tensors, {"hidden_size": 3}, torch.float16)
-    file, found = tensors_in(tmp_path / "x")
+    write_checkpoint(tmp_path / "x", tensors, {"hidden_size": 3}, torch.float16)
+    file, stored = find_tensors(tmp_path / "x")
     assert file.name == "model.safetensors"
     assert read_config(tmp_path / "x") == {"hidden_size": 3}
-    assert found["a.weight"].dtype == torch.float16
-    assert found["ids"].tolist() == [4, 5]
+    assert stored["a.weight"].dtype == torch.float16
+    assert stored["ids"].tolist() == [4, 5]
 
 
 @pytest.mark.parametrize(
@@ -39,14 +39,16 @@ def test_a_folder_comes_back(tmp_path: Path) -> None:
 )
 def test_a_tensor_that_does_not_fit(change: dict[str, Any], line: str, tmp_path: Path) -> None:
     tensors = {"weight": torch.zeros(2, 3), "bias": torch.zeros(2)} | change
-    given = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+    present = {name: tensor for name, tensor in tensors.items() if tensor is not None}
     with pytest.raises(ConfigError, match=line):
-        fill(nn.Linear(3, 2), given, tmp_path)
+        load_tensors(nn.Linear(3, 2), present, tmp_path)
 
 
 def test_what_fits_is_put_in_with_the_networks_precision(tmp_path: Path) -> None:
     layer = nn.Linear(3, 2).double()
-    fill(layer, {"weight": torch.ones(2, 3).half(), "bias": torch.zeros(2).half()}, tmp_path)
+    load_tensors(
+        layer, {"weight": torch.ones(2, 3).half(), "bias": torch.zeros(2).half()}, tmp_path
+    )
     assert layer.weight.dtype == torch.float64
     assert layer.weight.sum() == 6
 
@@ -60,7 +62,7 @@ def test_a_pickle_with_code_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
     torch.save({"a": Bomb()}, tmp_path / "medusa_lm_head.pt")
     with pytest.raises(ConfigError, match=r"medusa_lm_head\.pt"):
-        tensors_in(tmp_path)
+        find_tensors(tmp_path)
     (tmp_path / "raw.pt").write_bytes(pickle.dumps(Bomb()))
     with pytest.raises(ConfigError, match=r"raw\.pt"):
         read_tensors(tmp_path / "raw.pt")
@@ -81,14 +83,14 @@ def test_missing_and_damaged_files(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="expected a JSON object"):
         read_config(tmp_path)
     with pytest.raises(ConfigError, match=r"expected a folder with model\.safetensors"):
-        tensors_in(tmp_path)
+        find_tensors(tmp_path)
     (tmp_path / "model.safetensors").write_text("no tensors")
     with pytest.raises(ConfigError, match="can't be read"):
-        tensors_in(tmp_path)
+        find_tensors(tmp_path)
     with pytest.raises(ConfigError, match="expected a file"):
         read_tensors(tmp_path / "gone.safetensors")
 
 
 def test_names_are_replaced_once() -> None:
     tensors = {"layers.0.mlp": torch.zeros(1), "fc": torch.ones(1)}
-    assert list(renamed(tensors, {"layers.0.": "", "layers.": "x."})) == ["mlp", "fc"]
+    assert list(replace_prefixes(tensors, {"layers.0.": "", "layers.": "x."})) == ["mlp", "fc"]

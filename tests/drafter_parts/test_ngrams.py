@@ -1,4 +1,4 @@
-"""Counts and distributions against counting by hand."""
+"""Counts and distributions are those of counting by hand."""
 
 import random
 from collections import Counter
@@ -21,19 +21,19 @@ def texts(seed: int) -> list[list[int]]:
 
 
 def counted(corpus: list[list[int]], context: tuple[int, ...]) -> dict[int, int]:
-    """Returns what followed `context`, by looking at every place."""
+    """Returns what followed `context`, by looking at every position."""
     n = len(context)
-    found = Counter(
-        text[place + n]
+    following = Counter(
+        text[start + n]
         for text in corpus
-        for place in range(len(text) - n)
-        if tuple(text[place : place + n]) == context
+        for start in range(len(text) - n)
+        if tuple(text[start : start + n]) == context
     )
-    return dict(found)
+    return dict(following)
 
 
 def slow_distribution(corpus: list[list[int]], history: list[int], order: int) -> list[float]:
-    """Witten and Bell's interpolation, as written."""
+    """Returns Witten and Bell's interpolation, as in their formula."""
     probs = [1 / V] * V
     for length in range(min(order - 1, len(history)) + 1):
         seen = counted(corpus, tuple(history[len(history) - length :]))
@@ -75,7 +75,7 @@ def test_the_distribution_is_that_of_witten_and_bell(order: int) -> None:
             assert probs.sum() == pytest.approx(1, abs=1e-12)
 
 
-def test_running_counts_follow_and_rewind() -> None:
+def test_running_counts_follow_a_text_back_and_forth() -> None:
     draw = random.Random(0)
     running = RunningCounts(V, 3)
     text: list[int] = []
@@ -101,7 +101,7 @@ def test_an_empty_corpus_is_uniform() -> None:
     np.testing.assert_allclose(np.exp(log_distribution(NGramTable.fit([], 2, V), [1])), [1 / V] * V)
 
 
-def test_files_that_are_no_table(tmp_path: Path) -> None:
+def test_files_that_do_not_hold_a_table(tmp_path: Path) -> None:
     odd = tmp_path / "odd.safetensors"
     with pytest.raises(ConfigError, match="can't be read"):
         NGramTable.load(odd)

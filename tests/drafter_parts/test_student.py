@@ -1,4 +1,4 @@
-"""Students: kept without the target's tables, read back on them, the same model bit by bit."""
+"""Students are saved without the target's tables, and read back with them, bit by bit the same."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from outrider import ConfigError, Sampling
-from outrider.drafter_parts import student
+from outrider.drafter_parts.student import borrows, read_student, save_student
 from outrider.drafters.small_lm import SmallLM
 from outrider.runtime.first_layers import first_layers
 from outrider.runtime.linear import pack
@@ -25,12 +25,12 @@ def target(request: Any, llama: Any) -> Any:
 
 @pytest.fixture
 def folder(target: Any, tmp_path: Path) -> Path:
-    place = tmp_path / "student"
+    path = tmp_path / "student"
     short: Any = first_layers(target.model, 2)
     own = type(short)(short.config)
     own.load_state_dict(short.state_dict(), strict=False)
-    student.save(own, place, torch.float32)
-    return place
+    save_student(own, path, torch.float32)
+    return path
 
 
 def test_the_tables_stay_with_the_target(folder: Path, target: Any) -> None:
@@ -38,12 +38,12 @@ def test_the_tables_stay_with_the_target(folder: Path, target: Any) -> None:
         names = set(file.keys())
     assert not any("embed_tokens" in name or "lm_head" in name for name in names)
     assert any("layers.1." in name for name in names)
-    assert student.borrows(folder) and not student.borrows(folder.parent)
-    read = student.read(folder, target)
+    assert borrows(folder) and not borrows(folder.parent)
+    student = read_student(folder, target)
     ids = torch.tensor([[3, 4, 5, 6]])
-    assert torch.equal(read(ids).logits, first_layers(target.model, 2)(ids).logits)
+    assert torch.equal(student(ids).logits, first_layers(target.model, 2)(ids).logits)
     words = target.model.get_input_embeddings().weight
-    assert read.get_input_embeddings().weight.data_ptr() == words.data_ptr()
+    assert student.get_input_embeddings().weight.data_ptr() == words.data_ptr()
 
 
 def test_it_drafts_as_the_layers_it_was_cut_from(folder: Path, target: Any) -> None:
@@ -60,19 +60,20 @@ def test_a_packed_target_lends_its_tables_too(folder: Path, target: Any) -> None
     ids = torch.tensor([[3, 4, 5, 6]])
     right = first_layers(target.model, 2)(ids).logits
     pack(target.model)
-    found = student.read(folder, target)(ids).logits
-    torch.testing.assert_close(found, right, rtol=1e-5, atol=1e-5)
+    logits = read_student(folder, target)(ids).logits
+    torch.testing.assert_close(logits, right, rtol=1e-5, atol=1e-5)
 
 
-def test_what_does_not_fit_is_named(folder: Path, target: Any) -> None:
+def test_a_tensor_that_does_not_fit_is_named(folder: Path, target: Any) -> None:
     tensors = load_file(folder / "model.safetensors")
     gone = "model.layers.1.mlp.up_proj.weight"
     save_file(
-        {name: each for name, each in tensors.items() if name != gone}, folder / "model.safetensors"
+        {name: tensor for name, tensor in tensors.items() if name != gone},
+        folder / "model.safetensors",
     )
     with pytest.raises(ConfigError, match=f"tensor {gone} is missing"):
-        student.read(folder, target)
+        read_student(folder, target)
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"hidden_size": 24}))
     with pytest.raises(ConfigError, match="its hidden_size is 24, the target's 16"):
-        student.read(folder, target)
+        read_student(folder, target)

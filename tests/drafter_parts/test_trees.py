@@ -11,7 +11,9 @@ import torch
 from outrider import ConfigError, Context, Draft, Drafter, Pen, Sampling, Tokens
 from outrider.contract.chance import SampledChance
 from outrider.contract.draft import ROOT
-from outrider.drafter_parts.trees import Static, best_widths, expected_tokens, one_by_one, parse
+from outrider.drafter_parts.sequoia import Path, best_widths
+from outrider.drafter_parts.tree_forms import parse_tree
+from outrider.drafter_parts.trees import Static, one_by_one
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.stage import play_draft
 
@@ -22,7 +24,7 @@ SAMPLED = Sampling(temperature=1.0)
 
 class Grows(Drafter):
     def __init__(self, form: Any) -> None:
-        self.shape = parse(form)
+        self.shape = parse_tree(form)
         self.kind = self.shape.kind
 
     def propose(self, context: Context, pen: Pen) -> None:
@@ -66,7 +68,7 @@ def widths(draft: Draft) -> list[int]:
     ],
 )
 def test_a_form_is_its_tree(form: Any, expected: list[int], kind: str) -> None:
-    assert parse(form).kind == kind
+    assert parse_tree(form).kind == kind
     assert widths(grown(form)) == expected
 
 
@@ -92,9 +94,9 @@ def test_siblings_follow_the_distribution_of_their_own_path() -> None:
         path = [draft.tokens[step] for step in draft.path(parent)]
         probs = draft.probs[node]
         expected = NEXT_LOGITS([0, 1, *path]).softmax(-1)
-        earlier = [each for each in draft.children(parent) if each < node]
+        earlier = [sibling for sibling in draft.children(parent) if sibling < node]
         expected = expected.clone()
-        expected[[draft.tokens[each] for each in earlier]] = 0
+        expected[[draft.tokens[sibling] for sibling in earlier]] = 0
         assert probs is not None
         torch.testing.assert_close(probs, expected / expected.sum())
         assert probs[token] > 0
@@ -121,20 +123,29 @@ def test_a_dynamic_tree_holds_the_likeliest_paths() -> None:
                     for i, token in enumerate(path)
                 )
         best = sorted(values, key=lambda path: -values[path])[:budget]
-        found = {
+        chosen = {
             tuple(draft.tokens[step] for step in draft.path(node)) for node in range(len(draft))
         }
-        assert found == set(best)
+        assert chosen == set(best)
+
+
+def expected_tokens(shape: dict[Path, int], acceptance: Sequence[float]) -> float:
+    """Returns the mean number of tokens that a shape has accepted (Sequoia, equation 1)."""
+    return sum(
+        math.prod(acceptance[step] for step in (*path, rank))
+        for path, width in shape.items()
+        for rank in range(width)
+    )
 
 
 def every_shape(budget: int, children: int, depth: int) -> set[frozenset[tuple[int, ...]]]:
-    """Returns every set of places that is a tree, of up to `budget` nodes."""
+    """Returns every tree of up to `budget` nodes, as a set of paths."""
     shapes = {frozenset[tuple[int, ...]]()}
     for _ in range(budget):
         larger = set(shapes)
         for shape in shapes:
             for parent in [(), *shape]:
-                rank = sum(place[:-1] == parent for place in shape)
+                rank = sum(path[:-1] == parent for path in shape)
                 if rank < children and len(parent) < depth:
                     larger.add(shape | {(*parent, rank)})
         shapes = larger
@@ -146,12 +157,12 @@ def every_shape(budget: int, children: int, depth: int) -> set[frozenset[tuple[i
 def test_sequoias_shape_is_the_best_of_all(rates: tuple[float, ...], depth: int) -> None:
     for budget in (1, 2, 4, 6):
         value = max(
-            sum(math.prod(rates[step] for step in place) for place in shape)
+            sum(math.prod(rates[step] for step in path) for path in shape)
             for shape in every_shape(budget, len(rates), depth)
         )
-        found = best_widths(rates, budget, depth)
-        assert sum(found.values()) <= budget
-        assert expected_tokens(found, rates) == pytest.approx(value)
+        shape = best_widths(rates, budget, depth)
+        assert sum(shape.values()) <= budget
+        assert expected_tokens(shape, rates) == pytest.approx(value)
 
 
 def test_sequoia_grows_its_shape() -> None:
@@ -164,32 +175,32 @@ def test_sequoia_grows_its_shape() -> None:
     ["3x", "x", "iid:", "tree:3", "paths:0", "0x2", "top:[[0,0]]", [[0, 0]], [[1]], [], [[]],
      "sequoia:1.5", "sequoia:.6,.6", "dynamic:0", 7.5, [["a"]]],
 )  # fmt: skip
-def test_what_is_no_shape_is_refused_in_one_line(form: Any) -> None:
+def test_anything_but_a_shape_is_refused_in_one_line(form: Any) -> None:
     with pytest.raises(ConfigError, match=r"drafter\.tree=") as caught:
-        parse(form)
+        parse_tree(form)
     assert "\n" not in str(caught.value)
 
 
-def test_distributions_are_asked_a_depth_at_a_time() -> None:
-    asked: list[tuple[list[int], list[list[int]]]] = []
+def test_distributions_are_asked_for_one_depth_at_a_time() -> None:
+    asked: list[list[list[int]]] = []
 
-    def probs(nodes: Sequence[int], paths: Sequence[Sequence[int]]) -> torch.Tensor:
-        asked.append((list(nodes), [list(path) for path in paths]))
+    def next_logits(paths: Sequence[Sequence[int]]) -> torch.Tensor:
+        asked.append([list(path) for path in paths])
         return torch.stack([NEXT_LOGITS([0, 1, *path]) for path in paths])
 
     pen = Pen(sampling=SAMPLED, chance=SampledChance.seeded(0), vocab_size=6, gamma=3, budget=20)
-    Static({(): 2, (0,): 2, (1,): 1, (0, 1): 1}, "distinct").grow(pen, probs)
+    Static({(): 2, (0,): 2, (1,): 1, (0, 1): 1}, "distinct").grow(pen, next_logits)
     draft = pen.finish()
-    assert [nodes for nodes, _ in asked] == [[-1], [0, 1], [3]]
-    for nodes, paths in asked:
-        for node, path in zip(nodes, paths, strict=True):
-            assert path == [draft.tokens[step] for step in draft.path(node)]
+    assert asked == [
+        [[draft.tokens[step] for step in draft.path(node)] for node in nodes]
+        for nodes in ([ROOT], [0, 1], [3])
+    ]
 
 
-def test_greedy_siblings_are_one_where_they_are_drawn() -> None:
+def test_siblings_that_are_drawn_greedily_are_one() -> None:
     drafter = Grows("3x3")
     draft = play_draft(drafter, TARGET, Context(Tokens([0, 1])), gamma=2, sampling=Sampling())
     assert widths(draft) == [1, 1]
     likeliest = Grows("top:3x3")
     draft = play_draft(likeliest, TARGET, Context(Tokens([0, 1])), gamma=2, sampling=Sampling())
-    assert widths(draft) == [3, 5]  # the budget of the stage is eight
+    assert widths(draft) == [3, 5]  # the stage's budget is eight

@@ -1,4 +1,4 @@
-"""EAGLE: conformance, the published layer, SafeAILab's files, and what does not fit them."""
+"""EAGLE: conformance, the published layer, SafeAILab's files, and files that do not fit."""
 
 import json
 from collections.abc import Callable
@@ -11,10 +11,11 @@ import torch
 from safetensors.torch import save_file
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
 
-from outrider import ConfigError, decode
+from outrider import ConfigError, Sampling, decode
+from outrider.drafter_parts.features import FeatureDrafting
 from outrider.drafter_parts.layer import KeysAndValues
 from outrider.drafter_parts.vocabulary import Vocabulary
-from outrider.drafters.eagle import Eagle, fresh, read
+from outrider.drafters.eagle import Eagle, EagleNetwork
 from outrider.runtime.cached_model import HIDDEN
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
@@ -39,8 +40,8 @@ def published(llama: Any, tmp_path: Path) -> Any:
         layer = LlamaDecoderLayer(model.config, 0)
         layer.input_layernorm = torch.nn.Identity()
         fc = torch.nn.Linear(32, 16)
-    tensors = {f"layers.0.{name}": each for name, each in layer.state_dict().items()}
-    tensors |= {f"fc.{name}": each for name, each in fc.state_dict().items()}
+    tensors = {f"layers.0.{name}": tensor for name, tensor in layer.state_dict().items()}
+    tensors |= {f"fc.{name}": tensor for name, tensor in fc.state_dict().items()}
     tensors["embed_tokens.weight"] = model.model.embed_tokens.weight.detach().clone()
     folder = tmp_path / "EAGLE-tiny"
     folder.mkdir()
@@ -53,7 +54,7 @@ def published(llama: Any, tmp_path: Path) -> Any:
 
 def test_the_layer_is_that_of_the_published_weights(published: Any) -> None:
     target, folder, layer, fc, _ = published
-    network = read(str(folder), target)
+    network = EagleNetwork.read_checkpoint(folder, target)
     states, tokens = torch.randn(2, 6, 16), torch.randint(0, 31, (2, 6))
     positions = torch.arange(6).expand(2, -1)
     words = target.model.get_input_embeddings()(tokens)
@@ -61,9 +62,9 @@ def test_the_layer_is_that_of_the_published_weights(published: Any) -> None:
     turn = LlamaRotaryEmbedding(target.model.config)(x, positions)
     mask = torch.full((6, 6), float("-inf")).triu(1)[None, None]
     right = layer(x, attention_mask=mask, position_embeddings=turn)
-    found = network(states, tokens, positions, None, KeysAndValues())
-    torch.testing.assert_close(found, right, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(network.logits(found), target.model.lm_head(found))
+    after = network(states, tokens, positions, None, KeysAndValues())
+    torch.testing.assert_close(after, right, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(network.logits(after), target.model.lm_head(after))
 
 
 def test_it_drafts_with_them(published: Any) -> None:
@@ -91,9 +92,9 @@ def test_it_drafts_with_them(published: Any) -> None:
 )
 def test_tensors_that_do_not_fit(published: Any, change: dict[str, Any], line: str) -> None:
     target, folder, _, _, tensors = published
-    changed = {name: each for name, each in (tensors | change).items() if each is not None}
+    changed = {name: rows for name, rows in (tensors | change).items() if rows is not None}
     (folder / "pytorch_model.bin").unlink()
-    save_file({name: each.clone() for name, each in changed.items()}, folder / "model.safetensors")
+    save_file({name: rows.clone() for name, rows in changed.items()}, folder / "model.safetensors")
     with pytest.raises(ConfigError, match=line):
         Eagle(str(folder)).bind(target)
 
@@ -104,7 +105,7 @@ def test_a_fusion_without_bias(published: Any) -> None:
     (folder / "config.json").write_text(json.dumps(config | {"bias": False}))
     del tensors["fc.bias"]
     torch.save(tensors, folder / "pytorch_model.bin")
-    assert read(str(folder), target).fc.bias is None
+    assert EagleNetwork.read_checkpoint(folder, target).fc.bias is None
 
 
 @pytest.mark.parametrize("name", ["hidden_size", "vocab_size"])
@@ -121,13 +122,12 @@ def test_a_folder_that_is_not_there(llama: Any) -> None:
         Eagle("gone").bind(TransformersTarget(llama()))
 
 
-def test_a_small_vocabulary_writes_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_small_vocabulary_writes_nothing_else() -> None:
     target = tiny_target(4)
     drafter = Eagle("untrained")
     drafter.bind(target)
-    drafter._drafting._network = fresh(target, Vocabulary(4, torch.tensor([1, 3])))
-    from outrider import Sampling
-
+    vocabulary = Vocabulary(4, torch.tensor([1, 3]))
+    drafter._drafting = FeatureDrafting(EagleNetwork.untrained(target, vocabulary))
     for seed in range(20):
         draft = play_draft(
             drafter,

@@ -18,9 +18,10 @@ from transformers.models.llama.modeling_llama import (
 )
 
 from outrider import ConfigError, decode
+from outrider.drafter_parts.checkpoint import find_tensors
 from outrider.drafter_parts.layer import KeysAndValues
 from outrider.drafter_parts.vocabulary import Vocabulary
-from outrider.drafters.eagle3 import Eagle3, default_layers, fresh, read, save
+from outrider.drafters.eagle3 import Eagle3, Eagle3Network, default_layers
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
 from outrider.verifiers.token import Token
@@ -64,7 +65,7 @@ def published(llama: Any, tmp_path: Path) -> Any:
         layer, fc = Midlayer(model.config), nn.Linear(48, 16, bias=False)
         head = nn.Linear(16, 12, bias=False)
     ids = torch.arange(0, 24, 2)
-    tensors = {f"midlayer.{name}": each for name, each in layer.state_dict().items()}
+    tensors = {f"midlayer.{name}": tensor for name, tensor in layer.state_dict().items()}
     tensors |= {
         "fc.weight": fc.weight,
         "lm_head.weight": head.weight,
@@ -78,14 +79,14 @@ def published(llama: Any, tmp_path: Path) -> Any:
     config |= {"vocab_size": 31, "draft_vocab_size": 12}
     config |= {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 2, 4]}}
     (folder / "config.json").write_text(json.dumps(config))
-    save_file({name: each.detach().clone() for name, each in tensors.items()},
+    save_file({name: tensor.detach().clone() for name, tensor in tensors.items()},
               folder / "model.safetensors")  # fmt: skip
     return TransformersTarget(model), folder, layer, fc, tensors
 
 
 def test_the_layer_is_that_of_the_published_weights(published: Any) -> None:
     target, folder, layer, fc, tensors = published
-    network = read(folder, target)
+    network = Eagle3Network.read_checkpoint(folder, target)
     three = [torch.randn(1, 6, 16) for _ in range(3)]
     states = network.states(three)
     torch.testing.assert_close(states, fc(torch.cat(three, dim=-1)))
@@ -93,13 +94,13 @@ def test_the_layer_is_that_of_the_published_weights(published: Any) -> None:
     turn = LlamaRotaryEmbedding(target.model.config)(states, positions)
     mask = torch.full((6, 6), float("-inf")).triu(1)[None, None]
     right = layer(target.model.get_input_embeddings()(tokens), states, mask, turn)
-    found = network(states, tokens, positions, None, KeysAndValues())
-    torch.testing.assert_close(found, right, rtol=1e-4, atol=1e-5)
+    after = network(states, tokens, positions, None, KeysAndValues())
+    torch.testing.assert_close(after, right, rtol=1e-4, atol=1e-5)
     norm = LlamaRMSNorm(16, target.model.config.rms_norm_eps)
     norm.weight = nn.Parameter(tensors["norm.weight"])
     scores = norm(right) @ tensors["lm_head.weight"].T
-    torch.testing.assert_close(network.logits(found), scores, rtol=1e-4, atol=1e-4)
-    spread = network.vocabulary.spread(network.logits(found))[0, 0]
+    torch.testing.assert_close(network.logits(after), scores, rtol=1e-4, atol=1e-4)
+    spread = network.vocabulary.spread(network.logits(after))[0, 0]
     assert spread.isfinite().nonzero().flatten().tolist() == list(range(0, 24, 2))
 
 
@@ -112,40 +113,39 @@ def test_it_drafts_with_them(published: Any) -> None:
     assert all(token % 2 == 0 for round in rounds for token in round.draft)
 
 
-def test_what_is_written_is_in_the_layout_of_speculators(published: Any, tmp_path: Path) -> None:
+def test_a_saved_config_is_in_the_layout_of_speculators(published: Any, tmp_path: Path) -> None:
     target, folder, *_ = published
-    save(read(folder, target), target, tmp_path / "again")
+    Eagle3Network.read_checkpoint(folder, target).save_checkpoint(tmp_path / "again", target)
     config = json.loads((tmp_path / "again" / "config.json").read_text())
     assert config["speculators_model_type"] == "eagle3"
     assert config["eagle_aux_hidden_state_layer_ids"] == [1, 2, 4]
     assert config["speculators_config"]["verifier"]["name_or_path"] == ""
 
 
-def test_the_targets_place_on_disk_is_nobodys_business(folder: Path, tmp_path: Path) -> None:
+def test_the_path_of_the_target_is_not_written(folder: Path, tmp_path: Path) -> None:
     target = TransformersTarget(str(folder))
-    save(fresh(target, Vocabulary(31), (0, 1, 2)), target, tmp_path / "x")
+    network = Eagle3Network.untrained(target, Vocabulary(31), layers=(0, 1, 2))
+    network.save_checkpoint(tmp_path / "x", target)
     config = json.loads((tmp_path / "x" / "config.json").read_text())
     assert config["speculators_config"]["verifier"]["name_or_path"] == folder.name
     assert str(folder) not in json.dumps(config)
 
 
-def test_what_is_written_has_the_published_tensors(published: Any, tmp_path: Path) -> None:
-    from outrider.drafter_parts.checkpoint import tensors_in
-
+def test_a_saved_network_has_the_published_tensors(published: Any, tmp_path: Path) -> None:
     target, folder, _, _, tensors = published
-    save(read(folder, target), target, tmp_path / "again")
-    found = tensors_in(tmp_path / "again")[1]
-    right = {name.replace("midlayer.", "layers.0."): each for name, each in tensors.items()}
-    assert set(found) == set(right)
-    for name, each in right.items():
-        torch.testing.assert_close(found[name].to(each.dtype), each, atol=1e-3, rtol=1e-3)
+    Eagle3Network.read_checkpoint(folder, target).save_checkpoint(tmp_path / "again", target)
+    written = find_tensors(tmp_path / "again")[1]
+    right = {name.replace("midlayer.", "layers.0."): tensor for name, tensor in tensors.items()}
+    assert set(written) == set(right)
+    for name, tensor in right.items():
+        torch.testing.assert_close(written[name].to(tensor.dtype), tensor, atol=1e-3, rtol=1e-3)
 
 
 def test_speculators_files_are_read_too(published: Any) -> None:
     target, folder, _, _, tensors = published
-    right = read(folder, target).state_dict()
-    renamed = {name.replace("midlayer.", "layers.0."): each for name, each in tensors.items()}
-    save_file({name: each.detach().clone() for name, each in renamed.items()},
+    right = Eagle3Network.read_checkpoint(folder, target).state_dict()
+    renamed = {name.replace("midlayer.", "layers.0."): tensor for name, tensor in tensors.items()}
+    save_file({name: tensor.detach().clone() for name, tensor in renamed.items()},
               folder / "model.safetensors")  # fmt: skip
     config = json.loads((folder / "config.json").read_text())
     ids = config.pop("eagle_config")["eagle_aux_hidden_state_layer_ids"]
@@ -156,8 +156,8 @@ def test_speculators_files_are_read_too(published: Any) -> None:
         "eagle_aux_hidden_state_layer_ids": ids,
     }
     (folder / "config.json").write_text(json.dumps(nested))
-    found = read(folder, target).state_dict()
-    assert all(torch.equal(found[name], each) for name, each in right.items())
+    again = Eagle3Network.read_checkpoint(folder, target).state_dict()
+    assert all(torch.equal(again[name], tensor) for name, tensor in right.items())
 
 
 def test_layers_that_are_not_there(published: Any) -> None:

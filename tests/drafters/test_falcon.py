@@ -1,4 +1,4 @@
-"""Falcon: conformance, blocks as one whole pass would give them, round trip, training."""
+"""Falcon: conformance, blocks that equal a pass over everything, round trip, training."""
 
 import json
 from collections.abc import Callable
@@ -13,12 +13,12 @@ from safetensors.torch import load_file, save_file
 from outrider import ConfigError, Sampling
 from outrider.drafter_parts.layer import KeysAndValues
 from outrider.drafter_parts.vocabulary import Vocabulary
-from outrider.drafters.falcon import Falcon, fresh, read, save
+from outrider.drafters.falcon import Falcon, FalconNetwork
 from outrider.runtime.cached_model import HIDDEN
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
 from outrider.testing.stage import context_after, play_draft
-from outrider.training.glancing import _run
+from outrider.training.glancing import _random_runs
 
 TEXT = [3, 7, 7, 2, 9, 4, 11, 5, 6]
 SHAPES = ((1, None), (2, None), (3, None), (2, "2x1"), (2, "top:2x2x1"), (2, "dynamic:4"))
@@ -38,18 +38,18 @@ def target(llama: Any) -> Any:
 
 @torch.no_grad()
 def whole(network: Any, features: Any, written: list[int]) -> Any:
-    """The distribution of each token of a draft, each block from one pass over everything before it."""
+    """Returns the distribution of each drafted token, from passes over the whole text."""
     block, probs = network.block, []
     states, tokens = features[None], torch.tensor([[*TEXT[1:], *written]])
     known = len(TEXT) - 1
     while len(probs) < len(written):
         count = states.shape[1]
-        x, _ = network.read(states, tokens[:, :count], None)
-        places = torch.arange(count)
+        x, _ = network.fuse(states, tokens[:, :count], None)
+        positions = torch.arange(count)
         # Blocks end where the text does, and where each draft of a block does.
-        number = torch.div(places - known, block, rounding_mode="floor")
+        number = torch.div(positions - known, block, rounding_mode="floor")
         reach = (number[None] <= number[:, None])[None, None]
-        out = network(x, places[None], reach, KeysAndValues())[:, -block:]
+        out = network(x, positions[None], reach, KeysAndValues())[:, -block:]
         probs += list(network.logits(out)[0].softmax(-1))
         states = torch.cat([states, out], dim=1)
     return probs[: len(written)]
@@ -63,7 +63,7 @@ def test_blocks_are_those_of_a_pass_over_everything(block: int, target: Any) -> 
         context = context_after(drafter, target, TEXT[:length])
         draft = play_draft(drafter, target, context, gamma=5, sampling=Sampling(temperature=1.0))
     assert len(draft) == 5
-    network = read("untrained", target, block)
+    network = FalconNetwork.load("untrained", target, block=block)
     for probs, right in zip(
         draft.probs, whole(network, context.features[HIDDEN], list(draft.tokens)), strict=True
     ):
@@ -78,22 +78,48 @@ def test_no_draft_before_there_is_a_block(target: Any) -> None:
     assert len(play_draft(drafter, target, context, gamma=3, sampling=Sampling())) == 0
 
 
+def test_a_draft_that_is_interrupted_leaves_nothing_wrong(target: Any) -> None:
+    """Whichever pass breaks off, its cache already longer, the next draft is a new drafter's."""
+    new = Falcon("untrained")
+    new.bind(target)
+    context = context_after(new, target, TEXT)
+    play = partial(play_draft, target=target, gamma=4, sampling=Sampling(temperature=1.0))
+    expected = play(new, context=context)
+    for last in range(3):
+        drafter = Falcon("untrained")
+        drafter.bind(target)
+        play(drafter, context=context_after(drafter, target, TEXT[:5]))
+        passes = iter(range(last))
+
+        def interrupt(*_: Any, passes: Any = passes) -> None:
+            if next(passes, None) is None:
+                raise KeyboardInterrupt
+
+        handle = drafter._network.mlp.register_forward_pre_hook(interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            play(drafter, context=context)
+        handle.remove()
+        again = play(drafter, context=context)
+        for probs, right in zip(again.probs, expected.probs, strict=True):
+            torch.testing.assert_close(probs, right)
+
+
 def test_a_round_trip(target: Any, tmp_path: Path) -> None:
     vocabulary = Vocabulary(31, torch.tensor([1, 4, 9, 30]))
-    network = fresh(target, vocabulary, 3, seed=4)
-    save(network, tmp_path, {"hidden_size": 16, "vocab_size": 31})
-    back = read(str(tmp_path), target, 1)
+    network = FalconNetwork.untrained(target, vocabulary, seed=4, block=3)
+    network.save_checkpoint(tmp_path, target)
+    back = FalconNetwork.load(str(tmp_path), target, block=1)
     assert back.block == 3 and back.vocabulary.ids is not None
     assert torch.equal(back.vocabulary.ids, torch.tensor([1, 4, 9, 30]))
     for name, tensor in network.state_dict().items():
         assert torch.equal(back.state_dict()[name], tensor.half().float())
 
 
-def test_what_does_not_fit_is_named(target: Any, tmp_path: Path) -> None:
-    save(fresh(target, Vocabulary(31), 2), tmp_path, {"hidden_size": 16, "vocab_size": 31})
+def test_a_tensor_that_does_not_fit_is_named(target: Any, tmp_path: Path) -> None:
+    FalconNetwork.untrained(target, Vocabulary(31)).save_checkpoint(tmp_path, target)
     tensors = load_file(tmp_path / "model.safetensors")
-    kept = {name: each for name, each in tensors.items() if name != "lstm.bias_hh_l1"}
-    save_file(kept, tmp_path / "model.safetensors")
+    rest = {name: rows for name, rows in tensors.items() if name != "lstm.bias_hh_l1"}
+    save_file(rest, tmp_path / "model.safetensors")
     with pytest.raises(ConfigError, match=r"tensor lstm\.bias_hh_l1 is missing"):
         Falcon(str(tmp_path)).bind(target)
     config = json.loads((tmp_path / "config.json").read_text())
@@ -109,7 +135,7 @@ def test_what_does_not_fit_is_named(target: Any, tmp_path: Path) -> None:
 def test_glances_are_a_run_as_long_as_it_is_wrong(wrong: int, shown: int) -> None:
     mistakes = torch.zeros(50, 12, dtype=torch.bool)
     mistakes[:, :wrong] = True
-    runs = _run(mistakes, 0.4)
+    runs = _random_runs(mistakes, 0.4)
     assert runs.sum(1).tolist() == [shown] * 50
     steps = runs.int().diff(dim=1, prepend=torch.zeros(50, 1).int()).clamp(min=0)
     assert steps.sum(1).max() <= 1  # in a row

@@ -1,4 +1,4 @@
-"""A drafter that is sped up by a faster one has its own distribution, and takes fewer passes."""
+"""A drafter that a faster one speeds up keeps its distribution, and takes fewer passes."""
 
 from collections.abc import Callable
 from functools import partial
@@ -52,9 +52,9 @@ def test_the_draft_has_the_distribution_of_the_small_model_whoever_guesses(
         return draft.tokens
 
     probs = []
-    for each in (drafter, alone):
+    for part in (drafter, alone):
         distribution: dict[tuple[int, ...], float] = {}
-        for p, tokens in EnumeratedChance.outcomes(partial(play, each)):
+        for p, tokens in EnumeratedChance.outcomes(partial(play, part)):
             distribution[tokens] = distribution.get(tokens, 0.0) + p
         probs.append(distribution)
     assert probs[0] == pytest.approx(probs[1], abs=1e-9)
@@ -95,13 +95,13 @@ def test_good_guesses_save_passes(llama: Any, monkeypatch: pytest.MonkeyPatch) -
         drafter = Hierarchy(faster, 3, model=model)
         drafter.bind(target)
         count = []
-        inner = drafter._middle.scores
+        inner = drafter._small.scores
 
         def scores(*rest: Any, inner: Any = inner, count: list[int] = count) -> Any:
             count.append(1)
             return inner(*rest)
 
-        monkeypatch.setattr(drafter._middle, "scores", scores)
+        monkeypatch.setattr(drafter._small, "scores", scores)
         play_draft(drafter, target, Context(Tokens([3, 4, 5])), gamma=8, sampling=SAMPLED)
         passes.append(len(count))
     assert passes == [8, 2]
@@ -115,7 +115,7 @@ def test_a_pen_redraws_with_the_distribution_and_not_the_guess() -> None:
     assert token in (0, 1)
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_bad_settings_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"drafter\.ahead=0"):
         Hierarchy(ahead=0)
     with pytest.raises(ConfigError, match=r"drafter\.faster=.*: expected one that writes chains"):

@@ -1,4 +1,4 @@
-"""The first of several drafters that has a draft writes it, as if it were alone."""
+"""The first of several drafters with a draft writes it, just as it would alone."""
 
 from collections.abc import Callable
 from functools import partial
@@ -33,11 +33,11 @@ def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> N
 def test_the_first_that_has_a_draft(text: list[int], who: str) -> None:
     target, sampling = tiny_target(VOCAB_SIZE), Sampling(temperature=1.0)
     drafter, alone = Hybrid(["none", "prompt_lookup", "bigram"]), make("drafter", who)
-    for each in (drafter, alone):
-        each.bind(target)
+    for part in (drafter, alone):
+        part.bind(target)
     drafts = [
-        play_draft(each, target, Context(Tokens(text)), gamma=3, sampling=sampling, seed=5)
-        for each in (drafter, alone)
+        play_draft(part, target, Context(Tokens(text)), gamma=3, sampling=sampling, seed=5)
+        for part in (drafter, alone)
     ]
     assert drafts[0].tokens == drafts[1].tokens
     assert [probs is None for probs in drafts[0].probs] == [
@@ -69,6 +69,6 @@ class Silent(Drafter):
         ([7], "expected a name or an instance of Drafter"),
     ],
 )
-def test_what_makes_no_sense_is_refused(drafters: list[Any], complaint: str) -> None:
+def test_bad_settings_are_refused(drafters: list[Any], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         Hybrid(drafters)

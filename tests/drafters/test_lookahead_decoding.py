@@ -1,4 +1,4 @@
-"""The target's own guesses: exact in distribution, greedy text unchanged, and n-grams as the model has them."""
+"""Lookahead decoding: exact in distribution, the same greedy text, and n-grams of the model."""
 
 from collections.abc import Callable
 from functools import partial
@@ -35,7 +35,7 @@ def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> N
 @pytest.mark.parametrize("rule", [Candidates(), Traversal(), SampleMatch()])
 @pytest.mark.parametrize("ngram", [2, 3])
 def test_the_distribution_of_the_loop_is_the_targets(rule: Verifier, ngram: int) -> None:
-    """Five tokens of the whole loop, with the pool filling up: every branch, added up."""
+    """Checks five tokens of the whole loop, with a pool that fills up, over every branch."""
     target = TabularTarget(2, seed=3)
     drafter = LookaheadDecoding(window=3, ngram=ngram)
     setup = Setup(target, drafter, rule, [1], gamma=2, sampling=SAMPLED, budget=6)
@@ -78,7 +78,7 @@ def test_a_sampled_text_is_the_same_for_the_same_seed(llama: Any) -> None:
 
 
 def test_each_column_is_what_the_model_says_after_its_own_guesses(llama: Any) -> None:
-    """The pool's n-grams against a fresh model on the text, the chain and the column."""
+    """Compares the pool's n-grams with a plain pass over the text, the chain and the column."""
     model = llama().double()
     target = TransformersTarget(model)
     drafter = LookaheadDecoding(window=3, ngram=3)
@@ -130,7 +130,7 @@ def test_a_pool_keeps_the_newest() -> None:
     assert drafter._pool == {4: [(2,), (1,)]}
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_bad_settings_are_refused() -> None:
     for arguments, line in (
         ({"window": 0}, r"drafter\.window=0: expected a whole number of at least 1"),
         ({"ngram": 1}, r"drafter\.ngram=1: expected a whole number of at least 2"),

@@ -1,4 +1,4 @@
-"""Medusa: conformance, FasterDecoding's files, and heads that know nothing of each other."""
+"""Medusa: conformance, FasterDecoding's files, and heads that are independent of each other."""
 
 import json
 from collections.abc import Callable
@@ -11,7 +11,7 @@ import torch
 from torch.nn.functional import silu
 
 from outrider import ConfigError, decode
-from outrider.drafters.medusa import Medusa, read
+from outrider.drafters.medusa import Medusa, MedusaNetwork
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
 from outrider.verifiers.candidates import Candidates
@@ -48,7 +48,7 @@ def published(llama: Any, tmp_path: Path) -> Any:
 
 def test_the_heads_are_those_of_the_published_weights(published: Any) -> None:
     target, folder, tensors = published
-    network = read(str(folder), target)
+    network = MedusaNetwork.read_checkpoint(folder, target)
     state = torch.randn(4, 16)
     for head in range(3):
         weight, bias = tensors[f"{head}.0.linear.weight"], tensors[f"{head}.0.linear.bias"]

@@ -1,4 +1,4 @@
-"""The MLP speculator: conformance, IBM's files, and stages that read what was drawn."""
+"""The MLP speculator: conformance, IBM's files, and stages that read the tokens drawn."""
 
 import json
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from torch.nn.functional import gelu
 
 from outrider import ConfigError, decode
-from outrider.drafters.mlp_speculator import MLPSpeculator, read
+from outrider.drafters.mlp_speculator import MLPSpeculator, MLPSpeculatorNetwork
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
 from outrider.verifiers.token import Token
@@ -48,25 +48,25 @@ def published(request: pytest.FixtureRequest, llama: Any, tmp_path: Path) -> Any
 
 def test_the_stages_are_those_of_the_published_weights(published: Any) -> None:
     target, folder, tensors, scaled = published
-    network = read(str(folder), target)
+    network = MLPSpeculatorNetwork.read_checkpoint(folder, target)
     state, tokens = torch.randn(4, 16), torch.tensor([[1, 2, 3, 4], [5, 6, 7, 8]])
-    kept = 0.5 ** (0.5 / 2)
-    added = ((1 - kept**2) * 12 / 2) ** 0.5
+    state_weight = 0.5 ** (0.5 / 2)
+    ratio = ((1 - state_weight**2) * 12 / 2) ** 0.5 / state_weight
 
     def normed(x: torch.Tensor) -> torch.Tensor:
         return x / (x.pow(2).mean(-1, keepdim=True) + 1e-6).sqrt()
 
     right = normed(state) / 2**0.5 if scaled else state
-    found = network.start(state)
+    states = network.start(state)
     for stage in range(2):
-        part = {name.removeprefix("speculator."): each for name, each in tensors.items()}
+        part = {name.removeprefix("speculator."): tensor for name, tensor in tensors.items()}
         word = part[f"emb.{stage}.weight"][tokens[stage]]
-        right = right @ part[f"proj.{stage}.weight"].T + added / kept * word
+        right = right @ part[f"proj.{stage}.weight"].T + ratio * word
         right = gelu(normed(right) * part[f"ln.{stage}.weight"] + part[f"ln.{stage}.bias"])
-        found = network(stage, found, tokens[stage])
-        torch.testing.assert_close(found, right, rtol=1e-4, atol=1e-4)
+        states = network(stage, states, tokens[stage])
+        torch.testing.assert_close(states, right, rtol=1e-4, atol=1e-4)
         logits = right @ part[f"head.{stage}.weight"].T
-        torch.testing.assert_close(network.logits(stage, found), logits, rtol=1e-4, atol=1e-3)
+        torch.testing.assert_close(network.logits(stage, states), logits, rtol=1e-4, atol=1e-3)
 
 
 def test_drafts_are_no_longer_than_there_are_stages(published: Any) -> None:

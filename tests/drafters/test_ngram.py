@@ -84,12 +84,12 @@ def test_a_fitted_table_is_saved_and_loaded(
     fitted.bind(target)
     loaded = bigram(order=3, counts=saved)
     assert not loaded.needs
-    for ours, theirs in zip(
+    for counted, read in zip(
         probs(fitted, target, words.encode("on the")),
         probs(loaded, target, words.encode("on the")),
         strict=True,
     ):
-        torch.testing.assert_close(ours, theirs)
+        torch.testing.assert_close(counted, read)
     assert len(probs(bigram(order=2, counts=saved), target, [2])) == 2
 
 
@@ -103,7 +103,9 @@ def test_the_same_target_is_not_counted_twice(
     drafter.bind(target)
 
 
-def test_what_does_not_fit_is_one_line(tmp_path: Path, target: TabularTarget) -> None:
+def test_bad_files_and_settings_are_refused_in_one_line(
+    tmp_path: Path, target: TabularTarget
+) -> None:
     with pytest.raises(ConfigError, match=r"drafter\.counts='gone\.txt': expected 'context', "):
         bigram(counts="gone.txt")
     with pytest.raises(ConfigError, match=r"drafter\.order=0: expected a whole number"):

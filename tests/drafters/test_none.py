@@ -1,4 +1,4 @@
-"""No draft keeps the contract."""
+"""A drafter that drafts nothing keeps the contract."""
 
 from collections.abc import Callable
 from typing import Any

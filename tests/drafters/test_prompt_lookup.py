@@ -1,4 +1,4 @@
-"""Prompt lookup finds what a search through the whole text finds, at once."""
+"""Prompt lookup finds what a search through the whole text finds, without the search."""
 
 import random
 import time
@@ -27,14 +27,14 @@ def draft(drafter: PromptLookup, tokens: Tokens, gamma: int) -> list[int]:
 
 
 def searched(text: list[int], gamma: int, max_n: int, min_n: int, newest: bool) -> list[int]:
-    """Looks at every place, longest match first; a copy reads on into itself."""
+    """Looks at every position, longest match first; a copy that reaches the end reads itself."""
     for n in range(max_n, min_n - 1, -1):
-        places = [end for end in range(n, len(text)) if text[end - n : end] == text[-n:]]
-        if places and n < len(text):
-            place = max(places) if newest else min(places)
+        ends = [end for end in range(n, len(text)) if text[end - n : end] == text[-n:]]
+        if ends and n < len(text):
+            start = max(ends) if newest else min(ends)
             grown = list(text)
             for step in range(gamma):
-                grown.append(grown[place + step])
+                grown.append(grown[start + step])
             return grown[len(text) :]
     return []
 
@@ -48,16 +48,15 @@ def test_it_finds_what_a_search_finds(max_n: int, min_n: int, newest: bool) -> N
     for _ in range(300):
         text = text[: draw.randrange(len(text) + 1)] if draw.random() < 0.1 else list(text)
         text += [draw.randrange(3) for _ in range(draw.randrange(1, 5))]
-        found = draft(drafter, Tokens(text), 4)
-        assert found == searched(text, 4, max_n, min_n, newest)
+        assert draft(drafter, Tokens(text), 4) == searched(text, 4, max_n, min_n, newest)
 
 
-def test_a_periodic_text_goes_on() -> None:
+def test_a_periodic_text_continues() -> None:
     assert draft(PromptLookup(), Tokens([1, 2, 3, 1, 2, 3]), 7) == [1, 2, 3, 1, 2, 3, 1]
     assert draft(PromptLookup(), Tokens([4, 4]), 3) == [4, 4, 4]
 
 
-def test_nothing_found_is_no_draft() -> None:
+def test_without_a_match_there_is_no_draft() -> None:
     assert draft(PromptLookup(), Tokens([1, 2, 3]), 5) == []
     assert draft(PromptLookup(), Tokens([1]), 5) == []
     assert draft(PromptLookup(max_n=4, min_n=3), Tokens([1, 2, 9, 1, 2]), 5) == []
@@ -85,7 +84,7 @@ def test_a_long_text_costs_only_what_is_new() -> None:
         ({"max_n": "x"}, "drafter.max_n='x': expected a whole number"),
     ],
 )
-def test_sizes_that_make_no_sense(arguments: dict[str, Any], line: str) -> None:
+def test_bad_sizes(arguments: dict[str, Any], line: str) -> None:
     with pytest.raises(ConfigError) as caught:
         PromptLookup(**arguments)
     assert line in str(caught.value)

@@ -1,4 +1,4 @@
-"""Shallow aggressive decoding copies the source from the place where the text is, and no other."""
+"""Shallow aggressive decoding copies the source from where the text is, and from nowhere else."""
 
 import itertools
 from collections.abc import Callable
@@ -29,13 +29,13 @@ def draft(source: list[int], text: list[int], gamma: int = 4) -> list[int]:
 
 
 def searched(source: list[int], text: list[int]) -> int | None:
-    """Tries every end of the text at every place, as the paper tells it."""
+    """Tries every suffix of the text at every position, as the paper describes it."""
     if text == source[: len(text)]:
         return len(text)
     for n in range(1, len(text) + 1):
-        found = [end for end in range(n, len(source) + 1) if source[end - n : end] == text[-n:]]
-        if len(found) == 1:
-            return found[0]
+        ends = [end for end in range(n, len(source) + 1) if source[end - n : end] == text[-n:]]
+        if len(ends) == 1:
+            return ends[0]
     return None
 
 
@@ -47,7 +47,7 @@ def test_it_resumes_where_a_search_of_every_end_does() -> None:
                     assert resumed(source, text) == searched(source, text)
 
 
-def test_it_begins_at_the_beginning_and_goes_on_past_an_edit() -> None:
+def test_it_starts_at_the_beginning_and_continues_after_an_edit() -> None:
     source = [11, 12, 13, 14, 15, 16, 17]
     assert draft(source, []) == [11, 12, 13, 14]
     assert draft(source, [11, 12, 13, 14, 15]) == [16, 17]
@@ -58,15 +58,15 @@ def test_it_begins_at_the_beginning_and_goes_on_past_an_edit() -> None:
     assert draft(source, [11, 13]) == [14, 15, 16, 17]  # one less
 
 
-def test_a_place_that_is_not_the_only_one_is_no_place() -> None:
+def test_a_match_has_to_be_the_only_one() -> None:
     source = [11, 12, 20, 21, 12, 20, 22]
     assert draft(source, [50, 12, 20]) == []
     assert draft(source, [50, 21, 12, 20]) == [22]
-    assert draft([11, 11, 11, 12], [11]) == [11, 11, 12]  # the beginning is a place by itself
+    assert draft([11, 11, 11, 12], [11]) == [11, 11, 12]  # a prefix of the source needs no match
 
 
 def test_a_target_that_copies_is_right_in_one_call() -> None:
-    """A tabular target of one distribution, whose every row the source turns into its own token."""
+    """A tabular target whose next token depends on its source alone, which it copies."""
     target = TabularTarget(6, order=0, encoder=True)
     target.table = target.table.sort(dim=-1, descending=True).values
     source = [3, 1, 4, 1, 5, 2]

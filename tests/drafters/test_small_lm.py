@@ -12,7 +12,8 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from outrider import ConfigError, Context, Sampling, Tokens, decode
-from outrider.drafters.small_lm import SmallLM, fits
+from outrider.drafters.small_lm import SmallLM, require_same_tokens
+from outrider.runtime.cached_model import CachedModel
 from outrider.runtime.first_layers import first_layers
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
@@ -49,7 +50,7 @@ def test_the_first_layers_share_the_weights_and_compute_what_they_should(llama: 
         assert not torch.equal(short(ids).logits, model(ids).logits)
 
 
-def test_four_fifths_of_the_layers_unless_told(llama: Any) -> None:
+def test_four_fifths_of_the_layers_by_default(llama: Any) -> None:
     assert first_layers(llama(), None).config.num_hidden_layers == 4
 
 
@@ -62,15 +63,15 @@ def test_all_layers_are_no_draft(llama: Any, layers: int) -> None:
         SmallLM(layers=0)
 
 
-def test_a_used_drafter_drafts_as_a_fresh_one(llama: Any) -> None:
+def test_a_used_drafter_drafts_as_a_new_one(llama: Any) -> None:
     target = TransformersTarget(llama())
     used = SmallLM(llama(seed=3))
     used.bind(target)
     draw = random.Random(0)
     text = [1, 2, 3]
     for _ in range(20):
-        fresh = SmallLM(llama(seed=3))
-        fresh.bind(target)
+        new = SmallLM(llama(seed=3))
+        new.bind(target)
         probs = [
             play_draft(
                 drafter,
@@ -79,22 +80,31 @@ def test_a_used_drafter_drafts_as_a_fresh_one(llama: Any) -> None:
                 gamma=3,
                 sampling=Sampling(temperature=1.0),
             ).probs
-            for drafter in (used, fresh)
+            for drafter in (used, new)
         ]
-        for ours, theirs in zip(*probs, strict=True):
-            torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+        for after_use, at_once in zip(*probs, strict=True):
+            torch.testing.assert_close(after_use, at_once, rtol=1e-4, atol=1e-5)
         text = text[: draw.randrange(len(text) + 1)] + [draw.randrange(31) for _ in range(4)]
+
+
+def count_fed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Returns a list that gets the number of tokens of every pass."""
+    fed: list[int] = []
+    feed = CachedModel.feed
+
+    def counting(cached: CachedModel, tokens: Any, *rest: Any, **options: Any) -> Any:
+        fed.append(len(tokens))
+        return feed(cached, tokens, *rest, **options)
+
+    monkeypatch.setattr(CachedModel, "feed", counting)
+    return fed
 
 
 def test_only_what_is_new_is_fed(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     target = TransformersTarget(llama())
     drafter = SmallLM(llama(seed=3))
     drafter.bind(target)
-    fed: list[int] = []
-    feed = drafter._feed
-    monkeypatch.setattr(
-        drafter, "_feed", lambda ids, rows=1: (fed.append(len(ids)), feed(ids, rows))[1]
-    )
+    fed = count_fed(monkeypatch)
     text = list(range(20))
     for new in (0, 1, 5):
         text += [3] * new
@@ -103,28 +113,56 @@ def test_only_what_is_new_is_fed(llama: Any, monkeypatch: pytest.MonkeyPatch) ->
     assert max(fed[1:]) <= 5
 
 
-def test_the_places_of_one_text_are_drafted_in_a_single_pass(
+def test_the_positions_of_one_text_are_drafted_in_a_single_pass(
     llama: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = TransformersTarget(llama().double())
     drafter = SmallLM(llama(seed=3).double())
     drafter.bind(target)
-    fed: list[int] = []
-    feed = drafter._feed
-    monkeypatch.setattr(
-        drafter, "_feed", lambda ids, rows=1: (fed.append(len(ids)), feed(ids, rows))[1]
-    )
+    fed = count_fed(monkeypatch)
     text = list(range(20))
     for first, last in ((8, 14), (14, 20), (3, 9)):
         contexts = [Context(Tokens(text, length)) for length in range(first, last + 1)]
         play_drafts(drafter, target, contexts, gamma=1, sampling=Sampling(temperature=1.0))
     assert len(fed) == 3
-    assert fed[1] == 7  # what the second call had to add, and its first place again
+    assert fed[1] == 7  # what the second call had to add, and its first position again
+
+
+@pytest.mark.parametrize("tree", [None, "2x2"])
+@pytest.mark.parametrize("layer", [0, 3])
+def test_a_draft_that_is_interrupted_leaves_nothing_wrong(
+    llama: Any, monkeypatch: pytest.MonkeyPatch, tree: str | None, layer: int
+) -> None:
+    """Whichever pass breaks off, between whichever layers, the next draft is a new drafter's."""
+    target, model = TransformersTarget(llama().double()), llama(seed=3).double()
+    draft = partial(play_draft, target=target, gamma=3, sampling=Sampling(temperature=1.0))
+    text = [3, 4, 5, 6]
+    new = SmallLM(model, tree=tree)
+    new.bind(target)
+    expected = draft(new, context=Context(Tokens([*text, 9])))
+    for last in range(3):
+        drafter = SmallLM(model, tree=tree)
+        drafter.bind(target)
+        draft(drafter, context=Context(Tokens(text[:2])))
+        passes = iter(range(last))
+
+        def interrupt(*_: Any, passes: Any = passes) -> None:
+            if next(passes, None) is None:
+                raise KeyboardInterrupt
+
+        handle = model.model.layers[layer].register_forward_pre_hook(interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            draft(drafter, context=Context(Tokens(text)))
+        handle.remove()
+        again = draft(drafter, context=Context(Tokens([*text, 9])))
+        assert again.tokens == expected.tokens
+        for probs, right in zip(again.probs, expected.probs, strict=True):
+            torch.testing.assert_close(probs, right, rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.parametrize("tree", TREES)
 def test_the_distributions_of_a_tree_are_those_of_its_paths(llama: Any, tree: str) -> None:
-    """Each depth in one pass, round after round, against a fresh model on each path."""
+    """Compares a tree of one pass for each depth, over several rounds, with plain passes."""
     model = llama(seed=3).double()
     target = TransformersTarget(llama().double())
     drafter = SmallLM(model, tree=tree)
@@ -164,17 +202,21 @@ def test_another_vocabulary_is_refused_with_both_sizes(llama: Any) -> None:
 def test_another_tokenizer_is_refused_with_a_word(llama: Any) -> None:
     target = TransformersTarget(llama(), tokenizer(["a", "b", "c"]))
     with pytest.raises(ConfigError, match="31 tokens, the target's 31, and their tokenizers disag"):
-        fits(llama(), tokenizer(["a", "c", "b"]), target)
-    fits(llama(), tokenizer(["a", "b", "c"]), target)
+        require_same_tokens(llama(), tokenizer(["a", "c", "b"]), target)
+    require_same_tokens(llama(), tokenizer(["a", "b", "c"]), target)
 
 
-def test_padding_of_another_size_is_no_other_vocabulary(llama: Any, words: Any) -> None:
+def test_embeddings_may_be_padded_to_another_size(
+    llama: Any, words: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     small, large = llama(), llama(vocab_size=40)
-    fits(large, words, TransformersTarget(small, words))
+    require_same_tokens(large, words, TransformersTarget(small, words))
+    # A model that is handed over comes without a tokenizer, by which the sizes would be refused.
+    monkeypatch.setattr("outrider.drafters.small_lm.require_same_tokens", lambda *_: None)
     for target, model in ((small, large), (large, small)):
         bound = TransformersTarget(target, words)
         drafter = SmallLM(model)
-        drafter._model, drafter._target = model, bound
+        drafter.bind(bound)
         draft = play_draft(
             drafter, bound, Context(Tokens([3])), gamma=2, sampling=Sampling(temperature=1.0)
         )

@@ -15,7 +15,8 @@ import torch
 
 from outrider import Context, Draft, Drafter, Pen, Sampling, Scores, Tokens, Verifier
 from outrider.contract.chance import SampledChance
-from outrider.drafter_parts.trees import one_by_one, parse
+from outrider.drafter_parts.tree_forms import parse_tree
+from outrider.drafter_parts.trees import one_by_one
 from outrider.plugins.registry import installed, make
 
 VOCAB = 49152
@@ -31,7 +32,7 @@ class Close(Drafter):
     """Draws from distributions close to the target's, so that part of each draft is accepted."""
 
     def __init__(self, tree: str | None, logits: torch.Tensor) -> None:
-        self.shape = parse(tree)
+        self.shape = parse_tree(tree)
         self.kind = self.shape.kind
         self.logits = logits
 

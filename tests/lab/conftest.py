@@ -67,7 +67,7 @@ def run_in(target: TransformersTarget, drafters: dict[str, Drafter]) -> Callable
             },
             "drafters": {name: {} for name in named},
             "protocols": PROTOCOLS[protocol],
-            "lossless": {name: rule.lossless for name in named},
+            "lossless": dict.fromkeys(named, rule.lossless),
             "questions": [[each.prompt, each.turn, "asked"] for each in asked],
         }
         run = RunFolder(folder, facts, resume=resume)

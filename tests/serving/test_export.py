@@ -13,9 +13,8 @@ from transformers import AutoModelForCausalLM
 from outrider import ConfigError
 from outrider.drafter_parts import student
 from outrider.drafter_parts.vocabulary import Vocabulary
-from outrider.drafters import medusa
 from outrider.drafters.eagle3 import Eagle3
-from outrider.drafters.medusa import Medusa
+from outrider.drafters.medusa import Medusa, MedusaNetwork
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.small_lm import SmallLM
 from outrider.serving.export import exported
@@ -31,20 +30,15 @@ def no_target() -> Any:
     raise AssertionError("no target is needed here")
 
 
-def trained(target: TransformersTarget, folder: Path, ids: list[int] | None, **shape: Any) -> Any:
+def trained(target: TransformersTarget, path: Path, ids: list[int] | None, **shape: Any) -> Any:
     """Writes heads with random weights, as training would."""
     vocabulary = Vocabulary(target.vocab_size, None if ids is None else torch.tensor(ids))
-    network = medusa.fresh(target, vocabulary, **shape)
+    network = MedusaNetwork.untrained(target, vocabulary, **shape)
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=generator).half())
-    config = {
-        "medusa_num_heads": shape["heads"],
-        "medusa_num_layers": shape["blocks"],
-        "block": shape.get("kind", "residual"),
-    }
-    medusa.save(network, folder, config)
+    network.save_checkpoint(path, target)
     return network
 
 
@@ -106,7 +100,7 @@ def test_a_student_is_exported_with_the_targets_tables(
     target: TransformersTarget, llama: Any, tmp_path: Path
 ) -> None:
     small = llama(seed=1, num_hidden_layers=1)
-    student.save(small, tmp_path / "trained")
+    student.save_student(small, tmp_path / "trained")
     folder = tmp_path / "exported"
     config = {"drafter": {"model": str(tmp_path / "trained")}, "gamma": 3}
     speculative = exported(SmallLM(config["drafter"]["model"]), config, lambda: target, folder)
@@ -117,7 +111,7 @@ def test_a_student_is_exported_with_the_targets_tables(
     }
     ids = torch.tensor([[3, 4, 5]])
     auto: Any = AutoModelForCausalLM
-    expected = student.read(tmp_path / "trained", target)(ids).logits
+    expected = student.read_student(tmp_path / "trained", target)(ids).logits
     torch.testing.assert_close(auto.from_pretrained(folder)(ids).logits, expected)
 
 

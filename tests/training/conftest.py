@@ -10,8 +10,8 @@ from rich.console import Console
 
 from outrider.runtime.cached_model import HIDDEN
 from outrider.targets.transformers import TransformersTarget
-from outrider.training.corpus import Text
-from outrider.training.states import computed
+from outrider.training.states import compute_states
+from outrider.training.writing import Text
 
 
 @pytest.fixture
@@ -37,4 +37,4 @@ def texts() -> list[Text]:
 @pytest.fixture
 def examples(target: Any, texts: Any, tmp_path: Path, console: Console) -> Any:
     names = [HIDDEN, *(f"{HIDDEN}.{layer}" for layer in range(5))]
-    return computed(target, texts, names, tmp_path / "states", console)
+    return compute_states(target, texts, names, tmp_path / "states", console)

@@ -1,4 +1,4 @@
-"""The recipe learns what can be learned, from tested tokens alone."""
+"""The recipe learns what there is to learn, and only from tested tokens."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from outrider.training.classifier import Recorder, fit
 
 
 def sample(n: int, seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Tokens that are accepted with their own probability, and that probability."""
+    """Returns the features of tokens, whether they are accepted, and with what probability."""
     generator = torch.Generator().manual_seed(seed)
     p = torch.rand(n, generator=generator, dtype=torch.float64)
     x = torch.randn(n, FEATURES, generator=generator, dtype=torch.float64)
@@ -24,7 +24,7 @@ def test_it_finds_the_probability_of_acceptance() -> None:
     x, y, _ = sample(4000, 0)
     held_x, held_y, p = sample(2000, 1)
     weights, loss = fit(x, y, held_x, held_y)
-    # What nobody can foresee: the entropy of the coin itself, 1/2 nat for p uniform on [0, 1].
+    # The entropy of the coin itself can't be predicted: 1/2 nat for p uniform on [0, 1].
     assert loss == pytest.approx(0.5, abs=0.04)
     assert float((foresee(weights, held_x) - p).abs().mean()) < 0.06
 
@@ -51,27 +51,27 @@ def test_only_tested_tokens_are_samples(outcome: Any, sure: Any) -> None:
         assert recorder.more(sure(*(0.9,) * length))
     recorder.observe(outcome(4, 1))
     assert recorder.accepted == [True, False]
-    assert [int(seen[-1]) for seen in recorder.seen] == [1, 2]
+    assert [int(row[-1]) for row in recorder.features] == [1, 2]
 
 
 def test_the_command_trains_and_the_policy_uses_it(
     run: Any, folder: Path, data: Path, tmp_path: Path
 ) -> None:
-    given = ["target=transformers", f"target.model={folder}", "data=jsonl", f"data.path={data}"]
+    settings = ["target=transformers", f"target.model={folder}", "data=jsonl", f"data.path={data}"]
     more = ["drafter=random", "sampling=standard", "max_new_tokens=40", "gamma=3"]
-    place = tmp_path / "made" / "foresight"
-    status, printed, complaint = run("train", "recipe=classifier", *given, *more, f"out={place}")
+    path = tmp_path / "made" / "foresight"
+    status, printed, complaint = run("train", "recipe=classifier", *settings, *more, f"out={path}")
     assert status == 0, complaint
     assert "held-out tokens" in printed
-    written = place.with_suffix(".safetensors")
+    written = path.with_suffix(".safetensors")
     assert load_weights(str(written))["w1"].shape[0] == FEATURES
     use = ["policy=classifier", f"policy.path={written}", "prompt=the cat"]
-    status, _, complaint = run("generate", *given[:2], *more, *use)
+    status, _, complaint = run("generate", *settings[:2], *more, *use)
     assert status == 0, complaint
 
 
 def test_one_prompt_is_too_few(run: Any, folder: Path, data: Path) -> None:
-    given = ["target=transformers", f"target.model={folder}", "data=jsonl", f"data.path={data}"]
-    status, _, complaint = run("train", "recipe=classifier", *given, "data.limit=1")
+    settings = ["target=transformers", f"target.model={folder}", "data=jsonl", f"data.path={data}"]
+    status, _, complaint = run("train", "recipe=classifier", *settings, "data.limit=1")
     assert status == 1
     assert "data=1: expected two prompts, to hold one out" in complaint

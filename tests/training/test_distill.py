@@ -8,56 +8,56 @@ import torch
 
 from outrider import ConfigError
 from outrider.drafter_parts.vocabulary import Vocabulary
-from outrider.training.families import learner
-from outrider.training.loop import Schedule, run
+from outrider.runtime.first_layers import first_layers
+from outrider.training.families import make_learner
+from outrider.training.loop import train_network
 from outrider.training.losses import DIVERGENCES
+from outrider.training.schedule import Schedule
 
 
 def test_it_starts_as_the_first_layers(target: Any) -> None:
-    from outrider.runtime.first_layers import first_layers
-
-    learned = learner("small_lm", target, Vocabulary(31), 0, {"layers": 2})
+    learned = make_learner("small_lm", target, Vocabulary(31), 0, {"layers": 2})
     ids = torch.tensor([[3, 4, 5]])
     right = first_layers(target.model, 2)(ids).logits
     assert torch.equal(learned.network(ids).logits, right)
     assert len(learned.network.model.layers) == 2
     assert len(target.model.model.layers) == 5
-    mine = {tensor.data_ptr() for tensor in learned.network.parameters()}
-    assert not mine & {tensor.data_ptr() for tensor in target.model.parameters()}
+    own = {tensor.data_ptr() for tensor in learned.network.parameters()}
+    assert not own & {tensor.data_ptr() for tensor in target.model.parameters()}
 
 
 @pytest.mark.parametrize("divergence", DIVERGENCES)
 @pytest.mark.parametrize("on_policy", [False, True])
 def test_it_gets_nearer(
-    divergence: str, on_policy: bool, target: Any, examples: Any, tmp_path: Path, console: Any
+    *, divergence: str, on_policy: bool, target: Any, examples: Any, tmp_path: Path, console: Any
 ) -> None:
     options = {"layers": 2, "divergence": divergence, "on_policy": on_policy}
-    learned = learner("small_lm", target, Vocabulary(31), 0, options)
+    learned = make_learner("small_lm", target, Vocabulary(31), 0, options)
     schedule = Schedule(epochs=6, batch=8, rate=0.01, warmup=2, evaluate=6, patience=9)
     before = [tensor.clone() for tensor in target.model.parameters()]
-    curve = run(learned, examples, examples, schedule, tmp_path, console)
+    curve = train_network(learned, examples, examples, schedule, folder=tmp_path, console=console)
     assert curve[-1]["held_out"] < curve[0]["held_out"]
     assert all(map(torch.equal, before, target.model.parameters()))
 
 
-def test_a_share_of_the_places(target: Any, examples: Any) -> None:
+def test_a_share_of_the_positions(target: Any, examples: Any) -> None:
     def loss(share: float, training: bool) -> list[float]:
-        learned = learner("small_lm", target, Vocabulary(31), 0, {"layers": 2, "share": share})
+        learned = make_learner("small_lm", target, Vocabulary(31), 0, {"layers": 2, "share": share})
         learned.network.train(training)
         batch = next(iter(examples.batches(8, 0))).to(torch.device("cpu"), torch.float32)
         return [float(learned.loss(batch).detach()) for _ in range(60)]
 
     whole = loss(1.0, True)[0]
-    some = torch.tensor(loss(0.5, True))
+    sampled = torch.tensor(loss(0.5, True))
     assert loss(0.5, False)[0] == pytest.approx(whole)  # all are evaluated
-    assert len(some.unique()) > 1
-    assert abs(some.mean() - whole) < 4 * some.std() / 60**0.5
+    assert len(sampled.unique()) > 1
+    assert abs(sampled.mean() - whole) < 4 * sampled.std() / 60**0.5
 
 
 def test_bad_options(target: Any) -> None:
     with pytest.raises(ConfigError, match=r"divergence='kl': expected another"):
-        learner("small_lm", target, Vocabulary(31), 0, {"divergence": "kl"})
+        make_learner("small_lm", target, Vocabulary(31), 0, {"divergence": "kl"})
     with pytest.raises(ConfigError, match="expected none, a small model knows all tokens"):
-        learner("small_lm", target, Vocabulary(31, torch.arange(4)), 0, {})
+        make_learner("small_lm", target, Vocabulary(31, torch.arange(4)), 0, {})
     with pytest.raises(ConfigError, match="fewer than the target's 5 layers"):
-        learner("small_lm", target, Vocabulary(31), 0, {"layers": 5})
+        make_learner("small_lm", target, Vocabulary(31), 0, {"layers": 5})

@@ -1,4 +1,4 @@
-"""The command trains each family from nothing, and what it writes drafts at once."""
+"""The command trains each family from scratch, and its drafter can use what was written."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from outrider.training.drafters import figures
+from outrider.drafters.small_lm import SmallLM
+from outrider.training.drafters import measure_drafter
 from outrider.training.families import FAMILIES
 
 SMALL = [
@@ -22,30 +23,34 @@ MORE = {"small_lm": ["recipe.options.layers=2"], "eagle3": ["recipe.options.step
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_family_is_trained_and_used(family: str, run: Any, folder: Path, tmp_path: Path) -> None:
-    given = ["target=transformers", f"target.model={folder}"]
+    settings = ["target=transformers", f"target.model={folder}"]
     known = [] if family == "small_lm" else ["recipe.vocabulary=25"]
-    place = tmp_path / "made"
-    out = [f"out={place}", f"hydra.run.dir={tmp_path / 'run'}"]
+    path = tmp_path / "made"
+    out = [f"out={path}", f"hydra.run.dir={tmp_path / 'run'}"]
     more = [*SMALL, *known, *MORE.get(family, [])]
-    status, printed, complaint = run("train", f"drafter={family}", *given, *more, *out)
+    status, printed, complaint = run("train", f"drafter={family}", *settings, *more, *out)
     assert status == 0, complaint
     assert "alpha" in printed and "block_efficiency" in printed
-    facts = json.loads((place / "facts.json").read_text())
+    facts = json.loads((path / "facts.json").read_text())
     assert (facts["texts"], facts["held-out texts"], facts["family"]) == (20, 4, family)
-    card = (place / "README.md").read_text()
+    card = (path / "README.md").read_text()
     assert f"| texts | {facts['texts']} |" in card and "held_out" in card
     assert f"outrider train drafter={family} " in card and "recipe.texts=20" in card
     assert str(tmp_path) not in facts["command"]
-    assert (place / "curve.png").read_bytes()[:4] == b"\x89PNG"
+    assert (path / "curve.png").read_bytes()[:4] == b"\x89PNG"
     option = "model" if family == "small_lm" else "path"
-    use = [f"drafter={family}", f"drafter.{option}={place}", "max_new_tokens=8"]
-    status, _, complaint = run("generate", *given, *use, "prompt=the cat sat")
+    use = [f"drafter={family}", f"drafter.{option}={path}", "max_new_tokens=8"]
+    status, _, complaint = run("generate", *settings, *use, "prompt=the cat sat")
     assert status == 0, complaint
 
 
 def test_what_is_held_out_is_not_trained_on(run: Any, folder: Path, tmp_path: Path) -> None:
-    given = ["target=transformers", f"target.model={folder}", f"hydra.run.dir={tmp_path / 'run'}"]
-    assert run("train", "drafter=medusa", *given, *SMALL, "recipe.vocabulary=25")[0] == 0
+    settings = [
+        "target=transformers",
+        f"target.model={folder}",
+        f"hydra.run.dir={tmp_path / 'run'}",
+    ]
+    assert run("train", "drafter=medusa", *settings, *SMALL, "recipe.vocabulary=25")[0] == 0
     lines = (tmp_path / "run" / "texts.jsonl").read_text().splitlines()
     assert len(lines) == 24
     states = tmp_path / "run" / "states"
@@ -59,14 +64,14 @@ def test_what_is_held_out_is_not_trained_on(run: Any, folder: Path, tmp_path: Pa
 
 
 def test_a_table_is_counted_and_used(run: Any, folder: Path, tmp_path: Path) -> None:
-    given = ["target=transformers", f"target.model={folder}"]
-    place = tmp_path / "table"
+    settings = ["target=transformers", f"target.model={folder}"]
+    path = tmp_path / "table"
     few = ["recipe.texts=20", "recipe.held_out=4", "recipe.batch_texts=24", "max_new_tokens=16"]
-    status, printed, complaint = run("train", "drafter=bigram", *given, *few, f"out={place}")
+    status, printed, complaint = run("train", "drafter=bigram", *settings, *few, f"out={path}")
     assert status == 0, complaint
     assert "alpha" in printed
-    use = ["drafter=bigram", f"drafter.counts={place}/model.safetensors", "prompt=the cat"]
-    assert run("generate", *given, *use, "max_new_tokens=8")[0] == 0
+    use = ["drafter=bigram", f"drafter.counts={path}/model.safetensors", "prompt=the cat"]
+    assert run("generate", *settings, *use, "max_new_tokens=8")[0] == 0
 
 
 def test_a_drafter_without_recipe_is_a_clear_line(run: Any) -> None:
@@ -85,15 +90,13 @@ def test_a_drafter_without_recipe_is_a_clear_line(run: Any) -> None:
     ],
 )
 def test_bad_settings(setting: str, line: str, run: Any, folder: Path) -> None:
-    given = ["target=transformers", f"target.model={folder}"]
-    status, _, complaint = run("train", "drafter=medusa", *given, *SMALL, setting)
+    settings = ["target=transformers", f"target.model={folder}"]
+    status, _, complaint = run("train", "drafter=medusa", *settings, *SMALL, setting)
     assert status == 1
     assert line in complaint
 
 
-def test_figures_of_a_drafter_that_is_always_right(target: Any, texts: Any) -> None:
-    from outrider.drafters.small_lm import SmallLM
-
-    found = figures(target, SmallLM(target.model), texts, gamma=3)
-    assert found["alpha"] == pytest.approx(1, abs=1e-3)
-    assert found["block_efficiency"] == pytest.approx(3.6, abs=0.4)
+def test_the_figures_of_a_drafter_that_is_always_right(target: Any, texts: Any) -> None:
+    figures = measure_drafter(target, SmallLM(target.model), texts, gamma=3)
+    assert figures["alpha"] == pytest.approx(1, abs=1e-3)
+    assert figures["block_efficiency"] == pytest.approx(3.6, abs=0.4)

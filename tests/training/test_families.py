@@ -1,4 +1,4 @@
-"""Each family learns: what it is trained on it then drafts, through the folder that it saves."""
+"""Each family learns to draft the texts that it is trained on, through the folder that it saves."""
 
 from pathlib import Path
 from typing import Any
@@ -9,10 +9,11 @@ import torch
 from outrider import ConfigError, SampledChance, Sampling, decode
 from outrider.drafter_parts.vocabulary import Vocabulary, frequent
 from outrider.plugins.registry import make
-from outrider.training.corpus import Text
-from outrider.training.families import learner
-from outrider.training.loop import Schedule, run
-from outrider.training.states import computed
+from outrider.training.families import make_learner
+from outrider.training.loop import train_network
+from outrider.training.schedule import Schedule
+from outrider.training.states import compute_states
+from outrider.training.writing import Text
 from outrider.verifiers.token import Token
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -24,33 +25,40 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 GAINS = {"medusa": 0.04, "mlp_speculator": 0.3, "eagle": 0.5, "eagle3": 0.5, "falcon": 0.3}
-"""Tokens a round; Medusa's heads start out repeating the target's, which is often right here."""
+"""In tokens a round. Medusa's heads start out repeating the target's, which is often right here."""
 
 
 @pytest.fixture
 def greedy(target: Any) -> list[Text]:
-    """Greedy texts of the target, which repeat themselves after a while."""
+    """Returns greedy texts of the target, which repeat themselves after a while."""
     starts = [[first] for first in range(2, 31)]
     target.eos = frozenset()
-    found = target.write(starts, Sampling(), [SampledChance.seeded(0)] * len(starts), 20)
-    return [Text([*start, *text], 1, 1) for start, text in zip(starts, found, strict=True)]
+    texts = target.write(starts, Sampling(), [SampledChance.seeded(0)] * len(starts), 20)
+    return [Text([*start, *text], 1, 1) for start, text in zip(starts, texts, strict=True)]
 
 
 @pytest.mark.parametrize("family", OPTIONS)
 @pytest.mark.parametrize(("known", "whitened"), [(31, True), (24, False)])
 def test_it_drafts_what_it_was_taught(
-    family: str, known: int, whitened: bool, target: Any, greedy: Any, tmp_path: Path, console: Any
+    *,
+    family: str,
+    known: int,
+    whitened: bool,
+    target: Any,
+    greedy: Any,
+    tmp_path: Path,
+    console: Any,
 ) -> None:
     vocabulary = frequent((text.ids for text in greedy), 31, known)
-    learned = learner(family, target, vocabulary, 0, OPTIONS[family])
-    examples = computed(target, greedy, learned.reads, tmp_path / "states", console)
+    learned = make_learner(family, target, vocabulary, 0, OPTIONS[family])
+    examples = compute_states(target, greedy, learned.reads, tmp_path / "states", console)
     schedule = Schedule(
         epochs=60, batch=10, rate=0.02, warmup=5, evaluate=60, patience=9, whitened=whitened
     )
     folder = tmp_path / "weights"
 
     def accepted() -> float:
-        learned.save(folder)
+        learned.save_checkpoint(folder)
         drafter = make("drafter", family, path=str(folder))
         rounds = [
             round
@@ -60,20 +68,20 @@ def test_it_drafts_what_it_was_taught(
         return sum(round.accepted for round in rounds) / len(rounds)
 
     before = accepted()
-    run(learned, examples, examples, schedule, tmp_path / "run", console)
+    train_network(learned, examples, examples, schedule, folder=tmp_path / "run", console=console)
     assert accepted() > before + GAINS[family]
 
 
 def test_an_unknown_family(target: Any) -> None:
     with pytest.raises(ConfigError, match=r"recipe\.family='eagel': did you mean 'eagle'"):
-        learner("eagel", target, Vocabulary(31), 0, {})
+        make_learner("eagel", target, Vocabulary(31), 0, {})
 
 
 @pytest.mark.parametrize("family", ["medusa", "mlp_speculator"])
 def test_hard_labels_are_tokens_of_the_text(family: str, target: Any, examples: Any) -> None:
     batch = next(examples.batches(6, 0)).to(torch.device("cpu"), torch.float32)
     losses = {
-        soft: learner(family, target, Vocabulary(31), 0, {"soft": soft}).loss(batch).item()
+        soft: make_learner(family, target, Vocabulary(31), 0, {"soft": soft}).loss(batch).item()
         for soft in (True, False)
     }
     assert losses[True] != losses[False]
@@ -81,8 +89,8 @@ def test_hard_labels_are_tokens_of_the_text(family: str, target: Any, examples: 
 
 def test_blockwise_heads(target: Any, tmp_path: Path) -> None:
     options = {"kind": "hidden", "blocks": 2, "heads": 2, "own": True}
-    learned = learner("medusa", target, Vocabulary(31), 0, options)
-    learned.save(tmp_path / "x")
+    learned = make_learner("medusa", target, Vocabulary(31), 0, options)
+    learned.save_checkpoint(tmp_path / "x")
     drafter = make("drafter", "medusa", path=str(tmp_path / "x"))
     drafter.bind(target)
     again = drafter._network.state_dict()

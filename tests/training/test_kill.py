@@ -1,4 +1,4 @@
-"""A training that `kill -9` ends goes on where it was, and ends with the same curve."""
+"""A training that `kill -9` ended continues where it was, and ends with the same curve."""
 
 import signal
 import subprocess
@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from outrider.training.loop import CHECKPOINT, CURVE
+from outrider.training.progress import CHECKPOINT, CURVE
 
 SETTINGS = (
     "drafter=medusa",
@@ -41,7 +41,7 @@ def test_the_curve_is_the_same(folder: Path, tmp_path: Path) -> None:
         process.send_signal(signal.SIGKILL)
     before = (broken / CURVE).read_text() if (broken / CURVE).is_file() else ""
     right = (whole / CURVE).read_text()
-    assert len(before.splitlines()) < len(right.splitlines())  # it was killed on its way
+    assert len(before.splitlines()) < len(right.splitlines())  # it was killed before the end
     assert not (broken / "out").exists()
     subprocess.run(command(folder, broken), check=True, capture_output=True)
     assert (broken / CURVE).read_text() == right

@@ -1,4 +1,4 @@
-"""A run that breaks off ends with the same curve and weights as one that does not."""
+"""A run that is interrupted ends with the same curve and weights as one that is not."""
 
 import json
 from dataclasses import asdict, replace
@@ -10,8 +10,9 @@ import torch
 
 from outrider import ConfigError
 from outrider.drafter_parts.vocabulary import Vocabulary
-from outrider.training.families import learner
-from outrider.training.loop import Schedule, run
+from outrider.training.families import make_learner
+from outrider.training.loop import train_network
+from outrider.training.schedule import Schedule
 
 SCHEDULE = Schedule(epochs=4, batch=6, rate=0.02, warmup=2, evaluate=3, patience=9)
 
@@ -19,8 +20,16 @@ SCHEDULE = Schedule(epochs=4, batch=6, rate=0.02, warmup=2, evaluate=3, patience
 @pytest.fixture
 def go(target: Any, examples: Any, console: Any) -> Any:
     def start(folder: Path, schedule: Schedule = SCHEDULE, evaluate: Any = dict) -> Any:
-        learned = learner("medusa", target, Vocabulary(31), 0, {"heads": 2, "share": 0.7})
-        curve = run(learned, examples, examples, schedule, folder, console, evaluate)
+        learned = make_learner("medusa", target, Vocabulary(31), 0, {"heads": 2, "share": 0.7})
+        curve = train_network(
+            learned,
+            examples,
+            examples,
+            schedule,
+            folder=folder,
+            console=console,
+            evaluate=evaluate,
+        )
         return curve, learned.network.state_dict()
 
     return start
@@ -36,7 +45,7 @@ def test_it_learns(go: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("whitened", [False, True])
 @pytest.mark.parametrize("at", [1, 2, 4])
-def test_a_killed_run_goes_on(at: int, whitened: bool, go: Any, tmp_path: Path) -> None:
+def test_a_killed_run_continues(at: int, whitened: bool, go: Any, tmp_path: Path) -> None:
     schedule = replace(SCHEDULE, whitened=whitened)
     whole, right = go(tmp_path / "whole", schedule)
     calls = []
@@ -49,9 +58,9 @@ def test_a_killed_run_goes_on(at: int, whitened: bool, go: Any, tmp_path: Path) 
 
     with pytest.raises(KeyboardInterrupt):
         go(tmp_path / "cut", schedule, killed)
-    curve, found = go(tmp_path / "cut", schedule)
+    curve, weights = go(tmp_path / "cut", schedule)
     assert curve == whole
-    assert all(torch.equal(found[name], right[name]) for name in right)
+    assert all(torch.equal(weights[name], right[name]) for name in right)
 
 
 def test_bases_change_what_is_learned(go: Any, tmp_path: Path) -> None:
@@ -71,23 +80,32 @@ def test_it_stops_early_and_keeps_the_best(go: Any, tmp_path: Path) -> None:
     wild = Schedule(epochs=30, batch=6, rate=3.0, warmup=1, clip=1e9, evaluate=1, patience=2)
     curve, _ = go(tmp_path, wild)
     assert len(curve) < 30 * 4
-    best = min(range(len(curve)), key=lambda place: curve[place]["held_out"])
+    best = min(range(len(curve)), key=lambda point: curve[point]["held_out"])
     assert best == len(curve) - 3
 
 
 def test_another_schedule_is_refused(go: Any, tmp_path: Path) -> None:
     go(tmp_path)
-    with pytest.raises(ConfigError, match=r"recipe\.epochs=5: expected 4, as the run that broke"):
+    with pytest.raises(
+        ConfigError, match=r"recipe\.epochs=5: expected 4, as in the run that broke"
+    ):
         go(tmp_path, Schedule(epochs=5, batch=6, rate=0.02, warmup=2, evaluate=3, patience=9))
 
 
-def test_a_loss_that_is_no_number_ends_the_run(
+def test_a_loss_that_is_not_a_number_ends_the_run(
     target: Any, examples: Any, console: Any, tmp_path: Path
 ) -> None:
-    learned = learner("medusa", target, Vocabulary(31), 0, {"heads": 1})
+    learned = make_learner("medusa", target, Vocabulary(31), 0, {"heads": 1})
     broken = lambda batch: learned.loss(batch) * float("nan")
-    with pytest.raises(ConfigError, match="the loss is no number after 1 steps"):
-        run(replace(learned, loss=broken), examples, examples, SCHEDULE, tmp_path, console)
+    with pytest.raises(ConfigError, match="the loss is not a number after 1 steps"):
+        train_network(
+            replace(learned, loss=broken),
+            examples,
+            examples,
+            SCHEDULE,
+            folder=tmp_path,
+            console=console,
+        )
 
 
 @pytest.mark.parametrize(

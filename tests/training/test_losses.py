@@ -45,8 +45,8 @@ def test_one_minus_total_variation_is_alpha() -> None:
 
 def test_top_k_weighs_the_likeliest() -> None:
     expected = -(0.5 * Q[0, 0].log() + 0.25 * Q[0, 1].log())
-    found = top_k(Q.log(), (P + torch.tensor([0, 1e-9, 0])).log(), k=2)
-    assert found[0] == pytest.approx(float(expected))
+    loss = top_k(Q.log(), (P + torch.tensor([0, 1e-9, 0])).log(), k=2)
+    assert loss[0] == pytest.approx(float(expected))
     whole = -(P * Q.log()).sum(-1)
     torch.testing.assert_close(top_k(Q.log(), P.log(), k=10), whole)
 

@@ -1,4 +1,4 @@
-"""What can be told by a matrix, a network tells before its first step."""
+"""Before its first step, a network predicts whatever a matrix can."""
 
 from typing import Any
 
@@ -8,9 +8,9 @@ from torch.nn.functional import embedding
 from outrider.drafter_parts import weights
 from outrider.drafter_parts.layer import KeysAndValues
 from outrider.drafter_parts.vocabulary import Vocabulary
-from outrider.drafters import eagle
+from outrider.drafters.eagle import EagleNetwork
 from outrider.runtime.cached_model import HIDDEN
-from outrider.training.starts import eagle_start, least_squares
+from outrider.training.starts import least_squares, start_eagle
 from outrider.training.states import Batch
 
 
@@ -18,25 +18,25 @@ def test_least_squares_find_a_matrix() -> None:
     generator = torch.Generator().manual_seed(0)
     matrix = torch.randn(3, 6, generator=generator)
     inputs = torch.randn(5000, 6, generator=generator)
-    found = least_squares([(inputs[:10], inputs[:10] @ matrix.T), (inputs, inputs @ matrix.T)])
-    assert torch.allclose(found, matrix, atol=0.01)
+    solution = least_squares([(inputs[:10], inputs[:10] @ matrix.T), (inputs, inputs @ matrix.T)])
+    assert torch.allclose(solution, matrix, atol=0.01)
 
 
 def test_eagle_starts_as_the_best_matrix(target: Any) -> None:
-    network = eagle.fresh(target, Vocabulary(target.vocab_size))
+    network = EagleNetwork.untrained(target, Vocabulary(target.vocab_size))
     table = weights.embedding(target).detach()
     width = table.shape[1]
     generator = torch.Generator().manual_seed(0)
     turn = torch.linalg.qr(torch.randn(width, width, generator=generator)).Q
     ids = torch.randint(0, 31, (40, 30), generator=generator)
     states = [torch.randn(40, width, generator=generator)]
-    for place in range(1, 30):  # each state is a matrix of the one before and the token
-        states.append(0.9 * states[-1] @ turn + embedding(ids[:, place], table) + 0.5)
+    for position in range(1, 30):  # each state is linear in the one before and the token
+        states.append(0.9 * states[-1] @ turn + embedding(ids[:, position], table) + 0.5)
     batch = Batch(
         ids, ids, torch.ones_like(ids, dtype=torch.bool), {HIDDEN: torch.stack(states, dim=1)}
     )
-    eagle_start(network, target, [batch])
-    given, right = batch.states[HIDDEN][:, :-1], batch.states[HIDDEN][:, 1:]
-    places = torch.arange(29).expand(40, -1)
-    out = network(given, ids[:, 1:], places, None, KeysAndValues())
+    start_eagle(network, target, [batch])
+    before, right = batch.states[HIDDEN][:, :-1], batch.states[HIDDEN][:, 1:]
+    positions = torch.arange(29).expand(40, -1)
+    out = network(before, ids[:, 1:], positions, None, KeysAndValues())
     assert (out - right).square().mean() < 1e-3 * right.var()

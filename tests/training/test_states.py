@@ -1,4 +1,4 @@
-"""The states on disk are the target's, text by text, in any order, and never computed twice."""
+"""The states on disk are the target's, for each text in any order, and are computed only once."""
 
 from pathlib import Path
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 import torch
 
 from outrider.runtime.cached_model import HIDDEN
-from outrider.training.states import computed
+from outrider.training.states import compute_states
 
 
 def test_the_states_are_the_targets(examples: Any, texts: Any, target: Any) -> None:
-    seen = 0
+    checked = 0
     for batch in examples.batches(5, seed=1):
         for ids, best, own, *states in zip(
             batch.ids, batch.best, batch.own, *batch.states.values(), strict=True
@@ -25,9 +25,9 @@ def test_the_states_are_the_targets(examples: Any, texts: Any, target: Any) -> N
                 states[3][:length].float(), output.hidden_states[2][0], atol=1e-2, rtol=1e-2
             )
             assert best[:length].tolist() == output.logits[0].argmax(-1).tolist()
-            assert own.tolist() == [2 <= place < length for place in range(len(ids))]
-            seen += 1
-    assert seen == len(texts)
+            assert own.tolist() == [2 <= position < length for position in range(len(ids))]
+            checked += 1
+    assert checked == len(texts)
 
 
 def test_the_seed_decides_the_order(examples: Any) -> None:
@@ -35,26 +35,26 @@ def test_the_seed_decides_the_order(examples: Any) -> None:
     assert orders[0] == orders[1] != orders[2]
 
 
-def test_what_is_there_is_not_computed_again(
+def test_states_on_disk_are_not_computed_again(
     examples: Any, texts: Any, target: Any, tmp_path: Path, console: Any
 ) -> None:
     target.model = None
-    again = computed(target, texts, [HIDDEN], tmp_path / "states", console)
+    again = compute_states(target, texts, [HIDDEN], tmp_path / "states", console)
     assert len(list(again.batches(24, 0))) == 1
 
 
-def test_what_belongs_to_other_texts_or_lacks_a_state_is_computed_anew(
+def test_files_of_other_texts_or_without_a_state_are_computed_again(
     examples: Any, texts: Any, target: Any, tmp_path: Path, console: Any
 ) -> None:
-    place = tmp_path / "states" / "states-00000.safetensors"
-    before = place.read_bytes()
-    computed(target, texts, [HIDDEN], tmp_path / "states", console)
-    assert place.read_bytes() == before  # it has more than that
-    computed(target, texts[1:], [HIDDEN], tmp_path / "states", console)
-    fewer = place.read_bytes()
+    path = tmp_path / "states" / "states-00000.safetensors"
+    before = path.read_bytes()
+    compute_states(target, texts, [HIDDEN], tmp_path / "states", console)
+    assert path.read_bytes() == before  # it has more than that
+    compute_states(target, texts[1:], [HIDDEN], tmp_path / "states", console)
+    fewer = path.read_bytes()
     assert fewer != before
-    computed(target, texts[1:], [HIDDEN, f"{HIDDEN}.2"], tmp_path / "states", console)
-    assert place.read_bytes() != fewer
+    compute_states(target, texts[1:], [HIDDEN, f"{HIDDEN}.2"], tmp_path / "states", console)
+    assert path.read_bytes() != fewer
 
 
 def test_a_batch_moves_and_changes_precision(examples: Any) -> None:

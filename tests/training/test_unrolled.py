@@ -1,5 +1,6 @@
-"""What is trained is what drafts: the unrolled passes give the distributions of drafts led along the text."""
+"""Training is like drafting: unrolled passes give the distributions of drafts along the text."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,23 +11,22 @@ from outrider.drafter_parts import weights
 from outrider.drafter_parts.features import FeatureDrafting
 from outrider.drafter_parts.trees import Chain
 from outrider.drafter_parts.vocabulary import Vocabulary
-from outrider.drafters import eagle, eagle3
+from outrider.drafters.eagle import EagleNetwork
+from outrider.drafters.eagle3 import Eagle3Network
 from outrider.lab.overlap import LedChance
 from outrider.runtime.cached_model import HIDDEN
 from outrider.training.states import Batch
-from outrider.training.unrolled import unrolled
+from outrider.training.unrolled import Unrolling, unrolled_loss
 
 STEPS = 3
-OPTIONS: dict[str, Any] = {
-    "feature": 1.0, "distribution": 0.1, "best": 0.0, "decay": 1.0, "noise": 0.0, "detach": False,
-}  # fmt: skip
+UNROLLING = Unrolling(STEPS, feature=1.0, distribution=0.1)
 
 
 def made(family: str, target: Any) -> Any:
-    some = Vocabulary(target.vocab_size)
+    vocabulary = Vocabulary(target.vocab_size)
     if family == "eagle":
-        return eagle.fresh(target, some)
-    return eagle3.fresh(target, some, (0, 2, 4))
+        return EagleNetwork.untrained(target, vocabulary)
+    return Eagle3Network.untrained(target, vocabulary, layers=(0, 2, 4))
 
 
 def batch_of(target: Any, ids: list[int]) -> Batch:
@@ -45,11 +45,11 @@ def test_each_step_is_a_depth_of_a_draft(
     ids = [3, 7, 7, 12, 4, 9, 30, 2, 7, 7, 12]
     network, batch = made(family, target), batch_of(target, ids)
     recorded: list[torch.Tensor] = []
-    scores = network.logits
+    logits_of = network.logits
     monkeypatch.setattr(
-        network, "logits", lambda states: recorded.append(scores(states)) or recorded[-1]
+        network, "logits", lambda states: recorded.append(logits_of(states)) or recorded[-1]
     )
-    unrolled(network, batch, weights.head(target), steps=STEPS, **OPTIONS)
+    unrolled_loss(network, batch, weights.head(target), UNROLLING)
     monkeypatch.undo()
     drafting = FeatureDrafting(network)
     for length in range(2, len(ids)):
@@ -70,25 +70,28 @@ def test_each_step_is_a_depth_of_a_draft(
 def test_the_loss_is_the_mean_of_its_steps(target: Any) -> None:
     network, head = made("eagle", target), weights.head(target)
     batch = batch_of(target, [3, 7, 7, 12, 4, 9, 30, 2])
-    one = [unrolled(network, batch, head, steps=k, **OPTIONS).item() for k in (1, 2)]
-    decayed = unrolled(network, batch, head, steps=2, **OPTIONS | {"decay": 0.5}).item()
-    second = 2 * one[1] - one[0]
-    assert decayed == pytest.approx((one[0] + 0.5 * second) / 1.5, rel=1e-5)
+    one, two, decayed = (
+        unrolled_loss(network, batch, head, replace(UNROLLING, **change)).item()
+        for change in ({"steps": 1}, {"steps": 2}, {"steps": 2, "decay": 0.5})
+    )
+    second = 2 * two - one
+    assert decayed == pytest.approx((one + 0.5 * second) / 1.5, rel=1e-5)
 
 
 def test_only_the_targets_own_tokens_count(target: Any) -> None:
     network, head = made("eagle", target), weights.head(target)
     batch = batch_of(target, [3, 7, 7, 12, 4, 9, 30, 2])
     nobody = Batch(batch.ids, batch.best, torch.zeros_like(batch.own), batch.states)
-    assert unrolled(network, nobody, head, steps=2, **OPTIONS).item() == 0
+    assert unrolled_loss(network, nobody, head, replace(UNROLLING, steps=2)).item() == 0
     last = torch.zeros_like(batch.own)
-    last[0, -1] = True  # its distribution is that of the state before it, at place 6
-    only = unrolled(
-        network, Batch(batch.ids, batch.best, last, batch.states), head, steps=1, **OPTIONS
-    )
+    last[0, -1] = True  # its distribution is that of the state before it, at position 6
+    one_step = replace(UNROLLING, steps=1)
+    only = unrolled_loss(network, Batch(batch.ids, batch.best, last, batch.states), head, one_step)
     moved = {name: rows.clone() for name, rows in batch.states.items()}
-    moved[HIDDEN][0, 3] += 1  # read by the layer, so it changes the loss, though not counted
-    other = unrolled(network, Batch(batch.ids, batch.best, last, moved), head, steps=1, **OPTIONS)
+    moved[HIDDEN][0, 3] += (
+        1  # the layer reads it, so it changes the loss although it is not counted
+    )
+    other = unrolled_loss(network, Batch(batch.ids, batch.best, last, moved), head, one_step)
     assert only.item() > 0
     assert other.item() != only.item()
 
@@ -100,9 +103,9 @@ def test_noise_and_detaching(target: Any) -> None:
     def grad(**change: Any) -> torch.Tensor:
         network.zero_grad()
         torch.manual_seed(0)
-        unrolled(network, batch, head, steps=2, **OPTIONS | change).backward()
-        found: torch.Tensor = network.fc.weight.grad.clone()
-        return found
+        unrolled_loss(network, batch, head, replace(UNROLLING, steps=2, **change)).backward()
+        gradient: torch.Tensor = network.fc.weight.grad.clone()
+        return gradient
 
     plain = grad()
     assert torch.equal(plain, grad(noise=0.5))  # not training: no noise

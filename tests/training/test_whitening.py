@@ -1,4 +1,4 @@
-"""Steps in bases are AdamW's own on a network whose inputs have been turned by them."""
+"""Steps in bases are AdamW's steps on a network whose inputs are multiplied by the bases."""
 
 from typing import Any
 
@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import nn
 
-from outrider.training.whitening import WhitenedAdamW, bases
+from outrider.training.whitening import WhitenedAdamW, whitening_bases
 
 RATE = 0.01
 
 
 def inputs(count: int = 4000, most: float = 30.0) -> Any:
-    """Rows whose entries go together, and vary far more in one direction than in the others."""
+    """Returns rows of correlated entries, which vary most in a single direction."""
     generator = torch.Generator().manual_seed(1)
     free = torch.randn(count, 5, generator=generator, dtype=torch.float64)
     mixing = torch.randn(5, 5, generator=generator, dtype=torch.float64)
@@ -25,32 +25,32 @@ def network() -> nn.Module:
     return nn.Sequential(nn.Linear(5, 3), nn.Tanh(), nn.Linear(3, 2)).double()
 
 
-def found(network: Any, rows: Any) -> Any:
-    return bases(network, lambda batch: network(batch).sum(), [rows[:1000], rows[1000:]])
+def bases_for(network: Any, rows: Any) -> Any:
+    return whitening_bases(network, lambda batch: network(batch).sum(), [rows[:1000], rows[1000:]])
 
 
 def test_a_basis_is_the_inverse_fourth_root_of_the_second_moment(network: Any) -> None:
     rows = inputs(most=3.0)
-    basis = found(network, rows)["0.weight"]
-    assert set(found(network, rows)) == {"0.weight", "2.weight"}
+    basis = bases_for(network, rows)["0.weight"]
+    assert set(bases_for(network, rows)) == {"0.weight", "2.weight"}
     assert torch.allclose(basis, basis.T)
     assert torch.linalg.det(basis).item() == pytest.approx(1.0, rel=1e-4)
     even = torch.linalg.matrix_power(basis, 4) @ (rows.T @ rows)
     assert torch.allclose(even / even[0, 0], torch.eye(5, dtype=torch.float64), atol=0.1)
 
 
-def test_watching_leaves_the_network_as_it_was(network: Any) -> None:
+def test_measuring_leaves_the_network_as_it_was(network: Any) -> None:
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
     network.train()
-    found(network, inputs(100))
+    bases_for(network, inputs(100))
     assert network.training
     assert not any(layer._forward_pre_hooks for layer in network.modules())
-    assert all(torch.equal(before[name], each) for name, each in network.state_dict().items())
+    assert all(torch.equal(before[name], tensor) for name, tensor in network.state_dict().items())
 
 
-def test_what_does_not_learn_has_no_basis(network: Any) -> None:
+def test_a_frozen_matrix_has_no_basis(network: Any) -> None:
     network[0].weight.requires_grad_(False)
-    assert set(found(network, inputs(100))) == {"2.weight"}
+    assert set(bases_for(network, inputs(100))) == {"2.weight"}
 
 
 def test_steps_are_those_of_adamw_on_a_turned_network(network: Any) -> None:
@@ -61,12 +61,12 @@ def test_steps_are_those_of_adamw_on_a_turned_network(network: Any) -> None:
     other.load_state_dict(network.state_dict())
     with torch.no_grad():
         other[0].weight.copy_(network[0].weight @ torch.linalg.inv(basis))
-    mine = WhitenedAdamW(network, {"0.weight": basis}, RATE)
-    theirs = torch.optim.AdamW(other.parameters(), lr=RATE, weight_decay=0.0, betas=(0.9, 0.95))
+    whitened = WhitenedAdamW(network, {"0.weight": basis}, RATE)
+    plain = torch.optim.AdamW(other.parameters(), lr=RATE, weight_decay=0.0, betas=(0.9, 0.95))
     for _ in range(6):
-        for each, optimizer, read in ((network, mine, rows), (other, theirs, rows @ basis)):
+        for model, optimizer, x in ((network, whitened, rows), (other, plain, rows @ basis)):
             optimizer.zero_grad()
-            (each(read) - wanted).square().mean().backward()
+            (model(x) - wanted).square().mean().backward()
             optimizer.step()
     assert torch.allclose(network[0].weight, other[0].weight @ basis, rtol=1e-7)
     assert torch.allclose(network[2].weight, other[2].weight, rtol=1e-7)
@@ -81,11 +81,11 @@ def test_it_learns_what_plain_steps_do_not() -> None:
     def after(*, whitened: bool) -> float:
         torch.manual_seed(0)
         layer = nn.Sequential(nn.Linear(5, 1, bias=False)).double()
-        optimizer = WhitenedAdamW(layer, found(layer, rows) if whitened else {}, RATE)
+        optimizer = WhitenedAdamW(layer, bases_for(layer, rows) if whitened else {}, RATE)
         for step in range(400):
             optimizer.zero_grad()
-            some = slice(step * 10, step * 10 + 10)
-            (layer(rows[some]) - wanted[some]).square().mean().backward()
+            batch = slice(step * 10, step * 10 + 10)
+            (layer(rows[batch]) - wanted[batch]).square().mean().backward()
             optimizer.step()
         return float((layer(rows) - wanted).square().mean().detach())
 
@@ -94,9 +94,9 @@ def test_it_learns_what_plain_steps_do_not() -> None:
 
 
 def test_a_state_holds_the_bases(network: Any) -> None:
-    known = found(network, inputs(100))
+    bases = bases_for(network, inputs(100))
     again = WhitenedAdamW(network, {}, RATE)
-    again.load_state_dict(WhitenedAdamW(network, known, RATE).state_dict())
+    again.load_state_dict(WhitenedAdamW(network, bases, RATE).state_dict())
     held = [group["basis"] for group in again.param_groups]
-    assert torch.equal(held[0], known["0.weight"])
+    assert torch.equal(held[0], bases["0.weight"])
     assert held[1] is None  # a bias

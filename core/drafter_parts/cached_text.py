@@ -1,0 +1,112 @@
+"""CachedText: a language model that follows a text, and reads only what it has not read yet."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from outrider.contract.context import Tokens
+from outrider.drafter_parts.branches import Branches
+from outrider.runtime.cached_model import CachedModel
+from outrider.runtime.text_tree import TextTree
+from outrider.runtime.tree_mask import TreeMask
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+@final
+class CachedText:
+    """A language model and the text that it read last, with their key-value cache.
+
+    The cache begins with the keys and values of that text. What lies behind them, paths of a tree
+    or texts side by side, is dropped when the model next follows a text.
+
+    model: a transformers model.
+    vocab_size: the width of all logits. The model's are cut to it, or padded with -inf, since
+        embeddings may be padded to a size of their own.
+    """
+
+    def __init__(self, model: "PreTrainedModel", vocab_size: int) -> None:
+        self._model = model
+        self._vocab_size = vocab_size
+        self._forget(None)
+
+    def _forget(self, source: Tokens | None) -> None:
+        self._cached: CachedModel | None = None
+        self._tokens: list[int] = []
+        self._source = source
+        self._branches = Branches(0)
+        self._continuations: TextTree | None = None
+
+    def follow(
+        self, text: Tokens, source: Tokens | None = None, rows: int = 1
+    ) -> Float[Tensor, "rows vocab"]:
+        """Returns the logits after the last `rows` tokens of a text.
+
+        source: the input of the model's encoder, if it has one.
+        """
+        # The last tokens are always read again, since the cache holds no logits.
+        shared = min(Tokens(self._tokens).shared(text), len(text) - rows)
+        cached = self._cached
+        if cached is None or shared == 0 or source != self._source:
+            self._forget(source)
+            cached, shared = CachedModel(self._model, (), source), 0
+        else:
+            del self._tokens[shared:]
+            cached.drop(cached.length - shared)
+            self._continuations = None
+        self._cached = cached
+        return self.extend(text[shared:], rows)
+
+    def extend(self, tokens: Sequence[int], rows: int = 1) -> Float[Tensor, "rows vocab"]:
+        """Appends tokens to the text, and returns the logits after the last `rows` of them."""
+        logits = self._feed(tokens, rows)
+        self._tokens += tokens
+        self._branches = Branches(len(self._tokens))
+        return logits
+
+    def branch(self, paths: Sequence[Sequence[int]]) -> Float[Tensor, "paths vocab"]:
+        """Returns the logits after the text and each path, in one pass; the text stays as it is.
+
+        paths: all of one length, at least 1. Their beginnings have been given in earlier calls.
+        """
+        assert self._cached is not None, "follow comes first"
+        return self._feed([path[-1] for path in paths], len(paths), self._branches.add(paths))
+
+    def side_by_side(self, texts: Sequence[Tokens]) -> Float[Tensor, "texts vocab"]:
+        """Returns the logits after each of several texts, reading what they share only once."""
+        known = len(self._tokens)
+        if self._continuations is None or any(text[:known] != self._tokens for text in texts):
+            # The root is one token short of what they share, so that no path behind it is empty.
+            root = texts[0][: max(0, min(map(texts[0].shared, texts)) - 1)]
+            if root:
+                self.follow(Tokens(root))
+            else:
+                self._forget(None)
+                self._cached = CachedModel(self._model)
+            assert self._cached is not None
+            self._continuations, known = TextTree(self._cached, root), len(root)
+        cached, continuations = self._cached, self._continuations
+        self._cached = self._continuations = None  # see `_feed`
+        logits = continuations.logits([text[known:] for text in texts])
+        self._cached, self._continuations = cached, continuations
+        return self._fit(logits)
+
+    def _feed(
+        self, tokens: Sequence[int], rows: int, tree: TreeMask | None = None
+    ) -> Float[Tensor, "rows vocab"]:
+        assert self._cached is not None, "follow comes first"
+        # A pass that is interrupted leaves the cache in an unknown state, so it is let go first.
+        cached, self._cached = self._cached, None
+        logits = cached.feed(tokens, rows) if tree is None else cached.feed_tree(tokens, rows, tree)
+        self._cached = cached
+        return self._fit(logits)
+
+    def _fit(self, logits: Float[Tensor, "rows own"]) -> Float[Tensor, "rows vocab"]:
+        missing = self._vocab_size - logits.shape[-1]
+        if missing > 0:
+            logits = torch.nn.functional.pad(logits, (0, missing), value=float("-inf"))
+        return logits[:, : self._vocab_size]

@@ -1,0 +1,151 @@
+"""Head objectives: how Medusa's heads and the MLP speculator's stages learn."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import final
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn.functional import linear
+
+from outrider.drafter_parts import weights
+from outrider.drafter_parts.vocabulary import Vocabulary
+from outrider.drafters.medusa import MedusaNetwork
+from outrider.drafters.mlp_speculator import MLPSpeculatorNetwork
+from outrider.runtime.cached_model import HIDDEN
+from outrider.training.learner import Learner, Objective, Setup
+from outrider.training.losses import cross_entropy, forward_kl
+from outrider.training.states import Batch, sample_positions
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class MedusaObjective(Objective):
+    """Medusa-1 (2401.10774, section 2.2.1): the summed cross entropy of the heads.
+
+    heads, blocks, kind, own: of the network, see `MedusaNetwork`.
+    soft: whether to learn the target's distributions, or else its tokens.
+    share: the share of the positions that each step learns from.
+    """
+
+    heads: int = 4
+    blocks: int = 1
+    kind: str = "residual"
+    own: bool = False
+    soft: bool = True
+    share: float = 1.0
+
+    def learner(self, setup: Setup) -> Learner:
+        network = MedusaNetwork.untrained(
+            setup.target,
+            setup.vocabulary,
+            seed=setup.seed,
+            heads=self.heads,
+            blocks=self.blocks,
+            kind=self.kind,
+            own=self.own,
+        )
+        head_loss = _HeadLoss(setup.vocabulary, weights.head(setup.target).detach(), self.soft)
+
+        def loss(batch: Batch) -> Tensor:
+            total = head_loss.matrix.new_zeros(())
+            states = batch.states[HIDDEN]
+            for head in range(self.heads):
+                picked = sample_positions(
+                    learnable(batch, setup.vocabulary, head), self.share, network.training
+                )
+                rows, positions = picked.nonzero(as_tuple=True)
+                logits = network.ahead(head, states[rows, positions])
+                tokens = batch.ids[rows, positions + head + 2]
+                total = total + head_loss(logits, states[rows, positions + head + 1], tokens)
+            return total
+
+        save_checkpoint = partial(network.save_checkpoint, target=setup.target)
+        return Learner(network, (HIDDEN,), loss, save_checkpoint)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class MLPObjective(Objective):
+    """The MLP speculator (2404.19124, section 4): the summed cross entropy of the stages.
+
+    Each stage reads the text's own tokens.
+
+    stages, borrowed, inner: of the network, see `MLPSpeculatorNetwork`.
+    soft, share: as for Medusa.
+    """
+
+    stages: int = 4
+    borrowed: bool = True
+    inner: int | None = None
+    soft: bool = True
+    share: float = 1.0
+
+    def learner(self, setup: Setup) -> Learner:
+        network = MLPSpeculatorNetwork.untrained(
+            setup.target,
+            setup.vocabulary,
+            seed=setup.seed,
+            stages=self.stages,
+            borrowed=self.borrowed,
+            inner=self.inner,
+        )
+        head_loss = _HeadLoss(setup.vocabulary, weights.head(setup.target).detach(), self.soft)
+
+        def loss(batch: Batch) -> Tensor:
+            total = head_loss.matrix.new_zeros(())
+            # All stages start from the same positions, those that have a token for the last stage.
+            picked = sample_positions(
+                learnable(batch, setup.vocabulary, self.stages - 1), self.share, network.training
+            )
+            rows, positions = picked.nonzero(as_tuple=True)
+            states = network.start(batch.states[HIDDEN][rows, positions])
+            for stage in range(self.stages):
+                states = network(stage, states, batch.ids[rows, positions + stage + 1])
+                target_states = batch.states[HIDDEN][rows, positions + stage + 1]
+                tokens = batch.ids[rows, positions + stage + 2]
+                total = total + head_loss(network.logits(stage, states), target_states, tokens)
+            return total
+
+        save_checkpoint = partial(network.save_checkpoint, target=setup.target)
+        return Learner(network, (HIDDEN,), loss, save_checkpoint)
+
+
+def learnable(batch: Batch, vocabulary: Vocabulary, head: int) -> Bool[Tensor, "batch tokens"]:
+    """Returns the positions from which a head predicts a token that the target wrote.
+
+    The vocabulary has to know the token, and the target's likeliest token there.
+    """
+    counted = torch.zeros_like(batch.own)
+    ahead = head + 2
+    inside = batch.own[:, ahead:] & vocabulary.knows(batch.best[:, ahead - 1 : -1])
+    counted[:, : inside.shape[1]] = inside & vocabulary.knows(batch.ids[:, ahead:])
+    return counted
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _HeadLoss:
+    """The mean loss of one head. matrix: the target's output matrix, [vocab, width]."""
+
+    vocabulary: Vocabulary
+    matrix: Tensor
+    soft: bool
+
+    def __call__(
+        self,
+        logits: Float[Tensor, "rows known"],
+        target_states: Float[Tensor, "rows width"],
+        tokens: Int[Tensor, "rows"],
+    ) -> Tensor:
+        """Returns how far logits are from the target's distributions, or from its tokens.
+
+        target_states: those that the target's head reads for the same tokens.
+        """
+        if not len(logits):
+            return logits.new_zeros(())
+        if self.soft:
+            rows = self.vocabulary.rows(self.matrix)
+            return forward_kl(logits, linear(target_states, rows)).mean()
+        return cross_entropy(logits, self.vocabulary.numbers(tokens)).mean()

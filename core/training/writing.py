@@ -1,0 +1,142 @@
+"""Writing: a target writes questions of its own, and answers to questions."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import final
+
+from outrider.contract.chance import SampledChance
+from outrider.contract.sampling import Sampling
+from outrider.contract.target import Target
+from outrider.lab.texts import seed
+from outrider.prompts import Prompt
+
+MARK = "\0here\0"
+"""Stands for a user's words in the chat template, to find what comes before and after them."""
+
+TOGETHER = 96
+"""The number of answers written at once."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text to learn from.
+
+    ids: the whole text, prompt included.
+    start: the position of the first id that the target wrote.
+    answer: the position of the first id of the target's answer.
+    """
+
+    ids: list[int]
+    start: int
+    answer: int
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """How a target writes texts.
+
+    chat: whether questions go through the chat template.
+    samplings: of the answers, in turn. The target's own questions are sampled at temperature 0.8
+        and top_p 0.95, where they make sense more often.
+    question_tokens: the most tokens that the target adds to an opening.
+    max_new_tokens: the most tokens of an answer.
+    batch: the number of texts that are written between two writes to disk.
+    openings: how the target's own questions begin, in turn, so that they are of many kinds.
+    """
+
+    chat: bool
+    samplings: Sequence[Sampling]
+    question_tokens: int
+    max_new_tokens: int
+    batch: int
+    openings: Sequence[str] = ("",)
+
+
+def write_texts(
+    target: Target, prompts: Sequence[Prompt], numbers: range, writing: Writing
+) -> list[Text]:
+    """Returns the texts with these numbers, which depend on nothing else.
+
+    Without prompts the target writes the questions too. It starts at the user's turn of the chat
+    template, or at a single end-of-text token if there is no template.
+    """
+    if prompts:
+        turns = [prompts[number % len(prompts)].turns[:1] for number in numbers]
+        heads = [target.encode_turns(turn, chat=writing.chat) for turn in turns]
+        questions = [Text(ids, len(ids), len(ids)) for ids in heads]
+    else:
+        questions = _questions(target, numbers, writing)
+    return _answers(target, questions, numbers, writing)
+
+
+def template_around_user(target: Target, *, chat: bool) -> tuple[list[int], list[int]]:
+    """Returns the ids before a user's words, and those between them and the answer."""
+    tokenizer = target.tokenizer
+    if not chat or tokenizer is None or not tokenizer.chat_template:
+        return [min(target.eos, default=0)], []
+    turn = [{"role": "user", "content": MARK}]
+    text = str(tokenizer.apply_chat_template(turn, tokenize=False, add_generation_prompt=True))
+    before, _, after = text.partition(MARK)
+    return (
+        list(tokenizer(before, add_special_tokens=False)["input_ids"]),
+        list(tokenizer(after, add_special_tokens=False)["input_ids"]),
+    )
+
+
+def _questions(target: Target, numbers: range, writing: Writing) -> list[Text]:
+    """Returns questions of the target's own."""
+    # Each opening meets each of the answers' samplings.
+    turns, openings = len(writing.samplings), writing.openings
+    before, after = template_around_user(target, chat=writing.chat)
+    heads = [
+        [*before, *_encoded(target, openings[number // turns % len(openings)])]
+        for number in numbers
+    ]
+    sampling = Sampling(temperature=0.8, top_p=0.95, seed=writing.samplings[0].seed)
+    chances = [SampledChance.seeded(seed(sampling, [number])) for number in numbers]
+    written = target.write(heads, sampling, chances, writing.question_tokens)
+    texts = [
+        [*head, *_ended(question, target, after)]
+        for head, question in zip(heads, written, strict=True)
+    ]
+    return [Text(ids, len(head), len(ids)) for ids, head in zip(texts, heads, strict=True)]
+
+
+def _encoded(target: Target, opening: str) -> list[int]:
+    if not opening or target.tokenizer is None:
+        return []
+    return list(target.tokenizer(opening, add_special_tokens=False)["input_ids"])
+
+
+def _ended(question: list[int], target: Target, after: list[int]) -> list[int]:
+    """Returns a question without its end of text, and the ids that lead to the answer."""
+    if not after:
+        return question
+    words = list(itertools.takewhile(lambda token: token not in target.eos, question))
+    return [*words, *after]
+
+
+def _answers(
+    target: Target, questions: Sequence[Text], numbers: range, writing: Writing
+) -> list[Text]:
+    """Returns the questions with the target's answers."""
+    texts: dict[int, Text] = {}
+    for turn, sampling in enumerate(writing.samplings):
+        rows = [
+            row for row, number in enumerate(numbers) if number % len(writing.samplings) == turn
+        ]
+        # Texts of similar length go together, since a batch is padded to its longest.
+        rows.sort(key=lambda row: len(questions[row].ids))
+        seeding = replace(sampling, seed=sampling.seed + 1)
+        for first in range(0, len(rows), TOGETHER):
+            group = rows[first : first + TOGETHER]
+            chances = [SampledChance.seeded(seed(seeding, [numbers[row]])) for row in group]
+            heads = [questions[row].ids for row in group]
+            answers = target.write(heads, sampling, chances, writing.max_new_tokens)
+            for row, answer in zip(group, answers, strict=True):
+                question = questions[row]
+                texts[row] = Text([*question.ids, *answer], question.start, question.answer)
+    return [texts[row] for row in range(len(numbers))]
