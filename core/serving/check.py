@@ -5,12 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol, final
 
-from outrider.bench.measure import TIE, parting
+from outrider.bench.measure import TIE, first_difference
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.target import Target
 from outrider.decoding.decode import decode
-from outrider.drafters.none import NoDraft
 from outrider.serving.server import Answer, Drafted
 from outrider.verifiers.token import Token
 
@@ -68,20 +67,6 @@ def lab(
     return Drafted(drafts, drafted, accepted)
 
 
-def lab_texts(
-    target: Target, prompts: Sequence[Sequence[int]], max_new_tokens: int
-) -> list[list[int]]:
-    """Returns the greedy texts after the prompts, without drafts."""
-    return [
-        [
-            token
-            for each in decode(target, NoDraft(), Token(), ids, max_new_tokens=max_new_tokens)
-            for token in each.tokens
-        ]
-        for ids in prompts
-    ]
-
-
 def odd_ones(
     texts: Sequence[Sequence[int]],
     right: Sequence[Sequence[int]],
@@ -93,7 +78,7 @@ def odd_ones(
     for number, (text, expected) in enumerate(zip(texts, right, strict=True)):
         if list(text) == list(expected):
             continue
-        place, gap = parting(text, expected), None
+        place, gap = first_difference(text, expected), None
         if place < min(len(text), len(expected)):
             logits = judge.open([*prompts[number], *expected[:place]]).score(Draft())[0]
             gap = abs(float(logits[text[place]] - logits[expected[place]]))

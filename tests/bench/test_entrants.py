@@ -2,18 +2,26 @@
 
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
 
-from outrider import ConfigError
-from outrider.bench.entrants import entrants, local
-from outrider.plugins.config import compose, plain
+from outrider import ConfigError, Context, Drafter, Pen
+from outrider.bench.entrants import entrants, weights_location
+from outrider.plugins.config import compose, plain_values
+
+
+class PromptLookup(Drafter):
+    """A stranger's drafter, which shares no more than its name with the built-in one."""
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        pen.write(context.tokens[-1])
 
 
 def asked(*overrides: str) -> Any:
-    return plain(compose("bench", ["target=transformers", "target.model=/m", *overrides]))
+    return plain_values(compose("bench", ["target=transformers", "target.model=/m", *overrides]))
 
 
 def test_prompt_lookup_meets_prompt_lookup() -> None:
@@ -27,7 +35,7 @@ def test_prompt_lookup_meets_prompt_lookup() -> None:
         "vllm plain",
         "vllm PromptLookup",
     ]
-    assert found["outrider plain"].beside == ("transformers plain", "vllm plain")
+    assert found["outrider plain"].rivals == ("transformers plain", "vllm plain")
     assert found["transformers PromptLookup"].given == {
         "model": "/m",
         "dtype": "float32",
@@ -55,13 +63,25 @@ def test_what_a_peer_has_not_is_left_out() -> None:
     for chosen, name in (("drafter=bigram",), "bigram"), (untabled, "SmallLM"):
         names = [each.name for each in entrants(asked(*chosen), "/m", torch.float32)]
         assert names == ["outrider plain", f"outrider {name}", "transformers plain"]
-    alone = entrants(asked("peers=none", "drafter=none"), "/m", torch.float32)
+    alone = entrants(asked("peers.transformers=false", "drafter=none"), "/m", torch.float32)
     assert [each.name for each in alone] == ["outrider plain"]
+
+
+def test_a_strangers_class_of_the_same_name_is_another_drafter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stranger = ModuleType("stranger")
+    stranger.PromptLookup = PromptLookup  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "stranger", stranger)
+    config = asked(f"peers.vllm={sys.executable}")
+    config["drafter"] = {"_target_": "stranger.PromptLookup"}
+    names = [each.name for each in entrants(config, "/m", torch.float32)]
+    assert names == ["outrider plain", "outrider PromptLookup", "transformers plain", "vllm plain"]
 
 
 def test_what_can_not_be_had() -> None:
     with pytest.raises(ConfigError, match=r"peers.vllm='/nowhere/python'"):
         entrants(asked("peers.vllm=/nowhere/python"), "/m", torch.float32)
-    assert local(asked()) == "/m"
+    assert weights_location(asked()) == "/m"
     with pytest.raises(ConfigError, match="expected smollm2 or transformers"):
-        local(plain(compose("bench", ["target=tabular"])))
+        weights_location(plain_values(compose("bench", ["target=tabular"])))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from outrider.bench.measure import Run, differences, measured, ratio, speed
+from outrider.bench.measure import Run, differences, measure_runs, speed, speed_ratio
 
 
 class Fake:
@@ -25,7 +25,7 @@ def test_everyone_writes_everything_and_begins_in_turn() -> None:
     log: list[Any] = []
     texts = [[1, 2], [3]]
     workers: Any = {name: Fake(texts, 1.0, log, name) for name in ("a", "b")}
-    runs = list(measured(workers, [[0], [1]], repeats=2, max_new_tokens=9))
+    runs = list(measure_runs(workers, [[0], [1]], repeats=2, max_new_tokens=9))
     assert log[:2] == [("a", [0], 8), ("b", [0], 8)]  # what warms up is not counted
     order = [(name, ids[0]) for name, ids, _ in log[2:]]
     assert order == [("a", 0), ("b", 0), ("b", 1), ("a", 1), ("b", 0), ("a", 0), ("a", 1), ("b", 1)]
@@ -47,7 +47,7 @@ def test_speed_and_ratio_take_medians_over_repeats() -> None:
     fast = runs("fast", {0: [2.0, 2.0, 2.0], 1: [1.0, 5.0, 1.0]}, count=12)
     assert speed(slow + fast, "slow") == pytest.approx(24 / 6)
     assert speed(slow + fast, "fast") == pytest.approx(24 / 3)
-    found = ratio(slow + fast, "fast", "slow")
+    found = speed_ratio(slow + fast, "fast", "slow")
     assert found is not None and found.value == pytest.approx(2.0)
     assert found.low == found.high == pytest.approx(2.0)  # the same on every prompt
 
@@ -63,7 +63,7 @@ def test_a_difference_is_found_where_it_begins() -> None:
         Run(0, 0, "same", [1, 2, 3], 1.0),
     ]
     found = differences(every, [[8, 9]], judge)
-    assert [(each.entrant, each.place, each.gap) for each in found] == [
+    assert [(each.entrant, each.position, each.gap) for each in found] == [
         ("peer", 1, 0.25),
         ("short", 2, None),
     ]

@@ -8,7 +8,7 @@ import pytest
 
 from outrider import ConfigError, TargetError
 from outrider.bench.ours import start
-from outrider.plugins.config import compose, plain
+from outrider.plugins.config import compose, plain_values
 from outrider.targets.transformers import TransformersTarget
 
 
@@ -85,4 +85,4 @@ def test_drafters_are_not_trained_on_it(run: Any, place: Path, drafter: str) -> 
 def test_the_bench_does_not_take_it(place: Path) -> None:
     given = ["target=transformers", f"target.model={place}", "drafter=prompt_lookup"]
     with pytest.raises(ConfigError, match="expected a decoder-only model"):
-        start(plain(compose("bench", given)))
+        start(plain_values(compose("bench", given)))

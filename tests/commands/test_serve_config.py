@@ -2,10 +2,18 @@
 
 import json
 import shlex
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
+
+from outrider import ConfigError
+from outrider.commands.serve_config import vllm_settings
+from outrider.drafters.ngram import bigram
+from outrider.plugins.config import compose, plain_values
+from outrider.verifiers.block import Block
 
 TARGET = ("target=transformers", "target.model=/models/my model")
 
@@ -43,6 +51,16 @@ def test_a_medusa_is_written_as_vllm_reads_it(run: Any, folder: Path, tmp_path: 
     place = tmp_path / "drafter"
     assert config == {"method": "medusa", "model": str(place), "num_speculative_tokens": 3}
     assert json.loads((place / "config.json").read_text())["num_heads"] == 3
+
+
+def test_a_strangers_rule_of_the_same_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    stranger = ModuleType("stranger")
+    stranger.Token = type("Token", (Block,), {})  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "stranger", stranger)
+    config = plain_values(compose("serve-config", [*TARGET, "drafter=bigram"]))
+    config["verifier"] = {"_target_": "stranger.Token"}
+    with pytest.raises(ConfigError, match="verifier: Token can't go into vLLM: expected token"):
+        vllm_settings(config, bigram(), Path())
 
 
 @pytest.mark.parametrize(

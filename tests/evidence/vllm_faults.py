@@ -8,9 +8,10 @@ import os
 import tempfile
 from pathlib import Path
 
+from outrider import generate
 from outrider.lab import data
 from outrider.plugins.registry import make
-from outrider.serving.check import ask, lab_texts, odd_ones
+from outrider.serving.check import ask, odd_ones
 from outrider.serving.server import Server, ServerError
 
 PLUGIN = """\
@@ -49,7 +50,9 @@ def main() -> None:
     model = str(target.model.config._name_or_path)
     sane = [target.encode(each.turns[0], chat=True) for each in data.demo(4)]
     prompts = [[13, *ids] if number % 2 else ids for number, ids in enumerate(sane)]
-    right = lab_texts(target, prompts, wanted.tokens)
+    right = [
+        generate(target, ids, drafter="none", max_new_tokens=wanted.tokens).tokens for ids in prompts
+    ]
     with tempfile.TemporaryDirectory() as place:
         environment = _install(Path(place))
         speculative = {"method": "custom_class", "num_speculative_tokens": 3}

@@ -71,7 +71,7 @@ def test_questions_decoded_at_once_count_what_each_counts_alone(
     entrants = {name: Entrant(drafter, Token()) for name, drafter in drafters.items()}
     found = {}
     for settings in (alone, replace(alone, together=2)):
-        for each in measure(target, entrants, asked, settings, "decode"):
+        for each in measure(target, entrants, asked, settings, protocol="decode"):
             key = (each.prompt, each.turn, each.drafter)
             assert each.decoding is not None
             phases = [step.draft + step.score + step.verify for step in each.decoding.steps]

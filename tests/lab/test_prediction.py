@@ -12,9 +12,9 @@ from outrider.lab.prediction import FACTORS, predict
 
 
 def decoded(
-    alpha: float, gamma: int, c: float, score: float, overhead: float, rounds: int
+    alpha: float, gamma: int, c: float, *, score: float, overhead: float, rounds: int = 20_000
 ) -> tuple[Decoding, float]:
-    """Returns a text whose rounds cost exactly what they are told, and its speedup."""
+    """Returns a text whose rounds cost exactly what the arguments say, and its speedup."""
     draw = random.Random(1)
     steps = [Step((0,), ("bonus",), ("",), 0, 0, 0, (), (), 0.0, 1.0, 0.0, None)]
     for _ in range(rounds):
@@ -27,13 +27,13 @@ def decoded(
             Step(tokens, ("x",) * len(tokens), ("",) * len(tokens), gamma, tested, accepted, (), (),
                  gamma * c, score, overhead, None)
         )  # fmt: skip
-    seconds = sum(each.draft + each.score + each.verify for each in steps)
-    emitted = sum(len(each.tokens) for each in steps)
+    seconds = sum(step.draft + step.score + step.verify for step in steps)
+    emitted = sum(len(step.tokens) for step in steps)
     return Decoding(tuple(steps), seconds, 1.0, 1.0), emitted / seconds
 
 
 def test_where_theory_holds_it_predicts_what_is_measured() -> None:
-    text, speedup = decoded(0.7, 5, 0.05, 1.0, 0.0, 20_000)
+    text, speedup = decoded(0.7, 5, 0.05, score=1.0, overhead=0.0)
     found = predict([text], 5, Interval(speedup, None, None))
     assert found is not None
     assert found.cost_ratio == pytest.approx(0.05)
@@ -44,7 +44,7 @@ def test_where_theory_holds_it_predicts_what_is_measured() -> None:
 
 
 def test_the_factors_name_what_theory_leaves_out() -> None:
-    text, speedup = decoded(0.7, 5, 0.05, 1.6, 0.1, 20_000)
+    text, speedup = decoded(0.7, 5, 0.05, score=1.6, overhead=0.1)
     found = predict([text], 5, Interval(speedup, None, None))
     assert found is not None
     assert found.score_ratio == pytest.approx(1.6)

@@ -12,6 +12,7 @@ from outrider import ConfigError
 from outrider.lab.measurement import Measurement
 from outrider.lab.store import FACTS, LINES, RunFolder, gather, load, unfinished
 from outrider.lab.summary import Summary
+from outrider.verifiers.lenient import Lenient
 
 Go = Callable[..., RunFolder]
 TIMES = ("draft", "score", "verify", "seconds", "plain_seconds", "plain_call")
@@ -74,8 +75,6 @@ def test_a_config_that_does_not_match_is_refused_by_name(run_in: Go, tmp_path: P
     with pytest.raises(ConfigError, match="resume: gamma is 4 now, and was 3 in"):
         run_in(tmp_path, gamma=4, resume=True)
     with pytest.raises(ConfigError, match=r"resume: (lossless\.none|verifier)"):
-        from outrider.verifiers.lenient import Lenient
-
         run_in(tmp_path, verifier=Lenient(0.5), resume=True)
     with pytest.raises(ConfigError, match="resume=False: expected true, since"):
         run_in(tmp_path)

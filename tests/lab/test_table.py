@@ -12,7 +12,7 @@ from rich.table import Table
 
 from outrider.lab.intervals import Interval
 from outrider.lab.summary import Summary
-from outrider.lab.table import cell, pair_table, spread, table
+from outrider.lab.table import cell, pair_table, table, with_interval
 from outrider.verifiers.lenient import Lenient
 
 
@@ -73,4 +73,4 @@ def test_figures_with_their_intervals() -> None:
     assert cell(Interval(0.5, 0.412, 1.0), "alpha") == "0.500\n[dim].41-1.00[/]"
     assert cell(Interval(0.5, None, None), "alpha") == "0.500"
     assert cell(Interval(31.26, 30.0, 32.0), "tokens_per_second") == "31.3"
-    assert spread(Interval(0.5, None, None), 2) == "0.50"
+    assert with_interval(Interval(0.5, None, None), 2) == "0.50"

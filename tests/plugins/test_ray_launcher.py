@@ -122,10 +122,10 @@ def ray_whose_workers_die(deaths: dict[int, int]) -> Any:
 
 def test_a_job_is_tried_so_many_times_and_the_others_end(monkeypatch: pytest.MonkeyPatch) -> None:
     launcher = RayLauncher(None, 2, 1, 0, retries=2)
-    monkeypatch.setattr(RayLauncher, "_sweep", lambda self, job: job)
+    monkeypatch.setattr(RayLauncher, "_job_config", lambda self, job: job)
     launcher._context = launcher._task = None  # type: ignore[assignment]
     jobs = [Job(number, (f"gamma={number}",)) for number in range(4)]
-    done = launcher._all(ray_whose_workers_die({1: 2, 2: 3}), jobs)
+    done = launcher._run_all(ray_whose_workers_die({1: 2, 2: 3}), jobs)
     assert [done[number].return_value for number in (0, 1, 3)] == [0, 2, 0]
     with pytest.raises(
         WorkerError, match=r"^job 2 \(gamma=2\): its worker died 3 times \(killed\)$"
