@@ -1,4 +1,4 @@
-"""Prompts: the conversations that texts are written for, and the file formats they are read from."""
+"""Prompts: the conversations that texts are written for, and the formats of their files."""
 
 import json
 from collections.abc import Iterable, Iterator

@@ -38,7 +38,7 @@ def smallest_gain(alpha: float, c: float) -> float:
 
 
 def operations(alpha: float, gamma: int, c_hat: float) -> float:
-    """Returns the expected number of arithmetic operations, relative to plain decoding (Theorem 3.11).
+    """Returns the expected arithmetic operations, relative to plain decoding (Theorem 3.11).
 
     c_hat: the operations of one draft token over those of one target token.
     """
@@ -56,8 +56,8 @@ def optimal_gamma(alpha: float, c: float, most: int = 64) -> int:
 def oracle_improvement(alpha: float, c: float) -> float:
     """Returns the speedup of an oracle that stops drafting before each rejection (section 3.5).
 
-    No choice of gamma exceeds it. The oracle pays for the alpha / (1 - alpha) draft tokens that will
-    be accepted and for one target call, which together give 1 / (1 - alpha) tokens.
+    No choice of gamma exceeds it. The oracle pays for the alpha / (1 - alpha) draft tokens that
+    will be accepted and for one target call, which together give 1 / (1 - alpha) tokens.
 
     Raises:
         ConfigError: the speedup is infinite, because alpha is 1 and c is 0.

@@ -1,4 +1,4 @@
-"""The console script: what a person types, and the one line they get back when it is wrong."""
+"""The console script: commands run, and a mistake gives one line."""
 
 import json
 from collections.abc import Iterator

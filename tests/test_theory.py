@@ -40,10 +40,10 @@ def test_table_1_of_leviathan(alpha: float, gamma: int, operations: float, speed
 def test_speedup_over_alpha_gamma_and_c(
     alpha: float, gamma: int, c: float, expected: float
 ) -> None:
-    found = theory.walltime_improvement(alpha, gamma, c)
+    speedup = theory.walltime_improvement(alpha, gamma, c)
     by_hand = sum(alpha**i for i in range(gamma + 1)) / (gamma * c + 1)
-    assert found == pytest.approx(by_hand, rel=1e-12)
-    assert found == pytest.approx(expected, abs=0.0011)
+    assert speedup == pytest.approx(by_hand, rel=1e-12)
+    assert speedup == pytest.approx(expected, abs=0.0011)
 
 
 def test_the_whole_table_is_the_sum_of_powers_over_the_cost() -> None:

@@ -85,8 +85,8 @@ def logit_gap(target: Target, question: dict[str, Any]) -> dict[str, Any]:
 def time_passes(target: Target, question: dict[str, Any]) -> dict[str, Any]:
     """Returns the median seconds of a pass, for each number of rows that it scores.
 
-    question: `rows`, the numbers of rows, which are timed in turn; `context`, the tokens that are in
-        the cache before; `repeats`, how often each is timed.
+    question: `rows`, the numbers of rows, which are timed in turn; `context`, the tokens that are
+        in the cache before; `repeats`, how often each is timed.
     """
     model, row_counts, cache = target.model, question["rows"], growing()
     run_pass(model, torch.full((1, question["context"]), TOKEN), cache, rows=1)

@@ -75,7 +75,7 @@ def bench_table(result: BenchResult, title: str) -> Table:
 
 
 def bench_lines(result: BenchResult) -> list[str]:
-    """Returns what is printed below the table: ratios, differing texts, the roofline, the curves."""
+    """Returns the text below the table: ratios, differing texts, the roofline, the curves."""
     weights, bandwidth = result.weight_bytes, result.bandwidth
     lines = [
         f"{name} is {_with_interval(ratio)} times as fast as {rival}"

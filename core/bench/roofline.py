@@ -1,4 +1,4 @@
-"""The roofline: memory bandwidth bounds the speed of plain decoding, which reads all weights per token."""
+"""The roofline: plain decoding reads all weights per token; memory bandwidth bounds its speed."""
 
 import time
 

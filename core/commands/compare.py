@@ -36,7 +36,7 @@ LISTS = ("resume", "drafters", "verifiers", "policies")
 
 
 def compare(config: DictConfig) -> None:
-    """Prints the table; each measurement, and at the end the report, is saved in Hydra's run dir."""
+    """Prints the table; measurements and the report are saved in Hydra's run dir."""
     _check_protocol(config.protocol)
     # Hydra would print the log of all libraries, and matplotlib logs where it finds its fonts.
     logging.getLogger("matplotlib").setLevel(logging.WARNING)

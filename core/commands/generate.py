@@ -23,7 +23,6 @@ def generate(config: DictConfig) -> None:
     """Streams the text to stdout and writes `generation.json` in Hydra's run dir."""
     console = Console(soft_wrap=True, highlight=False)
     path = Path(HydraConfig.get().runtime.output_dir) / "generation.json"
-    target, verifier = build(config.target), build(config.verifier)
     prompt = config.prompt if isinstance(config.prompt, str) else plain_values(config.prompt)
     options: dict[str, Any] = {
         "gamma": config.gamma,
@@ -35,6 +34,7 @@ def generate(config: DictConfig) -> None:
     if not isinstance(prompt, str) and any(isinstance(item, str) for item in prompt):
         _generate_batch(config, console, path, options)
         return
+    target, verifier = build(config.target), build(config.verifier)
     rounds = decode(
         target,
         build(config.drafter),

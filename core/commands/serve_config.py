@@ -1,4 +1,4 @@
-"""`outrider serve-config`: prints the command that serves a model in vLLM with an Outrider drafter."""
+"""`outrider serve-config`: prints the command that serves a model in vLLM with a drafter."""
 
 import json
 import shlex
@@ -29,7 +29,7 @@ VLLM_PARTS = {"verifier": ("token", Token), "policy": ("fixed", Fixed)}
 
 
 def serve_config(config: DictConfig) -> None:
-    """Prints one line for a shell; weights that vLLM needs in its own format go to Hydra's run dir."""
+    """Prints one line for a shell; converted weights are saved in Hydra's run dir."""
     settings = plain_values(config)
     folder = Path(HydraConfig.get().runtime.output_dir) / "drafter"
     environment, speculative = vllm_settings(settings, build(config.drafter), folder)
@@ -45,7 +45,7 @@ def vllm_settings(
 ) -> tuple[dict[str, str], dict[str, Any]]:
     """Returns vLLM's environment variables and speculative config for a drafter.
 
-    folder: for weights that vLLM needs in its own format.
+    folder: for weights that have to be converted for vLLM.
 
     Raises:
         ConfigError: vLLM can't run the drafter, or not with this acceptance rule or policy.

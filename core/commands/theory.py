@@ -22,10 +22,10 @@ HEADINGS = {
     "filled": "r'",
     "speedup": "speed-\nup",
     "optimal_gamma": "best\ngamma",
-    "optimal_speedup": "its\nspeedup",
+    "optimal_speedup": "with\nthat",
     "smallest_gain": "at\nleast",
-    "oracle": "oracle",
-    "operations": "opera-\ntions",
+    "oracle": "or-\nacle",
+    "operations": "ops",
 }
 """By column, its heading."""
 
@@ -33,12 +33,13 @@ LEGEND = """\
 tokens a call  1 + alpha + ... + alpha^gamma (Leviathan et al. 2211.17192, Equation 1)
 r'             that over gamma + 1 (compare Chen et al. 2302.01318)
 speedup        over plain decoding (Theorem 3.8)
-best gamma     the draft length up to 64 with the largest speedup; 0: drafting does not pay (3.5)
+best gamma     the gamma up to 64 with the largest speedup; 0 if drafting does not pay (3.5)
+with that      the speedup with the best gamma
 at least       a speedup that some gamma is sure to reach (Corollary 3.9)
 oracle         the speedup of drafts that stop before each rejection; no gamma exceeds it (3.5)"""
 
 OPERATIONS_LEGEND = """\
-operations     arithmetic over that of plain decoding at c_hat={} (Theorem 3.11)"""
+ops            arithmetic operations over those of plain decoding at c_hat={} (Theorem 3.11)"""
 
 
 def theory(config: DictConfig) -> None:
@@ -49,14 +50,14 @@ def theory(config: DictConfig) -> None:
     c_hat = config.c_hat
     require(c_hat is None or is_number(c_hat), "c_hat", c_hat, "a number of at least 0, or null")
     rows = [predictions(*row, c_hat) for row in itertools.product(alphas, gammas, costs)]
-    table = Table(box=SIMPLE_HEAD, collapse_padding=True)
+    table = Table(box=SIMPLE_HEAD, collapse_padding=True, show_edge=False)
     for name in rows[0]:
         table.add_column(HEADINGS[name], justify="right", no_wrap=True)
     for row in rows:
         table.add_row(*(_cell(name, value) for name, value in row.items()))
     console = Console(highlight=False)
     console.print(table)
-    console.print(LEGEND, soft_wrap=True)
+    console.print(f"\n{LEGEND}", soft_wrap=True)
     if c_hat is not None:
         console.print(OPERATIONS_LEGEND.format(f"{c_hat:g}"), soft_wrap=True)
 

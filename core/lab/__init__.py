@@ -1,7 +1,7 @@
 """The lab: measures drafters side by side, on the same prompts and the same prefixes.
 
 Start with `compare`, which turns prompts into questions and yields a measurement for each drafter,
-question and protocol. `overlap` computes alpha from distributions; `trial` decodes against the clock.
+question and protocol. `overlap` computes alpha from distributions; `trial` decodes and times.
 `store` keeps measurements on disk as they are made; `summary` turns them into rates, with the
 statistics of `intervals`. `table`, `figures`, `report` and `export` present a summary.
 

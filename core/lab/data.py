@@ -27,8 +27,8 @@ def own() -> list[Prompt]:
 def jsonl(path: str, limit: int | None = None) -> list[Prompt]:
     """Returns the prompts in a file with a JSON object per line (see `outrider.prompts.parse`).
 
-    limit: how many to take, evenly spaced over the file, so that its categories stay mixed. Defaults
-        to all.
+    limit: how many to take, evenly spaced over the file, so that its categories stay mixed.
+        Defaults to all.
     """
     return spaced(read_jsonl(path), limit)
 

@@ -18,7 +18,7 @@ TEXT_COLUMNS = ("seconds", "plain_seconds", "plain_call", "text")
 
 
 def write_json(summary: Summary, folder: Path) -> None:
-    """Writes `comparison.json`: rows, pairs, prompts, settings, and whether lossless and finished."""
+    """Writes `comparison.json`: rows, pairs, prompts, settings, and the state of the run."""
     run = summary.run
     content = {
         "rows": [row.plain() for row in summary.rows],
@@ -33,10 +33,7 @@ def write_json(summary: Summary, folder: Path) -> None:
 
 
 def write_parquet(run: Run, folder: Path) -> None:
-    """Writes two tables.
-
-    `comparison.parquet` has a row for each question and drafter, `rounds.parquet` one for each round.
-    """
+    """Writes `comparison.parquet`, a row for each question and drafter, and `rounds.parquet`."""
     import pyarrow
     from pyarrow import parquet
 

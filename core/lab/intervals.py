@@ -39,9 +39,9 @@ class Interval:
 class Bootstrap:
     """Draws prompts with replacement, the same ones for every figure of a comparison.
 
-    Prompts are drawn rather than tokens, because the tokens of one prompt depend on each other. With
-    few prompts, plain percentile intervals are too narrow. They are therefore widened by the t
-    distribution and by n / (n - 1) (Hesterberg, "What teachers should know about the bootstrap",
+    Prompts are drawn rather than tokens, because the tokens of one prompt depend on each other.
+    With few prompts, plain percentile intervals are too narrow. They are therefore widened by the
+    t distribution and by n / (n - 1) (Hesterberg, "What teachers should know about the bootstrap",
     2015, section 5.3).
 
     prompts: how many there are.
@@ -102,7 +102,7 @@ def exchange_p(
     other: tuple[Sequence[float], Sequence[float]],
     seed: int = 0,
 ) -> float:
-    """Returns the two-sided p-value of the hypothesis that two ratios over the same prompts are equal.
+    """Returns the two-sided p-value for two ratios over the same prompts being equal.
 
     If they are equal, exchanging the two on any prompt changes nothing. This is a permutation test
     with 10,000 random exchanges (Edgington, "Randomization tests", 1980).

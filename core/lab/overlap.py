@@ -97,9 +97,9 @@ def overlap(
     """Returns how far the drafter's distributions overlap with the target's along `text`.
 
     Each draft is made to follow the text. A lossless rule emits token x with probability p(x) in
-    all, and with probability min(p, q)(x) from the draft. So, given the text, its token x was drafted
-    and accepted with probability min(1, q(x) / p(x)). With these weights the mean over texts is
-    exactly the mean over drawn drafts, without the noise of drawing.
+    all, and with probability min(p, q)(x) from the draft. So, given the text, its token x was
+    drafted and accepted with probability min(1, q(x) / p(x)). With these weights the mean over
+    texts is exactly the mean over drawn drafts, without the noise of drawing.
 
     For a drafter that writes trees all sums are 0: a tree has no single token at a depth.
     """
@@ -128,9 +128,9 @@ def overlap(
 def _along(
     text: Reference, drafter: Drafter, verifier: Verifier, sampling: Sampling, depths: int
 ) -> tuple[Floats, Floats, Floats, float | None]:
-    """Returns three tables [positions, depths] of drafts that start at each position, and `by_rule`.
+    """Returns three tables [positions, depths] over the drafts from each position, and `by_rule`.
 
-    The tables are sum_x min(p(x), q(x)); the probability that the text's token was drafted and
+    The tables hold sum_x min(p(x), q(x)); the probability that the text's token was drafted and
     accepted; and 1 where the draft has a token at that depth.
     """
     positions = len(text.logits)

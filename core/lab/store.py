@@ -18,8 +18,8 @@ FACTS, LINES = "run.json", "measurements.jsonl"
 class Run:
     """A run as it is on disk, finished or not.
 
-    facts: what it was started with: `settings`, `drafters` (the configs of each drafter, its rule and
-        its policy), `protocols`, `questions`, and `lossless` for each drafter.
+    facts: what it was started with: `settings`, `drafters` (the configs of each drafter, its rule
+        and its policy), `protocols`, `questions`, and `lossless` for each drafter.
     """
 
     folder: Path

@@ -28,12 +28,12 @@ class Row:
 
     rates: by name (those in `RATIOS`, and `speedup`); None if the run has no data for the rate.
     depths: figures by depth from 1 to gamma, None where no draft got that far. `alpha_at` is the
-        acceptance at a depth, given that a draft gets there, and `tokens_at` the expected tokens of a
-        round at that gamma, both from the overlap protocol. `tested_at` and `tokens_tested_at` are
-        the same from decoding.
-    ranks: how often the first, second, ... sibling in a tree was accepted, among the positions that
-        have that many siblings; None for chains. This is Sequoia's acceptance vector (2402.12374,
-        section 3.1).
+        acceptance at a depth, given that a draft gets there, and `tokens_at` the expected tokens
+        of a round at that gamma, both from the overlap protocol. `tested_at` and
+        `tokens_tested_at` are the same from decoding.
+    ranks: how often the first, second, ... sibling in a tree was accepted, among the positions
+        that have that many siblings; None for chains. This is Sequoia's acceptance vector
+        (2402.12374, section 3.1).
     categories: alpha by category of prompts, or alpha_tested if there is no alpha.
     """
 
@@ -48,7 +48,7 @@ class Row:
     lossless: bool
 
     def plain(self) -> dict[str, Any]:
-        """Returns the row as plain values, for JSON: `alpha`, `alpha_low`, `alpha_high`, and so on."""
+        """Returns the row as plain values, for JSON: `alpha`, `alpha_low`, `alpha_high`, ..."""
         rates: dict[str, Any] = {}
         for name, rate in self.rates.items():
             rates[name] = None if rate is None else rate.value
@@ -237,7 +237,7 @@ RATIOS: dict[str, tuple[Callable[[Measurement], float], Callable[[Measurement], 
         lambda measurement: measurement.decoding.seconds if measurement.decoding else 0.0,
     ),
 }
-"""By rate, its numerator and denominator for one measurement; docs/measures.md explains the rates."""
+"""By rate, its numerator and denominator in a measurement; docs/measures.md explains the rates."""
 
 
 def _finished_prompts(run: Run) -> list[str]:

@@ -160,7 +160,7 @@ def _set_arguments(config: DictConfig, arguments: Mapping[str, Any], prefix: str
 
 
 def explain_error(error: Exception, command: str, overrides: Sequence[str]) -> str:
-    """Returns an error of Hydra or OmegaConf as one line for people, with the nearest valid name."""
+    """Returns an error of Hydra or OmegaConf as one line, with the nearest valid name."""
     message = _line(error)
     if isinstance(error, MissingConfigException) and error.options is not None:
         group, _, name = (error.missing_cfg_file or "").rpartition("/")

@@ -53,8 +53,8 @@ class Job:
 class RayLauncher(Launcher):
     """Runs each job as a Ray task, in its own process.
 
-    address: the running cluster to join, "auto" for the one on this machine. Defaults to None, which
-        starts Ray on this machine for the length of the sweep.
+    address: the running cluster to join, "auto" for the one on this machine. Defaults to None,
+        which starts Ray on this machine for the length of the sweep.
     workers: how many jobs run at once, if Ray is started here. Defaults to None: as many as fit.
     cpus, gpus: what each job takes.
     retries: how often a job is repeated after its worker died. A repeated job runs with

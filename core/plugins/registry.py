@@ -156,9 +156,8 @@ def plugin_manager(
     """Returns a new manager that holds the built-in plugins and others.
 
     extra: further modules or objects that implement hooks.
-    installed: whether to load the installed distributions' entry points in the group `outrider` too.
-        Those that the environment variable OUTRIDER_BLOCK_PLUGINS names, separated by commas, are
-        left out.
+    installed: whether to load the entry points of installed distributions too. Those named in the
+        environment variable OUTRIDER_BLOCK_PLUGINS, separated by commas, are left out.
 
     Raises:
         PluginError: a plugin can't be imported, or its hooks don't match the hook specifications.
@@ -244,7 +243,8 @@ def _load(manager: pluggy.PluginManager, entry: EntryPoint) -> None:
     except Exception as error:  # importing a third-party module can raise anything
         line = " ".join(str(error).split())
         raise PluginError(
-            f"plugin {entry.name!r} of {owner} can't be loaded: {type(error).__name__}: {line} {hint}"
+            f"plugin {entry.name!r} of {owner} can't be loaded:"
+            f" {type(error).__name__}: {line} {hint}"
         ) from error
 
 

@@ -51,7 +51,8 @@ def main() -> None:
     sane = [target.encode(each.turns[0], chat=True) for each in data.demo(4)]
     prompts = [[13, *ids] if number % 2 else ids for number, ids in enumerate(sane)]
     right = [
-        generate(target, ids, drafter="none", max_new_tokens=wanted.tokens).tokens for ids in prompts
+        generate(target, ids, drafter="none", max_new_tokens=wanted.tokens).tokens
+        for ids in prompts
     ]
     with tempfile.TemporaryDirectory() as place:
         environment = _install(Path(place))

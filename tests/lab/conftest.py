@@ -65,7 +65,7 @@ def run_in(target: TransformersTarget, drafters: dict[str, Drafter]) -> Callable
             },
             "drafters": {name: {} for name in drafters},
             "protocols": PROTOCOLS[protocol],
-            "lossless": dict.fromkeys(named, rule.lossless),
+            "lossless": dict.fromkeys(drafters, rule.lossless),
             "questions": [[question.prompt, question.turn, "asked"] for question in asked],
         }
         run = RunFolder(folder, facts, resume=resume)

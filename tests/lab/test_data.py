@@ -1,4 +1,4 @@
-"""Prompts from files, and one line for each way in which a file can be wrong."""
+"""Prompts are read from files, and each way in which a file can be wrong gives one line."""
 
 import json
 import sys

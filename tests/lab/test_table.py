@@ -1,4 +1,4 @@
-"""The tables fit a terminal and say when a rule is lossy."""
+"""The tables fit a terminal, and say so if a rule is lossy."""
 
 import io
 from collections.abc import Callable
@@ -29,13 +29,13 @@ def test_it_fits_eighty_columns(run_in: Callable[..., Any], tmp_path: Path, prot
     assert "…" not in text
     assert "LOSSY" not in text
     for row in summary.rows:
-        for name, found in row.rates.items():
+        for name, rate in row.rates.items():
             if (
-                found is not None
+                rate is not None
                 and name not in ("alpha_rule", "coverage")
                 and (protocol != "both" or not name.startswith("expected"))
             ):
-                assert cell(found, name).split("\n")[0] in text
+                assert cell(rate, name).split("\n")[0] in text
 
 
 def test_a_long_name_leaves_the_figures_whole(run_in: Callable[..., Any], tmp_path: Path) -> None:

@@ -128,22 +128,22 @@ def test_installing_twice_changes_nothing() -> None:
 
 def test_drafters_are_named_or_described() -> None:
     with initialize_config_module(CONF_MODULE, version_base="1.3"):
-        found = option_configs(
+        configs = option_configs(
             "drafter",
             ["none", {"drafter": "prompt_lookup", "max_n": 2, "name": "short"}, "prompt_lookup"],
         )
-        assert list(found) == ["none", "short", "prompt_lookup"]
-        assert isinstance(build(found["short"]), PromptLookup)
-        assert found["short"].max_n == 2
-        assert found["prompt_lookup"].max_n == 3
+        assert list(configs) == ["none", "short", "prompt_lookup"]
+        assert isinstance(build(configs["short"]), PromptLookup)
+        assert configs["short"].max_n == 2
+        assert configs["prompt_lookup"].max_n == 3
 
 
 def test_a_mandatory_argument_can_be_given(foresight: Path) -> None:
     with initialize_config_module(CONF_MODULE, version_base="1.3"):
-        found = option_configs(
+        configs = option_configs(
             "policy", ["fixed", {"policy": "classifier", "path": str(foresight)}]
         )
-    assert type(build(found["classifier"])).__name__ == "Classifier"
+    assert type(build(configs["classifier"])).__name__ == "Classifier"
 
 
 @pytest.mark.parametrize(

@@ -71,13 +71,13 @@ def test_hook_register_verifiers() -> None:
 
 
 def test_hook_register_policies() -> None:
-    found = registry(registered("mine", Fixed, "policy"))
-    assert found.find("policy", "mine").product is Fixed
+    parts = registry(registered("mine", Fixed, "policy"))
+    assert parts.find("policy", "mine").product is Fixed
 
 
 def test_hook_register_targets() -> None:
-    found = registry(registered("mine", TabularTarget, "target"))
-    assert found.find("target", "mine").product is TabularTarget
+    parts = registry(registered("mine", TabularTarget, "target"))
+    assert parts.find("target", "mine").product is TabularTarget
 
 
 def test_hook_config_search_paths() -> None:
@@ -92,10 +92,10 @@ def test_plugin_hooks_have_tests() -> None:
 
 
 def test_the_built_in_parts_are_plugins_too() -> None:
-    found = registry_from(plugin_manager(installed=False))
-    assert {entry.distribution for entry in found.entries} == {"outrider"}
-    assert {entry.plugin for entry in found.entries} == set(BUILTIN)
-    assert found.find("drafter", "bigram").product is NGram  # made by a function
+    parts = registry_from(plugin_manager(installed=False))
+    assert {entry.distribution for entry in parts.entries} == {"outrider"}
+    assert {entry.plugin for entry in parts.entries} == set(BUILTIN)
+    assert parts.find("drafter", "bigram").product is NGram  # made by a function
 
 
 def test_a_plugin_that_can_not_be_imported_names_its_distribution(install: Any) -> None:
