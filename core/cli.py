@@ -1,4 +1,4 @@
-"""The console script: `outrider generate | beams | compare | bench | check | train | serve-config | ...`."""
+"""The console script: finds the command in `sys.argv`, runs it, and prints errors as one line."""
 
 import os
 import re
@@ -19,32 +19,44 @@ USAGE = """\
 usage: outrider COMMAND [SETTING=VALUE ...]
 
   generate   write a text:                outrider generate prompt="Name three rivers."
-  beams      beam search, sped up:        outrider beams prompt="Name three rivers." width=4
+  beams      faster beam search:          outrider beams prompt="Name three rivers." width=4
   compare    drafters side by side:       outrider compare drafters=[none,prompt_lookup]
   bench      beside other libraries:      outrider bench drafter=prompt_lookup
-  check      prove a drafter or rule:     outrider check drafter=prompt_lookup
+  theory     the papers' predictions:     outrider theory alpha=.7 gamma=5 c=.05
+  check      test a drafter or rule:      outrider check drafter=prompt_lookup
   train      train a drafter or policy:   outrider train drafter=eagle3
   serve-config  the same drafter in vLLM: outrider serve-config drafter=bigram
-  serve-check   how it does there:        outrider serve-check drafters=[bigram]
+  serve-check   compare it with vLLM's:   outrider serve-check drafters=[bigram]
   report     gather runs of compare:      outrider report multirun/compare
-  plugins    what is registered, and by whom
+  plugins    list what is registered, and by whom
 
 Each command but the last two is a Hydra app: `outrider COMMAND --help` shows its settings,
 `--multirun` sweeps over them."""
 
-TASKS = ("generate", "beams", "compare", "bench", "check", "train", "serve-config", "serve-check")
-"""The commands that are Hydra apps, each a function of its name in a module of its name."""
+HYDRA_COMMANDS = (
+    "generate",
+    "beams",
+    "compare",
+    "bench",
+    "theory",
+    "check",
+    "train",
+    "serve-config",
+    "serve-check",
+)
+"""The commands that are Hydra apps: each is a function, in a module of its own name."""
 
-COMMANDS = (*TASKS, "report", "plugins")
-SWEEP = ("-m", "--multirun")
+COMMANDS = (*HYDRA_COMMANDS, "report", "plugins")
 
-SPREAD = ("generate", "compare")
-"""The commands that run on several ranks."""
+TENSOR_PARALLEL_COMMANDS = ("generate", "compare")
+"""The commands that can run on several ranks."""
+
+SWEEP_FLAGS = ("-m", "--multirun")
 
 
 def main() -> None:
-    """Runs the command in `sys.argv`; a fault is one line on stderr and exit status 1."""
-    command, *rest = sys.argv[1:] or ["--help"]
+    """Runs the command in `sys.argv`; an error is one line on stderr, and exit status 1."""
+    command, *arguments = sys.argv[1:] or ["--help"]
     try:
         if command in ("-h", "--help", "help"):
             print(USAGE)
@@ -53,11 +65,11 @@ def main() -> None:
 
             plugins()
         elif command == "report":
-            from outrider.commands.report import run
+            from outrider.commands.report import report
 
-            run(rest)
+            report(arguments)
         else:
-            _run(command, rest)
+            _run_hydra_command(command, arguments)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(130)
@@ -67,98 +79,118 @@ def main() -> None:
         _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
 
 
-def _run(command: str, overrides: list[str]) -> None:
-    task = _task(command)
-    # Imported here, so that `outrider --help` is quick.
+def _run_hydra_command(command: str, arguments: list[str]) -> None:
+    function = _command_function(command)
+    # Imported here to keep `outrider --help` quick.
     import hydra
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
-    from outrider.plugins.config import MODULE, build, compose, explain, install
+    from outrider.plugins.config import CONF_MODULE, build, compose, explain_error, register_options
     from outrider.plugins.registry import installed
 
-    install(installed())
-    # Hydra's parser takes a flag only before the overrides; people put it anywhere.
-    flags = [word for word in overrides if word in SWEEP]
-    rest = [word for word in overrides if word not in SWEEP]
+    register_options(installed())
     if world() > 1:
-        require(not flags, "--multirun", True, "a single run where torchrun has started it")
-        signal.signal(signal.SIGTERM, _stopped)
-    sys.argv = [f"outrider {command}", *flags, *(rest if flags else map(literal, rest))]
-    # Hydra then lets errors through, rather than printing a trace and ending the process.
+        is_single = not any(argument in SWEEP_FLAGS for argument in arguments)
+        require(is_single, "--multirun", True, "a single run where torchrun has started it")
+        signal.signal(signal.SIGTERM, _on_sigterm)
+    sys.argv = [f"outrider {command}", *_hydra_arguments(arguments)]
+    # This makes Hydra raise errors; otherwise it prints a traceback and exits.
     os.environ["HYDRA_FULL_ERROR"] = "1"
-    app = hydra.main(version_base="1.3", config_path=f"pkg://{MODULE}", config_name=command)
+    app = hydra.main(version_base="1.3", config_path=f"pkg://{CONF_MODULE}", config_name=command)
     try:
-        if rank():  # no run of its own: it takes part in the first rank's passes to the end
-            _guarded(lambda config: build(config.target), command, compose(command, sys.argv[1:]))
-        app(partial(_guarded, task, command))()
+        if rank():
+            # Only the first rank runs the command. The others load the target, and take part in the
+            # first rank's passes until it ends.
+            config = compose(command, sys.argv[1:])
+            _run_guarded(lambda config: build(config.target), command, config)
+        app(partial(_run_guarded, function, command))()
     except (HydraException, OmegaConfBaseException) as error:
-        _fail(explain(error, command, overrides))
+        _fail(explain_error(error, command, arguments))
 
 
-def literal(override: str) -> str:
-    """Returns the override with a prompt as it was typed: commas, quotes, brackets and all.
+def _command_function(command: str) -> Callable[[Any], None]:
+    if command not in HYDRA_COMMANDS:
+        raise ConfigError(f"{command!r}: {nearest(command, COMMANDS)}")
+    name = command.replace("-", "_")
+    function: Callable[[Any], None] = getattr(import_module(f"outrider.commands.{name}"), name)
+    return function
 
-    To Hydra they would be a sweep, a quotation or a list. A prompt in quotation marks of its own, or
-    a list of ids in brackets, is left to Hydra.
+
+def _hydra_arguments(arguments: list[str]) -> list[str]:
+    """Returns the arguments as Hydra wants them: flags first, and prompts quoted.
+
+    In a sweep prompts stay as they are: a comma there separates values.
+    """
+    flags = [argument for argument in arguments if argument in SWEEP_FLAGS]
+    overrides = [argument for argument in arguments if argument not in SWEEP_FLAGS]
+    return [*flags, *(overrides if flags else map(quote_prompt, overrides))]
+
+
+def quote_prompt(override: str) -> str:
+    """Returns the override, quoted if it is a prompt, so that Hydra reads the prompt as typed.
+
+    Hydra would read a comma as a sweep, quotation marks as a quotation and brackets as a list. A
+    prompt that starts with a quotation mark or a bracket (a list of ids) is left to Hydra.
     """
     key, equals, text = override.partition("=")
     if key != "prompt" or not equals or text[:1] in ("'", '"', "["):
         return override
-    # A backslash stands for itself but before a quote, where it has to be doubled.
-    escaped = re.sub(r'(\\*)("|$)', lambda found: 2 * found[1] + ('\\"' if found[2] else ""), text)
+
+    # A backslash stands for itself, except before a quotation mark, where it must be doubled.
+    def escape_quote(match: re.Match[str]) -> str:
+        return 2 * match[1] + ('\\"' if match[2] else "")
+
+    escaped = re.sub(r'(\\*)("|$)', escape_quote, text)
     return 'prompt="' + escaped.replace("${", "\\${") + '"'
 
 
-def _guarded(task: Callable[[Any], None], command: str, config: Any) -> None:
+def _run_guarded(function: Callable[[Any], None], command: str, config: Any) -> None:
+    """Runs a command on its config; an error ends the process with one line."""
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
     from omegaconf.errors import MissingMandatoryValue
 
-    from outrider.plugins.config import explain
+    from outrider.plugins.config import explain_error
 
     try:
-        _check_spread(config, command)
-        task(config)
+        _check_ranks(config, command)
+        function(config)
     except (OutriderError, MissingMandatoryValue) as error:
-        # A job of a sweep leaves the word to Hydra, which names the job and runs the others.
+        # In a sweep Hydra reports the error: it names the job and runs the others.
         if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:
             raise
-        _fail(explain(error, command, ()))
+        _fail(explain_error(error, command, ()))
 
 
-def _check_spread(config: Any, command: str) -> None:
-    """Raises `ConfigError` where a run is on several ranks and its target is not, or can't be."""
-    asked = (config.get("target") or {}).get("tensor_parallel", False)
-    if world() > 1 and not asked:
+def _check_ranks(config: Any, command: str) -> None:
+    """Checks that the target is tensor-parallel if there are several ranks, and may be.
+
+    Raises:
+        ConfigError: it is not, or the command can't run on several ranks.
+    """
+    is_parallel = (config.get("target") or {}).get("tensor_parallel", False)
+    if world() > 1 and not is_parallel:
         raise ConfigError(
-            f"{FIELD}={asked}: expected true, torchrun has started {world()} processes"
+            f"{FIELD}={is_parallel}: expected true, torchrun has started {world()} processes"
         )
-    if asked and command not in SPREAD:
-        commands = " and ".join(SPREAD)
-        raise ConfigError(
-            f"{FIELD}={asked}: expected false, of the commands {commands} can do that"
-        )
+    if is_parallel and command not in TENSOR_PARALLEL_COMMANDS:
+        commands = " and ".join(TENSOR_PARALLEL_COMMANDS)
+        raise ConfigError(f"{FIELD}={is_parallel}: expected false, only {commands} can do that")
 
 
-def _stopped(*_: Any) -> None:
-    """Ends the run as an error does, with what it has on disk, when torchrun stops this rank."""
+def _on_sigterm(*_: Any) -> None:
+    """Raises an error when torchrun stops this rank, so that the run saves what it has."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    if not lost():  # otherwise it is ending already
-        raise TargetError("stopped by torchrun, since another rank has ended or it was told to")
-
-
-def _task(command: str) -> Callable[[Any], None]:
-    if command not in TASKS:
-        raise ConfigError(f"{command!r}: {nearest(command, COMMANDS)}")
-    name = command.replace("-", "_")
-    task: Callable[[Any], None] = getattr(import_module(f"outrider.commands.{name}"), name)
-    return task
+    if not lost():  # otherwise this rank is ending already
+        raise TargetError(
+            "stopped by torchrun, since another rank has ended or torchrun was stopped"
+        )
 
 
 def _fail(line: str) -> None:
-    who = f"rank {rank()}: " if rank() else ""
-    Console(stderr=True, soft_wrap=True).print(f"[red]outrider:[/] {who}{escape(line)}")
+    prefix = f"rank {rank()}: " if rank() else ""
+    Console(stderr=True, soft_wrap=True).print(f"[red]outrider:[/] {prefix}{escape(line)}")
     sys.exit(1)
 
 

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 
 
 class OutriderError(Exception):
-    """Something that a person can mend; `str()` of it is one line."""
+    """An error that the user can fix; `str()` of it is one line."""
 
 
 class ConfigError(OutriderError, ValueError):
-    """A value that a person set is not among those that make sense."""
+    """A setting has a value that it can't have."""
 
 
 class PluginError(OutriderError):
@@ -17,11 +17,11 @@ class PluginError(OutriderError):
 
 
 class DrafterError(OutriderError):
-    """A drafter raised, or wrote what no draft may hold."""
+    """A drafter raised an error, or wrote a draft that is not valid."""
 
 
 class TargetError(OutriderError):
-    """A target can't be loaded, or returned what is no score."""
+    """A target can't be loaded, or returned scores that are not valid."""
 
 
 def require(holds: bool, field: str, value: object, expected: str) -> None:
@@ -47,14 +47,14 @@ def is_number(value: object) -> bool:
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """Returns the hint to add where `name` is none of `names`.
+    """Returns the hint for a name that is not among `names`: the closest ones, and all of them.
 
     >>> nearest("promt_lookup", ["bigram", "prompt_lookup"])
     "did you mean 'prompt_lookup'? There are: bigram, prompt_lookup"
     """
     known = sorted(names)
-    close = [each for each in known if each.endswith(f".{name}")]
-    close = close or difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    hint = " or ".join(repr(match) for match in close)
+    matches = [candidate for candidate in known if candidate.endswith(f".{name}")]
+    matches = matches or difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    hint = " or ".join(repr(match) for match in matches)
     listed = f"there are: {', '.join(known) or 'none'}"
-    return f"did you mean {hint}? T{listed[1:]}" if close else listed
+    return f"did you mean {hint}? T{listed[1:]}" if matches else listed

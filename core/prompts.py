@@ -1,4 +1,4 @@
-"""Prompts: conversations to write texts for, and how a file of them is read."""
+"""Prompts: the conversations that texts are written for, and the formats of their files."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ from outrider.errors import ConfigError, is_int, require
 @final
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One conversation: its id, its category, and the user's turns."""
+    """A conversation: its id, its category, and the user's turns."""
 
     id: str
     category: str
@@ -20,10 +20,11 @@ class Prompt:
 
 
 def read_jsonl(path: str) -> list[Prompt]:
-    """Returns the prompts in a file with a JSON object a line; see `parse` for its forms.
+    """Returns the prompts in a file with a JSON object per line, in a form that `parse` reads.
 
     Raises:
-        ConfigError: the file is missing or empty, or a line (named by number) does not fit.
+        ConfigError: the file is missing or empty, or a line is in no such form; the message has the
+            line's number.
     """
     file = Path(path).expanduser()
     require(file.is_file(), "data.path", path, "a file that exists")
@@ -31,15 +32,15 @@ def read_jsonl(path: str) -> list[Prompt]:
 
 
 def parse(item: Any, where: str) -> Prompt:
-    """Returns the prompt in a record, of whichever of three forms it has.
+    """Returns the prompt in a record, which may have one of three forms.
 
-    Spec-Bench: `question_id`, `category` and `turns`, a list of strings. HumanEval: `task_id`
-    and `prompt`. Plain: `prompt`, and if it likes `id` and `category`.
+    Spec-Bench: `question_id`, `category`, and `turns`, a list of strings. HumanEval: `task_id`
+    and `prompt`. Plain: `prompt`, and optionally `id` and `category`.
 
-    where: stands in the message, and for the id where there is none.
+    where: names the record in messages; it is also the id of a prompt without one.
 
     Raises:
-        ConfigError: it has none of them.
+        ConfigError: the record has none of these forms.
     """
     if isinstance(item, dict) and {"question_id", "category", "turns"} <= item.keys():
         turns = item["turns"]
@@ -47,19 +48,19 @@ def parse(item: Any, where: str) -> Prompt:
             raise ConfigError(f"{where}: turns={turns!r}: expected a list of strings")
         return Prompt(str(item["question_id"]), str(item["category"]), tuple(turns))
     if isinstance(item, dict) and "prompt" in item:
-        said = item["prompt"]
-        if not (isinstance(said, str) and said.strip()):
-            raise ConfigError(f"{where}: prompt={said!r}: expected some text")
+        text = item["prompt"]
+        if not (isinstance(text, str) and text.strip()):
+            raise ConfigError(f"{where}: prompt={text!r}: expected some text")
         if "task_id" in item:
-            return Prompt(str(item["task_id"]), "code", (said,))
-        return Prompt(str(item.get("id", where)), str(item.get("category", "prompt")), (said,))
+            return Prompt(str(item["task_id"]), "code", (text,))
+        return Prompt(str(item.get("id", where)), str(item.get("category", "prompt")), (text,))
     raise ConfigError(
         f"{where}: expected an object with prompt, or with question_id, category and turns"
     )
 
 
 def spaced(prompts: list[Prompt], limit: int | None) -> list[Prompt]:
-    """Returns `limit` of the prompts, evenly spaced over them; all where it is None."""
+    """Returns `limit` of the prompts, evenly spaced, or all of them if it is None."""
     if limit is None:
         return prompts
     require(is_int(limit) and limit >= 1, "data.limit", limit, "a whole number of at least 1")
@@ -67,12 +68,33 @@ def spaced(prompts: list[Prompt], limit: int | None) -> list[Prompt]:
     return [prompts[i * len(prompts) // count] for i in range(count)]
 
 
+def collect(items: Iterable[tuple[str, Any]], path: str) -> list[Prompt]:
+    """Returns the prompts in some records.
+
+    items: pairs of a name for messages (see `parse`) and a record. path: of the file, for messages.
+
+    Raises:
+        ConfigError: there are no records, or two have the same id.
+    """
+    prompts: dict[str, Prompt] = {}
+    for where, item in items:
+        prompt = parse(item, where)
+        if prompt.id in prompts:
+            raise ConfigError(
+                f"{where}: id {prompt.id}: expected another, an earlier prompt has it"
+            )
+        prompts[prompt.id] = prompt
+    if not prompts:
+        raise ConfigError(f"data.path={path!r}: expected at least one prompt, there is none")
+    return list(prompts.values())
+
+
 def _lines(file: Path, path: str) -> Iterator[tuple[str, Any]]:
     try:
         content = file.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError(f"data.path={path!r}: expected text in UTF-8 ({error.reason})") from error
-    # Not splitlines: JSON may hold other line ends than these.
+    # Not splitlines: it also splits at characters that JSON strings may hold, such as U+2028.
     for number, line in enumerate(content.split("\n"), start=1):
         if line.strip():
             where = f"{path}, line {number}"
@@ -82,20 +104,3 @@ def _lines(file: Path, path: str) -> Iterator[tuple[str, Any]]:
                 raise ConfigError(
                     f"{where}: no JSON ({error.msg} at character {error.pos})"
                 ) from error
-
-
-def collect(items: Iterable[tuple[str, Any]], path: str) -> list[Prompt]:
-    """Returns the prompts in some records, each with where it stands.
-
-    Raises:
-        ConfigError: there is none, or two have one id.
-    """
-    prompts: dict[str, Prompt] = {}
-    for where, item in items:
-        found = parse(item, where)
-        if found.id in prompts:
-            raise ConfigError(f"{where}: the id {found.id} a second time")
-        prompts[found.id] = found
-    if not prompts:
-        raise ConfigError(f"data.path={path!r}: expected at least one prompt, there is none")
-    return list(prompts.values())

@@ -1,4 +1,4 @@
-"""The console script: what a person types, and the one line they get back when it is wrong."""
+"""The console script: commands run, and a mistake gives one line."""
 
 import json
 from collections.abc import Iterator
@@ -50,8 +50,10 @@ def with_fails(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     module.register_drafters = register_drafters  # type: ignore[attr-defined]
     manager = plugins.plugin_manager([module], installed=False)
-    monkeypatch.setattr("outrider.plugins.registry.installed", lambda: plugins.read(manager))
-    monkeypatch.setattr("outrider.plugins.config.installed", lambda: plugins.read(manager))
+    monkeypatch.setattr(
+        "outrider.plugins.registry.installed", lambda: plugins.registry_from(manager)
+    )
+    monkeypatch.setattr("outrider.plugins.config.installed", lambda: plugins.registry_from(manager))
     return
 
 
@@ -103,7 +105,10 @@ def test_help_needs_no_hydra(run: Any) -> None:
             "drafter SmallLM needs model: the target offers nothing",
         ),
         (("check",), "nothing to check: expected drafter=NAME, verifier=NAME or"),
-        (("check", "drafter=eagle"), "tiny target of their own: trained networks take path=untr"),
+        (
+            ("check", "drafter=eagle"),
+            "tiny target of their own: for trained networks set path=untr",
+        ),
         (("check", "drafter=bigrm"), "drafter='bigrm': did you mean 'bigram' or"),
         (("generate", *TABULAR, "hydra.run.dir=/dev/null/x"), "/dev/null/x: Not a directory"),
     ],

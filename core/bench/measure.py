@@ -1,21 +1,28 @@
-"""Measure: the entrants' rounds, prompt by prompt and in turn, and whether their texts agree."""
+"""Measure: the entrants write each prompt in turn; their speeds and texts are compared."""
 
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, final
 
-from outrider.bench.entrants import PLAIN
+import numpy as np
+
+from outrider.bench.entrants import OUTRIDER_PLAIN
 from outrider.bench.worker import Worker
 from outrider.lab.intervals import Bootstrap, Interval
 
 TIE = 1e-3
-"""Logits closer than this are a tie of float32: the order of sums decides."""
+"""Logits closer than this are a tie in float32: which is larger depends on the order of sums."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One text by one entrant. phases: seconds of each, where the entrant says them."""
+    """One text by one entrant.
+
+    prompt: the prompt's number. phases: seconds of each phase, empty for an entrant that does not
+    report them. calls: calls of the target, likewise None.
+    """
 
     repeat: int
     prompt: int
@@ -25,16 +32,20 @@ class Run:
     phases: dict[str, float] = field(default_factory=dict)
     calls: int | None = None
 
+    def plain(self) -> dict[str, Any]:
+        """Returns the run as plain values, for JSON."""
+        return asdict(self)
 
-def measured(
+
+def measure_runs(
     workers: Mapping[str, Worker],
     prompts: Sequence[Sequence[int]],
     repeats: int,
     max_new_tokens: int,
 ) -> Iterator[Run]:
-    """Yields the runs of all prompts by all workers, whoever begins taking turns.
+    """Yields a run of each prompt by each worker, `repeats` times; the workers go first in turn.
 
-    Each worker writes a little first, which is not counted.
+    Each worker first writes a few tokens that do not count.
     """
     for worker in workers.values():
         worker.ask({"ask": "write", "ids": list(prompts[0]), "max_new_tokens": 8})
@@ -43,95 +54,113 @@ def measured(
         for number, ids in enumerate(prompts):
             first = (repeat + number) % len(names)
             for name in names[first:] + names[:first]:
-                asked = {"ask": "write", "ids": list(ids), "max_new_tokens": max_new_tokens}
-                said = workers[name].ask(asked)
+                question = {"ask": "write", "ids": list(ids), "max_new_tokens": max_new_tokens}
+                answer = workers[name].ask(question)
                 yield Run(
                     repeat,
                     number,
                     name,
-                    said["tokens"],
-                    said["seconds"],
-                    said.get("phases", {}),
-                    said.get("calls"),
+                    answer["tokens"],
+                    answer["seconds"],
+                    answer.get("phases", {}),
+                    answer.get("calls"),
                 )
 
 
 def speed(runs: Sequence[Run], name: str) -> float:
-    """Returns an entrant's tokens a second: each prompt's median seconds, and tokens over seconds."""
+    """Returns an entrant's tokens per second: all tokens over the sum of median seconds."""
     tokens, seconds = _by_prompt(runs, name)
     return sum(tokens) / sum(seconds)
 
 
-def ratio(runs: Sequence[Run], name: str, other: str) -> Interval | None:
-    """Returns how many times as fast one entrant is as another, over prompts."""
-    import numpy as np
-
-    (own_tokens, own), (tokens, seconds) = _by_prompt(runs, name), _by_prompt(runs, other)
-    table = np.array([own_tokens, own, tokens, seconds])
+def speed_ratio(runs: Sequence[Run], name: str, rival: str) -> Interval | None:
+    """Returns how many times as fast one entrant is as another, with its interval over prompts."""
+    (own_tokens, own_seconds), (tokens, seconds) = _by_prompt(runs, name), _by_prompt(runs, rival)
+    sums = np.array([own_tokens, own_seconds, tokens, seconds])
 
     def statistic(rows: Any) -> Any:
-        a, b, c, d = (line[rows].sum(-1) for line in table)
-        return (a / b) / (c / d)
+        own_tokens, own_seconds, tokens, seconds = (line[rows].sum(-1) for line in sums)
+        return (own_tokens / own_seconds) / (tokens / seconds)
 
-    return Bootstrap(len(own)).interval(statistic)
+    return Bootstrap(len(own_seconds)).interval(statistic)
 
 
 def _by_prompt(runs: Sequence[Run], name: str) -> tuple[list[float], list[float]]:
-    """Returns tokens and median seconds of each prompt."""
-    import statistics
-
+    """Returns the tokens, and the median seconds over repeats, of each prompt."""
     prompts = sorted({run.prompt for run in runs})
-    mine = [[run for run in runs if run.entrant == name and run.prompt == each] for each in prompts]
+    repeats = [
+        [run for run in runs if run.entrant == name and run.prompt == prompt] for prompt in prompts
+    ]
     return (
-        [float(len(each[0].tokens)) for each in mine],
-        [statistics.median(run.seconds for run in each) for each in mine],
+        [float(len(runs_of_prompt[0].tokens)) for runs_of_prompt in repeats],
+        [statistics.median(run.seconds for run in runs_of_prompt) for runs_of_prompt in repeats],
     )
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A text that is not the first entrant's.
+    """A text that differs from the one that Outrider writes without drafts.
 
-    place: the first token that differs. gap: between the logits of both there, by Outrider's pass;
-    none where one text is the other's beginning.
+    position: of the first token that differs.
+    gap: between the logits of the two tokens there, by Outrider's pass; None if one text merely
+        ends before the other.
     """
 
     prompt: int
     entrant: str
-    place: int
+    position: int
     gap: float | None
 
+    @property
+    def is_tie(self) -> bool:
+        """Returns whether the two tokens are equally likely, up to rounding."""
+        return self.gap is not None and self.gap < TIE
 
-def parting(one: Sequence[int], other: Sequence[int]) -> int:
-    """Returns the first place at which two texts differ, or the end of the shorter."""
-    both = zip(one, other, strict=False)
-    short = min(len(one), len(other))
-    return next((at for at, (this, that) in enumerate(both) if this != that), short)
+    def plain(self) -> dict[str, Any]:
+        """Returns the difference as plain values, for JSON."""
+        return {
+            "prompt": self.prompt,
+            "entrant": self.entrant,
+            "place": self.position,
+            "gap": self.gap,
+        }
+
+
+def first_difference(one: Sequence[int], other: Sequence[int]) -> int:
+    """Returns the first position at which two texts differ, or the length of the shorter one."""
+    shorter = min(len(one), len(other))
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((position for position, (a, b) in pairs if a != b), shorter)
 
 
 def differences(
     runs: Sequence[Run], prompts: Sequence[Sequence[int]], judge: Worker
 ) -> list[Difference]:
-    """Returns where texts differ from those of Outrider without drafts."""
-    right = {run.prompt: run.tokens for run in runs if run.entrant == PLAIN and run.repeat == 0}
-    found: dict[tuple[int, str, int], Difference] = {}
+    """Returns where texts differ from those that Outrider writes without drafts.
+
+    judge: answers how far the logits of two tokens are apart.
+    """
+    expected_texts = {
+        run.prompt: run.tokens for run in runs if run.entrant == OUTRIDER_PLAIN and run.repeat == 0
+    }
+    results: dict[tuple[int, str, int], Difference] = {}
     for run in runs:
-        expected = right[run.prompt]
+        expected = expected_texts[run.prompt]
         if run.tokens == expected:
             continue
-        place, short = parting(run.tokens, expected), min(len(run.tokens), len(expected))
-        key = (run.prompt, run.entrant, place)
-        if key in found:
+        position = first_difference(run.tokens, expected)
+        key = (run.prompt, run.entrant, position)
+        if key in results:
             continue
         gap: float | None = None
-        if place < short:
-            asked = {
+        if position < min(len(run.tokens), len(expected)):
+            question = {
                 "ask": "gap",
-                "ids": [*prompts[run.prompt], *expected[:place]],
-                "one": run.tokens[place],
-                "other": expected[place],
+                "ids": [*prompts[run.prompt], *expected[:position]],
+                "one": run.tokens[position],
+                "other": expected[position],
             }
-            gap = float(judge.ask(asked)["gap"])
-        found[key] = Difference(*key, gap)
-    return list(found.values())
+            gap = float(judge.ask(question)["gap"])
+        results[key] = Difference(*key, gap)
+    return list(results.values())

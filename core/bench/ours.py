@@ -23,9 +23,16 @@ from outrider.runtime.passes import PassInput
 from outrider.runtime.step import run_pass
 from outrider.verifiers.token import Token
 
+TOKEN = 5
+"""The id that fills passes whose tokens do not matter."""
+
 
 def start(given: dict[str, Any]) -> Answer:
-    """Builds what the config names, and returns what answers for it."""
+    """Builds the parts that a config names, and returns the function that answers questions.
+
+    Raises:
+        ConfigError: the target is an encoder-decoder.
+    """
     config: Any = OmegaConf.create(given)
     target, drafter, verifier = build(config.target), build(config.drafter), build(config.verifier)
     kind = type(target.model).__name__
@@ -43,87 +50,102 @@ def start(given: dict[str, Any]) -> Answer:
             policy=build(config.policy),
             max_new_tokens=question["max_new_tokens"],
         )
-        found = Generation()
+        generation = Generation()
         for round in rounds:
-            found.add(round)
-        phases = {name: value for name, value in found.seconds.items() if name != "total"}
-        calls = len(found.rounds)
+            generation.add(round)
+        phases = {name: value for name, value in generation.seconds.items() if name != "total"}
         return {
-            "tokens": found.tokens,
-            "seconds": found.total_seconds,
+            "tokens": generation.tokens,
+            "seconds": generation.total_seconds,
             "phases": phases,
-            "calls": calls,
+            "calls": len(generation.rounds),
         }
 
     answers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "write": write,
-        "encode": lambda asked: {"ids": target.encode_turns(asked["turns"], chat=config.chat)},
-        "gap": partial(gap, target),
-        "rows": partial(rows, target),
-        "texts": partial(texts, target),
-        "weights": lambda asked: {"bytes": _bytes(target)},
+        "encode": lambda question: {
+            "ids": target.encode_turns(question["turns"], chat=config.chat)
+        },
+        "gap": partial(logit_gap, target),
+        "rows": partial(time_passes, target),
+        "texts": partial(batch_speed, target),
+        "weights": lambda question: {"bytes": _weight_bytes(target)},
     }
     return lambda question: answers[question["ask"]](question)
 
 
-def gap(target: Target, asked: dict[str, Any]) -> dict[str, Any]:
-    """Returns how far apart the logits of two tokens are after a text."""
-    logits = target.open(asked["ids"]).score(Draft())[0]
-    return {"gap": abs(float(logits[asked["one"]] - logits[asked["other"]]))}
+def logit_gap(target: Target, question: dict[str, Any]) -> dict[str, Any]:
+    """Returns how far apart the logits of two tokens are after a text.
 
-
-def rows(target: Target, asked: dict[str, Any]) -> dict[str, Any]:
-    """Returns the median seconds of a pass, by the rows that it scores, taken in turn.
-
-    context: tokens that are there before.
+    question: `ids` of the text, and the tokens `one` and `other`.
     """
-    model, counts, cache = target.model, asked["rows"], GrowingCache()
-    run_pass(model, cache, PassInput(torch.full((1, asked["context"]), 5), 1))
-    times: dict[int, list[float]] = {count: [] for count in counts}
-    for repeat in range(asked["repeats"] + 1):
-        for count in counts:
-            ids = torch.arange(5, 5 + count)[None]
+    logits = target.open(question["ids"]).score(Draft())[0]
+    return {"gap": abs(float(logits[question["one"]] - logits[question["other"]]))}
+
+
+def time_passes(target: Target, question: dict[str, Any]) -> dict[str, Any]:
+    """Returns the median seconds of a pass, for each number of rows that it scores.
+
+    question: `rows`, the numbers of rows, which are timed in turn; `context`, the tokens that are
+        in the cache before; `repeats`, how often each is timed.
+    """
+    model, row_counts, cache = target.model, question["rows"], GrowingCache()
+    run_pass(model, cache, PassInput(torch.full((1, question["context"]), TOKEN), 1))
+    times: dict[int, list[float]] = {count: [] for count in row_counts}
+    for repeat in range(question["repeats"] + 1):
+        for count in row_counts:
+            ids = torch.arange(TOKEN, TOKEN + count)[None]
             began = time.perf_counter()
             run_pass(model, cache, PassInput(ids, count))
-            if repeat:  # the first of each makes kernels
+            if repeat:  # the first pass of each size makes kernels, and is not counted
                 times[count].append(time.perf_counter() - began)
             cache.crop(-count)
-    return {"times": [statistics.median(times[count]) for count in counts]}
+    return {"times": [statistics.median(times[count]) for count in row_counts]}
 
 
-def texts(target: Target, asked: dict[str, Any]) -> dict[str, Any]:
-    """Returns the speed of plain decoding of several prompts, so many at once, in tokens a second.
+def batch_speed(target: Target, question: dict[str, Any]) -> dict[str, Any]:
+    """Returns the tokens per second of plain decoding in batches.
 
-    decoding: once the prompts are read. whole: with the reading.
+    The answer has `decoding`, the speed after the prompts have been read, and `whole`, the speed
+    including that.
+
+    question: `prompts`, `batch`, how many are decoded at once, and `max_new_tokens`.
     """
-    prompts, size = asked["prompts"], asked["batch"]
-    began, count, reading = time.perf_counter(), 0, 0.0
+    prompts, size = question["prompts"], question["batch"]
+    began, tokens, reading = time.perf_counter(), 0, 0.0
     for first in range(0, len(prompts), size):
-        some, start = prompts[first : first + size], time.perf_counter()
-        drafters = [NoDraft() for _ in some]
+        batch, batch_began = prompts[first : first + size], time.perf_counter()
         rounds = decode_together(
-            target, drafters, Token(), some, max_new_tokens=asked["max_new_tokens"]
+            target,
+            [NoDraft() for _ in batch],
+            Token(),
+            batch,
+            max_new_tokens=question["max_new_tokens"],
         )
-        for place, _ in enumerate(rounds):
-            if not place:  # the first pass reads all of them, and gives a token each
-                reading += time.perf_counter() - start
-            count += 1
+        for index, _ in enumerate(rounds):
+            if not index:  # the first pass reads all prompts, and gives a token for each
+                reading += time.perf_counter() - batch_began
+            tokens += 1
     seconds = time.perf_counter() - began
     return {
-        "decoding": (count - len(prompts)) / (seconds - reading),
-        "whole": count / seconds,
+        "decoding": (tokens - len(prompts)) / (seconds - reading),
+        "whole": tokens / seconds,
     }
 
 
-def _bytes(target: Target) -> int:
-    """Returns the bytes of weights that a pass reads: every matrix once, rows of the embedding not."""
+def _weight_bytes(target: Target) -> int:
+    """Returns the bytes of weights that a pass reads: all matrices once, but not the embedding.
+
+    An embedding that is also the output layer counts.
+    """
     model: Any = target.model
-    seen = {each.data_ptr(): each for each in model.state_dict().values()}
-    words = model.get_input_embeddings().weight.data_ptr()
-    head = model.get_output_embeddings().weight.data_ptr()
-    total = sum(each.numel() * each.element_size() for each in seen.values())
-    extra = seen[words].numel() * seen[words].element_size() if words != head else 0
-    return int(total - extra)
+    tensors = {tensor.data_ptr(): tensor for tensor in model.state_dict().values()}
+    embedding = model.get_input_embeddings().weight.data_ptr()
+    output = model.get_output_embeddings().weight.data_ptr()
+    total = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+    is_tied = embedding == output
+    unread = 0 if is_tied else tensors[embedding].numel() * tensors[embedding].element_size()
+    return int(total - unread)
 
 
 if __name__ == "__main__":

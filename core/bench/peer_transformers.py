@@ -9,9 +9,10 @@ from outrider.bench.protocol import Answer, serve
 
 
 def start(given: dict[str, Any]) -> Answer:
-    """Loads the model, and returns what writes with it.
+    """Loads the model, and returns the function that writes texts with it.
 
-    given: `model` and `dtype`, and `options` for `generate`, in which `assistant_model` is a folder.
+    given: `model`, `dtype`, `gamma`, and `options` for `generate`, where `assistant_model` is the
+        folder or hub id of a model.
     """
     from transformers import AutoModelForCausalLM
 
@@ -22,14 +23,14 @@ def start(given: dict[str, Any]) -> Answer:
     if "assistant_model" in options:
         assistant = auto.from_pretrained(options["assistant_model"], dtype=dtype).eval()
         options["assistant_model"] = assistant
-        # Its own schedule would change the length of drafts as it goes.
+        # The default schedule would change the draft length as it goes.
         assistant.generation_config.num_assistant_tokens = given["gamma"]
         assistant.generation_config.num_assistant_tokens_schedule = "constant"
 
     def write(question: dict[str, Any]) -> dict[str, Any]:
         ids = torch.tensor([question["ids"]])
         began = time.perf_counter()
-        found = model.generate(
+        output = model.generate(
             ids,
             attention_mask=torch.ones_like(ids),
             do_sample=False,
@@ -38,7 +39,7 @@ def start(given: dict[str, Any]) -> Answer:
             **options,
         )
         seconds = time.perf_counter() - began
-        return {"tokens": found[0, ids.shape[1] :].tolist(), "seconds": seconds}
+        return {"tokens": output[0, ids.shape[1] :].tolist(), "seconds": seconds}
 
     return write
 

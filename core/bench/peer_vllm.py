@@ -1,4 +1,4 @@
-"""vLLM as an entrant of the bench, run by path in an environment of its own, without Outrider."""
+"""vLLM as an entrant of the bench: run by its path, in an environment without Outrider."""
 
 import time
 from typing import Any
@@ -7,9 +7,9 @@ from protocol import Answer, serve  # type: ignore[import-not-found]
 
 
 def start(given: dict[str, Any]) -> Answer:
-    """Starts the engine, and returns what writes with it.
+    """Starts the engine, and returns the function that writes texts with it.
 
-    given: `model` and `dtype`, `speculative` for its config or None, and `max_model_len`.
+    given: `model`, `dtype`, `max_model_len`, and `speculative`, the speculative config or None.
     """
     from vllm import LLM, SamplingParams  # type: ignore[import-not-found]
 
@@ -25,9 +25,9 @@ def start(given: dict[str, Any]) -> Answer:
     def write(question: dict[str, Any]) -> dict[str, Any]:
         params = SamplingParams(temperature=0.0, max_tokens=question["max_new_tokens"])
         began = time.perf_counter()
-        found = engine.generate({"prompt_token_ids": question["ids"]}, params, use_tqdm=False)
+        outputs = engine.generate({"prompt_token_ids": question["ids"]}, params, use_tqdm=False)
         seconds = time.perf_counter() - began
-        return {"tokens": list(found[0].outputs[0].token_ids), "seconds": seconds}
+        return {"tokens": list(outputs[0].outputs[0].token_ids), "seconds": seconds}
 
     return write
 

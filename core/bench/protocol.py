@@ -1,4 +1,7 @@
-"""Talk between the bench and a worker: one JSON object a line, each way. Imports nothing installed."""
+"""The protocol of the bench and its workers: a JSON object per line, each way.
+
+It imports the standard library only, since workers run in environments without Outrider.
+"""
 
 import json
 import os
@@ -9,17 +12,17 @@ from collections.abc import Callable
 from typing import Any
 
 Answer = Callable[[dict[str, Any]], dict[str, Any]]
-"""From a question to its answer."""
+"""Takes a question, and returns the answer."""
 
-PEAK = 1024
-"""Bytes in the unit that Linux counts peak memory in."""
+PEAK_MEMORY_UNIT = 1024
+"""Bytes in the unit in which Linux reports peak memory."""
 
 
 def serve(start: Callable[[dict[str, Any]], Answer]) -> None:
-    """Answers questions until there are no more; what libraries print goes to stderr.
+    """Answers the questions on stdin until it ends, on stdout; what libraries print goes to stderr.
 
-    start: is given the first line, and gives what answers the others. The first reply says how
-        many seconds that took.
+    start: takes the first line, and returns the function that answers the others. The first reply
+        holds only the seconds that this took, and the peak memory.
     """
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -28,12 +31,12 @@ def serve(start: Callable[[dict[str, Any]], Answer]) -> None:
         given, began = json.loads(line), time.perf_counter()
         try:
             if answer is None:
-                answer, said = start(given), {}
+                answer, reply = start(given), {}
             else:
-                said = answer(given)
-        except Exception as error:  # noqa: BLE001  # whatever it is, the other side says it
-            said = {"error": f"{type(error).__name__}: {error}"}
-        said.setdefault("seconds", time.perf_counter() - began)
-        said["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * PEAK
-        replies.write(json.dumps(said) + "\n")
+                reply = answer(given)
+        except Exception as error:  # noqa: BLE001  # the bench reports it
+            reply = {"error": f"{type(error).__name__}: {error}"}
+        reply.setdefault("seconds", time.perf_counter() - began)
+        reply["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * PEAK_MEMORY_UNIT
+        replies.write(json.dumps(reply) + "\n")
         replies.flush()

@@ -1,12 +1,12 @@
-"""The roofline: how fast a token can be where each reads all weights once."""
+"""The roofline: plain decoding reads all weights per token; memory bandwidth bounds its speed."""
 
 import time
 
 import torch
 
 
-def bandwidth(bytes_read: int = 1 << 29, repeats: int = 8) -> float:
-    """Returns the bytes a second that this machine reads from memory, the best of some passes."""
+def memory_bandwidth(bytes_read: int = 1 << 29, repeats: int = 8) -> float:
+    """Returns the bytes per second that this machine reads from memory, the best of `repeats`."""
     block = torch.ones(bytes_read // 4)
     best = float("inf")
     for _ in range(repeats):

@@ -1,4 +1,4 @@
-"""Worker: a process that the bench asks, one question at a time."""
+"""Worker: a process that answers the bench's questions, one at a time."""
 
 import json
 import os
@@ -14,20 +14,21 @@ from outrider.errors import OutriderError
 
 
 class BenchError(OutriderError):
-    """A worker failed or went away."""
+    """A worker failed or ended."""
 
 
 @final
 class Worker:
-    """A process that answers JSON lines, as `outrider.bench.protocol.serve` does.
+    """A process that answers questions in JSON lines, as `outrider.bench.protocol.serve` does.
 
-    It is frozen while it is not asked, with all processes that it made: an engine that polls for
-    work would take a core from whoever's turn it is.
+    Between questions it is stopped, along with its child processes: an engine that polls for work
+    would take a core from the worker whose turn it is.
 
-    command: its words. given: what it starts from. log: where what it prints goes.
+    command: the program and its arguments. given: the first line that it receives.
+    log: the file that its stderr goes to.
 
     Raises:
-        BenchError: it did not start, with the last line that it printed.
+        BenchError: it did not start; the message has the last line that it printed.
     """
 
     def __init__(
@@ -48,7 +49,8 @@ class Worker:
                     stdout=subprocess.PIPE,
                     stderr=errors,
                     text=True,
-                    # Of one session with this process: if this is killed, the kernel thaws it.
+                    # A process group, not a new session: if the bench is killed, the kernel
+                    # continues the stopped workers, and they end.
                     process_group=0,
                     env=None if environment is None else dict(environment),
                 )
@@ -56,7 +58,7 @@ class Worker:
             raise BenchError(f"{name}: {command[0]} can't be run: {error.strerror}") from error
         self.peak = 0
         try:
-            self._told(given)
+            self._exchange(given)
         except BaseException:
             self.close()
             raise
@@ -67,15 +69,15 @@ class Worker:
         """Returns the answer.
 
         Raises:
-            BenchError: the worker failed, or is gone.
+            BenchError: the worker failed, or has ended.
         """
         self._signal(signal.SIGCONT)
         try:
-            return self._told(question)
-        finally:  # one that could not answer stands still too
+            return self._exchange(question)
+        finally:  # also after an error
             self._signal(signal.SIGSTOP)
 
-    def _told(self, question: Mapping[str, Any]) -> dict[str, Any]:
+    def _exchange(self, question: Mapping[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None and self._process.stdout is not None
         try:
             self._process.stdin.write(json.dumps(question) + "\n")
@@ -85,17 +87,17 @@ class Worker:
             line = ""
         if not line:
             raise BenchError(f"{self.name} is gone: {self._last_words()}")
-        said: dict[str, Any] = json.loads(line)
-        if "error" in said:
-            raise BenchError(f"{self.name}: {said['error']}")
-        self.peak = int(said["peak"])
-        return said
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise BenchError(f"{self.name}: {answer['error']}")
+        self.peak = int(answer["peak"])
+        return answer
 
     def close(self) -> None:
         """Ends the process."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._signal(signal.SIGCONT)
-        with suppress(BrokenPipeError):  # it may be gone
+        with suppress(BrokenPipeError):  # it may have ended
             self._process.stdin.close()
         self._process.stdout.close()
         try:
@@ -105,7 +107,7 @@ class Worker:
             self._process.wait()
 
     def _signal(self, number: int) -> None:
-        with suppress(ProcessLookupError):  # it may be gone
+        with suppress(ProcessLookupError):  # it may have ended
             os.killpg(self._process.pid, number)
 
     def _last_words(self) -> str:

@@ -1,4 +1,4 @@
-"""`outrider beams`: the best beams of a prompt, and the target calls that a drafter saved."""
+"""`outrider beams`: the best beams for a prompt, and the target calls that a drafter saved."""
 
 import json
 from dataclasses import asdict
@@ -9,28 +9,29 @@ from omegaconf import DictConfig
 from rich.console import Console
 
 from outrider.decoding.beams.speculation import beam_search
-from outrider.plugins.config import build, plain
+from outrider.plugins.config import build, plain_values
 
 
 def beams(config: DictConfig) -> None:
     """Prints the beams, best first, and writes `beams.json` in Hydra's run dir."""
     console = Console(soft_wrap=True, highlight=False)
-    given = plain(config)
-    found = beam_search(
-        build(config.target),
-        given.pop("prompt"),
-        build(config.drafter),
-        **{name: value for name, value in given.items() if name not in ("target", "drafter")},
-    )
-    for text, tokens, score in zip(found.texts, found.tokens, found.scores, strict=True):
+    settings = plain_values(config)
+    options = {
+        name: value
+        for name, value in settings.items()
+        if name not in ("target", "prompt", "drafter")
+    }
+    target, drafter = build(config.target), build(config.drafter)
+    result = beam_search(target, settings["prompt"], drafter, **options)
+    for text, tokens, score in zip(result.texts, result.tokens, result.scores, strict=True):
         console.rule(f"{score:.4f}", align="left")
         console.print(text or list(tokens), markup=False)
     console.rule()
-    calls, spent = len(found.rounds), sum(found.seconds.values())
+    calls, seconds = len(result.rounds), sum(result.seconds.values())
     console.print(
-        f"{calls} target calls for {found.steps} steps: {found.saved} saved, {spent:.2f} s"
+        f"{calls} target calls for {result.steps} steps: {result.saved} saved, {seconds:.2f} s"
     )
     path = Path(HydraConfig.get().runtime.output_dir) / "beams.json"
-    counts = {"calls": calls, "steps": found.steps, "saved": found.saved}
-    path.write_text(json.dumps(asdict(found) | counts, indent=1))
+    counts = {"calls": calls, "steps": result.steps, "saved": result.saved}
+    path.write_text(json.dumps(asdict(result) | counts, indent=1))
     console.print(f"{path}")

@@ -1,4 +1,4 @@
-"""`outrider check`: runs the conformance kit on a drafter, a rule or a policy."""
+"""`outrider check`: runs the conformance kit on a drafter, an acceptance rule or a policy."""
 
 from functools import partial
 
@@ -17,18 +17,22 @@ ROLES = ("drafter", "verifier", "policy")
 
 
 def check(config: DictConfig) -> None:
-    """Prints what held, check by check; raises `OutriderError` where something did not."""
-    parts = {role: config[role] for role in ROLES if config.get(role)}
-    if not parts:
+    """Prints the result of each check.
+
+    Raises:
+        OutriderError: a check failed.
+    """
+    configs = {role: config[role] for role in ROLES if config.get(role)}
+    if not configs:
         raise ConfigError("nothing to check: expected drafter=NAME, verifier=NAME or policy=NAME")
     console, failed = Console(), 0
-    for role, node in parts.items():
+    for role, node in configs.items():
         part = build(node)
         if isinstance(part, Drafter):
-            _fits(part)
+            _check_fit(part)
         table = Table(title=f"{role} {type(part).__name__}", caption=_caption(part))
-        for column in ("check", "held", "seconds", "what it says, or what went wrong"):
-            table.add_column(column)
+        for heading in ("check", "held", "seconds", "what it says, or what went wrong"):
+            table.add_column(heading)
         with console.status(f"Checking {role} {type(part).__name__}") as status:
             for outcome in run_checks(partial(build, node)):
                 status.update(f"Checked {outcome.check}")
@@ -44,18 +48,18 @@ def check(config: DictConfig) -> None:
         raise OutriderError(f"{failed} checks failed")
 
 
-def _fits(drafter: Drafter) -> None:
+def _check_fit(drafter: Drafter) -> None:
+    """Raises `ConfigError` if the drafter can't work with the kit's tiny target."""
     try:
         stage(drafter)
     except ConfigError as error:
         raise ConfigError(
-            f"{error}; checks have a tiny target of their own: trained networks take path=untrained"
+            f"{error}; checks run on a tiny target of their own: for trained networks set"
+            " path=untrained"
         ) from error
 
 
 def _caption(part: object) -> str | None:
     if not isinstance(part, Verifier) or part.lossless:
         return None
-    return (
-        "LOSSY: this rule is held to the ceiling that it states, not to the target's distribution"
-    )
+    return "LOSSY: checked against the bound that the rule states, not the target's distribution"

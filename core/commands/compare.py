@@ -18,79 +18,86 @@ from outrider.contract.target import Target
 from outrider.errors import nearest, require
 from outrider.lab.compare import PROTOCOLS, fit, measure, questions
 from outrider.lab.export import write_json, write_parquet
-from outrider.lab.report import report
+from outrider.lab.report import write_report
 from outrider.lab.store import FACTS, RunFolder, unfinished
 from outrider.lab.summary import Summary
 from outrider.lab.table import pair_table, table
 from outrider.lab.texts import cache_folder
 from outrider.lab.trial import Entrant, Question, Settings
-from outrider.plugins.config import build, named, plain
+from outrider.plugins.config import build, option_configs, plain_values
 from outrider.plugins.registry import plural
 from outrider.prompts import Prompt
 
-Parts = tuple[DictConfig, DictConfig, DictConfig]
-"""The configs of a drafter, a rule and a policy."""
+EntrantConfig = tuple[DictConfig, DictConfig, DictConfig]
+"""The configs of a drafter, an acceptance rule and a policy."""
+
+LISTS = ("resume", "drafters", "verifiers", "policies")
+"""The settings that `run.json` does not repeat among its settings."""
 
 
 def compare(config: DictConfig) -> None:
-    """Prints the table; the run's folder holds each measurement, and in the end the report."""
-    expected = nearest(str(config.protocol), PROTOCOLS)
-    require(config.protocol in PROTOCOLS, "protocol", config.protocol, f"another: {expected}")
-    # Hydra logs what libraries have to say, and this one says where its fonts are.
+    """Prints the table; measurements and the report are saved in Hydra's run dir."""
+    _check_protocol(config.protocol)
+    # Hydra would print the log of all libraries, and matplotlib logs where it finds its fonts.
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
-    nodes = _entrants(config)
+    configs = _entrant_configs(config)
     target = build(config.target)
     settings = Settings(
-        config.gamma,
-        config.budget,
-        build(config.sampling),
-        config.max_new_tokens,
-        config.batch,
-        config.together,
+        gamma=config.gamma,
+        budget=config.budget,
+        sampling=build(config.sampling),
+        max_new_tokens=config.max_new_tokens,
+        batch=config.batch,
+        together=config.together,
     )
-    prompts = _turns(build(config.data), config.turns)
-    # One drafter for all of its rules and policies: it may be a model.
-    drafters = {id(node): build(node) for node, _, _ in nodes.values()}
-    entrants = {
-        name: Entrant(drafters[id(drafter)], build(verifier), build(policy))
-        for name, (drafter, verifier, policy) in nodes.items()
-    }
+    prompts = _with_turns(build(config.data), config.turns)
+    entrants = _build_entrants(configs)
     fit(target, entrants)
-    shown = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=shown) as progress:
-        asked = _asked(progress, target, prompts, settings, config)
-        facts = _facts(config, nodes, entrants, asked, prompts)
-        folder = RunFolder(_place(config), facts, resume=config.resume)
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress:
+        asked = _questions(config, target, prompts, settings, progress=progress)
+        facts = _facts(config, configs, entrants, asked, prompts)
+        run_folder = RunFolder(_run_path(config), facts, resume=config.resume)
+        task = progress.add_task(
+            "measuring",
+            total=len(asked) * len(entrants) * len(PROTOCOLS[config.protocol]),
+            completed=len(run_folder.measurements),
+        )
+        done = {(m.protocol, m.prompt, m.turn) for m in run_folder.measurements}
         try:
-            _measured(progress, folder, target, entrants, asked, settings, config.protocol)
-        finally:
-            summary = Summary(folder.run)
-            write_json(summary, folder.folder)
-    write_parquet(folder.run, folder.folder)
-    page = report({"": summary}, folder.folder)
-    console = Console()
+            for measurement in measure(
+                target, entrants, asked, settings, protocol=config.protocol, done=done
+            ):
+                run_folder.add(measurement)
+                step = f"{measurement.protocol}, prompt {measurement.prompt}, {measurement.drafter}"
+                progress.update(task, advance=1, description=step)
+        finally:  # a run that breaks off leaves the figures of what it finished
+            summary = Summary(run_folder.run)
+            write_json(summary, run_folder.path)
+    write_parquet(run_folder.run, run_folder.path)
+    page = write_report({"": summary}, run_folder.path)
     title = (
         f"{len(summary.prompts)} prompts, {config.max_new_tokens} tokens each,"
         f" gamma {config.gamma}, temperature {settings.sampling.temperature:g}"
     )
-    console.print(table({"": summary.rows}, title))
-    if summary.pairs and summary.prompts[1:]:
-        console.print(pair_table(summary.pairs))
-    for place in (folder.folder / "comparison.json", page):
-        console.print(str(place), soft_wrap=True)
+    _print(summary, title, [run_folder.path / "comparison.json", page])
 
 
-def _entrants(config: DictConfig) -> dict[str, Parts]:
-    """Returns the configs of drafter, rule and policy of each entrant: every one with every one.
+def _check_protocol(protocol: str) -> None:
+    expected = nearest(str(protocol), PROTOCOLS)
+    require(protocol in PROTOCOLS, "protocol", protocol, f"another: {expected}")
 
-    Where there are several rules or policies, their names are part of the entrant's.
+
+def _entrant_configs(config: DictConfig) -> dict[str, EntrantConfig]:
+    """Returns the configs of each entrant: all combinations of drafters, rules and policies.
+
+    If several rules or policies are listed, their names are part of the entrant's name.
     """
-    drafters = named("drafter", plain(config.drafters))
+    drafters = option_configs("drafter", plain_values(config.drafters))
     verifiers, policies = (
         {"": config[role]}
-        if config[f"{plural(role)}"] is None
-        else named(role, plain(config[f"{plural(role)}"]))
+        if config[plural(role)] is None
+        else option_configs(role, plain_values(config[plural(role)]))
         for role in ("verifier", "policy")
     )
     return {
@@ -103,22 +110,32 @@ def _entrants(config: DictConfig) -> dict[str, Parts]:
     }
 
 
-def _turns(prompts: Sequence[Prompt], turns: int | None) -> list[Prompt]:
-    """Returns the prompts with their first `turns` turns."""
+def _build_entrants(configs: Mapping[str, EntrantConfig]) -> dict[str, Entrant]:
+    # A drafter may be a whole model, so entrants that differ in rule or policy share it.
+    drafters = {id(node): build(node) for node, _, _ in configs.values()}
+    return {
+        name: Entrant(drafters[id(drafter)], build(verifier), build(policy))
+        for name, (drafter, verifier, policy) in configs.items()
+    }
+
+
+def _with_turns(prompts: Sequence[Prompt], turns: int | None) -> list[Prompt]:
+    """Returns the prompts with their first `turns` turns, or all of them if it is None."""
     require(turns is None or turns >= 1, "turns", turns, "a whole number of at least 1, or none")
     return [Prompt(prompt.id, prompt.category, prompt.turns[:turns]) for prompt in prompts]
 
 
-def _asked(
-    progress: Progress,
+def _questions(
+    config: DictConfig,
     target: Target,
     prompts: Sequence[Prompt],
     settings: Settings,
-    config: DictConfig,
+    *,
+    progress: Progress,
 ) -> list[Question]:
     answers = "overlap" in PROTOCOLS[config.protocol]
     total = sum(len(prompt.turns) - (not answers) for prompt in prompts)
-    work = progress.add_task("the target writes", total=total, visible=total > 0)
+    task = progress.add_task("the target writes", total=total, visible=total > 0)
     return questions(
         target,
         prompts,
@@ -126,65 +143,60 @@ def _asked(
         chat=config.chat,
         answers=answers,
         folder=cache_folder() if config.cache else None,
-        on_text=lambda: progress.advance(work),
+        on_text=lambda: progress.advance(task),
     )
 
 
-def _measured(
-    progress: Progress,
-    folder: RunFolder,
-    target: Target,
-    entrants: Mapping[str, Entrant],
-    asked: Sequence[Question],
-    settings: Settings,
-    protocol: str,
-) -> None:
-    total = len(asked) * len(entrants) * len(PROTOCOLS[protocol])
-    work = progress.add_task("measuring", total=total, completed=len(folder.measurements))
-    done = {(each.protocol, each.prompt, each.turn) for each in folder.measurements}
-    for each in measure(target, entrants, asked, settings, protocol, done):
-        folder.add(each)
-        said = f"{each.protocol}, prompt {each.prompt}, {each.drafter}"
-        progress.update(work, advance=1, description=said)
+def _run_path(config: DictConfig) -> Path:
+    """Returns the folder of the run: Hydra's, or that of the unfinished run to resume.
 
-
-def _place(config: DictConfig) -> Path:
-    """Returns the folder of the run: Hydra's, or that of the run to be resumed.
-
-    A job of a sweep has a folder of its own, and goes on with what it finds there.
+    A job of a sweep always has its own folder, and resumes the run there.
     """
-    fresh = Path(HydraConfig.get().runtime.output_dir)
-    swept = HydraConfig.get().mode == RunMode.MULTIRUN
-    if not config.resume or swept or (fresh / FACTS).is_file():
-        return fresh
-    found = unfinished(fresh.parent)
-    require(found is not None, "resume", True, f"a run in {fresh.parent} that broke off")
-    assert found is not None
-    return found
+    output = Path(HydraConfig.get().runtime.output_dir)
+    is_sweep = HydraConfig.get().mode == RunMode.MULTIRUN
+    if not config.resume or is_sweep or (output / FACTS).is_file():
+        return output
+    path = unfinished(output.parent)
+    require(path is not None, "resume", True, f"a run in {output.parent} that broke off")
+    assert path is not None
+    return path
 
 
 def _facts(
     config: DictConfig,
-    nodes: Mapping[str, Parts],
+    configs: Mapping[str, EntrantConfig],
     entrants: Mapping[str, Entrant],
     asked: Sequence[Question],
     prompts: Sequence[Prompt],
 ) -> dict[str, Any]:
-    """Returns what the run is, and what one that continues it has to agree with."""
-    lists = ("resume", "drafters", "verifiers", "policies")
-    settings = {key: value for key, value in plain(config).items() if key not in lists}
+    """Returns the content of `run.json`, which a run that resumes this one has to agree with."""
+    settings = {key: value for key, value in plain_values(config).items() if key not in LISTS}
     turns = {prompt.id: prompt.turns for prompt in prompts}
-    digest = hashlib.sha256(json.dumps([each.tokens for each in asked]).encode()).hexdigest()
+    tokens = json.dumps([question.tokens for question in asked])
     return {
         "settings": settings,
         "drafters": {
-            name: dict(zip(Entrant.__slots__, map(plain, parts), strict=True))
-            for name, parts in nodes.items()
+            name: {
+                "drafter": plain_values(drafter),
+                "verifier": plain_values(verifier),
+                "policy": plain_values(policy),
+            }
+            for name, (drafter, verifier, policy) in configs.items()
         },
         "protocols": list(PROTOCOLS[config.protocol]),
-        "lossless": {name: each.verifier.lossless for name, each in entrants.items()},
+        "lossless": {name: entrant.verifier.lossless for name, entrant in entrants.items()},
         "questions": [
-            [each.prompt, each.turn, turns[each.prompt][each.turn - 1][:300]] for each in asked
+            [question.prompt, question.turn, turns[question.prompt][question.turn - 1][:300]]
+            for question in asked
         ],
-        "questions_sha256": digest,
+        "questions_sha256": hashlib.sha256(tokens.encode()).hexdigest(),
     }
+
+
+def _print(summary: Summary, title: str, paths: Sequence[Path]) -> None:
+    console = Console()
+    console.print(table({"": summary.rows}, title))
+    if summary.pairs and summary.prompts[1:]:
+        console.print(pair_table(summary.pairs))
+    for path in paths:
+        console.print(str(path), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`outrider generate`: one text, streamed, coloured by who wrote each token."""
+"""`outrider generate`: one text, streamed, each token coloured by who wrote it."""
 
 import json
 from dataclasses import asdict
@@ -13,27 +13,28 @@ from rich.text import Text
 
 from outrider.decoding.decode import decode
 from outrider.decoding.generation import Generation, generate_together
-from outrider.plugins.config import build, plain
+from outrider.plugins.config import build, plain_values
 
 STYLES = {"accepted": "green", "recovered": "red", "bonus": "blue"}
+"""By who wrote a token (see `outrider.Round`), its colour."""
 
 
 def generate(config: DictConfig) -> None:
     """Streams the text to stdout and writes `generation.json` in Hydra's run dir."""
     console = Console(soft_wrap=True, highlight=False)
     path = Path(HydraConfig.get().runtime.output_dir) / "generation.json"
-    target, verifier = build(config.target), build(config.verifier)
-    prompt = config.prompt if isinstance(config.prompt, str) else plain(config.prompt)
+    prompt = config.prompt if isinstance(config.prompt, str) else plain_values(config.prompt)
     options: dict[str, Any] = {
         "gamma": config.gamma,
         "budget": config.budget,
         "sampling": build(config.sampling),
         "max_new_tokens": config.max_new_tokens,
-        "stops": plain(config.stop),
+        "stops": plain_values(config.stop),
     }
-    if not isinstance(prompt, str) and any(isinstance(each, str) for each in prompt):
-        _together(config, console, path, options)
+    if not isinstance(prompt, str) and any(isinstance(item, str) for item in prompt):
+        _generate_batch(config, console, path, options)
         return
+    target, verifier = build(config.target), build(config.verifier)
     rounds = decode(
         target,
         build(config.drafter),
@@ -42,25 +43,27 @@ def generate(config: DictConfig) -> None:
         policy=build(config.policy),
         **options,
     )
-    generation, failed = Generation(), None
+    generation, fault = Generation(), None
     try:
         for round in rounds:
             generation.add(round)
             for piece, origin in zip(round.pieces, round.origins, strict=True):
                 console.print(Text(piece, style=STYLES[origin]), end="")
     except BaseException as error:
-        failed = f"{type(error).__name__}: {error}"
+        fault = f"{type(error).__name__}: {error}"
         raise
-    finally:  # a run that breaks off leaves what it had
+    finally:  # a run that breaks off leaves what it wrote
         console.print("\n")
-        path.write_text(json.dumps(report(generation, verifier.lossless, failed), indent=1))
-        console.print(summary(generation, verifier.lossless))
+        path.write_text(json.dumps(plain_report(generation, verifier.lossless, fault), indent=1))
+        console.print(counts_table(generation, verifier.lossless))
         console.print(f"{path}")
 
 
-def _together(config: DictConfig, console: Console, path: Path, options: dict[str, Any]) -> None:
-    """Writes several prompts' texts in one batch, and says each when all are there."""
-    prompts, verifier = plain(config.prompt), build(config.verifier)
+def _generate_batch(
+    config: DictConfig, console: Console, path: Path, options: dict[str, Any]
+) -> None:
+    """Writes the texts of several prompts in one batch, and prints them at the end."""
+    prompts, verifier = plain_values(config.prompt), build(config.verifier)
     generations = generate_together(
         build(config.target),
         prompts,
@@ -73,8 +76,8 @@ def _together(config: DictConfig, console: Console, path: Path, options: dict[st
     for prompt, generation in zip(prompts, generations, strict=True):
         console.rule(str(prompt), align="left")
         console.print(Text.assemble(*_pieces(generation)))
-        console.print(summary(generation, verifier.lossless))
-    reports = [report(generation, verifier.lossless, None) for generation in generations]
+        console.print(counts_table(generation, verifier.lossless))
+    reports = [plain_report(generation, verifier.lossless, None) for generation in generations]
     path.write_text(json.dumps(reports, indent=1))
     console.print(f"{path}")
 
@@ -87,8 +90,8 @@ def _pieces(generation: Generation) -> list[tuple[str, str]]:
     ]
 
 
-def report(generation: Generation, lossless: bool, failed: str | None) -> dict[str, Any]:
-    """Returns what `generation.json` holds."""
+def plain_report(generation: Generation, lossless: bool, fault: str | None) -> dict[str, Any]:
+    """Returns the content of `generation.json`."""
     return {
         "text": generation.text,
         "tokens": generation.tokens,
@@ -97,17 +100,17 @@ def report(generation: Generation, lossless: bool, failed: str | None) -> dict[s
         "seconds": generation.seconds,
         "stop": generation.stop,
         "lossless": lossless,
-        "error": failed,
+        "error": fault,
     }
 
 
-def summary(generation: Generation, lossless: bool) -> Table:
-    """Returns the small table at the end: counts, rates and times."""
+def counts_table(generation: Generation, lossless: bool) -> Table:
+    """Returns the table below the text: counts, rates and seconds."""
     counts, seconds = generation.counts, generation.seconds
     legend = Text(" ").join(Text(origin, style=style) for origin, style in STYLES.items())
     table = Table(title=legend if lossless else Text("LOSSY rule  ").append(legend))
-    for column in ("", "", "rate", "", "seconds", ""):
-        table.add_column(column, justify="right" if not column else "left")
+    for heading in ("", "", "rate", "", "seconds", ""):
+        table.add_column(heading, justify="right" if not heading else "left")
     rates = {
         "alpha_tested": counts.alpha_tested,
         "acceptance_rate": counts.acceptance_rate,
@@ -116,13 +119,13 @@ def summary(generation: Generation, lossless: bool) -> Table:
         "": None,
     }
     rows = zip(asdict(counts).items(), rates.items(), [*seconds.items(), ("", None)], strict=True)
-    for (count, n), (rate, value), (phase, spent) in rows:
+    for (count, n), (rate, value), (phase, phase_seconds) in rows:
         table.add_row(
             count,
             str(n),
             rate,
             "" if not rate else "-" if value is None else f"{value:.2f}",
             phase,
-            "" if spent is None else f"{spent:.3f}",
+            "" if phase_seconds is None else f"{phase_seconds:.3f}",
         )
     return table

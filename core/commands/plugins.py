@@ -1,4 +1,4 @@
-"""`outrider plugins`: what is registered, where from, lossless or not."""
+"""`outrider plugins`: the registered parts, where they come from, and which rules are lossless."""
 
 from rich.console import Console
 from rich.table import Table
@@ -7,20 +7,23 @@ from outrider.plugins.registry import Entry, installed
 
 
 def plugins() -> None:
-    """Prints a table of all that is registered."""
+    """Prints a table of all registered parts."""
     table = Table(title="Registered parts")
-    for column in ("role", "name", "distribution", "plugin", "lossless"):
-        table.add_column(column)
+    for heading in ("role", "name", "distribution", "plugin", "lossless"):
+        table.add_column(heading)
     for entry in installed().entries:
         table.add_row(entry.role, entry.name, entry.distribution, entry.plugin, lossless(entry))
     Console().print(table)
 
 
 def lossless(entry: Entry) -> str:
-    """Returns whether a rule is lossless as it comes, without arguments."""
+    """Returns "yes" or "LOSSY" for an acceptance rule with its default arguments, "" for others.
+
+    A rule that has no defaults gives "?".
+    """
     if entry.role != "verifier":
         return ""
     try:
         return "yes" if entry.factory().lossless else "LOSSY"
-    except TypeError:  # it takes arguments, on which the answer may depend
+    except TypeError:  # it needs arguments, and they may decide
         return "?"

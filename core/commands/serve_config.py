@@ -1,4 +1,4 @@
-"""`outrider serve-config`: the command that serves a model with vLLM and a drafter of ours."""
+"""`outrider serve-config`: prints the command that serves a model in vLLM with a drafter."""
 
 import json
 import shlex
@@ -10,62 +10,70 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 from rich.console import Console
 
-from outrider.bench.entrants import local
+from outrider.bench.entrants import weights_location
 from outrider.contract.drafter import Drafter
+from outrider.contract.policy import Fixed
 from outrider.errors import ConfigError
-from outrider.plugins.config import build, plain
+from outrider.plugins.config import build, factory_of, plain_values
 from outrider.serving.export import exported
 from outrider.serving.vllm import VARIABLE
+from outrider.verifiers.token import Token
 
 PROPOSER = "outrider.serving.vllm.OutriderProposer"
-TOKENS = {"tokenizer"}
+
+OFFERED_NEEDS = {"tokenizer"}
 """What a drafter may need inside vLLM."""
+
+VLLM_PARTS = {"verifier": ("token", Token), "policy": ("fixed", Fixed)}
+"""By role, the name and class of the one part whose behaviour vLLM itself has."""
 
 
 def serve_config(config: DictConfig) -> None:
-    """Prints one line for a shell; weights that vLLM wants in another form go to the run's folder."""
+    """Prints one line for a shell; converted weights are saved in Hydra's run dir."""
+    settings = plain_values(config)
     folder = Path(HydraConfig.get().runtime.output_dir) / "drafter"
-    environment, speculative = served(plain(config), build(config.drafter), folder)
-    words = ["vllm", "serve", local(plain(config)), "--speculative-config", json.dumps(speculative)]
-    line = " ".join([*(f"{name}={shlex.quote(each)}" for name, each in environment.items())])
-    Console(soft_wrap=True, highlight=False).print(
-        f"{line} {shlex.join(words)}".strip(), markup=False
-    )
+    environment, speculative = vllm_settings(settings, build(config.drafter), folder)
+    command = ["vllm", "serve", weights_location(settings)]
+    command += ["--speculative-config", json.dumps(speculative)]
+    variables = [f"{name}={shlex.quote(value)}" for name, value in environment.items()]
+    line = " ".join([*variables, shlex.join(command)])
+    Console(soft_wrap=True, highlight=False).print(line, markup=False)
 
 
-def served(
+def vllm_settings(
     config: dict[str, Any], drafter: Drafter, folder: Path
 ) -> tuple[dict[str, str], dict[str, Any]]:
-    """Returns the environment and the speculative config for a drafter.
+    """Returns vLLM's environment variables and speculative config for a drafter.
 
-    folder: for weights that vLLM wants in another form.
+    folder: for weights that have to be converted for vLLM.
 
     Raises:
-        ConfigError: vLLM can't run it, or not by this rule or policy.
+        ConfigError: vLLM can't run the drafter, or not with this acceptance rule or policy.
     """
+    for role, (name, only) in VLLM_PARTS.items():
+        if factory_of(config[role]) is not only:
+            part = str(config[role]["_target_"]).rpartition(".")[2]
+            raise ConfigError(f"{role}: {part} can't go into vLLM: expected {name}, its own")
     name = type(drafter).__name__
-    for role, only in (("verifier", "Token"), ("policy", "Fixed")):
-        part = str(config[role]["_target_"]).rpartition(".")[2]
-        if part != only:
-            raise ConfigError(
-                f"{role}: {part} can't go into vLLM: expected {only.lower()}, its own"
-            )
     if drafter.trees or drafter.asks:
         raise ConfigError(f"drafter {name} can't go into vLLM: expected one that writes chains")
-    own = exported(drafter, config, partial(_target, config), folder)
+    own = exported(drafter, config, partial(_build_target, config), folder)
     if own is not None:
         return {}, own
-    if drafter.needs - TOKENS:
+    if drafter.needs - OFFERED_NEEDS:
         raise ConfigError(
             f"drafter {name} can't go into vLLM: expected one that needs tokens alone, or eagle3,"
-            " medusa or a small_lm with a model of its own, which vLLM has itself"
+            " medusa or a small_lm with its own model, which vLLM runs itself"
         )
-    speculative = {"method": "custom_class", "model": PROPOSER}
-    node = json.dumps(config["drafter"])
-    return {VARIABLE: node}, {**speculative, "num_speculative_tokens": config["gamma"]}
+    speculative = {
+        "method": "custom_class",
+        "model": PROPOSER,
+        "num_speculative_tokens": config["gamma"],
+    }
+    return {VARIABLE: json.dumps(config["drafter"])}, speculative
 
 
-def _target(config: dict[str, Any]) -> Any:
-    # Unpacked: its tensors are to be written.
+def _build_target(config: dict[str, Any]) -> Any:
+    # Not packed: its tensors are exported.
     node = config["target"]
     return build({**node, "optimize": "none"} if "optimize" in node else node)

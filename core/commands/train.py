@@ -1,4 +1,4 @@
-"""`outrider train`: fits a policy or a drafter by a recipe."""
+"""`outrider train`: trains a policy or a drafter by a recipe."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -11,9 +11,12 @@ from rich.console import Console
 from outrider.plugins.config import build
 from outrider.training.job import Job, Recipe
 
+PATH_SETTINGS = ("out=", "recipe.file=", "recipe.states=")
+"""Settings that are paths on this machine: the record of the command leaves them out."""
+
 
 def train(config: DictConfig) -> None:
-    """Runs the recipe; it says what it wrote."""
+    """Runs the recipe, which prints what it wrote."""
     folder = Path(HydraConfig.get().runtime.output_dir)
     recipe: Recipe = build(config.recipe)
     recipe(
@@ -28,7 +31,7 @@ def train(config: DictConfig) -> None:
             question_tokens=config.question_tokens,
             gamma=config.gamma,
             max_new_tokens=config.max_new_tokens,
-            command=_command(HydraConfig.get().overrides.task),
+            command=_command_line(HydraConfig.get().overrides.task),
             folder=folder,
             out=Path(config.out).expanduser() if config.out else folder / "trained",
             console=Console(),
@@ -36,9 +39,7 @@ def train(config: DictConfig) -> None:
     )
 
 
-def _command(overrides: Iterable[str]) -> str:
-    """Returns the command without the settings that say where things lie."""
-    places = ("out=", "recipe.file=", "recipe.states=")
-    return " ".join(
-        ["outrider train", *(each for each in overrides if not each.startswith(places))]
-    )
+def _command_line(overrides: Iterable[str]) -> str:
+    """Returns the command that was run, without the settings that are paths."""
+    kept = (override for override in overrides if not override.startswith(PATH_SETTINGS))
+    return " ".join(["outrider train", *kept])

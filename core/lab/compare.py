@@ -1,4 +1,4 @@
-"""Compare: drafters, rules and policies side by side over the same questions, by either protocol or both."""
+"""Compare: measures drafters, rules and policies side by side over the same questions."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from outrider.lab.trial import Entrant, Question, Settings, plain, trial, warm_u
 from outrider.prompts import Prompt
 
 PROTOCOLS = {"overlap": ("overlap",), "decode": ("decode",), "both": ("overlap", "decode")}
-"""By the config's name, what is done, in that order."""
+"""By the name in the config, the protocols to run, in this order."""
 
 
 def questions(
@@ -28,32 +28,29 @@ def questions(
 ) -> list[Question]:
     """Returns a question for each turn of each prompt, in the order of the prompts.
 
-    A later turn has the target's own answers in it, so it is the same for every drafter.
+    A later turn includes the target's own answers to the turns before it, so it is the same for
+    every drafter.
 
-    chat: wrap turns with the tokenizer's chat template.
-    answers: whether the last turns are to be answered too.
+    chat: wrap turns in the tokenizer's chat template.
+    answers: whether to write the answers to last turns too.
     folder, on_text: see `written`.
 
     Raises:
-        ConfigError: a prompt that the target can't take; the message names it.
+        ConfigError: the target can't take a prompt; the message names the prompt.
     """
     require(len(prompts) > 0, "data", list(prompts), "at least one prompt")
-    found: dict[tuple[str, int], Question] = {}
-    said: dict[str, list[str]] = {prompt.id: [] for prompt in prompts}
+    results: dict[tuple[str, int], Question] = {}
+    conversations: dict[str, list[str]] = {prompt.id: [] for prompt in prompts}
     for turn in range(1, max(len(prompt.turns) for prompt in prompts) + 1):
-        here = [prompt for prompt in prompts if len(prompt.turns) >= turn]
-        asked = []
-        for prompt in here:
-            said[prompt.id].append(prompt.turns[turn - 1])
-            try:
-                asked.append(target.encode_turns(said[prompt.id], chat=chat))
-            except ConfigError as error:
-                raise ConfigError(f"data: prompt {prompt.id}, turn {turn}: {error}") from error
-        needed = [answers or len(prompt.turns) > turn for prompt in here]
+        active = [prompt for prompt in prompts if len(prompt.turns) >= turn]
+        for prompt in active:
+            conversations[prompt.id].append(prompt.turns[turn - 1])
+        encoded = [_encode(target, prompt.id, conversations[prompt.id], chat) for prompt in active]
+        needs_answer = [answers or len(prompt.turns) > turn for prompt in active]
         texts = iter(
             written(
                 target,
-                [tokens for tokens, need in zip(asked, needed, strict=True) if need],
+                [tokens for tokens, need in zip(encoded, needs_answer, strict=True) if need],
                 settings.sampling,
                 settings.max_new_tokens,
                 batch=settings.batch,
@@ -61,24 +58,32 @@ def questions(
                 on_text=on_text,
             )
         )
-        for prompt, tokens, need in zip(here, asked, needed, strict=True):
+        for prompt, tokens, need in zip(active, encoded, needs_answer, strict=True):
             text = next(texts) if need else []
             if len(prompt.turns) > turn:
                 assert target.tokenizer is not None, "it has encoded the turn"
                 answer = target.tokenizer.decode(text, skip_special_tokens=True)
-                said[prompt.id].append(str(answer))
-            key = (prompt.id, turn)
-            found[key] = Question(prompt.id, turn, prompt.category, tokens, text)
+                conversations[prompt.id].append(str(answer))
+            question = Question(prompt.id, turn, prompt.category, tokens, text)
+            results[prompt.id, turn] = question
     return [
-        found[prompt.id, turn] for prompt in prompts for turn in range(1, len(prompt.turns) + 1)
+        results[prompt.id, turn] for prompt in prompts for turn in range(1, len(prompt.turns) + 1)
     ]
 
 
+def _encode(target: Target, prompt_id: str, conversation: Sequence[str], chat: bool) -> list[int]:
+    try:
+        return target.encode_turns(conversation, chat=chat)
+    except ConfigError as error:
+        turn = len(conversation) // 2 + 1  # every other entry is an answer
+        raise ConfigError(f"data: prompt {prompt_id}, turn {turn}: {error}") from error
+
+
 def fit(target: Target, entrants: Mapping[str, Entrant]) -> None:
-    """Fits every entrant to the target, before any model runs.
+    """Prepares every entrant for the target, before any model runs.
 
     Raises:
-        ConfigError: there is none, or one does not fit.
+        ConfigError: there are no entrants, or one does not fit the target.
     """
     require(len(entrants) > 0, "drafters", list(entrants), "at least one")
     for entrant in entrants.values():
@@ -90,34 +95,38 @@ def measure(
     entrants: Mapping[str, Entrant],
     questions: Sequence[Question],
     settings: Settings,
+    *,
     protocol: str = "both",
     done: Collection[tuple[str, str, int]] = (),
 ) -> Iterator[Measurement]:
-    """Yields a measurement for each protocol, question and entrant as it is there.
+    """Yields a measurement for each protocol, question and entrant, as soon as it is made.
 
-    done: protocol, prompt and turn of what is left out, since it is there already.
+    protocol: a key of `PROTOCOLS`.
+    done: the protocol, prompt and turn of measurements that exist already, and are left out.
     """
-    left = {
-        name: [each for each in questions if (name, each.prompt, each.turn) not in done]
+    remaining = {
+        name: [
+            question for question in questions if (name, question.prompt, question.turn) not in done
+        ]
         for name in PROTOCOLS[protocol]
     }
-    for question in left.get("overlap", ()):
-        yield from _overlaps(target, entrants, question, settings)
-    asked = left.get("decode", [])
-    for first in range(0, len(asked), settings.together):
-        group = asked[first : first + settings.together]
+    for question in remaining.get("overlap", ()):
+        yield from _measure_overlap(target, entrants, question, settings)
+    to_decode = remaining.get("decode", [])
+    for first in range(0, len(to_decode), settings.together):
+        group = to_decode[first : first + settings.together]
         if not first:
             warm_up(target, group[0], settings)
         baselines = plain(target, group, settings)
         for name, entrant in entrants.items():
-            found = trial(target, entrant, group, settings, baselines)
-            for question, decoding in zip(group, found, strict=True):
+            decodings = trial(target, entrant, group, settings, baselines)
+            for question, decoding in zip(group, decodings, strict=True):
                 yield Measurement(
                     question.prompt, question.turn, question.category, name, decoding=decoding
                 )
 
 
-def _overlaps(
+def _measure_overlap(
     target: Target,
     entrants: Mapping[str, Entrant],
     question: Question,
@@ -126,6 +135,6 @@ def _overlaps(
     drafters = [entrant.drafter for entrant in entrants.values()]
     needs = frozenset[str]().union(*(drafter.needs for drafter in drafters))
     text = reference(target, question.tokens, question.text, needs)
-    for name, each in entrants.items():
-        found = overlap(text, each.drafter, each.verifier, settings.sampling, settings.gamma)
-        yield Measurement(question.prompt, question.turn, question.category, name, overlap=found)
+    for name, entrant in entrants.items():
+        sums = overlap(text, entrant.drafter, entrant.verifier, settings.sampling, settings.gamma)
+        yield Measurement(question.prompt, question.turn, question.category, name, overlap=sums)

@@ -1,7 +1,6 @@
-"""Data: prompts to measure on, from the demo set, a file, or the hub."""
+"""Data: reads the prompts to measure on, from the demo set, a file, or the Hugging Face hub."""
 
 import itertools
-from collections.abc import Iterator
 from pathlib import Path
 
 from outrider.errors import ConfigError, is_int, require
@@ -11,32 +10,34 @@ DEMO = Path(__file__).parent / "demo.jsonl"
 
 
 def demo(limit: int | None = None) -> list[Prompt]:
-    """Returns the two dozen prompts that come with the package: chat, code, summary, rewriting,
-    extraction and translation.
+    """Returns the two dozen prompts that come with the package.
 
-    limit: take that many, evenly spaced over the set.
+    Their categories are chat, code, summary, rewriting, extraction and translation.
+
+    limit: how many to take, evenly spaced over the set. Defaults to all.
     """
     return spaced(read_jsonl(str(DEMO)), limit)
 
 
 def own() -> list[Prompt]:
-    """Returns no prompts: the target writes its own, where a recipe can do with that."""
+    """Returns no prompts: for training recipes that let the target write its own."""
     return []
 
 
 def jsonl(path: str, limit: int | None = None) -> list[Prompt]:
-    """Returns the prompts in a file with a JSON object a line; see `outrider.prompts.parse` for its forms.
+    """Returns the prompts in a file with a JSON object per line (see `outrider.prompts.parse`).
 
-    limit: take that many, evenly spaced over the file, so that its categories stay mixed.
+    limit: how many to take, evenly spaced over the file, so that its categories stay mixed.
+        Defaults to all.
     """
     return spaced(read_jsonl(path), limit)
 
 
 def parquet(path: str, limit: int | None = None) -> list[Prompt]:
-    """Returns the prompts in a parquet file, whose columns are as the keys of a JSON line.
+    """Returns the prompts in a parquet file; its columns are named like the keys of `jsonl`.
 
     Raises:
-        ConfigError: the file is missing, empty or damaged, or a row does not fit.
+        ConfigError: the file is missing, empty or damaged, or a row is in no known form.
     """
     import pyarrow
     from pyarrow import parquet as files
@@ -50,15 +51,17 @@ def parquet(path: str, limit: int | None = None) -> list[Prompt]:
         raise ConfigError(
             f"data.path={path!r}: no parquet file, or a damaged one ({line})"
         ) from error
-    where = (f"{path}, row {number}" for number in range(1, len(rows) + 1))
-    return spaced(collect(zip(where, rows, strict=True), path), limit)
+    names = (f"{path}, row {number}" for number in range(1, len(rows) + 1))
+    return spaced(collect(zip(names, rows, strict=True), path), limit)
 
 
 def text(path: str, words: int = 200, limit: int | None = None) -> list[Prompt]:
-    """Returns chunks of a text file of that many words each, to be continued.
+    """Returns chunks of a text file, for the target to continue.
+
+    words: the length of a chunk.
 
     Raises:
-        ConfigError: the file is missing, empty, or no text.
+        ConfigError: the file is missing, empty, or not text.
     """
     file = Path(path).expanduser()
     require(file.is_file(), "data.path", path, "a file that exists")
@@ -67,11 +70,11 @@ def text(path: str, words: int = 200, limit: int | None = None) -> list[Prompt]:
         content = file.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError(f"data.path={path!r}: expected text in UTF-8 ({error.reason})") from error
-    # Cut between words, so that what lies between them stays as it is.
-    starts = [place for place, _ in _words(content)]
+    # Cut the text itself rather than join its words, so that white space inside a chunk is kept.
+    starts = _word_starts(content)
     require(len(starts) > 0, "data.path", path, "at least one word in it")
     cuts = [*starts[::words], len(content)]
-    chunks = [content[a:b].strip() for a, b in itertools.pairwise(cuts)]
+    chunks = [content[start:end].strip() for start, end in itertools.pairwise(cuts)]
     return spaced([Prompt(str(i), file.stem, (chunk,)) for i, chunk in enumerate(chunks, 1)], limit)
 
 
@@ -82,12 +85,14 @@ def hub(
     column: str = "prompt",
     limit: int | None = None,
 ) -> list[Prompt]:
-    """Returns the prompts in a data set of the Hugging Face hub, or a local folder of one.
+    """Returns the prompts in a data set of the Hugging Face hub, or in a local copy of one.
 
-    Rows in one of the forms of `outrider.prompts.parse` are read as such; of others `column` is the prompt.
+    A row may be in any form that `outrider.prompts.parse` reads.
+
+    column: the column that holds the prompt, for rows in no such form.
 
     Raises:
-        ConfigError: the `datasets` library is not there, or the data set can't be loaded.
+        ConfigError: the `datasets` library is not installed, or the data set can't be loaded.
     """
     try:
         import datasets  # type: ignore[import-not-found,unused-ignore]
@@ -95,19 +100,21 @@ def hub(
         raise ConfigError("data=hub needs: pip install 'outrider[hub]'") from error
     try:
         rows = [dict(row) for row in datasets.load_dataset(name, subset, split=split)]
-    except Exception as error:  # of many libraries
+    except Exception as error:  # many libraries are involved, each with its own errors
         line = " ".join(str(error).split())
         raise ConfigError(f"data.name={name!r} can't be loaded: {line}") from error
     for row in rows:
         if "turns" not in row and isinstance(row.get(column), str):
             row["prompt"] = row[column]
-    where = (f"{name}, row {number}" for number in range(1, len(rows) + 1))
-    return spaced(collect(zip(where, rows, strict=True), name), limit)
+    names = (f"{name}, row {number}" for number in range(1, len(rows) + 1))
+    return spaced(collect(zip(names, rows, strict=True), name), limit)
 
 
-def _words(content: str) -> Iterator[tuple[int, str]]:
-    place = 0
+def _word_starts(content: str) -> list[int]:
+    """Returns the position of each word's first character."""
+    starts, position = [], 0
     for word in content.split():
-        place = content.index(word, place)
-        yield place, word
-        place += len(word)
+        position = content.index(word, position)
+        starts.append(position)
+        position += len(word)
+    return starts

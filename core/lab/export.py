@@ -1,20 +1,26 @@
-"""Export: a run as JSON and parquet, for people's own notebooks."""
+"""Export: a run as JSON and parquet, for notebooks."""
 
 import json
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from outrider.lab.measurement import Measurement
-from outrider.lab.overlap import Overlap
 from outrider.lab.store import Run
 from outrider.lab.summary import Summary
 
+OVERLAP_COLUMNS = ("prefixes", "reached", "beta", "rounds", "tested", "accepted", "by_rule")
+"""The columns of the overlap protocol; in the table their names begin with `overlap_`."""
+
+COUNT_COLUMNS = ("rounds", "drafted", "tested", "accepted", "emitted")
+TEXT_COLUMNS = ("seconds", "plain_seconds", "plain_call", "text")
+"""The columns of the decode protocol, beside the counts."""
+
 
 def write_json(summary: Summary, folder: Path) -> None:
-    """Writes `comparison.json`: `rows`, `pairs`, `prompts`, `settings`, `lossless`, `finished`."""
+    """Writes `comparison.json`: rows, pairs, prompts, settings, and the state of the run."""
     run = summary.run
-    report = {
+    content = {
         "rows": [row.plain() for row in summary.rows],
         "pairs": [asdict(pair) for pair in summary.pairs],
         "prompts": summary.prompts,
@@ -23,54 +29,65 @@ def write_json(summary: Summary, folder: Path) -> None:
         "lossless": all(run.facts["lossless"].values()),
         "finished": run.finished,
     }
-    (folder / "comparison.json").write_text(json.dumps(report, indent=1), encoding="utf-8")
+    (folder / "comparison.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
 
 
 def write_parquet(run: Run, folder: Path) -> None:
-    """Writes `comparison.parquet`, a row a question and drafter, and `rounds.parquet`."""
+    """Writes `comparison.parquet`, a row for each question and drafter, and `rounds.parquet`."""
     import pyarrow
     from pyarrow import parquet
 
     tables = {
-        "comparison": _questions(run),
-        "rounds": [row for each in run.measurements for row in _rounds(each)],
+        "comparison": _question_rows(run),
+        "rounds": [row for measurement in run.measurements for row in _round_rows(measurement)],
     }
     for name, rows in tables.items():
         parquet.write_table(pyarrow.Table.from_pylist(rows), folder / f"{name}.parquet")
 
 
-def _questions(run: Run) -> list[dict[str, Any]]:
+def _question_rows(run: Run) -> list[dict[str, Any]]:
     rows: dict[tuple[str, int, str], dict[str, Any]] = {}
-    for each in run.measurements:
-        row = rows.setdefault(
-            (each.prompt, each.turn, each.drafter),
-            {
-                "prompt": each.prompt,
-                "turn": each.turn,
-                "category": each.category,
-                "drafter": each.drafter,
-            }
-            | dict.fromkeys(f"overlap_{field.name}" for field in fields(Overlap))
-            | dict.fromkeys(("rounds", "drafted", "tested", "accepted", "emitted"))
-            | dict.fromkeys(("seconds", "plain_seconds", "plain_call", "text")),
-        )
-        if each.overlap is not None:
-            for name, value in asdict(each.overlap).items():
+    for measurement in run.measurements:
+        key = (measurement.prompt, measurement.turn, measurement.drafter)
+        row = rows.setdefault(key, _empty_row(measurement))
+        if measurement.overlap is not None:
+            for name, value in asdict(measurement.overlap).items():
                 row[f"overlap_{name}"] = list(value) if isinstance(value, tuple) else value
-        if each.decoding is not None:
-            row.update(asdict(each.decoding.counts))
-            for name in ("seconds", "plain_seconds", "plain_call"):
-                row[name] = getattr(each.decoding, name)
-            row["text"] = "".join("".join(step.pieces) for step in each.decoding.steps)
+        decoding = measurement.decoding
+        if decoding is not None:
+            row.update(asdict(decoding.counts))
+            row["seconds"] = decoding.seconds
+            row["plain_seconds"] = decoding.plain_seconds
+            row["plain_call"] = decoding.plain_call
+            row["text"] = "".join("".join(step.pieces) for step in decoding.steps)
     return list(rows.values())
 
 
-def _rounds(each: Measurement) -> list[dict[str, Any]]:
-    steps = each.decoding.steps if each.decoding else ()
-    where = {"prompt": each.prompt, "turn": each.turn, "drafter": each.drafter}
+def _empty_row(measurement: Measurement) -> dict[str, Any]:
+    """Returns a row with all columns, in their order."""
+    row: dict[str, Any] = {
+        "prompt": measurement.prompt,
+        "turn": measurement.turn,
+        "category": measurement.category,
+        "drafter": measurement.drafter,
+    }
+    columns = (*(f"overlap_{name}" for name in OVERLAP_COLUMNS), *COUNT_COLUMNS, *TEXT_COLUMNS)
+    return row | dict.fromkeys(columns)
+
+
+def _round_rows(measurement: Measurement) -> list[dict[str, Any]]:
+    steps = measurement.decoding.steps if measurement.decoding else ()
+    question = {
+        "prompt": measurement.prompt,
+        "turn": measurement.turn,
+        "drafter": measurement.drafter,
+    }
     return [
-        where
+        question
         | {"round": number}
-        | {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(step).items()}
+        | {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in asdict(step).items()
+        }
         for number, step in enumerate(steps, start=1)
     ]

@@ -1,4 +1,4 @@
-"""Intervals: the bootstrap over prompts, paired differences, and Holm's correction."""
+"""Intervals: the bootstrap over prompts, tests of paired differences, and Holm's correction."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,17 +14,20 @@ from outrider.errors import require
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 Statistic = Callable[[Rows], Floats]
-"""From rows of prompt indices [draws, prompts] to a figure for each row [draws]."""
+"""Takes rows of prompt indices [draws, prompts], and returns a figure for each row [draws]."""
 
 CONFIDENCE = 0.95
 DRAWS = 2000
-FLIPS = 10_000
+"""Bootstrap samples."""
+
+EXCHANGES = 10_000
+"""Random exchanges of the permutation test."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A figure, and where it lies at 95%; both ends are None where one prompt is all there is."""
+    """A figure with its 95% interval; both ends are None if there is only one prompt."""
 
     value: float
     low: float | None
@@ -36,10 +39,12 @@ class Interval:
 class Bootstrap:
     """Draws prompts with replacement, the same ones for every figure of a comparison.
 
-    A prompt's tokens depend on each other, so the prompt is what is drawn. The percentiles are
-    widened by the factor that the t distribution and n / (n - 1) ask for (Hesterberg, "What
-    teachers should know about the bootstrap", 2015, section 5.3), without which few prompts
-    give intervals that are too narrow.
+    Prompts are drawn rather than tokens, because the tokens of one prompt depend on each other.
+    With few prompts, plain percentile intervals are too narrow. They are therefore widened by the
+    t distribution and by n / (n - 1) (Hesterberg, "What teachers should know about the bootstrap",
+    2015, section 5.3).
+
+    prompts: how many there are.
     """
 
     prompts: int
@@ -50,28 +55,28 @@ class Bootstrap:
 
     @cached_property
     def rows(self) -> Rows:
-        """Returns the indices of the prompts of each draw."""
+        """Returns the indices of the prompts in each draw [draws, prompts]."""
         generator = np.random.default_rng(self.seed)
         return generator.integers(0, self.prompts, (DRAWS, self.prompts))
 
     def interval(self, statistic: Statistic) -> Interval | None:
-        """Returns the figure over all prompts with its interval, None where it does not exist."""
+        """Returns the figure over all prompts with its interval, or None if it is not finite."""
         value = float(statistic(np.arange(self.prompts)[None])[0])
         if not np.isfinite(value):
             return None
-        drawn = statistic(self.rows)
-        drawn = drawn[np.isfinite(drawn)]
-        if self.prompts == 1 or not len(drawn):
+        figures = statistic(self.rows)
+        figures = figures[np.isfinite(figures)]
+        if self.prompts == 1 or not len(figures):
             return Interval(value, None, None)
         t = stats.t.ppf((1 - CONFIDENCE) / 2, self.prompts - 1)
         tail = stats.norm.cdf(np.sqrt(self.prompts / (self.prompts - 1)) * t)
-        low, high = np.quantile(drawn, [tail, 1 - tail])
+        low, high = np.quantile(figures, [tail, 1 - tail])
         return Interval(value, float(low), float(high))
 
 
-def ratio(above: Sequence[float], below: Sequence[float]) -> Statistic:
-    """Returns the ratio of sums over prompts; NaN where the sum below is 0."""
-    top, bottom = np.asarray(above, float), np.asarray(below, float)
+def ratio(numerators: Sequence[float], denominators: Sequence[float]) -> Statistic:
+    """Returns the ratio of sums over prompts; NaN if the denominators sum to 0."""
+    top, bottom = np.asarray(numerators, float), np.asarray(denominators, float)
 
     def statistic(rows: Rows) -> Floats:
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -83,12 +88,12 @@ def ratio(above: Sequence[float], below: Sequence[float]) -> Statistic:
 
 def median(values: Sequence[float]) -> Statistic:
     """Returns the median over prompts."""
-    every = np.asarray(values, float)
-    return lambda rows: np.median(every[rows], axis=-1)
+    by_prompt = np.asarray(values, float)
+    return lambda rows: np.median(by_prompt[rows], axis=-1)
 
 
 def difference(one: Statistic, other: Statistic) -> Statistic:
-    """Returns the one less the other, over the same prompts."""
+    """Returns `one` minus `other`, over the same prompts."""
     return lambda rows: one(rows) - other(rows)
 
 
@@ -97,35 +102,32 @@ def exchange_p(
     other: tuple[Sequence[float], Sequence[float]],
     seed: int = 0,
 ) -> float:
-    """Returns the two-sided p of two ratios over the same prompts being alike.
+    """Returns the two-sided p-value for two ratios over the same prompts being equal.
 
-    If they are, exchanging the two on any prompt changes nothing: a permutation test with
-    10,000 random exchanges (Edgington, "Randomization tests", 1980).
+    If they are equal, exchanging the two on any prompt changes nothing. This is a permutation test
+    with 10,000 random exchanges (Edgington, "Randomization tests", 1980).
 
-    one, other: what is above and below, by prompt.
+    one, other: the numerators and the denominators, by prompt.
     """
-    pairs = [np.stack(two).astype(float) for two in zip(one, other, strict=True)]
-    above, below = pairs
-    flips = np.random.default_rng(seed).random((FLIPS, above.shape[1])) < 0.5
-    flips[0] = False  # the data as they are belong to the possible outcomes
+    numerators, denominators = (
+        np.stack(pair).astype(float) for pair in zip(one, other, strict=True)
+    )
+    exchanged = np.random.default_rng(seed).random((EXCHANGES, numerators.shape[1])) < 0.5
+    exchanged[0] = False  # the data as observed are one of the possible outcomes
 
-    def gap(which: NDArray[np.bool_]) -> Floats:
-        sides = []
-        for side in (0, 1):
-            top = np.where(which, above[1 - side], above[side]).sum(-1)
-            bottom = np.where(which, below[1 - side], below[side]).sum(-1)
-            with np.errstate(invalid="ignore", divide="ignore"):
-                sides.append(top / bottom)
-        apart: Floats = np.nan_to_num(np.abs(sides[0] - sides[1]), nan=np.inf)
-        return apart
-
-    gaps = gap(flips)
-    # The slack is for rounding: an exchange of equals is no smaller a gap.
+    ratios = []
+    for side in (0, 1):
+        top = np.where(exchanged, numerators[1 - side], numerators[side]).sum(-1)
+        bottom = np.where(exchanged, denominators[1 - side], denominators[side]).sum(-1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ratios.append(top / bottom)
+    gaps: Floats = np.nan_to_num(np.abs(ratios[0] - ratios[1]), nan=np.inf)
+    # The slack is for rounding: exchanging equal values must not seem to make the gap smaller.
     return float((gaps >= gaps[0] - 1e-12).mean())
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """Returns the p of each of several tests that count together (Holm 1979).
+    """Returns the p-values of several tests, corrected for their number (Holm 1979).
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]

@@ -1,4 +1,7 @@
-"""Measurement: what is kept of one drafter on one question, as a line of a file."""
+"""Measurement: one drafter on one question, stored as a line of JSON.
+
+The fields of these classes are the keys of the file.
+"""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -13,12 +16,12 @@ from outrider.lab.overlap import Overlap
 @final
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A round of decoding, as far as reports need it.
+    """A round of decoding, as far as reports need it; see also `outrider.Round`.
 
-    siblings: at each place that was tested, how many the draft had there.
-    ranks: which of them was accepted, 0 being the first; none at the last place if all were
-        rejected there.
-    draft, score, verify: seconds.
+    siblings: for each position that was tested, how many sibling tokens the draft had there.
+    ranks: for each position, which sibling was accepted, 0 being the first. Shorter by one than
+        `siblings` if all siblings at the last position were rejected.
+    draft, score, verify: seconds of each phase.
     """
 
     tokens: tuple[int, ...]
@@ -36,11 +39,11 @@ class Step:
 
     @classmethod
     def of(cls, round: Round) -> "Step":
-        """Returns what is kept of a round."""
+        """Returns the step that stores a round."""
         children: dict[int, list[int]] = {}
         for node, parent in enumerate(round.parents):
             children.setdefault(parent, []).append(node)
-        asked = (ROOT, *round.path)[: round.tested]
+        tested_parents = (ROOT, *round.path)[: round.tested]
         return cls(
             round.tokens,
             round.origins,
@@ -48,7 +51,7 @@ class Step:
             round.drafted,
             round.tested,
             round.accepted,
-            tuple(len(children[parent]) for parent in asked),
+            tuple(len(children[parent]) for parent in tested_parents),
             tuple(
                 children[parent].index(node)
                 for parent, node in zip((ROOT, *round.path), round.path, strict=False)
@@ -64,9 +67,9 @@ class Decoding:
     """One text decoded with a drafter.
 
     steps: its rounds.
-    seconds: in total, what lies between the phases included.
-    plain_seconds: of one token of plain decoding on the same question in the same run, as a
-        whole and of the target's call alone after the prompt was read.
+    seconds: in total, including the time between phases.
+    plain_seconds: per token of plain decoding on the same question in the same run.
+    plain_call: seconds of one target call of that plain decoding, once the prompt has been read.
     """
 
     steps: tuple[Step, ...]
@@ -76,7 +79,7 @@ class Decoding:
 
     @property
     def counts(self) -> Counts:
-        """Returns the counts of all rounds."""
+        """Returns the sums of the counts of all rounds."""
         return Counts(
             len(self.steps),
             sum(step.drafted for step in self.steps),
@@ -89,9 +92,10 @@ class Decoding:
 @final
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One drafter on one question, by one protocol: one of `overlap` and `decoding` is there.
+    """One drafter on one question, by one protocol: either `overlap` or `decoding` is set.
 
-    prompt: the conversation's id, the unit of resampling. turn: which of its turns, from 1.
+    prompt: the conversation's id; conversations are the units of resampling.
+    turn: the number of the turn, from 1.
     """
 
     prompt: str
@@ -112,10 +116,10 @@ class Measurement:
 
     @classmethod
     def read(cls, item: Mapping[str, Any]) -> "Measurement":
-        """Returns what `plain` gave.
+        """Returns the measurement that `plain` gave as `item`.
 
         Raises:
-            KeyError, TypeError: it is something else.
+            KeyError, TypeError: `item` is not a measurement.
         """
         fields = dict(item)
         overlap, decoding = fields.pop("overlap"), fields.pop("decoding")
@@ -125,14 +129,15 @@ class Measurement:
             sums = {name: tuple(values) for name, values in overlap.items()}
             overlap = Overlap(**sums, by_rule=by_rule)
         if decoding is not None:
-            steps = tuple(_step(step) for step in decoding["steps"])
+            steps = tuple(_read_step(step) for step in decoding["steps"])
             decoding = Decoding(**{**decoding, "steps": steps})
         return cls(**fields, overlap=overlap, decoding=decoding)
 
 
-LISTS = ("tokens", "origins", "pieces", "siblings", "ranks")
+TUPLE_FIELDS = ("tokens", "origins", "pieces", "siblings", "ranks")
+"""The fields of a step that are tuples, and lists in JSON."""
 
 
-def _step(item: Mapping[str, Any]) -> Step:
-    lists = {name: tuple(item[name]) for name in LISTS}
-    return Step(**{**item, **lists})
+def _read_step(item: Mapping[str, Any]) -> Step:
+    tuples = {name: tuple(item[name]) for name in TUPLE_FIELDS}
+    return Step(**{**item, **tuples})

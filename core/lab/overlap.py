@@ -1,4 +1,4 @@
-"""Alpha by Leviathan's protocol: how far p and q overlap, at each prefix of the target's text."""
+"""Overlap: alpha by Leviathan's protocol, from p and q at each prefix of the target's text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from outrider.contract.target import Target
 from outrider.contract.verifier import Scores, Verifier
 
 CHUNK = 64
-"""Prefixes handed to a drafter at once; their distributions are in memory together."""
+"""Prefixes given to a drafter at once; all of their distributions are in memory together."""
 
 Floats = NDArray[np.float64]
 
@@ -30,20 +30,22 @@ Floats = NDArray[np.float64]
 class Overlap:
     """Sums over a text that the target wrote.
 
-    By the depth of the draft, entry d - 1 for depth d, a draft starting at every prefix:
+    These are by the depth of the draft, entry d - 1 for depth d, with a draft starting at every
+    prefix:
 
-    prefixes: at how many of them a draft of that depth fits into the text.
-    reached: the sum of the probabilities that a draft gets there: that all of its tokens before
-        are accepted and it has one more. At depth 1, how many prefixes have a draft.
-    beta: the sum of those times sum_x min(p(x), q(x)): the drafts accepted to that depth.
+    prefixes: the number of prefixes at which a draft of this depth fits into the text.
+    reached: the sum of the probabilities that a draft gets this far: all of its earlier tokens are
+        accepted, and it has another one. At depth 1, the number of prefixes that have a draft.
+    beta: the sum of those probabilities times sum_x min(p(x), q(x)): the expected number of drafts
+        that are accepted to this depth.
 
-    By the gamma of decoding, entry g - 1 for gamma g: what decoding this very text is expected
-    to count under the token rule.
+    These are by the gamma of decoding, entry g - 1 for gamma g. They are what decoding this very
+    text is expected to count under the token rule:
 
-    rounds, tested, accepted: see `outrider.contract.counts.Counts`.
+    rounds, tested, accepted: see `outrider.Counts`.
 
-    by_rule: the sum over prefixes of sum_x q(x) P(accept x) under the run's rule, None where
-        the rule looks at more than one place.
+    by_rule: the sum over prefixes of sum_x q(x) P(accept x) under the run's acceptance rule; None
+        if the rule decides over several tokens together.
     """
 
     prefixes: tuple[float, ...]
@@ -58,11 +60,13 @@ class Overlap:
 @final
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A text that the target wrote, with its logits at each prefix of it.
+    """A text that the target wrote, with the target's logits at each prefix of it.
 
-    ids: what the text began with and the text. start: the length of the former: the prompt, or a
-        decoder's start token. source: an encoder's input. features: what a session kept.
-    ended: whether the text came to its own end, rather than to a limit of length.
+    ids: the tokens before the text, then the text.
+    start: how many tokens come before the text: the prompt's, or a decoder's start token.
+    source: an encoder's input, or None.
+    features: the target's features for drafters that need them, by name.
+    ended: whether the text ends with an end token, rather than at the length limit.
     """
 
     ids: list[int]
@@ -76,7 +80,10 @@ class Reference:
 def reference(
     target: Target, prompt: Sequence[int], text: Sequence[int], needs: frozenset[str] = frozenset()
 ) -> Reference:
-    """Returns the target's logits along its own `text`, of one pass."""
+    """Returns the target's logits along its own `text`, from one pass.
+
+    needs: the features that drafters need; see `outrider.Drafter.needs`.
+    """
     session = target.open(prompt, needs)
     logits = session.score(Draft.chain(text))[: len(text)]
     before, source = target.begin(prompt)
@@ -89,96 +96,112 @@ def overlap(
 ) -> Overlap:
     """Returns how far the drafter's distributions overlap with the target's along `text`.
 
-    A draft is led along the text. Of the tokens x that a lossless rule emits at a place,
-    min(p, q)(x) come from the draft, and p(x) do in all: given the text, its token x there was
-    drafted and accepted with probability min(1, q(x) / p(x)). These weights make the means over
-    texts exactly those of drafts that are drawn, without the noise of drawing. Of a drafter of
-    trees there is nothing to sum.
+    Each draft is made to follow the text. A lossless rule emits token x with probability p(x) in
+    all, and with probability min(p, q)(x) from the draft. So, given the text, its token x was
+    drafted and accepted with probability min(1, q(x) / p(x)). With these weights the mean over
+    texts is exactly the mean over drawn drafts, without the noise of drawing.
+
+    For a drafter that writes trees all sums are 0: a tree has no single token at a depth.
     """
-    places = len(text.logits)
-    if drafter.trees:  # a tree has no one place at a depth
-        nothing = (0.0,) * gamma
-        return Overlap(nothing, nothing, nothing, nothing, nothing, nothing, None)
+    if drafter.trees:
+        zeros = (0.0,) * gamma
+        return Overlap(zeros, zeros, zeros, zeros, zeros, zeros, None)
+    depths = 1 if drafter.autoregressive else gamma
+    beta, keep, has, by_rule = _along(text, drafter, verifier, sampling, depths)
+    if drafter.autoregressive:
+        beta, keep, has = (_shifted(table[:, 0], gamma) for table in (beta, keep, has))
+    positions = len(text.logits)
+    reach = np.concatenate([np.ones((positions, 1)), keep[:, :-1].cumprod(1)], axis=1)
+    counts = [replay(keep, has, depth + 1, ended=text.ended) for depth in range(gamma)]
+    rounds, tested, accepted = zip(*counts, strict=True)
+    return Overlap(
+        prefixes=tuple(float(max(0, positions - depth)) for depth in range(gamma)),
+        reached=tuple((reach * has).sum(0).tolist()),
+        beta=tuple((reach * beta).sum(0).tolist()),
+        rounds=rounds,
+        tested=tested,
+        accepted=accepted,
+        by_rule=by_rule,
+    )
+
+
+def _along(
+    text: Reference, drafter: Drafter, verifier: Verifier, sampling: Sampling, depths: int
+) -> tuple[Floats, Floats, Floats, float | None]:
+    """Returns three tables [positions, depths] over the drafts from each position, and `by_rule`.
+
+    The tables hold sum_x min(p(x), q(x)); the probability that the text's token was drafted and
+    accepted; and 1 where the draft has a token at that depth.
+    """
+    positions = len(text.logits)
     scores = Scores(text.logits, sampling)
     by_rule: float | None = 0.0
-    depths = 1 if drafter.autoregressive else gamma
-    beta, keep, has = np.zeros((3, places, depths))
-    for first in range(0, places, CHUNK):
-        rows = range(first, min(first + CHUNK, places))
-        for row, draft in zip(rows, _led(text, drafter, sampling, rows, depths), strict=True):
+    beta, keep, has = np.zeros((3, positions, depths))
+    for first in range(0, positions, CHUNK):
+        rows = range(first, min(first + CHUNK, positions))
+        drafts = _drafts_along(text, drafter, sampling, rows, depths)
+        for row, draft in zip(rows, drafts, strict=True):
             for depth, (token, probs) in enumerate(zip(draft.tokens, draft.probs, strict=True)):
-                at = row + depth
-                p, actual = scores.probs[at], text.ids[text.start + at]
-                q = _point(token, p) if probs is None else probs.to(p.device)
+                position = row + depth
+                p, actual = scores.probs[position], text.ids[text.start + position]
+                q = _point_mass(token, p) if probs is None else probs.to(p.device)
                 beta[row, depth] = float(p.minimum(q).sum())
-                # A text that was written in another pass may hold what p calls impossible.
+                # The text was written in another pass, so p may be 0 for its token by rounding.
                 keep[row, depth] = min(1.0, float(q[actual] / p[actual])) if p[actual] > 0 else 0.0
                 has[row, depth] = 1.0
                 if depth == 0 and by_rule is not None:
                     rates = verifier.accepts(q, scores, row - 1)
                     by_rule = None if rates is None else by_rule + float((q * rates).sum())
-    if drafter.autoregressive:
-        beta, keep, has = (_slid(table[:, 0], gamma) for table in (beta, keep, has))
-    before = np.concatenate([np.ones((places, 1)), keep[:, :-1].cumprod(1)], axis=1)
-    counts = [replay(keep, has, depth + 1, ended=text.ended) for depth in range(gamma)]
-    rounds, tested, accepted = zip(*counts, strict=True)
-    return Overlap(
-        tuple(float(max(0, places - depth)) for depth in range(gamma)),
-        tuple((before * has).sum(0).tolist()),
-        tuple((before * beta).sum(0).tolist()),
-        rounds,
-        tested,
-        accepted,
-        by_rule,
-    )
+    return beta, keep, has, by_rule
 
 
 def replay(keep: Floats, has: Floats, gamma: int, *, ended: bool) -> tuple[float, float, float]:
-    """Returns the rounds, tested and accepted tokens that decoding a text is expected to take.
+    """Returns the expected numbers of rounds, tested and accepted tokens when a text is decoded.
 
-    Given the text, where a round starts depends on the round before alone, so that the
-    probability of a round's starting at each place follows from those before it.
+    Given the text, where a round starts depends only on the round before. So the probability that a
+    round starts at a position follows from those of the positions before it.
 
-    keep: [places, depths], the probability that the text's token was drafted and accepted, where
-        a draft that starts at the place gets to that depth. has: whether it has one more there.
-    ended: whether a draft may hold the last token, as it may where the text came to its end.
+    keep: [positions, depths], for a draft that starts at the position and gets to the depth, the
+        probability that the text's token there was drafted and accepted.
+    has: [positions, depths], whether such a draft has a token there.
+    ended: whether the text came to its own end; only then may a draft hold its last token.
     """
-    places = len(keep)
-    starts = np.zeros(places + gamma + 1)
+    positions = len(keep)
+    starts = np.zeros(positions + gamma + 1)
     starts[0] = 1.0
     rounds = tested = accepted = 0.0
-    for place in range(places):
-        here = float(starts[place])
-        rounds += here
+    for position in range(positions):
+        alive = float(starts[position])
+        rounds += alive
         depth = 0
-        room = min(gamma, places - place - (not ended))
-        while here > 0 and depth < room and has[place, depth]:
-            kept = float(keep[place, depth])
-            tested += here
-            accepted += here * kept
-            starts[place + depth + 1] += here * (1 - kept)
-            here *= kept
+        room = min(gamma, positions - position - (not ended))
+        while alive > 0 and depth < room and has[position, depth]:
+            acceptance = float(keep[position, depth])
+            tested += alive
+            accepted += alive * acceptance
+            starts[position + depth + 1] += alive * (1 - acceptance)
+            alive *= acceptance
             depth += 1
-        starts[place + depth + 1] += here
+        starts[position + depth + 1] += alive
     return rounds, tested, accepted
 
 
-def _led(
+def _drafts_along(
     text: Reference, drafter: Drafter, sampling: Sampling, rows: range, gamma: int
 ) -> list[Draft]:
-    """Returns the drafts at some rows of the text, led along it, and no longer than they get."""
+    """Returns the drafts that start at some positions and follow the text as far as they can."""
     pairs = []
     for row in rows:
         length = text.start + row
-        # As in decoding: no state of the newest token, which the target has yet to read.
+        # As in decoding, without the state of the newest token: the target has not read it yet.
         features = {name: states[: length - 1] for name, states in text.features.items()}
-        ahead = text.ids[length : length + gamma]
-        chance = LedChance(ahead, SampledChance.seeded(sampling.seed + row))
+        following = text.ids[length : length + gamma]
+        chance = LedChance(following, SampledChance.seeded(sampling.seed + row))
         pen = Pen(
             sampling=sampling,
             chance=chance,
             vocab_size=text.logits.shape[-1],
-            gamma=len(ahead),
+            gamma=len(following),
             more=chance.more,
         )
         pairs.append((Context(Tokens(text.ids, length), text.source, features), pen))
@@ -188,33 +211,36 @@ def _led(
 
 @final
 class LedChance(Chance):
-    """Draws the tokens of a given text wherever they have any probability."""
+    """Draws the next token of a given text wherever that token has any probability.
 
-    def __init__(self, ahead: Sequence[int], other: Chance) -> None:
-        self._ahead = ahead
+    text: the tokens that follow. other: what draws elsewhere.
+    """
+
+    def __init__(self, text: Sequence[int], other: Chance) -> None:
+        self._text = text
         self._other = other
-        self._place = 0
+        self._position = 0
 
     def more(self, draft: Draft) -> bool:
-        """Takes note of how far a draft is, and returns whether the text can go on from it."""
-        self._place = len(draft)
-        return draft.tokens[-1] == self._ahead[self._place - 1]
+        """Notes the length of a draft, and returns whether its last token is the text's."""
+        self._position = len(draft)
+        return draft.tokens[-1] == self._text[self._position - 1]
 
     def coins(self, probs: Float[Tensor, "n"]) -> list[bool]:
         return self._other.coins(probs)
 
     def categorical(self, probs: Float[Tensor, "vocab"]) -> int:
-        token = self._ahead[self._place]
+        token = self._text[self._position]
         return token if probs[token] > 0 else self._other.categorical(probs)
 
 
-def _point(token: int, like: Tensor) -> Tensor:
+def _point_mass(token: int, like: Tensor) -> Tensor:
     probs = torch.zeros_like(like)
     probs[token] = 1.0
     return probs
 
 
-def _slid(column: Floats, gamma: int) -> Floats:
-    """Returns the table whose depth d at row r is the column's row r + d; zeros past its end."""
+def _shifted(column: Floats, gamma: int) -> Floats:
+    """Returns the table whose column d holds `column` from entry d on, padded with zeros."""
     padded = np.concatenate([column, np.zeros(gamma)])
     return np.stack([padded[depth : depth + len(column)] for depth in range(gamma)], axis=1)

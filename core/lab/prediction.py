@@ -1,4 +1,4 @@
-"""Prediction: the speedup that theory expects, and what lies between it and the measured one."""
+"""Prediction: the speedup that theory predicts, and why the measured one differs."""
 
 import statistics
 from collections.abc import Sequence
@@ -10,27 +10,30 @@ from outrider.lab.intervals import Interval
 from outrider.lab.measurement import Decoding
 
 FACTORS = {
-    "stretches": "tokens a call: acceptance comes in stretches, and drafts end early",
-    "draft": "fewer tokens drafted a round than gamma",
+    "stretches": "tokens per call: acceptance comes in stretches, and drafts end early",
+    "draft": "fewer tokens drafted per round than gamma",
     "scoring": "scoring a whole draft costs more than scoring one token",
-    "overhead": "the rule and the loop",
+    "overhead": "the acceptance rule and the loop",
     "rest": "reading the prompt, and the spread between prompts",
 }
-"""What each factor between the predicted and the measured speedup is about."""
+"""What each factor between the predicted and the measured speedup stands for."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What Theorem 3.8 expects of a drafter, and how the measured speedup comes about.
+    """What Theorem 3.8 predicts for a drafter, and what explains the measured speedup.
 
-    cost_ratio: c, seconds of one draft token over seconds of the target's call for one token.
-    score_ratio: seconds of the call that scores a draft, over the same.
-    overhead: seconds a round of everything else, over the same.
-    predicted_speedup: Theorem 3.8 from alpha_tested, gamma and c.
-    factors: by name as in FACTORS; their product is the measured over the predicted speedup.
+    The ratios are in units of a plain target call: one that scores one token.
 
-    The first call of each text, which reads the prompt, counts only in `rest`.
+    cost_ratio: c, the seconds of one draft token.
+    score_ratio: the seconds of the call that scores a draft.
+    overhead: the seconds per round of everything else.
+    predicted_speedup: Theorem 3.8 (Leviathan et al. 2211.17192) from alpha_tested, gamma and c.
+    optimal_gamma: the gamma with the largest predicted speedup.
+    factors: by the names in `FACTORS`; their product is the measured over the predicted speedup.
+
+    The first call of each text, which reads the prompt, counts only in the factor `rest`.
     """
 
     cost_ratio: float
@@ -41,7 +44,7 @@ class Prediction:
     factors: dict[str, float]
 
     def plain(self) -> dict[str, Any]:
-        """Returns the prediction for JSON."""
+        """Returns the prediction as plain values, for JSON."""
         return {
             "cost_ratio": self.cost_ratio,
             "score_ratio": self.score_ratio,
@@ -53,7 +56,11 @@ class Prediction:
 
 
 def predict(texts: Sequence[Decoding], gamma: int, measured: Interval | None) -> Prediction | None:
-    """Returns the prediction for a drafter from its texts; None where it drafted nothing."""
+    """Returns the prediction for a drafter from its texts, or None if it drafted nothing.
+
+    measured: the measured speedup.
+    """
+    # Without the first round of each text, whose call reads the prompt.
     later = [(text, step) for text in texts for step in text.steps[1:]]
     drafted = sum(step.drafted for _, step in later)
     tested = sum(step.tested for _, step in later)

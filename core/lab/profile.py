@@ -1,33 +1,33 @@
 """Profile: acceptance by depth of the draft, and by rank among siblings."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from outrider.lab.measurement import Decoding, Measurement, Step
+from outrider.lab.overlap import Overlap
 
 
-def by_depth(every: Sequence[Measurement], gamma: int) -> dict[str, list[float | None]]:
+def by_depth(measurements: Sequence[Measurement], gamma: int) -> dict[str, list[float | None]]:
     """Returns the figures of `outrider.lab.summary.Row.depths`."""
-    probs = [each.overlap for each in every if each.overlap is not None]
-    texts = [each.decoding for each in every if each.decoding is not None]
-    found: dict[str, list[float | None]] = {}
-    if probs:
-        reached, beta, rounds, accepted = (
-            [
-                sum(getattr(distribution, field)[depth] for distribution in probs)
-                for depth in range(gamma)
-            ]
-            for field in ("reached", "beta", "rounds", "accepted")
+    overlaps = [m.overlap for m in measurements if m.overlap is not None]
+    texts = [m.decoding for m in measurements if m.decoding is not None]
+    figures: dict[str, list[float | None]] = {}
+    if overlaps:
+        figures["alpha_at"] = _ratios(
+            _sums(overlaps, lambda overlap: overlap.beta, gamma),
+            _sums(overlaps, lambda overlap: overlap.reached, gamma),
         )
-        found["alpha_at"] = [_over(b, r) for b, r in zip(beta, reached, strict=True)]
-        found["tokens_at"] = [_over(a + r, r) for a, r in zip(accepted, rounds, strict=True)]
+        accepted = _sums(overlaps, lambda overlap: overlap.accepted, gamma)
+        rounds = _sums(overlaps, lambda overlap: overlap.rounds, gamma)
+        tokens = [a + r for a, r in zip(accepted, rounds, strict=True)]
+        figures["tokens_at"] = _ratios(tokens, rounds)
     if texts:
         steps = [step for text in texts for step in text.steps]
-        # A draft that a stop or its own end cut short was not tested there: it is censored.
+        # Depths past a stop or past the end of the draft were not tested: they are censored.
         tested = [sum(step.tested > depth for step in steps) for depth in range(gamma)]
-        accepted = [sum(step.accepted > depth for step in steps) for depth in range(gamma)]
-        found["tested_at"] = [_over(a, t) for a, t in zip(accepted, tested, strict=True)]
-        found["tokens_tested_at"] = survival(steps, gamma)
-    return found
+        reached = [sum(step.accepted > depth for step in steps) for depth in range(gamma)]
+        figures["tested_at"] = _ratios(reached, tested)
+        figures["tokens_tested_at"] = expected_tokens(steps, gamma)
+    return figures
 
 
 def by_rank(texts: Sequence[Decoding]) -> list[float] | None:
@@ -39,28 +39,37 @@ def by_rank(texts: Sequence[Decoding]) -> list[float] | None:
     offered = [
         sum(width > rank for step in steps for width in step.siblings) for rank in range(widest)
     ]
-    taken = [sum(step.ranks.count(rank) for step in steps) for rank in range(widest)]
-    return [one / of for one, of in zip(taken, offered, strict=True)]
+    accepted = [sum(step.ranks.count(rank) for step in steps) for rank in range(widest)]
+    return [count / of for count, of in zip(accepted, offered, strict=True)]
 
 
-def survival(steps: Sequence[Step], gamma: int) -> list[float | None]:
-    """Returns the tokens of a round at each gamma, where a round that a stop cut is censored.
+def expected_tokens(steps: Sequence[Step], gamma: int) -> list[float | None]:
+    """Returns the expected tokens of a round at each gamma; rounds that a stop cut are censored.
 
-    The product-limit estimate (Kaplan and Meier 1958) of how long drafts survive. A draft that
-    ended by itself has ended; one that a stop or the length limit ended would have gone on.
+    This is the product-limit estimate (Kaplan and Meier 1958) of how long drafts survive. A draft
+    that is shorter than gamma by itself has ended; one that a stop or the length limit cut would
+    have gone on.
     """
-    tokens, alive = 1.0, 1.0
-    found: list[float | None] = []
+    tokens, survival = 1.0, 1.0
+    by_gamma: list[float | None] = []
     for depth in range(gamma):
-        lived = sum(step.accepted > depth for step in steps)
+        survived = sum(step.accepted > depth for step in steps)
         ended = sum(
             step.accepted == depth and (step.stop is None or step.tested > depth) for step in steps
         )
-        alive *= lived / (lived + ended) if lived + ended else 0.0
-        tokens += alive
-        found.append(tokens)
-    return found
+        survival *= survived / (survived + ended) if survived + ended else 0.0
+        tokens += survival
+        by_gamma.append(tokens)
+    return by_gamma
 
 
-def _over(above: float, below: float) -> float | None:
-    return above / below if below else None
+def _sums(
+    overlaps: Sequence[Overlap], field: Callable[[Overlap], Sequence[float]], gamma: int
+) -> list[float]:
+    return [sum(field(overlap)[depth] for overlap in overlaps) for depth in range(gamma)]
+
+
+def _ratios(numerators: Sequence[float], denominators: Sequence[float]) -> list[float | None]:
+    """Returns the ratios; None where the denominator is 0."""
+    pairs = zip(numerators, denominators, strict=True)
+    return [numerator / denominator if denominator else None for numerator, denominator in pairs]

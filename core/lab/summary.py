@@ -1,4 +1,4 @@
-"""Summary: the figures of a run, each with its interval, and the drafters pair by pair."""
+"""Summary: the figures of a run with their intervals, and drafters compared pair by pair."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -9,44 +9,32 @@ from typing import Any, final
 from outrider.contract.counts import Counts
 from outrider.lab.intervals import Bootstrap, Interval, difference, exchange_p, holm, median, ratio
 from outrider.lab.measurement import Decoding, Measurement
+from outrider.lab.overlap import Overlap
 from outrider.lab.prediction import Prediction, predict
 from outrider.lab.profile import by_depth, by_rank
 from outrider.lab.store import Run
 
-Share = tuple[list[float], list[float]]
-"""What is above and what is below a rate, by prompt."""
+Ratio = tuple[list[float], list[float]]
+"""The numerators and the denominators of a rate, by prompt."""
 
-RATES = (
-    "alpha",
-    "coverage",
-    "alpha_rule",
-    "expected_alpha_tested",
-    "expected_block_efficiency",
-    "alpha_tested",
-    "acceptance_rate",
-    "block_efficiency",
-    "tokens_per_second",
-    "speedup",
-)
-"""Every figure that has an interval; docs/measures.md says what each is."""
-
-COMPARED = ("alpha", "alpha_tested", "block_efficiency")
+COMPARED_RATES = ("alpha", "alpha_tested", "block_efficiency")
 """The rates in which drafters are compared pair by pair."""
 
 
 @final
 @dataclass(frozen=True)
 class Row:
-    """One drafter over all prompts that every drafter has finished.
+    """One drafter, over all prompts that every drafter has finished.
 
-    rates: by name, of RATES; None where there is no such figure.
-    depths: by name a figure for each depth 1..gamma, None where no draft got there. Of the
-        overlap protocol: `alpha_at`, the acceptance at that depth given that a draft gets there,
-        and `tokens_at`, the expected tokens of a round at that gamma; of decoding the same two
-        as `tested_at` and `tokens_tested_at`.
-    ranks: how often the first, second, ... of the siblings in a tree was the accepted one, given
-        that there were so many; None for chains. Sequoia's acceptance vector (2402.12374, 3.1).
-    categories: alpha, or where there is none alpha_tested, of each category of prompts.
+    rates: by name (those in `RATIOS`, and `speedup`); None if the run has no data for the rate.
+    depths: figures by depth from 1 to gamma, None where no draft got that far. `alpha_at` is the
+        acceptance at a depth, given that a draft gets there, and `tokens_at` the expected tokens
+        of a round at that gamma, both from the overlap protocol. `tested_at` and
+        `tokens_tested_at` are the same from decoding.
+    ranks: how often the first, second, ... sibling in a tree was accepted, among the positions
+        that have that many siblings; None for chains. This is Sequoia's acceptance vector
+        (2402.12374, section 3.1).
+    categories: alpha by category of prompts, or alpha_tested if there is no alpha.
     """
 
     drafter: str
@@ -60,12 +48,12 @@ class Row:
     lossless: bool
 
     def plain(self) -> dict[str, Any]:
-        """Returns the row for JSON: `alpha`, `alpha_low`, `alpha_high`, and so on."""
+        """Returns the row as plain values, for JSON: `alpha`, `alpha_low`, `alpha_high`, ..."""
         rates: dict[str, Any] = {}
-        for name, found in self.rates.items():
-            rates[name] = None if found is None else found.value
-            rates[f"{name}_low"] = None if found is None else found.low
-            rates[f"{name}_high"] = None if found is None else found.high
+        for name, rate in self.rates.items():
+            rates[name] = None if rate is None else rate.value
+            rates[f"{name}_low"] = None if rate is None else rate.low
+            rates[f"{name}_high"] = None if rate is None else rate.high
         return {
             "drafter": self.drafter,
             **rates,
@@ -75,8 +63,8 @@ class Row:
             "depths": dict(self.depths),
             "acceptance_by_rank": self.ranks,
             "categories": {
-                name: None if found is None else asdict(found)
-                for name, found in self.categories.items()
+                name: None if rate is None else asdict(rate)
+                for name, rate in self.categories.items()
             },
             "lossless": self.lossless,
         }
@@ -85,9 +73,10 @@ class Row:
 @final
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """How far two drafters are apart in a rate, on the same prompts.
+    """The difference between two drafters in a rate, on the same prompts.
 
-    p: of the two being alike (see `exchange_p`). p_holm: the same, corrected for all pairs.
+    difference: `one` minus `other`.
+    p: p-value of the two being equal (see `exchange_p`). p_holm: the same, corrected for all pairs.
     """
 
     rate: str
@@ -100,42 +89,50 @@ class Pair:
 
 @final
 class Summary:
-    """The rows and pairs of a run, over the prompts that every drafter has finished."""
+    """The rows and pairs of a run, over the prompts that every drafter has finished.
+
+    prompts: the ids of these prompts.
+    """
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.prompts = _finished(run)
-        self._kept: dict[str, dict[str, list[Measurement]]] = {
+        self.prompts = _finished_prompts(run)
+        self._measurements: dict[str, dict[str, list[Measurement]]] = {
             name: {prompt: [] for prompt in self.prompts} for name in run.drafters
         }
-        for each in run.measurements:
-            if each.prompt in self._kept[each.drafter]:
-                self._kept[each.drafter][each.prompt].append(each)
+        for measurement in run.measurements:
+            by_prompt = self._measurements[measurement.drafter]
+            if measurement.prompt in by_prompt:
+                by_prompt[measurement.prompt].append(measurement)
 
     @cached_property
     def rows(self) -> list[Row]:
-        """Returns a row for each drafter, in the order asked for; none without a prompt."""
+        """Returns a row for each drafter, in the run's order; empty if no prompt is finished."""
         return [self._row(name) for name in self.run.drafters] if self.prompts else []
 
     @cached_property
     def pairs(self) -> list[Pair]:
-        """Returns each pair of drafters, in each compared rate that both have."""
-        return [pair for rate in COMPARED for pair in self._pairs(rate)] if self.prompts else []
+        """Returns each pair of drafters, for each compared rate that both have."""
+        if not self.prompts:
+            return []
+        return [pair for rate in COMPARED_RATES for pair in self._pairs(rate)]
 
-    def share(self, drafter: str, rate: str) -> Share:
-        """Returns what is above and below a rate, by prompt."""
-        above, below = SHARES[rate]
-        kept = self._kept[drafter]
+    def ratio_by_prompt(self, drafter: str, rate: str) -> Ratio:
+        """Returns the numerators and denominators of a rate, by prompt."""
+        numerator, denominator = RATIOS[rate]
+        by_prompt = self._measurements[drafter]
         return (
-            [sum(map(above, kept[prompt])) for prompt in self.prompts],
-            [sum(map(below, kept[prompt])) for prompt in self.prompts],
+            [sum(map(numerator, by_prompt[prompt])) for prompt in self.prompts],
+            [sum(map(denominator, by_prompt[prompt])) for prompt in self.prompts],
         )
 
     def _row(self, name: str) -> Row:
-        every = [each for prompt in self.prompts for each in self._kept[name][prompt]]
-        texts = [each.decoding for each in every if each.decoding is not None]
+        measurements = [m for prompt in self.prompts for m in self._measurements[name][prompt]]
+        texts = [m.decoding for m in measurements if m.decoding is not None]
         bootstrap = Bootstrap(len(self.prompts))
-        rates = {rate: bootstrap.interval(ratio(*self.share(name, rate))) for rate in SHARES}
+        rates = {
+            rate: bootstrap.interval(ratio(*self.ratio_by_prompt(name, rate))) for rate in RATIOS
+        }
         rates["speedup"] = None
         if texts:
             rates["speedup"] = bootstrap.interval(median(self._speedups(name)))
@@ -144,7 +141,7 @@ class Summary:
         return Row(
             drafter=name,
             rates=rates,
-            depths=by_depth(every, gamma),
+            depths=by_depth(measurements, gamma),
             ranks=by_rank(texts),
             categories=self._categories(name),
             counts=counts,
@@ -154,93 +151,110 @@ class Summary:
         )
 
     def _speedups(self, name: str) -> list[float]:
-        found = []
+        """Returns the speedup over plain decoding, by prompt."""
+        speedups = []
         for prompt in self.prompts:
-            texts = [each.decoding for each in self._kept[name][prompt] if each.decoding]
+            texts = [m.decoding for m in self._measurements[name][prompt] if m.decoding]
             plain = sum(text.plain_seconds * text.counts.emitted for text in texts)
-            found.append(plain / sum(text.seconds for text in texts))
-        return found
+            speedups.append(plain / sum(text.seconds for text in texts))
+        return speedups
 
     def _categories(self, name: str) -> dict[str, Interval | None]:
-        found: dict[str, Interval | None] = {}
-        above, below = self.share(name, "alpha")
-        if not any(below):
-            above, below = self.share(name, "alpha_tested")
-        kinds = [self._kept[name][prompt][0].category for prompt in self.prompts]
-        for kind in dict.fromkeys(kinds):
-            here = [index for index, other in enumerate(kinds) if other == kind]
-            share = [above[i] for i in here], [below[i] for i in here]
-            found[kind] = Bootstrap(len(here)).interval(ratio(*share))
-        return found
+        numerators, denominators = self.ratio_by_prompt(name, "alpha")
+        if not any(denominators):
+            numerators, denominators = self.ratio_by_prompt(name, "alpha_tested")
+        categories = [self._measurements[name][prompt][0].category for prompt in self.prompts]
+        rates: dict[str, Interval | None] = {}
+        for category in dict.fromkeys(categories):
+            members = [index for index, other in enumerate(categories) if other == category]
+            statistic = ratio([numerators[i] for i in members], [denominators[i] for i in members])
+            rates[category] = Bootstrap(len(members)).interval(statistic)
+        return rates
 
     def _pairs(self, rate: str) -> list[Pair]:
         names = [row.drafter for row in self.rows if row.rates[rate] is not None]
         bootstrap = Bootstrap(len(self.prompts))
-        found = []
+        differences = []
         for one, other in itertools.combinations(names, 2):
-            shares = self.share(one, rate), self.share(other, rate)
-            gap = bootstrap.interval(difference(*(ratio(*share) for share in shares)))
+            ratios = self.ratio_by_prompt(one, rate), self.ratio_by_prompt(other, rate)
+            gap = bootstrap.interval(difference(ratio(*ratios[0]), ratio(*ratios[1])))
             if gap is not None:
-                found.append((one, other, gap, exchange_p(*shares)))
-        corrected = holm([p for *_, p in found])
+                differences.append((one, other, gap, exchange_p(*ratios)))
+        corrected = holm([p for *_, p in differences])
         return [
             Pair(rate, one, other, gap, p, p_holm)
-            for (one, other, gap, p), p_holm in zip(found, corrected, strict=True)
+            for (one, other, gap, p), p_holm in zip(differences, corrected, strict=True)
         ]
 
 
-def _overlapped(field: str, place: int = 0) -> Callable[[Measurement], float]:
-    return lambda each: getattr(each.overlap, field)[place] if each.overlap else 0.0
+def _of_overlap(field: Callable[[Overlap], float]) -> Callable[[Measurement], float]:
+    """Returns a figure of the overlap protocol; it is 0 for measurements of decoding."""
+    return lambda measurement: field(measurement.overlap) if measurement.overlap else 0.0
 
 
-def _counted(*fields: str) -> Callable[[Measurement], float]:
-    def total(each: Measurement) -> float:
-        if each.decoding is None:
-            return 0.0
-        counts = each.decoding.counts
-        return float(sum(getattr(counts, field) for field in fields))
-
-    return total
+def _of_counts(field: Callable[[Counts], int]) -> Callable[[Measurement], float]:
+    """Returns a count of decoding; it is 0 for measurements of the overlap protocol."""
+    return lambda measurement: (
+        float(field(measurement.decoding.counts)) if measurement.decoding else 0.0
+    )
 
 
-SHARES: dict[str, tuple[Callable[[Measurement], float], Callable[[Measurement], float]]] = {
-    "alpha": (_overlapped("beta"), _overlapped("prefixes")),
-    "coverage": (_overlapped("reached"), _overlapped("prefixes")),
+RATIOS: dict[str, tuple[Callable[[Measurement], float], Callable[[Measurement], float]]] = {
+    "alpha": (
+        _of_overlap(lambda sums: sums.beta[0]),
+        _of_overlap(lambda sums: sums.prefixes[0]),
+    ),
+    "coverage": (
+        _of_overlap(lambda sums: sums.reached[0]),
+        _of_overlap(lambda sums: sums.prefixes[0]),
+    ),
     "alpha_rule": (
-        lambda each: each.overlap.by_rule or 0.0 if each.overlap else 0.0,
-        lambda each: (
-            each.overlap.prefixes[0] if each.overlap and each.overlap.by_rule is not None else 0.0
-        ),
+        _of_overlap(lambda sums: sums.by_rule or 0.0),
+        _of_overlap(lambda sums: 0.0 if sums.by_rule is None else sums.prefixes[0]),
     ),
-    "expected_alpha_tested": (_overlapped("accepted", -1), _overlapped("tested", -1)),
+    "expected_alpha_tested": (
+        _of_overlap(lambda sums: sums.accepted[-1]),
+        _of_overlap(lambda sums: sums.tested[-1]),
+    ),
     "expected_block_efficiency": (
-        lambda each: each.overlap.accepted[-1] + each.overlap.rounds[-1] if each.overlap else 0.0,
-        _overlapped("rounds", -1),
+        _of_overlap(lambda sums: sums.accepted[-1] + sums.rounds[-1]),
+        _of_overlap(lambda sums: sums.rounds[-1]),
     ),
-    "alpha_tested": (_counted("accepted"), _counted("tested")),
-    "acceptance_rate": (_counted("accepted"), _counted("drafted")),
-    "block_efficiency": (_counted("accepted", "rounds"), _counted("rounds")),
+    "alpha_tested": (
+        _of_counts(lambda counts: counts.accepted),
+        _of_counts(lambda counts: counts.tested),
+    ),
+    "acceptance_rate": (
+        _of_counts(lambda counts: counts.accepted),
+        _of_counts(lambda counts: counts.drafted),
+    ),
+    "block_efficiency": (
+        _of_counts(lambda counts: counts.accepted + counts.rounds),
+        _of_counts(lambda counts: counts.rounds),
+    ),
     "tokens_per_second": (
-        _counted("emitted"),
-        lambda each: each.decoding.seconds if each.decoding else 0.0,
+        _of_counts(lambda counts: counts.emitted),
+        lambda measurement: measurement.decoding.seconds if measurement.decoding else 0.0,
     ),
 }
-"""What is summed above and below each rate."""
+"""By rate, its numerator and denominator in a measurement; docs/measures.md explains the rates."""
 
 
-def _finished(run: Run) -> list[str]:
-    """Returns the prompts of which every turn was measured with every drafter as asked."""
-    wanted: dict[str, int] = {}
+def _finished_prompts(run: Run) -> list[str]:
+    """Returns the prompts whose turns were all measured with every drafter by every protocol."""
+    missing: dict[str, int] = {}
     for prompt, *_ in run.facts["questions"]:
-        wanted[prompt] = wanted.get(prompt, 0) + len(run.drafters) * len(run.facts["protocols"])
-    for each in run.measurements:
-        wanted[each.prompt] -= 1
-    return [prompt for prompt, missing in wanted.items() if missing == 0]
+        missing[prompt] = missing.get(prompt, 0) + len(run.drafters) * len(run.facts["protocols"])
+    for measurement in run.measurements:
+        missing[measurement.prompt] -= 1
+    return [prompt for prompt, count in missing.items() if count == 0]
 
 
 def _seconds(texts: Sequence[Decoding]) -> dict[str, float]:
-    phases = {
-        phase: sum(getattr(step, phase) for text in texts for step in text.steps)
-        for phase in ("draft", "score", "verify")
+    steps = [step for text in texts for step in text.steps]
+    return {
+        "draft": sum(step.draft for step in steps),
+        "score": sum(step.score for step in steps),
+        "verify": sum(step.verify for step in steps),
+        "total": sum(text.seconds for text in texts),
     }
-    return phases | {"total": sum(text.seconds for text in texts)}

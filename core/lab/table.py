@@ -20,82 +20,90 @@ COLUMNS = {
     "tokens_per_second": ("tokens\n/ s", 1),
     "speedup": ("speed-\nup", 2),
 }
-"""By rate, the heading and the digits behind the point."""
+"""By rate, the heading and the number of decimals."""
 
 WITH_INTERVAL = ("alpha", "alpha_rule", "alpha_tested", "speedup")
 
 
 def table(rows: Mapping[str, Sequence[Row]], title: str) -> Table:
-    """Returns the table of one or more runs; under a lossy rule it says so.
+    """Returns the table of one or more runs; it says so if a rule is lossy.
 
-    rows: by the run's label, which is empty where there is one run.
+    rows: by the run's label, which is empty if there is only one run.
     """
-    every = [row for run in rows.values() for row in run]
-    lossy = any(not row.lossless for row in every)
+    all_rows = [row for run in rows.values() for row in run]
+    lossy = any(not row.lossless for row in all_rows)
     caption = "LOSSY: the rule does not keep the target's distribution" if lossy else None
-    shown = Table(title=title, caption=caption, box=SIMPLE_HEAD, collapse_padding=True)
+    result = Table(title=title, caption=caption, box=SIMPLE_HEAD, collapse_padding=True)
     if len(rows) > 1:
-        shown.add_column("run")
-    shown.add_column("drafter", overflow="fold")  # figures stay whole in a narrow terminal
-    columns = columns_of(every)
-    if "alpha_tested" in columns:  # what decoding was expected to count, it has counted
+        result.add_column("run")
+    # Names are folded in a narrow terminal, so that figures stay whole.
+    result.add_column("drafter", overflow="fold")
+    columns = columns_of(all_rows)
+    if "alpha_tested" in columns:  # the counts themselves, so no need for their expectation
         columns = [name for name in columns if not name.startswith("expected")]
     for name in columns:
-        shown.add_column(COLUMNS[name][0], justify="right", no_wrap=True)
+        result.add_column(COLUMNS[name][0], justify="right", no_wrap=True)
     for label, run in rows.items():
         for row in run:
             cells = [cell(row.rates[name], name) for name in columns]
-            shown.add_row(*([label] if len(rows) > 1 else []), row.drafter, *cells)
-    return shown
+            result.add_row(*([label] if len(rows) > 1 else []), row.drafter, *cells)
+    return result
 
 
 def columns_of(rows: Sequence[Row]) -> list[str]:
-    """Returns the rates that there are, less the rule's alpha where it is just alpha."""
+    """Returns the rates to show: those that have values.
+
+    `alpha_rule` is left out if it equals alpha everywhere.
+    """
     return [
         name
         for name in COLUMNS
         if any(row.rates[name] is not None for row in rows)
-        and (name != "alpha_rule" or any(_apart(row) for row in rows))
+        and (name != "alpha_rule" or any(_rule_differs(row) for row in rows))
     ]
 
 
 def pair_table(pairs: Sequence[Pair]) -> Table:
-    """Returns the table of the drafters pair by pair, in the first rate that there is."""
+    """Returns the table of the differences between drafters, in the rate of the first pair."""
     rate = pairs[0].rate
     title = f"{rate}: differences on the same prompts"
-    shown = Table(title=title, box=SIMPLE_HEAD, collapse_padding=True)
+    result = Table(title=title, box=SIMPLE_HEAD, collapse_padding=True)
     for heading in ("drafter", "less"):
-        shown.add_column(heading, no_wrap=True)
+        result.add_column(heading, no_wrap=True)
     for heading in ("difference", "p (Holm)"):
-        shown.add_column(heading, justify="right", no_wrap=True)
+        result.add_column(heading, justify="right", no_wrap=True)
     for pair in pairs:
         if pair.rate == rate:
-            shown.add_row(pair.one, pair.other, spread(pair.difference, 3), f"{pair.p_holm:.4f}")
-    return shown
+            result.add_row(
+                pair.one, pair.other, with_interval(pair.difference, 3), f"{pair.p_holm:.4f}"
+            )
+    return result
 
 
-def cell(found: Interval | None, name: str) -> str:
-    """Returns a rate as the table shows it, its interval below it."""
-    if found is None:
+def cell(figure: Interval | None, name: str) -> str:
+    """Returns a rate as it stands in the table, with the interval below the figure."""
+    if figure is None:
         return "-"
-    value = f"{found.value:.{COLUMNS[name][1]}f}"
-    if name not in WITH_INTERVAL or found.low is None:
+    value = f"{figure.value:.{COLUMNS[name][1]}f}"
+    if name not in WITH_INTERVAL or figure.low is None:
         return value
-    low, high = (f"{end:.2f}".removeprefix("0") for end in (found.low, found.high or 0.0))
+    low, high = (f"{end:.2f}".removeprefix("0") for end in (figure.low, figure.high or 0.0))
     return f"{value}\n[dim]{low}-{high}[/]"
 
 
-def spread(found: Interval, digits: int) -> str:
-    """Returns a figure with its interval.
+def with_interval(figure: Interval, digits: int) -> str:
+    """Returns a figure followed by its interval.
 
-    >>> spread(Interval(0.5, 0.41, 0.62), 2)
+    >>> with_interval(Interval(0.5, 0.41, 0.62), 2)
     '0.50 [0.41, 0.62]'
     """
-    if found.low is None:
-        return f"{found.value:.{digits}f}"
-    return f"{found.value:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"
+    if figure.low is None:
+        return f"{figure.value:.{digits}f}"
+    return f"{figure.value:.{digits}f} [{figure.low:.{digits}f}, {figure.high:.{digits}f}]"
 
 
-def _apart(row: Row) -> bool:
-    one, other = row.rates["alpha"], row.rates["alpha_rule"]
-    return one is not None and other is not None and abs(one.value - other.value) > 1e-6
+def _rule_differs(row: Row) -> bool:
+    alpha, alpha_rule = row.rates["alpha"], row.rates["alpha_rule"]
+    if alpha is None or alpha_rule is None:
+        return False
+    return abs(alpha.value - alpha_rule.value) > 1e-6

@@ -1,4 +1,4 @@
-"""Texts: what the target writes by itself, in batches, and kept on disk by content."""
+"""Texts: what the target writes by itself, in batches, cached on disk by content."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ from outrider.contract.target import Target
 
 
 def cache_folder() -> Path:
-    """Returns where texts are kept: `outrider/texts` in the user's cache directory."""
+    """Returns the folder of cached texts: `outrider/texts` in the user's cache directory."""
     return Path(platformdirs.user_cache_path("outrider")) / "texts"
 
 
@@ -31,38 +31,44 @@ def written(
 ) -> list[list[int]]:
     """Returns the target's continuation of each prompt.
 
-    What is known is read from `folder`; what is new is written there as its batch is done, so
-    that a run that breaks off loses one batch. The key is the content: the target's
-    fingerprint, the prompt's ids, the sampling, the length.
+    Texts in `folder` are read; new ones are saved there after each batch, so that a run that breaks
+    off loses at most one batch. A text's key is made of the target's fingerprint, the prompt's ids,
+    the sampling and the length.
 
-    batch: how many texts to write at once. Those of like length go together.
-    folder: where to keep them; none, or a target without a fingerprint, keeps nothing.
-    on_text: called for each text as it is there.
+    batch: how many texts to write at once; prompts of similar length go together.
+    folder: the cache. Nothing is cached if it is None, or if the target has no fingerprint.
+    on_text: called once for each text, as soon as it is there.
     """
     fingerprint = target.fingerprint() if folder is not None else None
-    places = [_place(folder, fingerprint, prompt, sampling, max_new_tokens) for prompt in prompts]
-    texts: list[list[int]] = [_read(place) for place in places]
+    paths = [
+        _cache_path(folder, _key(fingerprint, prompt, sampling, max_new_tokens))
+        if folder is not None and fingerprint is not None
+        else None
+        for prompt in prompts
+    ]
+    texts: list[list[int]] = [_read(path) for path in paths]
     for text in texts:
         if text:
             on_text()
     order = sorted(range(len(prompts)), key=lambda index: -len(prompts[index]))
     for first in range(0, len(order), batch):
-        # The batches do not depend on what is known, so nor do the texts.
-        new = [index for index in order[first : first + batch] if not texts[index]]
-        if not new:
+        # Batches are formed before cached texts are left out, so that texts do not depend on the
+        # cache.
+        missing = [index for index in order[first : first + batch] if not texts[index]]
+        if not missing:
             continue
-        chances = [SampledChance.seeded(seed(sampling, prompts[index])) for index in new]
-        batch_prompts = [prompts[index] for index in new]
-        fresh = target.write(batch_prompts, sampling, chances, max_new_tokens)
-        for index, text in zip(new, fresh, strict=True):
+        chances = [SampledChance.seeded(seed(sampling, prompts[index])) for index in missing]
+        batch_prompts = [prompts[index] for index in missing]
+        new_texts = target.write(batch_prompts, sampling, chances, max_new_tokens)
+        for index, text in zip(missing, new_texts, strict=True):
             texts[index] = text
-            _write(places[index], text)
+            _write(paths[index], text)
             on_text()
     return texts
 
 
 def seed(sampling: Sampling, prompt: Sequence[int]) -> int:
-    """Returns a seed of the prompt's own, so that prompts are independent of each other."""
+    """Returns the prompt's own seed, so that prompts are sampled independently of each other."""
     return int(_digest([sampling.seed, list(prompt)])[:15], 16)
 
 
@@ -71,37 +77,36 @@ def seeded(sampling: Sampling, prompt: Sequence[int]) -> Sampling:
     return replace(sampling, seed=seed(sampling, prompt))
 
 
-def _place(
-    folder: Path | None,
-    fingerprint: str | None,
-    prompt: Sequence[int],
-    sampling: Sampling,
-    max_new_tokens: int,
-) -> Path | None:
-    if folder is None or fingerprint is None:
-        return None
-    probs = asdict(replace(sampling, seed=0) if sampling.greedy else sampling)  # greedy has no luck
-    key = _digest([fingerprint, list(prompt), probs, max_new_tokens])
+def _key(
+    fingerprint: str | None, prompt: Sequence[int], sampling: Sampling, max_new_tokens: int
+) -> str:
+    # Greedy texts are the same for every seed.
+    settings = asdict(replace(sampling, seed=0) if sampling.greedy else sampling)
+    return _digest([fingerprint, list(prompt), settings, max_new_tokens])
+
+
+def _cache_path(folder: Path, key: str) -> Path:
     return folder / key[:2] / f"{key[2:]}.json"
 
 
-def _read(place: Path | None) -> list[int]:
-    if place is None or not place.is_file():
+def _read(path: Path | None) -> list[int]:
+    """Returns the cached text, or an empty list."""
+    if path is None or not path.is_file():
         return []
     try:
-        tokens: list[int] = json.loads(place.read_text())
+        tokens: list[int] = json.loads(path.read_text())
     except json.JSONDecodeError:
-        return []  # damaged: it is written again
+        return []  # the file is damaged; the text is written again
     return tokens
 
 
-def _write(place: Path | None, text: list[int]) -> None:
-    if place is None:
+def _write(path: Path | None, text: list[int]) -> None:
+    if path is None:
         return
-    place.parent.mkdir(parents=True, exist_ok=True)
-    scratch = place.with_suffix(f".{os.getpid()}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_suffix(f".{os.getpid()}")
     scratch.write_text(json.dumps(text))
-    scratch.replace(place)
+    scratch.replace(path)
 
 
 def _digest(value: object) -> str:

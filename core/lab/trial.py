@@ -1,11 +1,11 @@
-"""Trial: questions decoded by one entrant, its clock set beside plain decoding's."""
+"""Trial: decodes questions with one entrant, and times it against plain decoding."""
 
 import copy
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Any, final
+from typing import final
 
 from outrider.contract.chance import SampledChance
 from outrider.contract.drafter import Drafter
@@ -23,7 +23,7 @@ from outrider.lab.texts import seed, seeded
 from outrider.verifiers.token import Token
 
 WARM_UP = 8
-"""Tokens that are decoded before the clock starts."""
+"""Tokens to decode before the clock starts."""
 
 
 @final
@@ -31,10 +31,11 @@ WARM_UP = 8
 class Settings:
     """How every text is written; see `outrider.decode`.
 
-    batch: how many texts the target writes at once where only the text is wanted.
-    together: how many are decoded at once; each has its share of the clock.
+    batch: how many texts the target writes at once when only the text is needed.
+    together: how many questions are decoded at once; each gets its share of the seconds.
 
-    Raises `ConfigError` for a length that makes no sense.
+    Raises:
+        ConfigError: a length is out of range.
     """
 
     gamma: int = 5
@@ -46,15 +47,14 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_lengths(self.gamma, self.budget, self.max_new_tokens)
-        for name in ("batch", "together"):
-            count = getattr(self, name)
+        for name, count in (("batch", self.batch), ("together", self.together)):
             require(is_int(count) and count >= 1, name, count, "a whole number of at least 1")
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Entrant:
-    """What is compared: a drafter, the rule that judges it, and how long it drafts."""
+    """What is compared: a drafter, with its acceptance rule and its policy."""
 
     drafter: Drafter
     verifier: Verifier
@@ -66,8 +66,8 @@ class Entrant:
 class Question:
     """A turn of a conversation, ready for decoding.
 
-    prompt: the conversation's id. turn: from 1. tokens: the ids up to the answer. text: the
-    target's own answer, empty where no protocol asks for it.
+    prompt: the conversation's id. turn: its number, from 1. tokens: the ids up to the answer.
+    text: the target's own answer; empty if no protocol needs it.
     """
 
     prompt: str
@@ -78,14 +78,14 @@ class Question:
 
 
 def plain(target: Target, questions: Sequence[Question], settings: Settings) -> list[Generation]:
-    """Returns the questions decoded without a draft, by the same loop and as many at once."""
-    return _decoded(target, Entrant(NoDraft(), Token()), questions, settings)
+    """Returns the questions decoded together without drafts, by the same loop."""
+    return _decode(target, Entrant(NoDraft(), Token()), questions, settings)
 
 
 def warm_up(target: Target, question: Question, settings: Settings) -> None:
-    """Decodes a few tokens, so that no clock counts what happens only once."""
-    few = replace(settings, max_new_tokens=min(WARM_UP, settings.max_new_tokens))
-    plain(target, [question], few)
+    """Decodes a few tokens, so that one-time costs are not timed."""
+    short = replace(settings, max_new_tokens=min(WARM_UP, settings.max_new_tokens))
+    plain(target, [question], short)
 
 
 def trial(
@@ -95,44 +95,34 @@ def trial(
     settings: Settings,
     baselines: Sequence[Generation],
 ) -> list[Decoding]:
-    """Returns how the entrant decodes some questions at once.
+    """Returns the questions decoded together by the entrant.
 
-    baselines: what `plain` gave on them, just before; they are the result where there is no draft.
+    baselines: what `plain` returned for the questions just before. If the entrant drafts nothing,
+        they are the result.
     """
-    runs = baselines
+    generations = baselines
     if not isinstance(entrant.drafter, NoDraft):
-        runs = _decoded(target, entrant, questions, settings)
-    return [_beside(run, baseline) for run, baseline in zip(runs, baselines, strict=True)]
+        generations = _decode(target, entrant, questions, settings)
+    pairs = zip(generations, baselines, strict=True)
+    return [_decoding(generation, baseline) for generation, baseline in pairs]
 
 
-def _beside(run: Generation, baseline: Generation) -> Decoding:
-    # The first call reads the prompt.
+def _decoding(generation: Generation, baseline: Generation) -> Decoding:
+    # Without the first call, which reads the prompt.
     calls = [round.seconds["score"] for round in baseline.rounds[1:] or baseline.rounds]
     return Decoding(
-        steps=tuple(map(Step.of, run.rounds)),
-        seconds=run.total_seconds,
+        steps=tuple(map(Step.of, generation.rounds)),
+        seconds=generation.total_seconds,
         plain_seconds=baseline.total_seconds / len(baseline.tokens),
         plain_call=statistics.median(calls),
     )
 
 
-def _decoded(
+def _decode(
     target: Target, entrant: Entrant, questions: Sequence[Question], settings: Settings
 ) -> list[Generation]:
-    lengths: dict[str, Any] = {
-        "gamma": settings.gamma,
-        "budget": settings.budget,
-        "max_new_tokens": settings.max_new_tokens,
-    }
     if len(questions) == 1:
-        tokens, generation = questions[0].tokens, Generation()
-        sampling = seeded(settings.sampling, tokens)
-        drafter, rule, policy = entrant.drafter, entrant.verifier, entrant.policy
-        for round in decode(
-            target, drafter, rule, tokens, sampling=sampling, policy=policy, **lengths
-        ):
-            generation.add(round)
-        return [generation]
+        return [_decode_alone(target, entrant, questions[0], settings)]
     prepare(target, entrant.drafter, entrant.verifier)
     generations, began = [Generation() for _ in questions], perf_counter()
     for number, round in decode_together(
@@ -140,20 +130,44 @@ def _decoded(
         [entrant.drafter.fork() for _ in questions],
         entrant.verifier,
         [question.tokens for question in questions],
+        gamma=settings.gamma,
+        budget=settings.budget,
         sampling=settings.sampling,
         policies=[copy.deepcopy(entrant.policy) for _ in questions],
         chances=[
             SampledChance.seeded(seed(settings.sampling, question.tokens)) for question in questions
         ],
-        **lengths,
+        max_new_tokens=settings.max_new_tokens,
     ):
         generations[number].add(round)
-    _share(generations, perf_counter() - began)
+    _share_seconds(generations, perf_counter() - began)
     return generations
 
 
-def _share(generations: Sequence[Generation], seconds: float) -> None:
-    """Gives each text of a batch the part of its seconds that the text's own phases are."""
-    own = [sum(sum(round.seconds.values()) for round in each.rounds) for each in generations]
-    for each, spent in zip(generations, own, strict=True):
-        each.total_seconds = seconds * spent / sum(own)
+def _decode_alone(
+    target: Target, entrant: Entrant, question: Question, settings: Settings
+) -> Generation:
+    generation = Generation()
+    for round in decode(
+        target,
+        entrant.drafter,
+        entrant.verifier,
+        question.tokens,
+        gamma=settings.gamma,
+        budget=settings.budget,
+        sampling=seeded(settings.sampling, question.tokens),
+        policy=entrant.policy,
+        max_new_tokens=settings.max_new_tokens,
+    ):
+        generation.add(round)
+    return generation
+
+
+def _share_seconds(generations: Sequence[Generation], seconds: float) -> None:
+    """Divides the seconds of a batch among its texts, in proportion to the texts' own phases."""
+    own = [
+        sum(sum(round.seconds.values()) for round in generation.rounds)
+        for generation in generations
+    ]
+    for generation, spent in zip(generations, own, strict=True):
+        generation.total_seconds = seconds * spent / sum(own)

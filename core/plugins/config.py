@@ -1,4 +1,4 @@
-"""Configs: each registered part becomes a Hydra option, composed with the YAML files."""
+"""Configs: each registered part becomes a Hydra option, composed with the YAML files of `conf`."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.plugins import Plugins
 from hydra.errors import ConfigCompositionException, InstantiationException, MissingConfigException
 from hydra.plugins.search_path_plugin import SearchPathPlugin
-from hydra.utils import instantiate
+from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import (
     MissingMandatoryValue,
@@ -27,35 +27,35 @@ from outrider.errors import ConfigError, OutriderError, PluginError, nearest
 from outrider.plugins.ray_launcher import RayLauncher
 from outrider.plugins.registry import ROLES, Entry, Registry, installed, plural
 
-MODULE = "outrider.conf"
+CONF_MODULE = "outrider.conf"
 GROUPS = (*ROLES, "data", "recipe", "sampling")
+"""The config groups: settings that are chosen by name."""
 
 
 class PluginConfigs(SearchPathPlugin):
-    """Puts the presets of the installed plugins on Hydra's search path."""
+    """Adds the presets of the installed plugins to Hydra's search path."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         for path in installed().search_paths:
             search_path.append(provider="outrider-plugin", path=path)
 
 
-def install(registry: Registry) -> None:
+def register_options(registry: Registry) -> None:
     """Makes every registered part a Hydra option; calling it again changes nothing."""
     store = ConfigStore.instance()
     for entry in registry.entries:
-        store.store(
-            group=entry.role, name=entry.name, node=schema(entry), provider=entry.distribution
-        )
+        schema = option_schema(entry)
+        store.store(group=entry.role, name=entry.name, node=schema, provider=entry.distribution)
     Plugins.instance().register(PluginConfigs)
-    # Hydra takes launchers of its own namespace alone, where an editable install can put none.
+    # Hydra finds launchers only in its own namespace, where an editable install can't put one.
     Plugins.instance().class_name_to_class["hydra_plugins.outrider.RayLauncher"] = RayLauncher
 
 
-def schema(entry: Entry) -> DictConfig:
+def option_schema(entry: Entry) -> DictConfig:
     """Returns the config of a part: its factory's parameters, with their types and defaults.
 
     Raises:
-        PluginError: a default can't stand in a config.
+        PluginError: a default is of a type that no config can hold.
     """
     factory = entry.factory
     signed: Any = factory.__init__ if inspect.isclass(factory) else factory
@@ -71,27 +71,33 @@ def schema(entry: Entry) -> DictConfig:
         try:
             OmegaConf.structured(make_dataclass("Probe", [typed]))
         except (ValidationError, UnsupportedValueType):
-            typed = (name, Any, typed[2])  # a type that configs don't know: checked when made
+            # OmegaConf does not know the type; the part checks the value itself when it is made.
+            typed = (name, Any, typed[2])
         fields.append(typed)
     try:
-        node: DictConfig = OmegaConf.structured(make_dataclass(factory.__name__, fields))
+        schema: DictConfig = OmegaConf.structured(make_dataclass(factory.__name__, fields))
     except OmegaConfBaseException as error:
         raise PluginError(
             f"{entry.role} {entry.name!r} of {entry.distribution} has a default that no config"
             f" can hold: {_line(error)}"
         ) from error
-    return node
+    return schema
 
 
 def compose(command: str, overrides: Sequence[str] = ()) -> DictConfig:
-    """Returns the config of a command, as the command line composes it."""
-    install(installed())
-    with initialize_config_module(MODULE, version_base="1.3"):
+    """Returns the config of a command, composed as on the command line."""
+    register_options(installed())
+    with initialize_config_module(CONF_MODULE, version_base="1.3"):
         return hydra_compose(command, overrides=list(overrides))
 
 
 def build(node: Any) -> Any:
-    """Returns what a config describes; an error of the part itself comes through as it is."""
+    """Returns the object that a config describes.
+
+    Raises:
+        OutriderError: what the object's own code raised, unchanged.
+        ConfigError: it can't be made for another reason.
+    """
     try:
         return instantiate(node)
     except InstantiationException as error:
@@ -100,22 +106,30 @@ def build(node: Any) -> Any:
         raise ConfigError(_line(error)) from error
 
 
-def named(role: str, wanted: Any) -> dict[str, DictConfig]:
+def factory_of(node: Mapping[str, Any]) -> Any:
+    """Returns the class or function that a part's config names.
+
+    Compare it with an imported class to tell parts apart: names are not unique among plugins.
+    """
+    return get_object(str(node["_target_"]))
+
+
+def option_configs(role: str, options: Any) -> dict[str, DictConfig]:
     """Returns the config of each part in a list of names, or of mappings with arguments.
 
-    >>> named("drafter", ["none", {"drafter": "bigram", "order": 3, "name": "trigram"}])
+    >>> option_configs("drafter", ["none", {"drafter": "bigram", "order": 3, "name": "trigram"}])
 
     Needs Hydra to be initialised, as it is inside a command.
 
     Raises:
-        ConfigError: an entry is no name and no such mapping, or two have one name.
+        ConfigError: `options` is no list, an item is neither a name nor such a mapping, or two
+            items have the same name.
     """
-    found: dict[str, DictConfig] = {}
-    if not isinstance(wanted, Sequence) or isinstance(wanted, str):
-        raise ConfigError(
-            f"{plural(role)}={wanted!r}: expected a list, such as [{_examples(role)}]"
-        )
-    for item in wanted:
+    if not isinstance(options, Sequence) or isinstance(options, str):
+        examples = ",".join(list(installed().of(role))[:2])
+        raise ConfigError(f"{plural(role)}={options!r}: expected a list, such as [{examples}]")
+    configs: dict[str, DictConfig] = {}
+    for item in options:
         arguments = dict(item) if isinstance(item, Mapping) else {role: item}
         option = arguments.pop(role, None)
         if not isinstance(option, str):
@@ -123,33 +137,30 @@ def named(role: str, wanted: Any) -> dict[str, DictConfig]:
                 f"{plural(role)}: {item!r}: expected a name, or a mapping with {role!r}"
             )
         name = str(arguments.pop("name", option))
-        if name in found:
+        if name in configs:
             raise ConfigError(
                 f"{plural(role)}: two are named {name!r}: give one another with"
                 f" {{{role}: {option}, name: ...}}"
             )
-        node = hydra_compose(overrides=[f"+{role}={option}"])[role]
-        for key, value in arguments.items():
-            if key not in _parameters(node):  # `in node` overlooks those without a default
-                raise ConfigError(
-                    f"{plural(role)}: {name}.{key}: {nearest(key, _parameters(node))}"
-                )
-            try:
-                node[key] = value
-            except OmegaConfBaseException as error:
-                raise ConfigError(
-                    f"{plural(role)}: {name}.{key}={value!r}: {_line(error)}"
-                ) from error
-        found[name] = node
-    return found
+        config = hydra_compose(overrides=[f"+{role}={option}"])[role]
+        _set_arguments(config, arguments, f"{plural(role)}: {name}")
+        configs[name] = config
+    return configs
 
 
-def _examples(role: str) -> str:
-    return ",".join(list(installed().of(role))[:2])
+def _set_arguments(config: DictConfig, arguments: Mapping[str, Any], prefix: str) -> None:
+    known = [str(key) for key in config if key != "_target_"]
+    for key, value in arguments.items():
+        if key not in known:  # `key in config` would be false for a parameter without a default
+            raise ConfigError(f"{prefix}.{key}: {nearest(key, known)}")
+        try:
+            config[key] = value
+        except OmegaConfBaseException as error:
+            raise ConfigError(f"{prefix}.{key}={value!r}: {_line(error)}") from error
 
 
-def explain(error: Exception, command: str, overrides: Sequence[str]) -> str:
-    """Returns the one line that a person needs of an error of Hydra or OmegaConf."""
+def explain_error(error: Exception, command: str, overrides: Sequence[str]) -> str:
+    """Returns an error of Hydra or OmegaConf as one line, with the nearest valid name."""
     message = _line(error)
     if isinstance(error, MissingConfigException) and error.options is not None:
         group, _, name = (error.missing_cfg_file or "").rpartition("/")
@@ -158,7 +169,7 @@ def explain(error: Exception, command: str, overrides: Sequence[str]) -> str:
         return f"{error.full_key}: expected a value: {error.full_key}=..."
     if isinstance(error, ConfigCompositionException) and "Could not override '" in message:
         key = message.split("Could not override '")[1].split("'")[0]
-        chosen = [item for item in overrides if item.partition("=")[0] in GROUPS]
+        chosen = [override for override in overrides if override.partition("=")[0] in GROUPS]
         return f"{key}: no such setting; {nearest(key, _keys(compose(command, chosen)))}"
     if isinstance(error, ConfigCompositionException) and error.__cause__ is not None:
         reason = str(error.__cause__).splitlines()[0]
@@ -166,13 +177,9 @@ def explain(error: Exception, command: str, overrides: Sequence[str]) -> str:
     return message
 
 
-def plain(node: Any) -> Any:
-    """Returns a config as plain dicts and lists, for a report; missing values stay '???'."""
+def plain_values(node: Any) -> Any:
+    """Returns a config as plain dicts and lists, for reports; missing values stay '???'."""
     return OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
-
-
-def _parameters(node: DictConfig) -> list[str]:
-    return [str(key) for key in node if key != "_target_"]
 
 
 def _keys(node: DictConfig, prefix: str = "") -> list[str]:

@@ -1,4 +1,4 @@
-"""The hooks that a plugin may implement; the built-in parts implement the same."""
+"""The hooks that a plugin may implement; the built-in parts implement the same ones."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ hookimpl = pluggy.HookimplMarker("outrider")
 Register = Callable[[str, Callable[..., Any]], None]
 """Takes a name, which becomes the Hydra option, and the class behind it.
 
-A function that is annotated to return the class serves too, for a preset of its arguments.
+Instead of the class, it also takes a function annotated to return it: a preset of its arguments.
 """
 
 
@@ -37,4 +37,4 @@ def register_targets(register: Register) -> None:
 
 @hookspec
 def config_search_paths() -> list[str]:  # type: ignore[empty-body]
-    """Returns Hydra search paths with presets: `["pkg://outrider_echo.conf"]`."""
+    """Returns Hydra search paths that hold presets: `["pkg://outrider_echo.conf"]`."""

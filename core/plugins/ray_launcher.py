@@ -1,4 +1,4 @@
-"""Launcher: jobs of a sweep on Ray, on this machine or a cluster; one whose worker dies runs again."""
+"""Ray launcher: runs the jobs of a sweep on Ray, and repeats those whose worker process died."""
 
 import logging
 import os
@@ -25,18 +25,21 @@ from outrider.errors import ConfigError, OutriderError, is_int, require
 
 log = logging.getLogger(__name__)
 
-ROOM = 100 * 2**20
-"""Bytes for the objects that Ray passes on, which are configs here."""
+OBJECT_STORE_BYTES = 100 * 2**20
+"""Memory for the objects that Ray passes between processes; here they are only configs."""
 
 
 class WorkerError(OutriderError):
-    """The worker of a job died, as often as the job was tried."""
+    """The worker process of a job died every time that the job was tried."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job of a sweep. tried: how often its worker has died."""
+    """A job of a sweep.
+
+    tried: how often its worker has died.
+    """
 
     number: int
     overrides: tuple[str, ...]
@@ -48,28 +51,34 @@ class Job:
 
 @final
 class RayLauncher(Launcher):
-    """Runs each job as a Ray task, in a process of its own.
+    """Runs each job as a Ray task, in its own process.
 
-    address: of a cluster that runs, "auto" for the one here; none starts one on this machine.
-    workers: how many jobs at once, where it is started here; as many as fit unless told.
-    cpus, gpus: of each job. retries: how often a job runs again whose worker has died. It finds
-        `resume` true then, so that `compare` goes on from its last measurement.
+    address: the running cluster to join, "auto" for the one on this machine. Defaults to None,
+        which starts Ray on this machine for the length of the sweep.
+    workers: how many jobs run at once, if Ray is started here. Defaults to None: as many as fit.
+    cpus, gpus: what each job takes.
+    retries: how often a job is repeated after its worker died. A repeated job runs with
+        `resume=true`, so that `compare` continues after its last measurement.
 
-    Raises `ConfigError` for other numbers than make sense, or where Ray is not installed.
+    Raises:
+        ConfigError: a number is out of range, both an address and workers are set, or Ray is not
+            installed.
     """
 
     def __init__(
         self, address: str | None, workers: int | None, cpus: int, gpus: float, retries: int
     ) -> None:
-        some = workers is None or (is_int(workers) and workers >= 1)
+        is_count = workers is None or (is_int(workers) and workers >= 1)
         field = "hydra.launcher"
-        require(some, f"{field}.workers", workers, "a whole number of at least 1, or none")
-        joins = address is not None and workers is not None
-        require(not joins, f"{field}.workers", workers, "none with an address: the cluster knows")
+        require(is_count, f"{field}.workers", workers, "a whole number of at least 1, or none")
+        both_set = address is not None and workers is not None
+        require(
+            not both_set, f"{field}.workers", workers, "none with an address: the cluster knows"
+        )
         require(is_int(cpus) and cpus >= 1, f"{field}.cpus", cpus, "a whole number of at least 1")
         require(gpus >= 0, f"{field}.gpus", gpus, "a number of at least 0")
-        good = is_int(retries) and retries >= 0
-        require(good, f"{field}.retries", retries, "a whole number of at least 0")
+        is_valid = is_int(retries) and retries >= 0
+        require(is_valid, f"{field}.retries", retries, "a whole number of at least 0")
         self._address, self._workers = address, workers
         self._cpus, self._gpus, self._retries = cpus, gpus, retries
 
@@ -91,13 +100,13 @@ class RayLauncher(Launcher):
         ]
         ray = self._start()
         try:
-            done = self._all(ray, jobs)
+            results = self._run_all(ray, jobs)
         finally:
             ray.shutdown()
-        return [done[job.number] for job in jobs]
+        return [results[job.number] for job in jobs]
 
     def _start(self) -> Any:
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would call home
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no reports over the network
         try:
             ray: Any = import_module("ray")
         except ImportError as error:
@@ -107,8 +116,12 @@ class RayLauncher(Launcher):
         settings: dict[str, Any] = {"address": self._address}
         if self._address is None:
             count = None if self._workers is None else self._workers * self._cpus
-            settings = {"address": "local", "num_cpus": count, "object_store_memory": ROOM}
-            settings["include_dashboard"] = False
+            settings = {
+                "address": "local",
+                "num_cpus": count,
+                "object_store_memory": OBJECT_STORE_BYTES,
+                "include_dashboard": False,
+            }
         try:
             ray.init(**settings, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, ValueError) as error:
@@ -118,27 +131,27 @@ class RayLauncher(Launcher):
             ) from error
         return ray
 
-    def _all(self, ray: Any, jobs: Sequence[Job]) -> dict[int, JobReturn]:
-        """Returns what came of each job, by its number."""
+    def _run_all(self, ray: Any, jobs: Sequence[Job]) -> dict[int, JobReturn]:
+        """Returns the result of each job, by its number."""
         remote = ray.remote(num_cpus=self._cpus, num_gpus=self._gpus, max_calls=1, max_retries=0)(
-            run
+            run_in_worker
         )
         state, folder = Singleton.get_state(), Path.cwd()
 
         def submit(job: Job) -> Any:
             log.info(f"{job} is waiting for a worker")
-            return remote.remote(self._context, self._sweep(job), self._task, state, folder)
+            return remote.remote(self._context, self._job_config(job), self._task, state, folder)
 
         running = {submit(job): job for job in jobs}
-        done: dict[int, JobReturn] = {}
+        results: dict[int, JobReturn] = {}
         while running:
             (first,), _ = ray.wait(list(running), num_returns=1)
             job = running.pop(first)
             try:
-                done[job.number] = ray.get(first)
+                results[job.number] = ray.get(first)
                 log.info(f"{job} has ended")
             except ray.exceptions.RayTaskError:
-                raise  # not of the job, which catches its own
+                raise  # no error of the job itself: `run_job` catches those
             except ray.exceptions.RayError as error:
                 reason = str(error).splitlines()[0]
                 again = replace(job, tried=job.tried + 1)
@@ -147,10 +160,10 @@ class RayLauncher(Launcher):
                     running[submit(again)] = again
                     continue
                 lost = WorkerError(f"{job}: its worker died {again.tried} times ({reason})")
-                done[job.number] = JobReturn(status=JobStatus.FAILED, _return_value=lost)
-        return done
+                results[job.number] = JobReturn(status=JobStatus.FAILED, _return_value=lost)
+        return results
 
-    def _sweep(self, job: Job) -> DictConfig:
+    def _job_config(self, job: Job) -> DictConfig:
         """Returns the config of a job."""
         config = self._context.config_loader.load_sweep_config(self._config, list(job.overrides))
         with open_dict(config):
@@ -161,10 +174,10 @@ class RayLauncher(Launcher):
         return config
 
 
-def run(
+def run_in_worker(
     context: HydraContext, config: DictConfig, task: TaskFunction, state: Any, folder: Path
 ) -> JobReturn:
-    """Runs a job in a worker, in the folder that the sweep was started in."""
+    """Runs a job in a Ray worker, in the folder that the sweep was started from."""
     os.chdir(folder)
     setup_globals()
     Singleton.set_state(state)

@@ -1,11 +1,11 @@
-"""Plugins: what is registered, by whom, and how it is made from its name."""
+"""The registry: which parts are installed, who registered them, and how to make one by name."""
 
 import importlib
 import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 from typing import Any, final, get_type_hints
@@ -20,12 +20,16 @@ from outrider.errors import ConfigError, PluginError, nearest
 from outrider.plugins import hookspecs
 
 GROUP = "outrider"
+"""The entry point group that plugins register under."""
+
 ROLES: dict[str, type[Any]] = {
     "drafter": Drafter,
     "verifier": Verifier,
     "policy": Policy,
     "target": Target,
 }
+"""The roles, each with the class that its parts derive from."""
+
 BUILTIN = (
     "outrider.drafters.none",
     "outrider.drafters.random",
@@ -66,15 +70,16 @@ BUILTIN = (
     "outrider.policies.classifier",
     "outrider.targets.builtin",
 )
+"""The modules of the built-in plugins."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What was registered under a role and name, and the plugin and distribution it came with.
+    """A registered part: its role and name, and the plugin and distribution that it came with.
 
     factory: makes the part; its signature is the part's Hydra config.
-    product: the class of what it makes.
+    product: the class of the part.
     """
 
     role: str
@@ -88,7 +93,7 @@ class Entry:
 @final
 @dataclass(slots=True)
 class Registry:
-    """All that is registered, and the Hydra search paths of all plugins."""
+    """All registered parts, and the Hydra search paths of all plugins."""
 
     entries: list[Entry] = field(default_factory=list)
     search_paths: list[str] = field(default_factory=list)
@@ -98,10 +103,10 @@ class Registry:
         return {entry.name: entry for entry in self.entries if entry.role == role}
 
     def find(self, role: str, name: str) -> Entry:
-        """Returns the entry of that role and name.
+        """Returns the entry with this role and name.
 
         Raises:
-            ConfigError: there is none; the message offers the nearest names.
+            ConfigError: there is none; the message suggests the nearest names.
         """
         known = self.of(role)
         if name not in known:
@@ -109,17 +114,54 @@ class Registry:
         return known[name]
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class Registrar:
+    """The `register` function that a plugin's hook for one role is called with."""
+
+    registry: Registry
+    role: str
+    plugin: str
+    distribution: str
+
+    def __call__(self, name: str, factory: Any) -> None:
+        """Adds a part to the registry.
+
+        Raises:
+            PluginError: `factory` makes no concrete class of the role, or the name is taken.
+        """
+        claim = f"{self.role} {name!r} of {self.distribution}"
+        product = _product(factory)
+        if product is None or not issubclass(product, ROLES[self.role]):
+            raise PluginError(
+                f"{claim} is {factory!r}: expected a class of {ROLES[self.role].__name__},"
+                " or a function annotated to return one"
+            )
+        if missing := sorted(getattr(product, "__abstractmethods__", ())):
+            raise PluginError(f"{claim} is abstract: {product.__name__} lacks {', '.join(missing)}")
+        if (other := self.registry.of(self.role).get(name)) is not None:
+            raise PluginError(f"{claim} is taken: {other.distribution} registered that name before")
+        self.registry.entries.append(
+            Entry(self.role, name, factory, product, self.plugin, self.distribution)
+        )
+
+
+def plural(role: str) -> str:
+    """Returns the plural of a role's name: `policies` for `policy`."""
+    return role.removesuffix("y") + "ies" if role.endswith("y") else f"{role}s"
+
+
 def plugin_manager(
     extra: Iterable[ModuleType] = (), *, installed: bool = True
 ) -> pluggy.PluginManager:
-    """Returns a fresh manager with the built-in plugins, and more.
+    """Returns a new manager that holds the built-in plugins and others.
 
     extra: further modules or objects that implement hooks.
-    installed: whether to load the entry points of the group `outrider` too. The environment
-        variable OUTRIDER_BLOCK_PLUGINS holds back those named there, separated by commas.
+    installed: whether to load the entry points of installed distributions too. Those named in the
+        environment variable OUTRIDER_BLOCK_PLUGINS, separated by commas, are left out.
 
     Raises:
-        PluginError: a plugin can't be imported or does not fit the hooks.
+        PluginError: a plugin can't be imported, or its hooks don't match the hook specifications.
     """
     manager = pluggy.PluginManager(GROUP)
     manager.add_hookspecs(hookspecs)
@@ -134,9 +176,62 @@ def plugin_manager(
     return manager
 
 
-def plural(role: str) -> str:
-    """Returns what several parts of a role are called: `policies` for `policy`."""
-    return role.removesuffix("y") + "ies" if role.endswith("y") else f"{role}s"
+def registry_from(manager: pluggy.PluginManager) -> Registry:
+    """Returns everything that the plugins of `manager` register.
+
+    Raises:
+        PluginError: a hook fails, registers something other than a concrete class of its role, or
+            takes a name that another plugin holds; the message names the distributions.
+    """
+    owners = {entry.name: entry.dist.name for entry in entry_points(group=GROUP) if entry.dist}
+    owners |= dict.fromkeys(BUILTIN, "outrider")
+    registry = Registry()
+    # Plugins are called one by one, not all through the hook, so that an error names its plugin.
+    for role in ROLES:
+        for impl in getattr(manager.hook, f"register_{plural(role)}").get_hookimpls():
+            owner = owners.get(impl.plugin_name, impl.plugin_name)
+            _call(impl, owner, Registrar(registry, role, impl.plugin_name, owner))
+    for impl in manager.hook.config_search_paths.get_hookimpls():
+        paths = _call(impl, owners.get(impl.plugin_name, impl.plugin_name))
+        registry.search_paths += [str(path) for path in paths]
+    registry.entries.sort(key=lambda entry: (entry.role, entry.name))
+    return registry
+
+
+@cache
+def installed() -> Registry:
+    """Returns the registry of this installation; it is read once per process."""
+    return registry_from(plugin_manager())
+
+
+def make(role: str, part: Any, **arguments: Any) -> Any:
+    """Returns a part of a role, made by its name; an instance of the role is returned as it is.
+
+    part: a name, an instance, or a mapping of the role to a name with settings beside it, such as
+        {"drafter": "bigram", "order": 3}. For a target, also a hub id or the folder of a
+        transformers model.
+    arguments: settings; they override those of a mapping.
+
+    Raises:
+        ConfigError: there is no part or setting of that name.
+    """
+    if isinstance(part, Mapping) and role in part:
+        settings = {name: value for name, value in part.items() if name != role}
+        return make(role, part[role], **{**settings, **arguments})
+    if not isinstance(part, str):
+        if isinstance(part, ROLES[role]):
+            return part
+        raise ConfigError(f"{role}={part!r}: expected a name or an instance of {role.title()}")
+    registry = installed()
+    if role == "target" and part not in registry.of(role) and "/" in part:
+        return registry.find(role, "transformers").factory(part, **arguments)
+    factory = registry.find(role, part).factory
+    known = inspect.signature(factory).parameters
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
+    for name in arguments:
+        if name not in known and not takes_any:
+            raise ConfigError(f"{role} {part}: {name}: {nearest(name, known)}")
+    return factory(**arguments)
 
 
 def _load(manager: pluggy.PluginManager, entry: EntryPoint) -> None:
@@ -146,33 +241,12 @@ def _load(manager: pluggy.PluginManager, entry: EntryPoint) -> None:
         module = entry.load()
         manager.register(module, entry.name)
         manager.check_pending()
-    except Exception as error:  # whatever a stranger's module raises at import
+    except Exception as error:  # importing a third-party module can raise anything
         line = " ".join(str(error).split())
         raise PluginError(
-            f"plugin {entry.name!r} of {owner} can't be loaded: {type(error).__name__}: {line} {hint}"
+            f"plugin {entry.name!r} of {owner} can't be loaded:"
+            f" {type(error).__name__}: {line} {hint}"
         ) from error
-
-
-def read(manager: pluggy.PluginManager) -> Registry:
-    """Returns what the plugins of `manager` register.
-
-    Raises:
-        PluginError: a hook fails, or registers what is not a concrete class of its role, or
-            a name that another plugin holds; the message names the distributions.
-    """
-    owners = {entry.name: entry.dist.name for entry in entry_points(group=GROUP) if entry.dist}
-    owners |= dict.fromkeys(BUILTIN, "outrider")
-    registry = Registry()
-    # One plugin after another, rather than one call of the hook, so that a fault has a name.
-    for role in ROLES:
-        for impl in getattr(manager.hook, f"register_{plural(role)}").get_hookimpls():
-            owner = owners.get(impl.plugin_name, impl.plugin_name)
-            _call(impl, owner, partial(_register, registry, role, impl.plugin_name, owner))
-    for impl in manager.hook.config_search_paths.get_hookimpls():
-        paths = _call(impl, owners.get(impl.plugin_name, impl.plugin_name))
-        registry.search_paths += [str(path) for path in paths]
-    registry.entries.sort(key=lambda entry: (entry.role, entry.name))
-    return registry
 
 
 def _call(impl: pluggy.HookImpl, owner: str, *arguments: Any) -> Any:
@@ -187,60 +261,9 @@ def _call(impl: pluggy.HookImpl, owner: str, *arguments: Any) -> Any:
         ) from error
 
 
-def _register(
-    registry: Registry, role: str, plugin: str, owner: str, name: str, factory: Any
-) -> None:
-    claim = f"{role} {name!r} of {owner}"
-    product = _product(factory)
-    if product is None or not issubclass(product, ROLES[role]):
-        raise PluginError(
-            f"{claim} is {factory!r}: expected a class of {ROLES[role].__name__},"
-            " or a function annotated to return one"
-        )
-    if missing := sorted(getattr(product, "__abstractmethods__", ())):
-        raise PluginError(f"{claim} is abstract: {product.__name__} lacks {', '.join(missing)}")
-    if (other := registry.of(role).get(name)) is not None:
-        raise PluginError(f"{claim} is taken: {other.distribution} registered that name before")
-    registry.entries.append(Entry(role, name, factory, product, plugin, owner))
-
-
 def _product(factory: Any) -> type[Any] | None:
+    """Returns the class of what `factory` makes, or None if that can't be told."""
     if inspect.isclass(factory):
         return factory
     returned = get_type_hints(factory).get("return") if inspect.isfunction(factory) else None
     return returned if inspect.isclass(returned) else None
-
-
-@cache
-def installed() -> Registry:
-    """Returns what is registered on this machine, read once a process."""
-    return read(plugin_manager())
-
-
-def make(role: str, wanted: Any, **arguments: Any) -> Any:
-    """Returns `wanted` itself where it is an instance of the role, else makes it by its name.
-
-    A mapping holds the name under the role's, and settings beside it, as in
-    {"drafter": "bigram", "order": 3}. A target's name may also be a hub id or a folder of a
-    transformers model.
-
-    Raises:
-        ConfigError: there is no such name or setting.
-    """
-    if isinstance(wanted, Mapping) and role in wanted:
-        settings = {name: value for name, value in wanted.items() if name != role}
-        return make(role, wanted[role], **{**settings, **arguments})
-    if not isinstance(wanted, str):
-        if isinstance(wanted, ROLES[role]):
-            return wanted
-        raise ConfigError(f"{role}={wanted!r}: expected a name or an instance of {role.title()}")
-    registry = installed()
-    if role == "target" and wanted not in registry.of(role) and "/" in wanted:
-        return registry.find(role, "transformers").factory(wanted, **arguments)
-    factory = registry.find(role, wanted).factory
-    known = inspect.signature(factory).parameters
-    open_ended = any(each.kind is each.VAR_KEYWORD for each in known.values())
-    for name in arguments:
-        if name not in known and not open_ended:
-            raise ConfigError(f"{role} {wanted}: {name}: {nearest(name, known)}")
-    return factory(**arguments)

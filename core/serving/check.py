@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol, final
 
-from outrider.bench.measure import TIE, parting
+from outrider.bench.measure import TIE, first_difference
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.target import Target
@@ -83,7 +83,7 @@ def differences(
     for number, (text, right) in enumerate(zip(texts, expected, strict=True)):
         if list(text) == list(right):
             continue
-        position, gap = parting(text, right), None
+        position, gap = first_difference(text, right), None
         if position < min(len(text), len(right)):
             logits = judge.open([*prompts[number], *right[:position]]).score(Draft())[0]
             gap = abs(float(logits[text[position]] - logits[right[position]]))

@@ -1,25 +1,33 @@
-"""Each drafter meets its counterparts, each on the same weights, precision and gamma."""
+"""Each drafter meets its counterparts, all with the same weights, precision and gamma."""
 
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
 
-from outrider import ConfigError
-from outrider.bench.entrants import entrants, local
-from outrider.plugins.config import compose, plain
+from outrider import ConfigError, Context, Drafter, Pen
+from outrider.bench.entrants import entrants, weights_location
+from outrider.plugins.config import compose, plain_values
+
+
+class PromptLookup(Drafter):
+    """A stranger's drafter, which shares no more than its name with the built-in one."""
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        pen.write(context.tokens[-1])
 
 
 def asked(*overrides: str) -> Any:
-    return plain(compose("bench", ["target=transformers", "target.model=/m", *overrides]))
+    return plain_values(compose("bench", ["target=transformers", "target.model=/m", *overrides]))
 
 
 def test_prompt_lookup_meets_prompt_lookup() -> None:
     config = asked(f"peers.vllm={sys.executable}", "gamma=4", "drafter.max_n=2")
-    found = {each.name: each for each in entrants(config, "/m", torch.float32)}
-    assert list(found) == [
+    by_name = {entrant.name: entrant for entrant in entrants(config, "/m", torch.float32)}
+    assert list(by_name) == [
         "outrider plain",
         "outrider PromptLookup",
         "transformers plain",
@@ -27,41 +35,53 @@ def test_prompt_lookup_meets_prompt_lookup() -> None:
         "vllm plain",
         "vllm PromptLookup",
     ]
-    assert found["outrider plain"].beside == ("transformers plain", "vllm plain")
-    assert found["transformers PromptLookup"].given == {
+    assert by_name["outrider plain"].rivals == ("transformers plain", "vllm plain")
+    assert by_name["transformers PromptLookup"].given == {
         "model": "/m",
         "dtype": "float32",
         "gamma": 4,
         "options": {"prompt_lookup_num_tokens": 4, "max_matching_ngram_size": 2},
     }
-    assert found["vllm PromptLookup"].given["speculative"] == {
+    assert by_name["vllm PromptLookup"].given["speculative"] == {
         "method": "ngram",
         "num_speculative_tokens": 4,
         "prompt_lookup_max": 2,
         "prompt_lookup_min": 1,
     }
-    assert Path(found["vllm plain"].command[1]).name == "peer_vllm.py"
+    assert Path(by_name["vllm plain"].command[1]).name == "peer_vllm.py"
 
 
 def test_a_small_model_assists_both() -> None:
     config = asked("drafter=small_lm", "drafter.model=/s")
-    found = {each.name: each for each in entrants(config, "/m", torch.bfloat16)}
-    assert found["transformers SmallLM"].given["options"] == {"assistant_model": "/s"}
-    assert found["transformers plain"].given["dtype"] == "bfloat16"
+    by_name = {entrant.name: entrant for entrant in entrants(config, "/m", torch.bfloat16)}
+    assert by_name["transformers SmallLM"].given["options"] == {"assistant_model": "/s"}
+    assert by_name["transformers plain"].given["dtype"] == "bfloat16"
 
 
-def test_what_a_peer_has_not_is_left_out() -> None:
+def test_a_drafter_that_a_peer_lacks_is_left_out() -> None:
     untabled = ("drafter=small_lm", "drafter.model=smollm2")
     for chosen, name in (("drafter=bigram",), "bigram"), (untabled, "SmallLM"):
-        names = [each.name for each in entrants(asked(*chosen), "/m", torch.float32)]
+        names = [entrant.name for entrant in entrants(asked(*chosen), "/m", torch.float32)]
         assert names == ["outrider plain", f"outrider {name}", "transformers plain"]
-    alone = entrants(asked("peers=none", "drafter=none"), "/m", torch.float32)
-    assert [each.name for each in alone] == ["outrider plain"]
+    alone = entrants(asked("peers.transformers=false", "drafter=none"), "/m", torch.float32)
+    assert [entrant.name for entrant in alone] == ["outrider plain"]
 
 
-def test_what_can_not_be_had() -> None:
+def test_a_strangers_class_of_the_same_name_is_another_drafter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stranger = ModuleType("stranger")
+    stranger.PromptLookup = PromptLookup  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "stranger", stranger)
+    config = asked(f"peers.vllm={sys.executable}")
+    config["drafter"] = {"_target_": "stranger.PromptLookup"}
+    names = [entrant.name for entrant in entrants(config, "/m", torch.float32)]
+    assert names == ["outrider plain", "outrider PromptLookup", "transformers plain", "vllm plain"]
+
+
+def test_peers_that_can_not_run_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"peers.vllm='/nowhere/python'"):
         entrants(asked("peers.vllm=/nowhere/python"), "/m", torch.float32)
-    assert local(asked()) == "/m"
+    assert weights_location(asked()) == "/m"
     with pytest.raises(ConfigError, match="expected smollm2 or transformers"):
-        local(plain(compose("bench", ["target=tabular"])))
+        weights_location(plain_values(compose("bench", ["target=tabular"])))

@@ -1,14 +1,14 @@
-"""Figures of runs are those of a hand calculation, and a text that differs is found where it does."""
+"""Speeds and ratios match a hand calculation, and differing texts are reported where they differ."""
 
 from typing import Any
 
 import pytest
 
-from outrider.bench.measure import Run, differences, measured, ratio, speed
+from outrider.bench.measure import Run, differences, measure_runs, speed, speed_ratio
 
 
 class Fake:
-    """A worker that writes what it was told to, and keeps what it was asked."""
+    """A worker that writes given texts, and logs the questions."""
 
     def __init__(self, texts: list[list[int]], seconds: float, log: list[Any], name: str) -> None:
         self.texts, self.seconds, self.log, self.name = texts, seconds, log, name
@@ -21,12 +21,12 @@ class Fake:
         return {"tokens": self.texts[question["ids"][0]], "seconds": self.seconds}
 
 
-def test_everyone_writes_everything_and_begins_in_turn() -> None:
+def test_all_workers_write_all_prompts_and_go_first_in_turn() -> None:
     log: list[Any] = []
     texts = [[1, 2], [3]]
     workers: Any = {name: Fake(texts, 1.0, log, name) for name in ("a", "b")}
-    runs = list(measured(workers, [[0], [1]], repeats=2, max_new_tokens=9))
-    assert log[:2] == [("a", [0], 8), ("b", [0], 8)]  # what warms up is not counted
+    runs = list(measure_runs(workers, [[0], [1]], repeats=2, max_new_tokens=9))
+    assert log[:2] == [("a", [0], 8), ("b", [0], 8)]  # the warm-up does not count
     order = [(name, ids[0]) for name, ids, _ in log[2:]]
     assert order == [("a", 0), ("b", 0), ("b", 1), ("a", 1), ("b", 0), ("a", 0), ("a", 1), ("b", 1)]
     assert {limit for *_, limit in log[2:]} == {9}
@@ -37,8 +37,8 @@ def test_everyone_writes_everything_and_begins_in_turn() -> None:
 def runs(name: str, times: dict[int, list[float]], count: int) -> list[Run]:
     return [
         Run(repeat, prompt, name, [7] * count, seconds)
-        for prompt, each in times.items()
-        for repeat, seconds in enumerate(each)
+        for prompt, repeats in times.items()
+        for repeat, seconds in enumerate(repeats)
     ]
 
 
@@ -47,9 +47,9 @@ def test_speed_and_ratio_take_medians_over_repeats() -> None:
     fast = runs("fast", {0: [2.0, 2.0, 2.0], 1: [1.0, 5.0, 1.0]}, count=12)
     assert speed(slow + fast, "slow") == pytest.approx(24 / 6)
     assert speed(slow + fast, "fast") == pytest.approx(24 / 3)
-    found = ratio(slow + fast, "fast", "slow")
-    assert found is not None and found.value == pytest.approx(2.0)
-    assert found.low == found.high == pytest.approx(2.0)  # the same on every prompt
+    ratio = speed_ratio(slow + fast, "fast", "slow")
+    assert ratio is not None and ratio.value == pytest.approx(2.0)
+    assert ratio.low == ratio.high == pytest.approx(2.0)  # the same on every prompt
 
 
 def test_a_difference_is_found_where_it_begins() -> None:
@@ -62,8 +62,10 @@ def test_a_difference_is_found_where_it_begins() -> None:
         Run(0, 0, "short", [1, 2], 1.0),
         Run(0, 0, "same", [1, 2, 3], 1.0),
     ]
-    found = differences(every, [[8, 9]], judge)
-    assert [(each.entrant, each.place, each.gap) for each in found] == [
+    results = differences(every, [[8, 9]], judge)
+    assert [
+        (difference.entrant, difference.position, difference.gap) for difference in results
+    ] == [
         ("peer", 1, 0.25),
         ("short", 2, None),
     ]

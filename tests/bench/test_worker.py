@@ -1,4 +1,4 @@
-"""A worker answers line by line, says why it failed, and is gone in the end."""
+"""A worker answers line by line, says why it failed, and ends with the bench."""
 
 import os
 import subprocess
@@ -49,21 +49,21 @@ def hire(tmp_path: Path, request: pytest.FixtureRequest) -> Any:
     return make
 
 
-def test_it_answers_and_counts(hire: Any) -> None:
+def test_a_worker_answers_and_reports_seconds_and_memory(hire: Any) -> None:
     worker = hire()
     assert worker.start_seconds > 0
-    said = worker.ask({"number": 4})
-    assert said["double"] == 8 and said["seconds"] >= 0
+    answer = worker.ask({"number": 4})
+    assert answer["double"] == 8 and answer["seconds"] >= 0
     assert 1e6 < worker.peak < 1e10
     assert worker.ask({"number": 5})["double"] == 10
 
 
 def _state(pid: int) -> str:
     try:
-        told = Path(f"/proc/{pid}/stat").read_text()
+        status = Path(f"/proc/{pid}/stat").read_text()
     except FileNotFoundError:
         return ""
-    return told.rpartition(") ")[2][0]
+    return status.rpartition(") ")[2][0]
 
 
 def _soon(pids: list[int], states: str) -> bool:
@@ -75,7 +75,7 @@ def _soon(pids: list[int], states: str) -> bool:
     return False
 
 
-def test_it_and_what_it_started_stand_still_between_questions(hire: Any) -> None:
+def test_a_worker_and_its_children_are_stopped_between_questions(hire: Any) -> None:
     worker = hire()
     pids = worker.ask({"who": True})["pids"]
     assert _soon(pids, "T")
@@ -102,21 +102,21 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert _soon([int(pid) for pid in done.stdout.split()], "Z")
 
 
-def test_a_failure_is_said_and_not_the_end(hire: Any) -> None:
+def test_a_failed_question_is_reported_and_the_worker_goes_on(hire: Any) -> None:
     worker = hire()
     with pytest.raises(BenchError, match="talker: KeyError: 'number'"):
         worker.ask({})
     assert worker.ask({"number": 1})["double"] == 2
 
 
-def test_one_that_does_not_start(hire: Any, tmp_path: Path) -> None:
+def test_a_worker_that_does_not_start(hire: Any, tmp_path: Path) -> None:
     with pytest.raises(BenchError, match="talker: ValueError: no such model"):
         hire(broken=True)
     with pytest.raises(BenchError, match="nobody: /nowhere can't be run: No such file"):
         Worker("nobody", ["/nowhere"], {}, tmp_path / "log")
 
 
-def test_one_that_dies(hire: Any) -> None:
+def test_a_worker_that_dies(hire: Any) -> None:
     worker = hire()
     with pytest.raises(BenchError, match="talker is gone: out of luck"):
         worker.ask({"die": True})

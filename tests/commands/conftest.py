@@ -1,4 +1,4 @@
-"""The arguments of a comparison that takes a second."""
+"""Quick comparisons for the tests of several commands."""
 
 import json
 from pathlib import Path
@@ -23,15 +23,15 @@ def quick(folder: Path, data: Path) -> list[str]:
 
 @pytest.fixture
 def compared(run: Any, quick: list[str], tmp_path: Path) -> Any:
-    """Compares into `out` below the fresh folder; returns what was printed, and the report."""
+    """Runs a comparison in the folder `out`; returns the printed text and the report."""
 
     def go(*arguments: str, out: str = "out", status: int = 0) -> tuple[str, dict[str, Any]]:
         code, printed, complaint = run(
             "compare", *quick, f"hydra.run.dir={tmp_path / out}", *arguments
         )
         assert code == status, complaint
-        place = tmp_path / out / "comparison.json"
-        report = json.loads(place.read_text()) if place.is_file() else {}
+        path = tmp_path / out / "comparison.json"
+        report = json.loads(path.read_text()) if path.is_file() else {}
         return printed + complaint, report
 
     return go

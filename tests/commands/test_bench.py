@@ -1,4 +1,4 @@
-"""`outrider bench` on a tiny model: everyone's texts agree, and the figures are there."""
+"""`outrider bench` on a tiny model: all texts agree, and the figures are there."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ def test_a_bench_beside_transformers(folder: Path, run: Any, tmp_path: Path) -> 
         "transformers plain",
         "transformers PromptLookup",
     }
-    assert all(each > 0 for each in facts["tokens_per_second"].values())
+    assert all(value > 0 for value in facts["tokens_per_second"].values())
     phases = facts["phases"]["outrider PromptLookup"]
     assert phases["total"] >= phases["score"] > 0 and phases["rest"] >= 0
     runs = [json.loads(line) for line in (tmp_path / "b" / "runs.jsonl").read_text().splitlines()]
@@ -46,11 +46,11 @@ def test_a_bench_beside_transformers(folder: Path, run: Any, tmp_path: Path) -> 
     for name in ("rows", "batches", "batches with prompts", "contexts"):
         picture = tmp_path / "b" / f"{name.replace(' ', '_')}.png"
         assert picture.read_bytes().startswith(b"\x89PNG")
-        assert all(each > 0 for each in facts["curves"][name][1])
+        assert all(value > 0 for value in facts["curves"][name][1])
 
 
-def _header(place: Path) -> int:
-    return 8 + int.from_bytes(place.read_bytes()[:8], "little")
+def _header(path: Path) -> int:
+    return 8 + int.from_bytes(path.read_bytes()[:8], "little")
 
 
 def test_texts_that_are_drawn_are_not_compared(folder: Path, run: Any) -> None:

@@ -1,4 +1,4 @@
-"""`outrider compare`, as a person runs it: the table, the files, going on after an end."""
+"""`outrider compare` from the command line: the table, the files, and resuming a run."""
 
 import json
 import os
@@ -23,10 +23,10 @@ FILES = {
 
 
 def flat(value: Any, prefix: str = "") -> dict[str, float]:
-    """Returns every number in a report by its place."""
+    """Returns every number in a report, by its dotted key."""
     if isinstance(value, dict | list):
         items = value.items() if isinstance(value, dict) else enumerate(value)
-        return {k: v for key, each in items for k, v in flat(each, f"{prefix}.{key}").items()}
+        return {k: v for key, item in items for k, v in flat(item, f"{prefix}.{key}").items()}
     return {prefix: value} if isinstance(value, int | float) else {}
 
 
@@ -68,9 +68,9 @@ def test_a_tree_is_compared_by_decoding(compared: Any) -> None:
     for row in report["rows"]:
         assert row["alpha"] is None
         assert row["block_efficiency"] > 1
-    said, _ = compared("drafters=[{drafter: bigram, tree: 2x2}]", out="x", status=1)
-    assert "writes 'distinct' drafts" in said
-    assert "rules that fit: sample_match, traversal, typical, without_replacement" in said
+    printed, _ = compared("drafters=[{drafter: bigram, tree: 2x2}]", out="x", status=1)
+    assert "writes 'distinct' drafts" in printed
+    assert "rules that fit: sample_match, traversal, typical, without_replacement" in printed
 
 
 @pytest.mark.parametrize("protocol", ["overlap", "decode"])
@@ -81,7 +81,7 @@ def test_one_protocol_alone(compared: Any, protocol: str) -> None:
     assert (row["counts"] is None) == (protocol == "overlap")
 
 
-def test_turns_are_all_asked_unless_told(compared: Any, tmp_path: Path) -> None:
+def test_all_turns_are_asked_by_default(compared: Any, tmp_path: Path) -> None:
     compared()
     lines = (tmp_path / "out" / "measurements.jsonl").read_text().splitlines()
     assert len(lines) == 4 * 3 * 2
@@ -93,7 +93,7 @@ def test_turns_are_all_asked_unless_told(compared: Any, tmp_path: Path) -> None:
 def test_a_killed_run_goes_on_and_gives_the_same_table(
     compared: Any, quick: list[str], tmp_path: Path
 ) -> None:
-    """Killed outright, at whatever it was doing, in a process of its own."""
+    """The run is killed outright, in its own process."""
     sampled = ["sampling=standard", "protocol=overlap", "max_new_tokens=64"]
     _, whole = compared(*sampled, out="runs/whole")
     lines = tmp_path / "runs" / "killed" / "measurements.jsonl"
@@ -110,12 +110,12 @@ def test_a_killed_run_goes_on_and_gives_the_same_table(
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert lines.read_text().count("\n") < 12, "it was done before it could be killed"
-    # Another folder, as a new start has: the run that broke off is found beside it.
+    # In another folder, as a new start has it: the unfinished run beside it is resumed.
     printed, _ = compared(*sampled, "resume=true", out="runs/new")
     assert str(lines.parent) in printed
     resumed = json.loads((lines.parent / "comparison.json").read_text())
     assert resumed["finished"]
-    # Up to how many threads summed it up.
+    # Sums may differ in the last digits, by the number of threads.
     assert flat(resumed["rows"]) == pytest.approx(flat(whole["rows"]), rel=1e-6, abs=1e-9)
     assert flat(resumed["pairs"]) == pytest.approx(flat(whole["pairs"]), rel=1e-6, abs=1e-9)
 
@@ -123,21 +123,23 @@ def test_a_killed_run_goes_on_and_gives_the_same_table(
 def test_only_the_same_config_goes_on(compared: Any, tmp_path: Path) -> None:
     compared("protocol=overlap")
     lines = tmp_path / "out" / "measurements.jsonl"
-    kept = lines.read_text().splitlines(keepends=True)[:4]
-    lines.write_text("".join(kept))
-    said, _ = compared("protocol=overlap", "resume=true", "gamma=3", status=1)
-    assert "resume: gamma is 3 now, and was 2 in" in said
-    said, _ = compared("protocol=overlap", "resume=true", "drafters=[none,bigram]", status=1)
-    assert "resume: drafters.prompt_lookup" in said
-    said, _ = compared("protocol=overlap", status=1)
-    assert "resume=False: expected true, since" in said
-    said, _ = compared("protocol=overlap", "resume=true", "max_new_tokens=9", out="new", status=1)
-    assert "resume: max_new_tokens is 9 now, and was 8 in" in said
-    assert lines.read_text() == "".join(kept)
+    first_lines = lines.read_text().splitlines(keepends=True)[:4]
+    lines.write_text("".join(first_lines))
+    printed, _ = compared("protocol=overlap", "resume=true", "gamma=3", status=1)
+    assert "resume: gamma is 3 now, and was 2 in" in printed
+    printed, _ = compared("protocol=overlap", "resume=true", "drafters=[none,bigram]", status=1)
+    assert "resume: drafters.prompt_lookup" in printed
+    printed, _ = compared("protocol=overlap", status=1)
+    assert "resume=False: expected true, since" in printed
+    printed, _ = compared(
+        "protocol=overlap", "resume=true", "max_new_tokens=9", out="new", status=1
+    )
+    assert "resume: max_new_tokens is 9 now, and was 8 in" in printed
+    assert lines.read_text() == "".join(first_lines)
     compared("protocol=overlap", "resume=true")
     assert len(lines.read_text().splitlines()) == 12
-    said, _ = compared("protocol=overlap", "resume=true", out="new", status=1)
-    assert "resume=True: expected a run in" in said
+    printed, _ = compared("protocol=overlap", "resume=true", out="new", status=1)
+    assert "resume=True: expected a run in" in printed
 
 
 def test_adding_a_drafter_writes_no_text_again(
@@ -170,8 +172,8 @@ def test_adding_a_drafter_writes_no_text_again(
     ],
 )
 def test_bad_settings_are_one_line(compared: Any, arguments: list[str], message: str) -> None:
-    said, _ = compared(*arguments, status=1)
-    lines = [line for line in said.splitlines() if line.startswith("outrider:")]
+    printed, _ = compared(*arguments, status=1)
+    lines = [line for line in printed.splitlines() if line.startswith("outrider:")]
     assert len(lines) == 1
     assert message in lines[0]
 
@@ -183,8 +185,8 @@ def test_bad_data_is_one_line(compared: Any, data: Path) -> None:
         ("\n", "expected at least one prompt, there is none"),
     ):
         data.write_text(content)
-        said, _ = compared(status=1)
-        assert message in said
+        printed, _ = compared(status=1)
+        assert message in printed
 
 
 def test_a_drafter_that_fails_leaves_what_was_measured(
@@ -202,8 +204,8 @@ def test_a_drafter_that_fails_leaves_what_was_measured(
         inner(self, *rest)
 
     monkeypatch.setattr(PromptLookup, "propose", fails)
-    said, report = compared("turns=1", "protocol=decode", status=1)
-    assert "drafter PromptLookup raised ZeroDivisionError: by accident" in said
+    printed, report = compared("turns=1", "protocol=decode", status=1)
+    assert "drafter PromptLookup raised ZeroDivisionError: by accident" in printed
     assert report["finished"] is False
     assert report["prompts"]
     assert report["rows"]

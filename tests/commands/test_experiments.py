@@ -1,4 +1,4 @@
-"""Every experiment that is shipped runs, as a sweep, and is gathered by the report."""
+"""Every built-in experiment runs as a sweep, and `outrider report` gathers it."""
 
 import json
 from pathlib import Path
@@ -16,10 +16,10 @@ def test_every_experiment_is_tested() -> None:
 
 @pytest.mark.parametrize("name", JOBS)
 def test_an_experiment_runs(run: Any, quick: list[str], tmp_path: Path, name: str) -> None:
-    # Those settings of the quick run that are no part of the experiment itself.
-    kept = [word for word in quick if not word.startswith(("gamma=", "drafters="))]
+    # The settings of the quick run that the experiment does not set itself.
+    shared = [word for word in quick if not word.startswith(("gamma=", "drafters="))]
     status, _, complaint = run(
-        "compare", f"+experiment={name}", *kept, "drafters=[bigram,prompt_lookup]", "data.limit=2",
+        "compare", f"+experiment={name}", *shared, "drafters=[bigram,prompt_lookup]", "data.limit=2",
         "max_new_tokens=4", "batch=4", f"hydra.sweep.dir={tmp_path / 'sweep'}",
     )  # fmt: skip
     assert status == 0, complaint
@@ -34,17 +34,17 @@ def test_an_experiment_runs(run: Any, quick: list[str], tmp_path: Path, name: st
 def test_lenience_raises_the_alpha_of_the_rule_and_leaves_alpha(
     run: Any, quick: list[str], tmp_path: Path
 ) -> None:
-    kept = [word for word in quick if not word.startswith(("gamma=", "drafters="))]
-    run("compare", "+experiment=lenience", *kept, "drafters=[bigram]",
+    shared = [word for word in quick if not word.startswith(("gamma=", "drafters="))]
+    run("compare", "+experiment=lenience", *shared, "drafters=[bigram]",
         f"hydra.sweep.dir={tmp_path / 'sweep'}")  # fmt: skip
-    found: dict[tuple[float, float], tuple[float, float]] = {}
-    for place in (tmp_path / "sweep").glob("*/comparison.json"):
-        report = json.loads(place.read_text())
+    alphas: dict[tuple[float, float], tuple[float, float]] = {}
+    for path in (tmp_path / "sweep").glob("*/comparison.json"):
+        report = json.loads(path.read_text())
         row, settings = report["rows"][0], report["settings"]
         key = settings["sampling"]["temperature"], settings["verifier"]["lenience"]
-        found[key] = row["alpha"], row["alpha_rule"]
+        alphas[key] = row["alpha"], row["alpha_rule"]
     for temperature in (0, 1):
-        rows = [found[temperature, lenience] for lenience in (1, 0.5, 0.3, 0.1)]
+        rows = [alphas[temperature, lenience] for lenience in (1, 0.5, 0.3, 0.1)]
         assert len({round(alpha, 9) for alpha, _ in rows}) == 1
         of_rule = [rule for _, rule in rows]
         assert of_rule == sorted(of_rule)
@@ -53,14 +53,14 @@ def test_lenience_raises_the_alpha_of_the_rule_and_leaves_alpha(
 
 
 def test_the_slurm_launcher_composes() -> None:
-    """As far as it goes without a cluster: the config is whole and makes the launcher."""
+    """Without a cluster: the config is complete and makes the launcher."""
     from hydra import compose, initialize_config_module
     from hydra.utils import instantiate
 
-    from outrider.plugins.config import install
+    from outrider.plugins.config import register_options
     from outrider.plugins.registry import installed
 
-    install(installed())
+    register_options(installed())
     with initialize_config_module("outrider.conf", version_base="1.3"):
         config = compose(
             "compare",

@@ -1,4 +1,4 @@
-"""`outrider report`: sweeps and half-finished runs in one table and one page."""
+"""`outrider report`: sweeps and unfinished runs in one table and one page."""
 
 import json
 from pathlib import Path
@@ -19,8 +19,8 @@ def test_a_sweep_is_gathered(run: Any, quick: list[str], tmp_path: Path) -> None
     assert "3 runs" in printed
     assert "unfinished, 1 of 3 prompts" in printed
     report = json.loads((tmp_path / "all" / "report.json").read_text())
-    found = {(row["label"], row["drafter"]) for row in report["rows"]}
-    assert found == {
+    labels = {(row["label"], row["drafter"]) for row in report["rows"]}
+    assert labels == {
         (f"gamma {gamma}", drafter)
         for gamma in (1, 2, 3)
         for drafter in ("none", "prompt_lookup", "bigram")

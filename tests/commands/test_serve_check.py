@@ -1,4 +1,4 @@
-"""`outrider serve-check` with a stand-in for vLLM: what it asks, sets side by side, and refuses."""
+"""`outrider serve-check` with a stand-in for vLLM: what it sends, compares and refuses."""
 
 import json
 from collections.abc import Callable
@@ -15,9 +15,9 @@ TOKENS = 6
 
 @pytest.fixture
 def checked(run: Any, folder: Path, data: Path, vllm: Any, tmp_path: Path) -> Callable[..., Any]:
-    """Runs the command against a server that says what the target would.
+    """Runs the command against a server that answers as the target would.
 
-    changed: what to add to one of the tokens, with drafts.
+    changed: what the server adds to one token when it drafts.
     """
     target = make("target", str(folder))
 
@@ -27,8 +27,8 @@ def checked(run: Any, folder: Path, data: Path, vllm: Any, tmp_path: Path) -> Ca
         keys = [json.dumps(ids) for ids in prompts]
         texts = [generate(target, ids, "none", max_new_tokens=TOKENS).tokens for ids in prompts]
         if changed is not None:
-            odd = [*texts[0][:2], (texts[0][2] + changed) % target.vocab_size]
-            more["drafted"] = dict(zip(keys, [odd, *texts[1:]], strict=True))
+            changed_text = [*texts[0][:2], (texts[0][2] + changed) % target.vocab_size]
+            more["drafted"] = dict(zip(keys, [changed_text, *texts[1:]], strict=True))
         python = vllm(dict(zip(keys, texts, strict=True)), **more)
         status, out, err = run(
             "serve-check",
@@ -53,10 +53,14 @@ def test_texts_and_counts_side_by_side(checked: Any, tmp_path: Path) -> None:
     assert "3 prompts, 8 clients, gamma 2" in out
     facts = json.loads((tmp_path / "out" / "serve-check.json").read_text())
     assert list(facts["drafters"]) == ["prompt_lookup", "bigram"]
-    for each in facts["drafters"].values():
-        assert each["differences"] == []
-        assert each["vllm"] == {"drafts": 6, "drafted": 12, "accepted": 6}  # as the stand-in says
-        assert each["lab"]["drafts"] >= each["lab"]["accepted"] / 2
+    for drafter_facts in facts["drafters"].values():
+        assert drafter_facts["differences"] == []
+        assert drafter_facts["vllm"] == {
+            "drafts": 6,
+            "drafted": 12,
+            "accepted": 6,
+        }  # as the stand-in says
+        assert drafter_facts["lab"]["drafts"] >= drafter_facts["lab"]["accepted"] / 2
     assert "3 of 3" in out
     words, drafter = json.loads((tmp_path / "out" / "bigram.log").read_text().splitlines()[0])
     assert json.loads(drafter)["_target_"] == "outrider.drafters.ngram.bigram"
@@ -65,17 +69,17 @@ def test_texts_and_counts_side_by_side(checked: Any, tmp_path: Path) -> None:
     assert drafter is None and "--speculative-config" not in words
 
 
-def test_a_text_that_is_another_fails_the_check(checked: Any, tmp_path: Path) -> None:
+def test_a_differing_text_fails_the_check(checked: Any, tmp_path: Path) -> None:
     status, out, err = checked("drafters=[bigram]", changed=3)
     assert status == 1
     assert "1 texts are not those that vLLM writes without drafts" in err
     assert "2 of 3" in out
     facts = json.loads((tmp_path / "out" / "serve-check.json").read_text())
-    (odd,) = facts["drafters"]["bigram"]["differences"]
-    assert (odd["prompt"], odd["place"]) == (0, 2) and odd["gap"] > 1e-3
+    (difference,) = facts["drafters"]["bigram"]["differences"]
+    assert (difference["prompt"], difference["place"]) == (0, 2) and difference["gap"] > 1e-3
 
 
-def test_one_that_does_not_start(checked: Any) -> None:
+def test_a_server_that_does_not_start(checked: Any) -> None:
     status, _, err = checked("drafters=[bigram]", start="ValueError: too little memory")
     assert status == 1
     assert "vLLM did not start: ValueError: too little memory" in err

@@ -1,16 +1,24 @@
-"""`outrider serve-config`: a line that a shell reads back, or why there is none."""
+"""`outrider serve-config` prints a line for a shell, or says why it can't."""
 
 import json
 import shlex
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
+from outrider import ConfigError
+from outrider.commands.serve_config import vllm_settings
+from outrider.drafters.ngram import bigram
+from outrider.plugins.config import compose, plain_values
+from outrider.verifiers.block import Block
+
 TARGET = ("target=transformers", "target.model=/models/my model")
 
 
-def test_a_drafter_of_tokens_goes_by_its_config(run: Any) -> None:
+def test_a_drafter_of_tokens_is_passed_as_its_config(run: Any) -> None:
     status, out, err = run("serve-config", *TARGET, "drafter=bigram", "drafter.order=3", "gamma=4")
     assert status == 0, err
     variable, *words = shlex.split(out)
@@ -40,9 +48,19 @@ def test_a_medusa_is_written_as_vllm_reads_it(run: Any, folder: Path, tmp_path: 
     status, out, err = run("serve-config", TARGET[0], f"target.model={folder}", *drafter)
     assert status == 0, err
     config = json.loads(shlex.split(out)[-1])
-    place = tmp_path / "drafter"
-    assert config == {"method": "medusa", "model": str(place), "num_speculative_tokens": 3}
-    assert json.loads((place / "config.json").read_text())["num_heads"] == 3
+    weights = tmp_path / "drafter"
+    assert config == {"method": "medusa", "model": str(weights), "num_speculative_tokens": 3}
+    assert json.loads((weights / "config.json").read_text())["num_heads"] == 3
+
+
+def test_a_strangers_rule_of_the_same_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    stranger = ModuleType("stranger")
+    stranger.Token = type("Token", (Block,), {})  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "stranger", stranger)
+    config = plain_values(compose("serve-config", [*TARGET, "drafter=bigram"]))
+    config["verifier"] = {"_target_": "stranger.Token"}
+    with pytest.raises(ConfigError, match="verifier: Token can't go into vLLM: expected token"):
+        vllm_settings(config, bigram(), Path())
 
 
 @pytest.mark.parametrize(

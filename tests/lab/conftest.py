@@ -1,6 +1,6 @@
-"""Runs of the lab on tiny models, whole and broken off."""
+"""Runs of the lab on tiny models, finished and unfinished."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ def drafters() -> dict[str, Drafter]:
 
 @pytest.fixture
 def run_in(target: TransformersTarget, drafters: dict[str, Drafter]) -> Callable[..., RunFolder]:
-    """Measures into a folder, by default everything there is to measure."""
+    """Measures into a folder: all drafters by both protocols, unless the options limit it."""
 
     def go(
         folder: Path,
@@ -48,12 +48,10 @@ def run_in(target: TransformersTarget, drafters: dict[str, Drafter]) -> Callable
         temperature: float = 0.0,
         stop_after: int | None = None,
         resume: bool = False,
-        named: Mapping[str, Drafter] | None = None,
     ) -> RunFolder:
         folder.mkdir(parents=True, exist_ok=True)
         rule = verifier or Token()
-        named = drafters if named is None else named
-        entrants = {name: Entrant(drafter, rule) for name, drafter in named.items()}
+        entrants = {name: Entrant(drafter, rule) for name, drafter in drafters.items()}
         settings = Settings(gamma, None, Sampling(temperature=temperature), 16)
         asked = questions(
             target, PROMPTS, settings, chat=False, answers=protocol != "decode", folder=None
@@ -65,17 +63,17 @@ def run_in(target: TransformersTarget, drafters: dict[str, Drafter]) -> Callable
                 "sampling": {"temperature": temperature},
                 "verifier": {"_target_": f"here.{type(rule).__name__}"},
             },
-            "drafters": {name: {} for name in named},
+            "drafters": {name: {} for name in drafters},
             "protocols": PROTOCOLS[protocol],
-            "lossless": dict.fromkeys(named, rule.lossless),
-            "questions": [[each.prompt, each.turn, "asked"] for each in asked],
+            "lossless": dict.fromkeys(drafters, rule.lossless),
+            "questions": [[question.prompt, question.turn, "asked"] for question in asked],
         }
         run = RunFolder(folder, facts, resume=resume)
-        done = {(each.protocol, each.prompt, each.turn) for each in run.measurements}
-        for count, each in enumerate(
-            measure(target, entrants, asked, settings, protocol, done), start=1
+        done = {(m.protocol, m.prompt, m.turn) for m in run.measurements}
+        for count, measurement in enumerate(
+            measure(target, entrants, asked, settings, protocol=protocol, done=done), start=1
         ):
-            run.add(each)
+            run.add(measurement)
             if count == stop_after:
                 break
         return run

@@ -1,4 +1,4 @@
-"""Side by side over the same questions, by either protocol."""
+"""Drafters side by side over the same questions, by either protocol."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,7 +24,11 @@ SETTINGS = Settings(gamma=3, max_new_tokens=8)
 
 def test_a_later_turn_holds_the_targets_own_answer(target: Any) -> None:
     asked = questions(target, [TWO_TURNS, ONE_TURN], SETTINGS, chat=False, answers=True)
-    assert [(each.prompt, each.turn) for each in asked] == [("a", 1), ("a", 2), ("b", 1)]
+    assert [(question.prompt, question.turn) for question in asked] == [
+        ("a", 1),
+        ("a", 2),
+        ("b", 1),
+    ]
     first, second, _ = asked
     plain = [
         token
@@ -34,12 +38,12 @@ def test_a_later_turn_holds_the_targets_own_answer(target: Any) -> None:
     assert first.text == plain
     answer = target.tokenizer.decode(plain, skip_special_tokens=True)
     assert second.tokens == target.encode_turns(["the cat sat", answer, "and the dog ?"])
-    assert all(each.text for each in asked)
+    assert all(question.text for question in asked)
 
 
 def test_answers_are_written_only_where_they_are_wanted(target: Any) -> None:
     asked = questions(target, [TWO_TURNS, ONE_TURN], SETTINGS, chat=False, answers=False)
-    assert [bool(each.text) for each in asked] == [True, False, False]
+    assert [bool(question.text) for question in asked] == [True, False, False]
 
 
 def test_each_protocol_measures_every_drafter_on_every_question(
@@ -48,12 +52,14 @@ def test_each_protocol_measures_every_drafter_on_every_question(
     asked = questions(target, [TWO_TURNS, ONE_TURN], SETTINGS, chat=False, answers=True)
     entrants = {name: Entrant(drafter, Token()) for name, drafter in drafters.items()}
     fit(target, entrants)
-    every = list(measure(target, entrants, asked, SETTINGS))
-    assert [each.protocol for each in every] == ["overlap"] * 9 + ["decode"] * 9
-    assert [each.drafter for each in every] == list(drafters) * 6
+    measurements = list(measure(target, entrants, asked, SETTINGS))
+    assert [measurement.protocol for measurement in measurements] == ["overlap"] * 9 + [
+        "decode"
+    ] * 9
+    assert [measurement.drafter for measurement in measurements] == list(drafters) * 6
     done = {("overlap", "a", 1), ("overlap", "a", 2), ("decode", "b", 1)}
-    left = list(measure(target, entrants, asked, SETTINGS, done=done))
-    assert {(each.protocol, each.prompt, each.turn) for each in left} == {
+    remaining = list(measure(target, entrants, asked, SETTINGS, done=done))
+    assert {(m.protocol, m.prompt, m.turn) for m in remaining} == {
         ("overlap", "b", 1),
         ("decode", "a", 1),
         ("decode", "a", 2),
@@ -69,28 +75,30 @@ def test_questions_decoded_at_once_count_what_each_counts_alone(
     prompts = [TWO_TURNS, ONE_TURN]
     asked = questions(target, prompts, alone, chat=False, answers=False)
     entrants = {name: Entrant(drafter, Token()) for name, drafter in drafters.items()}
-    found = {}
+    texts = {}
     for settings in (alone, replace(alone, together=2)):
-        for each in measure(target, entrants, asked, settings, "decode"):
-            key = (each.prompt, each.turn, each.drafter)
-            assert each.decoding is not None
-            phases = [step.draft + step.score + step.verify for step in each.decoding.steps]
-            assert each.decoding.seconds >= sum(phases) > 0
-            tokens = [step.tokens for step in each.decoding.steps]
-            assert found.setdefault(key, tokens) == tokens
-    assert len(found) == 9
+        for measurement in measure(target, entrants, asked, settings, protocol="decode"):
+            key = (measurement.prompt, measurement.turn, measurement.drafter)
+            assert measurement.decoding is not None
+            phases = [step.draft + step.score + step.verify for step in measurement.decoding.steps]
+            assert measurement.decoding.seconds >= sum(phases) > 0
+            tokens = [step.tokens for step in measurement.decoding.steps]
+            assert texts.setdefault(key, tokens) == tokens
+    assert len(texts) == 9
 
 
 def test_at_temperature_0_decoding_counts_what_the_distributions_expect(
     run_in: Callable[..., Any], tmp_path: Path
 ) -> None:
-    kept = {}
-    for each in run_in(tmp_path).measurements:
-        kept[each.prompt, each.turn, each.drafter, each.protocol] = each
-    for (prompt, turn, drafter, protocol), each in kept.items():
+    measurements = {}
+    for measurement in run_in(tmp_path).measurements:
+        question = measurement.prompt, measurement.turn
+        measurements[*question, measurement.drafter, measurement.protocol] = measurement
+    for (prompt, turn, drafter, protocol), measurement in measurements.items():
         if protocol == "overlap":
-            counts = kept[prompt, turn, drafter, "decode"].decoding.counts
-            expected = (each.overlap.rounds[-1], each.overlap.tested[-1], each.overlap.accepted[-1])
+            counts = measurements[prompt, turn, drafter, "decode"].decoding.counts
+            sums = measurement.overlap
+            expected = (sums.rounds[-1], sums.tested[-1], sums.accepted[-1])
             assert expected == (counts.rounds, counts.tested, counts.accepted)
 
 

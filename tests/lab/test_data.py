@@ -1,4 +1,4 @@
-"""Prompts from files, and one line for each way in which a file can be wrong."""
+"""Prompts are read from files, and each way in which a file can be wrong gives one line."""
 
 import json
 import sys
@@ -42,7 +42,7 @@ def test_a_line_is_a_prompt(tmp_path: Path) -> None:
         (({"task_id": "HumanEval/0", "prompt": None},), "line 1: prompt=None: expected some text"),
         ((LINE | {"turns": []},), "line 1: turns=[]: expected a list of strings"),
         ((LINE | {"turns": [3]},), "line 1: turns=[3]: expected a list of strings"),
-        ((LINE, LINE), "line 2: the id 7 a second time"),
+        ((LINE, LINE), "line 2: id 7: expected another"),
         ((), "expected at least one prompt, there is none"),
     ],
 )

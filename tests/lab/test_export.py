@@ -1,4 +1,4 @@
-"""A run as JSON and parquet says what the run says."""
+"""The JSON and parquet files of a run agree with the run."""
 
 import json
 from collections.abc import Callable
@@ -26,18 +26,18 @@ def test_parquet_adds_up_to_the_rows(
     assert report["finished"] and report["lossless"]
     assert report["prompts"] == ["a", "b", "c", "d"]
     for row in report["rows"]:
-        mine = [each for each in table if each["drafter"] == row["drafter"]]
+        own_rows = [entry for entry in table if entry["drafter"] == row["drafter"]]
         if protocol != "decode":
-            beta = sum(each["overlap_beta"][0] for each in mine)
-            prefixes = sum(each["overlap_prefixes"][0] for each in mine)
+            beta = sum(entry["overlap_beta"][0] for entry in own_rows)
+            prefixes = sum(entry["overlap_prefixes"][0] for entry in own_rows)
             assert row["alpha"] == pytest.approx(beta / prefixes)
         if protocol != "overlap":
             for name, count in row["counts"].items():
-                assert sum(each[name] for each in mine) == count
-            steps = [each for each in rounds if each["drafter"] == row["drafter"]]
+                assert sum(entry[name] for entry in own_rows) == count
+            steps = [entry for entry in rounds if entry["drafter"] == row["drafter"]]
             assert len(steps) == row["counts"]["rounds"]
-            assert sum(each["accepted"] for each in steps) == row["counts"]["accepted"]
-            assert any(each["text"] for each in mine)
+            assert sum(entry["accepted"] for entry in steps) == row["counts"]["accepted"]
+            assert any(entry["text"] for entry in own_rows)
     assert bool(rounds) == (protocol != "overlap")
 
 

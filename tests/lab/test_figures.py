@@ -1,4 +1,4 @@
-"""Every figure is drawn, from whichever data there are."""
+"""Every figure that the runs have data for is plotted."""
 
 from collections.abc import Callable
 from io import BytesIO

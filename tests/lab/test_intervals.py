@@ -1,4 +1,4 @@
-"""Intervals cover what they say, worked out on experiments whose truth is known."""
+"""Intervals have the stated coverage, in simulated experiments with known rates."""
 
 import itertools
 
@@ -12,7 +12,7 @@ EXPERIMENTS = 2000
 
 
 def prompts(generator: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns accepted and tested of each prompt: its own acceptance, around .6, and length."""
+    """Returns the accepted and tested tokens of prompts, each with its own acceptance around .6."""
     own = generator.beta(6, 4, count)
     tested = generator.integers(40, 200, count)
     return generator.binomial(tested, own).astype(float), tested.astype(float)
@@ -23,14 +23,14 @@ def test_the_interval_of_a_rate_covers_the_truth_in_95_of_100(count: int) -> Non
     generator = np.random.default_rng(count)
     hits = 0
     for experiment in range(EXPERIMENTS):
-        found = Bootstrap(count, seed=experiment).interval(ratio(*prompts(generator, count)))
-        assert found is not None and found.low is not None and found.high is not None
-        hits += found.low <= 0.6 <= found.high
+        interval = Bootstrap(count, seed=experiment).interval(ratio(*prompts(generator, count)))
+        assert interval is not None and interval.low is not None and interval.high is not None
+        hits += interval.low <= 0.6 <= interval.high
     assert 0.93 <= hits / EXPERIMENTS <= 0.97
 
 
 def test_the_interval_of_a_difference_covers_it_and_its_p_is_right_where_there_is_none() -> None:
-    """Two drafters on the same prompts, the second one .05 better on each."""
+    """Two drafters on the same prompts; the second is better by .05 on each."""
     generator = np.random.default_rng(5)
     hits = wrong = 0
     for experiment in range(EXPERIMENTS):
@@ -43,7 +43,7 @@ def test_the_interval_of_a_difference_covers_it_and_its_p_is_right_where_there_i
         )
         assert gap is not None and gap.low is not None and gap.high is not None
         hits += gap.low <= 0.05 <= gap.high
-        if experiment < 200:  # each is a test of its own, with as many exchanges
+        if experiment < 200:  # each is a permutation test with all of its exchanges
             fork = generator.binomial(tested.astype(int), own).astype(float)
             wrong += exchange_p((one, tested), (fork, tested), seed=experiment) <= 0.05
     assert 0.93 <= hits / EXPERIMENTS <= 0.97
@@ -51,14 +51,14 @@ def test_the_interval_of_a_difference_covers_it_and_its_p_is_right_where_there_i
 
 
 def test_tokens_are_not_the_unit() -> None:
-    """Tokens of one prompt depend on each other: as if they did not, the interval is too narrow."""
+    """Tokens of one prompt depend on each other; an interval that ignores this is too narrow."""
     generator = np.random.default_rng(1)
     accepted, tested = prompts(generator, 30)
-    found = Bootstrap(30).interval(ratio(accepted, tested))
-    assert found is not None and found.low is not None and found.high is not None
+    interval = Bootstrap(30).interval(ratio(accepted, tested))
+    assert interval is not None and interval.low is not None and interval.high is not None
     rate = accepted.sum() / tested.sum()
     naive = 2 * 1.96 * (rate * (1 - rate) / tested.sum()) ** 0.5
-    assert found.high - found.low > 2 * naive
+    assert interval.high - interval.low > 2 * naive
 
 
 def test_the_exchange_of_few_prompts_is_counted_out() -> None:
@@ -85,10 +85,10 @@ def test_figures_that_do_not_exist_have_no_interval() -> None:
 
 
 def test_the_median_of_prompts() -> None:
-    found = Bootstrap(5).interval(median([1, 2, 3, 4, 100]))
-    assert found is not None and found.low is not None and found.high is not None
-    assert found.value == 3
-    assert 1 <= found.low <= 3 <= found.high <= 100
+    interval = Bootstrap(5).interval(median([1, 2, 3, 4, 100]))
+    assert interval is not None and interval.low is not None and interval.high is not None
+    assert interval.value == 3
+    assert 1 <= interval.low <= 3 <= interval.high <= 100
 
 
 def test_holm_by_hand() -> None:

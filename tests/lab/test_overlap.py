@@ -1,4 +1,4 @@
-"""Alpha is the overlap of p and q, and decoding counts what the distributions say; both worked out exactly."""
+"""Alpha is the overlap of p and q, and predicts what decoding counts; both are computed exactly."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -35,8 +35,8 @@ def overlapped(drafter: Drafter, sampling: Sampling = SAMPLED, gamma: int = 2) -
 
 
 def alpha(drafter: Drafter, sampling: Sampling) -> float:
-    found = overlapped(drafter, sampling)
-    return found.beta[0] / found.prefixes[0]
+    sums = overlapped(drafter, sampling)
+    return sums.beta[0] / sums.prefixes[0]
 
 
 def test_the_reference_holds_the_logits_at_each_prefix() -> None:
@@ -69,9 +69,9 @@ def test_alpha_of_uniform_guesses() -> None:
 
 
 def test_the_target_itself_has_alpha_one_at_every_depth() -> None:
-    found = overlapped(ChainDrafter(TARGET, "exact"), SAMPLED, 3)
-    assert found.beta == pytest.approx(found.prefixes, abs=1e-12)
-    assert found.prefixes == (6, 5, 4)
+    sums = overlapped(ChainDrafter(TARGET, "exact"), SAMPLED, 3)
+    assert sums.beta == pytest.approx(sums.prefixes, abs=1e-12)
+    assert sums.prefixes == (6, 5, 4)
 
 
 def test_a_written_token_counts_its_probability() -> None:
@@ -95,7 +95,7 @@ def test_what_the_runs_rule_accepts_is_taken_at_each_prefix(sampling: Sampling) 
     drafter = ChainDrafter(TARGET, "drawn")
     probs = TabularTarget(6, 2, 7, sharpness=2.5)
     for rule in (Token(), SampleMatch(), Lenient(0.4)):
-        found = overlap(reference(TARGET, PROMPT, TEXT), drafter, rule, sampling, 2)
+        sums = overlap(reference(TARGET, PROMPT, TEXT), drafter, rule, sampling, 2)
         expected = 0.0
         for prefix in PREFIXES:
             q = sampling.probs(probs.logits(prefix))
@@ -103,11 +103,11 @@ def test_what_the_runs_rule_accepts_is_taken_at_each_prefix(sampling: Sampling) 
             rates = rule.accepts(q, scores, -1)
             assert rates is not None
             expected += float((q * rates).sum())
-        assert found.by_rule == pytest.approx(expected, abs=1e-12)
+        assert sums.by_rule == pytest.approx(expected, abs=1e-12)
 
 
 class Stepwise(Drafter):
-    """Another drafter, made to draft step by step."""
+    """Wraps a drafter so that it drafts step by step."""
 
     def __init__(self, inner: Drafter) -> None:
         self.propose = inner.propose  # type: ignore[method-assign]
@@ -133,8 +133,8 @@ def texts(prompt: list[int], length: int) -> Iterator[tuple[float, list[int]]]:
     """Yields each text of the little target with its probability."""
     for text in itertools.product(range(2), repeat=length):
         p = 1.0
-        for place, token in enumerate(text):
-            p *= float(LITTLE.logits([*prompt, *text[:place]]).softmax(-1)[token])
+        for position, token in enumerate(text):
+            p *= float(LITTLE.logits([*prompt, *text[:position]]).softmax(-1)[token])
         yield p, list(text)
 
 
@@ -160,9 +160,9 @@ def test_the_distributions_give_what_decoding_counts_exactly(
     drafter.bind(LITTLE)
     expected = [0.0, 0.0, 0.0]
     for p, text in texts(prompt, LENGTH):
-        found = overlap(reference(LITTLE, prompt, text), drafter, Token(), SAMPLED, gamma)
-        for i, field in enumerate(("rounds", "tested", "accepted")):
-            expected[i] += p * getattr(found, field)[-1]
+        sums = overlap(reference(LITTLE, prompt, text), drafter, Token(), SAMPLED, gamma)
+        for i, values in enumerate((sums.rounds, sums.tested, sums.accepted)):
+            expected[i] += p * values[-1]
 
     def play(chance: Chance) -> Counts:
         rounds = decode(
@@ -227,12 +227,16 @@ def test_greedy_decoding_counts_exactly_what_the_distributions_say(
         ]
         drafter = make()
         drafter.bind(target)
-        found = overlap(reference(target, prompt, text), drafter, Token(), Sampling(), 4)
+        sums = overlap(reference(target, prompt, text), drafter, Token(), Sampling(), 4)
         for gamma in (1, 2, 3, 4):
             rounds = decode(target, drafter, Token(), prompt, gamma=gamma, max_new_tokens=40)
             counts = Counts.of(rounds)
-            sums = [getattr(found, field)[gamma - 1] for field in ("rounds", "tested", "accepted")]
-            assert sums == [counts.rounds, counts.tested, counts.accepted]
+            expected = (sums.rounds, sums.tested, sums.accepted)
+            assert [values[gamma - 1] for values in expected] == [
+                counts.rounds,
+                counts.tested,
+                counts.accepted,
+            ]
 
 
 def test_a_draft_may_hold_the_end_of_a_text_that_ended(llama: Any) -> None:
@@ -252,9 +256,9 @@ def test_a_draft_may_hold_the_end_of_a_text_that_ended(llama: Any) -> None:
                 if pen.open:
                     pen.write(token)
 
-    found = overlap(reference(target, [3, 4], text), Knows(), Token(), Sampling(), 5)
+    sums = overlap(reference(target, [3, 4], text), Knows(), Token(), Sampling(), 5)
     counts = Counts.of(decode(target, Knows(), Token(), [3, 4], gamma=5, max_new_tokens=40))
-    assert (found.rounds[-1], found.tested[-1], found.accepted[-1]) == (
+    assert (sums.rounds[-1], sums.tested[-1], sums.accepted[-1]) == (
         counts.rounds,
         counts.tested,
         counts.accepted,

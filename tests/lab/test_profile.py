@@ -1,4 +1,4 @@
-"""Acceptance by depth and by rank, where rounds are cut and where drafts branch."""
+"""Acceptance by depth and by rank, for rounds that a stop cut and for trees."""
 
 import random
 from dataclasses import asdict
@@ -7,7 +7,7 @@ import pytest
 
 from outrider import Context, Drafter, Pen, Sampling, decode
 from outrider.lab.measurement import Decoding, Measurement, Step
-from outrider.lab.profile import by_rank, survival
+from outrider.lab.profile import by_rank, expected_tokens
 from outrider.targets.tabular import TabularTarget
 from outrider.verifiers.without_replacement import WithoutReplacement
 
@@ -19,18 +19,18 @@ def step(accepted: int, drafted: int, *, rejected: bool, stop: str | None = None
 
 def test_a_round_that_a_stop_cut_is_censored() -> None:
     full = [step(3, 3, rejected=False)] * 6
-    assert survival(full, 3) == [2, 3, 4]
-    # Cut after one or two tokens, rounds that go on in every other case still do.
+    assert expected_tokens(full, 3) == [2, 3, 4]
+    # Rounds that a stop cut after one or two tokens do not lower the estimate.
     cut = [
         step(1, 1, rejected=False, stop="max_new_tokens"),
         step(2, 2, rejected=False, stop="eos"),
     ]
-    assert survival([*full, *cut], 3) == [2, 3, 4]
-    # A rejection, or a draft that ended by itself, is an end.
-    assert survival([*full, *[step(1, 3, rejected=True)] * 6], 3) == [2, 2.5, 3]
-    assert survival([*full, *[step(1, 1, rejected=False)] * 6], 3) == [2, 2.5, 3]
+    assert expected_tokens([*full, *cut], 3) == [2, 3, 4]
+    # A rejection, or a draft that ended by itself, does.
+    assert expected_tokens([*full, *[step(1, 3, rejected=True)] * 6], 3) == [2, 2.5, 3]
+    assert expected_tokens([*full, *[step(1, 1, rejected=False)] * 6], 3) == [2, 2.5, 3]
     last = step(1, 3, rejected=True, stop="max_new_tokens")
-    assert survival([*full, *[last] * 6], 3) == [2, 2.5, 3]
+    assert expected_tokens([*full, *[last] * 6], 3) == [2, 2.5, 3]
 
 
 def test_simulated_rounds_cut_at_random_give_the_known_tokens() -> None:
@@ -48,9 +48,9 @@ def test_simulated_rounds_cut_at_random_give_the_known_tokens() -> None:
             stop = None if left else "max_new_tokens"
             steps.append(step(accepted, depth, rejected=accepted < depth, stop=stop))
     expected = [sum(0.7**i for i in range(gamma + 1)) for gamma in range(1, 6)]
-    assert survival(steps, 5) == pytest.approx(expected, rel=0.02)
-    naive = sum(each.accepted + 1 for each in steps) / len(steps)
-    assert naive < expected[-1] * 0.95  # what censoring is for
+    assert expected_tokens(steps, 5) == pytest.approx(expected, rel=0.02)
+    naive = sum(cut.accepted + 1 for cut in steps) / len(steps)
+    assert naive < expected[-1] * 0.95  # the bias that censoring removes
 
 
 class Known(Drafter):
@@ -87,20 +87,20 @@ def test_acceptance_by_rank_is_that_of_the_places_that_were_tested() -> None:
             # The root has all three tokens, so the rank there says which token was emitted.
             assert (2, 0, 1)[step.ranks[0]] == round.tokens[0]
             assert step.siblings == ((3, 2) if step.ranks[0] == 1 else (3,))[: round.tested]
-    found = by_rank([Decoding(steps, 1.0, 1.0, 1.0)])
-    assert found is not None
+    rates = by_rank([Decoding(steps, 1.0, 1.0, 1.0)])
+    assert rates is not None
     roots = [step.ranks[0] for step in steps if step.siblings]
     below = [step for step in steps if len(step.siblings) == 2]
     tested = len(roots) + len(below)
     first = roots.count(0) + sum(step.ranks[1:] == (0,) for step in below)
-    assert found == pytest.approx(
+    assert rates == pytest.approx(
         [
             first / tested,
             (roots.count(1) + sum(step.ranks[1:] == (1,) for step in below)) / tested,
             roots.count(2) / len(roots),
         ]
     )
-    assert below and 0 < found[2] < 1
+    assert below and 0 < rates[2] < 1
 
 
 def test_chains_have_no_ranks() -> None:

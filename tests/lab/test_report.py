@@ -1,4 +1,4 @@
-"""The page, looked at in a real browser: whole by itself, legible, right on a phone."""
+"""The page in a real browser: it needs no other file, and is legible on a phone too."""
 
 import re
 import shutil
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, sync_playwright
 
-from outrider.lab.report import labels, report
+from outrider.lab.report import labels, write_report
 from outrider.lab.summary import Summary
 from outrider.verifiers.lenient import Lenient
 
@@ -32,18 +32,18 @@ def browser() -> Iterator[Any]:
 def opened(
     browser: Any, run_in: Callable[..., Any], tmp_path: Path
 ) -> Iterator[Callable[..., Page]]:
-    """Opens the page of a run, at some width; nothing that it says may be an error."""
+    """Opens the page of a run at some width; it must log nothing and load nothing else."""
     complaints: list[str] = []
     pages: list[Page] = []
 
     def go(width: int = 1280, **options: Any) -> Page:
         run = run_in(tmp_path, **options).run
-        place = report({"": Summary(run)}, tmp_path)
+        path = write_report({"": Summary(run)}, tmp_path)
         page: Page = browser.new_page(viewport={"width": width, "height": 844})
         page.on("console", lambda message: complaints.append(message.text))
         page.on("request", lambda request: complaints.append(request.url)
                 if not request.url.startswith(("file:", "data:")) else None)  # fmt: skip
-        page.goto(place.as_uri())
+        page.goto(path.as_uri())
         pages.append(page)
         return page
 
@@ -136,7 +136,7 @@ def test_markup_in_a_text_is_text(browser: Any, run_in: Callable[..., Any], tmp_
         type(run)(run.folder, {**run.facts, "questions": questions}, run.measurements)
     )
     page = browser.new_page()
-    page.goto(report({"": summary}, tmp_path).as_uri())
+    page.goto(write_report({"": summary}, tmp_path).as_uri())
     assert page.locator("#bad").count() == 0
     assert "<b id=bad>bold</b>" in page.inner_text("body")
     page.close()
@@ -147,7 +147,7 @@ def test_runs_are_labelled_by_what_differs(run_in: Callable[..., Any], tmp_path:
     assert labels(runs[:1]) == [""]
     assert labels(runs) == ["gamma 2", "gamma 4"]
     assert labels([runs[0], runs[0]]) == ["2", "2"] or len(set(labels([runs[0], runs[0]]))) == 1
-    place = report(
+    path = write_report(
         {label: Summary(run) for label, run in zip(labels(runs), runs, strict=True)}, tmp_path
     )
-    assert "gamma 4" in place.read_text()
+    assert "gamma 4" in path.read_text()

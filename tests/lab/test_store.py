@@ -1,4 +1,4 @@
-"""A run's folder: what is finished is on disk, and a run goes on where it broke off."""
+"""A run's folder: measurements are saved at once, and an unfinished run can be resumed."""
 
 import json
 from collections.abc import Callable
@@ -12,20 +12,21 @@ from outrider import ConfigError
 from outrider.lab.measurement import Measurement
 from outrider.lab.store import FACTS, LINES, RunFolder, gather, load, unfinished
 from outrider.lab.summary import Summary
+from outrider.verifiers.lenient import Lenient
 
 Go = Callable[..., RunFolder]
 TIMES = ("draft", "score", "verify", "seconds", "plain_seconds", "plain_call")
 
 
 def timeless(measurements: Any) -> Any:
-    """Returns the measurements without what a clock said."""
+    """Returns the measurements as plain values, without seconds."""
 
     def strip(value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: strip(each) for key, each in value.items() if key not in TIMES}
-        return [strip(each) for each in value] if isinstance(value, list | tuple) else value
+            return {key: strip(item) for key, item in value.items() if key not in TIMES}
+        return [strip(item) for item in value] if isinstance(value, list | tuple) else value
 
-    return strip([each.plain() for each in measurements])
+    return strip([item.plain() for item in measurements])
 
 
 def test_what_is_read_is_what_was_measured(run_in: Go, tmp_path: Path) -> None:
@@ -46,7 +47,7 @@ def test_a_run_that_broke_off_goes_on_and_gives_the_same(
     resumed = run_in(tmp_path / "broken", temperature=1.0, resume=True)
     assert timeless(resumed.measurements) == timeless(whole.measurements)
     assert load(tmp_path / "broken").finished
-    rows = [Summary(each.run).rows for each in (whole, resumed)]
+    rows = [Summary(run.run).rows for run in (whole, resumed)]
     for one, other in zip(*rows, strict=True):
         clocks = {"tokens_per_second": None, "speedup": None}
         assert {**one.rates, **clocks} == {**other.rates, **clocks}
@@ -74,8 +75,6 @@ def test_a_config_that_does_not_match_is_refused_by_name(run_in: Go, tmp_path: P
     with pytest.raises(ConfigError, match="resume: gamma is 4 now, and was 3 in"):
         run_in(tmp_path, gamma=4, resume=True)
     with pytest.raises(ConfigError, match=r"resume: (lossless\.none|verifier)"):
-        from outrider.verifiers.lenient import Lenient
-
         run_in(tmp_path, verifier=Lenient(0.5), resume=True)
     with pytest.raises(ConfigError, match="resume=False: expected true, since"):
         run_in(tmp_path)
@@ -121,7 +120,7 @@ def test_the_newest_run_that_broke_off_is_found(run_in: Go, tmp_path: Path) -> N
 
 
 def test_a_measurement_comes_back_from_json(run_in: Go, tmp_path: Path) -> None:
-    for each in run_in(tmp_path, temperature=1.0).measurements:
-        assert Measurement.read(json.loads(json.dumps(each.plain()))) == each
-        assert each.protocol == ("overlap" if each.overlap else "decode")
-        assert Measurement.read(replace(each, category="x").plain()).category == "x"
+    for measurement in run_in(tmp_path, temperature=1.0).measurements:
+        assert Measurement.read(json.loads(json.dumps(measurement.plain()))) == measurement
+        assert measurement.protocol == ("overlap" if measurement.overlap else "decode")
+        assert Measurement.read(replace(measurement, category="x").plain()).category == "x"

@@ -1,4 +1,4 @@
-"""Every rate is a ratio of sums over prompts; what is not finished does not count."""
+"""Every rate is a ratio of sums over prompts; unfinished prompts do not count."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from outrider.lab.store import Run
-from outrider.lab.summary import RATES, Summary
+from outrider.lab.summary import RATIOS, Summary
 from outrider.lab.trial import Settings
 
 
@@ -17,14 +17,14 @@ def test_rates_are_ratios_of_sums(run_in: Callable[..., Any], tmp_path: Path) ->
     summary = Summary(run)
     assert summary.prompts == ["a", "b", "c", "d"]
     for row in summary.rows:
-        mine = [each for each in run.measurements if each.drafter == row.drafter]
-        probs = [each.overlap for each in mine if each.overlap]
-        texts = [each.decoding for each in mine if each.decoding]
-        assert set(row.rates) == set(RATES)
+        own = [m for m in run.measurements if m.drafter == row.drafter]
+        overlaps = [m.overlap for m in own if m.overlap]
+        texts = [m.decoding for m in own if m.decoding]
+        assert set(row.rates) == {*RATIOS, "speedup"}
         alpha = row.rates["alpha"]
         assert alpha is not None and alpha.low is not None and alpha.high is not None
-        expected = sum(distribution.beta[0] for distribution in probs) / sum(
-            distribution.prefixes[0] for distribution in probs
+        expected = sum(sums.beta[0] for sums in overlaps) / sum(
+            sums.prefixes[0] for sums in overlaps
         )
         assert alpha.value == pytest.approx(expected)
         assert alpha.low <= alpha.value <= alpha.high
@@ -32,8 +32,8 @@ def test_rates_are_ratios_of_sums(run_in: Callable[..., Any], tmp_path: Path) ->
         assert row.counts.rounds == sum(len(text.steps) for text in texts)
         assert row.counts.emitted == sum(len(s.tokens) for text in texts for s in text.steps)
         for name in ("alpha_tested", "acceptance_rate", "block_efficiency"):
-            found = row.rates[name]
-            assert (found.value if found else None) == pytest.approx(getattr(row.counts, name))
+            rate = row.rates[name]
+            assert (rate.value if rate else None) == pytest.approx(getattr(row.counts, name))
         speed = row.rates["tokens_per_second"]
         assert speed is not None
         assert speed.value == pytest.approx(row.counts.emitted / row.seconds["total"])

@@ -1,4 +1,4 @@
-"""The tables fit a terminal and say when a rule is lossy."""
+"""The tables fit a terminal, and say so if a rule is lossy."""
 
 import io
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from rich.table import Table
 
 from outrider.lab.intervals import Interval
 from outrider.lab.summary import Summary
-from outrider.lab.table import cell, pair_table, spread, table
+from outrider.lab.table import cell, pair_table, table, with_interval
 from outrider.verifiers.lenient import Lenient
 
 
@@ -29,13 +29,13 @@ def test_it_fits_eighty_columns(run_in: Callable[..., Any], tmp_path: Path, prot
     assert "…" not in text
     assert "LOSSY" not in text
     for row in summary.rows:
-        for name, found in row.rates.items():
+        for name, rate in row.rates.items():
             if (
-                found is not None
+                rate is not None
                 and name not in ("alpha_rule", "coverage")
                 and (protocol != "both" or not name.startswith("expected"))
             ):
-                assert cell(found, name).split("\n")[0] in text
+                assert cell(rate, name).split("\n")[0] in text
 
 
 def test_a_long_name_leaves_the_figures_whole(run_in: Callable[..., Any], tmp_path: Path) -> None:
@@ -73,4 +73,4 @@ def test_figures_with_their_intervals() -> None:
     assert cell(Interval(0.5, 0.412, 1.0), "alpha") == "0.500\n[dim].41-1.00[/]"
     assert cell(Interval(0.5, None, None), "alpha") == "0.500"
     assert cell(Interval(31.26, 30.0, 32.0), "tokens_per_second") == "31.3"
-    assert spread(Interval(0.5, None, None), 2) == "0.50"
+    assert with_interval(Interval(0.5, None, None), 2) == "0.50"

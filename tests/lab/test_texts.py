@@ -1,4 +1,4 @@
-"""The target's texts: written once, found again by content."""
+"""The target's texts are written once, and then read from the cache."""
 
 from pathlib import Path
 from typing import Any
@@ -83,8 +83,8 @@ def test_what_was_written_before_an_end_is_kept(
 def test_a_damaged_file_is_written_again(llama: Any, tmp_path: Path) -> None:
     target = TransformersTarget(llama())
     first = written(target, PROMPTS, SAMPLED, 8, batch=16, folder=tmp_path)
-    for place in tmp_path.rglob("*.json"):
-        place.write_text("[3, 4")
+    for path in tmp_path.rglob("*.json"):
+        path.write_text("[3, 4")
     assert written(target, PROMPTS, SAMPLED, 8, batch=16, folder=tmp_path) == first
 
 

@@ -12,7 +12,14 @@ import outrider
 from outrider import ConfigError, PluginError
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.small_lm import SmallLM
-from outrider.plugins.config import MODULE, build, compose, install, named, schema
+from outrider.plugins.config import (
+    CONF_MODULE,
+    build,
+    compose,
+    option_configs,
+    option_schema,
+    register_options,
+)
 from outrider.plugins.registry import Entry, installed
 from outrider.verifiers.lenient import Lenient
 
@@ -24,7 +31,7 @@ def entry(factory: type) -> Entry:
 
 
 def test_the_signature_is_the_config() -> None:
-    node = schema(entry(SmallLM))
+    node = option_schema(entry(SmallLM))
     assert node == {
         "_target_": "outrider.drafters.small_lm.SmallLM",
         "model": None,
@@ -42,7 +49,7 @@ def test_a_parameter_without_default_is_mandatory() -> None:
     class Odd:
         def __init__(self, path: str, *rest: int, **more: int) -> None: ...
 
-    node = schema(entry(Odd))
+    node = option_schema(entry(Odd))
     assert OmegaConf.is_missing(node, "path")
     assert "rest" not in node
     assert "more" not in node
@@ -53,7 +60,7 @@ def test_a_default_that_no_config_can_hold_is_an_error_that_names_the_distributi
         def __init__(self, thing: object = object) -> None: ...
 
     with pytest.raises(PluginError, match="drafter 'odd' of odd-dist has a default"):
-        schema(entry(Odd))
+        option_schema(entry(Odd))
 
 
 @pytest.mark.parametrize(
@@ -77,12 +84,6 @@ def test_every_option_instantiates_to_what_was_registered(role: str, foresight: 
         assert type(part) is entry.product
 
 
-@pytest.mark.parametrize("name", ["all", "none"])
-def test_every_choice_of_peers_composes(name: str) -> None:
-    assert set(compose("bench", [f"peers={name}"]).peers) == {"transformers", "vllm"}
-    assert {path.stem for path in CONF.glob("peers/*.yaml")} == {"all", "none"}
-
-
 @pytest.mark.parametrize("path", sorted(CONF.glob("sampling/*.yaml")))
 def test_every_sampling_instantiates(path: Path) -> None:
     config = compose("generate", [f"sampling={path.stem}", "prompt=hi"])
@@ -103,7 +104,6 @@ def test_every_recipe_takes_its_settings(path: Path) -> None:
 
 def test_every_yaml_file_is_tried_by_a_test_here() -> None:
     tried = {
-        "peers",
         "sampling",
         "data",
         "recipe",
@@ -122,26 +122,28 @@ def test_an_error_of_the_part_itself_comes_through() -> None:
 
 def test_installing_twice_changes_nothing() -> None:
     before = compose("generate")
-    install(installed())
+    register_options(installed())
     assert compose("generate") == before
 
 
 def test_drafters_are_named_or_described() -> None:
-    with initialize_config_module(MODULE, version_base="1.3"):
-        found = named(
+    with initialize_config_module(CONF_MODULE, version_base="1.3"):
+        configs = option_configs(
             "drafter",
             ["none", {"drafter": "prompt_lookup", "max_n": 2, "name": "short"}, "prompt_lookup"],
         )
-        assert list(found) == ["none", "short", "prompt_lookup"]
-        assert isinstance(build(found["short"]), PromptLookup)
-        assert found["short"].max_n == 2
-        assert found["prompt_lookup"].max_n == 3
+        assert list(configs) == ["none", "short", "prompt_lookup"]
+        assert isinstance(build(configs["short"]), PromptLookup)
+        assert configs["short"].max_n == 2
+        assert configs["prompt_lookup"].max_n == 3
 
 
 def test_a_mandatory_argument_can_be_given(foresight: Path) -> None:
-    with initialize_config_module(MODULE, version_base="1.3"):
-        found = named("policy", ["fixed", {"policy": "classifier", "path": str(foresight)}])
-    assert type(build(found["classifier"])).__name__ == "Classifier"
+    with initialize_config_module(CONF_MODULE, version_base="1.3"):
+        configs = option_configs(
+            "policy", ["fixed", {"policy": "classifier", "path": str(foresight)}]
+        )
+    assert type(build(configs["classifier"])).__name__ == "Classifier"
 
 
 @pytest.mark.parametrize(
@@ -157,10 +159,10 @@ def test_a_mandatory_argument_can_be_given(foresight: Path) -> None:
 )
 def test_a_list_of_drafters_that_makes_no_sense(wanted: object, line: str) -> None:
     with (
-        initialize_config_module(MODULE, version_base="1.3"),
+        initialize_config_module(CONF_MODULE, version_base="1.3"),
         pytest.raises(ConfigError) as caught,
     ):
-        named("drafter", wanted)
+        option_configs("drafter", wanted)
     assert line in str(caught.value)
 
 

@@ -1,4 +1,4 @@
-"""Sweeps past one process: on Ray, where a worker is killed, and by submitit; gathered by the report."""
+"""Sweeps in several processes: on Ray, where a worker is killed, and by submitit."""
 
 import json
 import os
@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 
 
 def sweep(*words: str, cwd: Path) -> str:
-    """Runs a sweep in a process of its own; returns what it said."""
+    """Runs a sweep in its own process; returns what it printed."""
     done = subprocess.run(
         [sys.executable, "-m", "outrider.cli", *words],
         check=False,
@@ -42,18 +42,18 @@ def asked(folder: Path, data: Path, *more: str) -> list[str]:
 
 
 def counts(row: dict[str, Any]) -> tuple[Any, ...]:
-    """Returns what no clock decides of a drafter's figures."""
+    """Returns the figures of a drafter that do not depend on time."""
     return row["drafter"], row["alpha"], row["counts"]
 
 
-def test_a_killed_ray_worker_loses_its_running_job_alone(
+def test_a_killed_ray_worker_loses_only_its_running_job(
     folder: Path, data: Path, tmp_path: Path, run: Any
 ) -> None:
-    said = sweep(*asked(folder, data, "policy._target_=dying.Dying", "hydra/launcher=outrider_ray",
+    output = sweep(*asked(folder, data, "policy._target_=dying.Dying", "hydra/launcher=outrider_ray",
                         "hydra.launcher.workers=2"), cwd=tmp_path)  # fmt: skip
-    assert said.count("its worker died, it runs again") == 1
-    assert said.count("has ended") == 2
-    # It went on from what it had measured: the text of those lines, clocks and all, is the same.
+    assert output.count("its worker died, it runs again") == 1
+    assert output.count("has ended") == 2
+    # It continued after what it had measured: those lines are the same, seconds included.
     before = (tmp_path / "died" / "measurements.jsonl").read_text().splitlines()
     after = (tmp_path / "sweep" / "1" / "measurements.jsonl").read_text().splitlines()
     assert 2 <= len(before) < len(after)
@@ -71,7 +71,7 @@ def test_a_killed_ray_worker_loses_its_running_job_alone(
 
 
 def test_submitit_runs_each_job(folder: Path, data: Path, tmp_path: Path, run: Any) -> None:
-    """On its local executor, which makes and watches processes as SLURM's does."""
+    """On its local executor, which starts and watches processes as the one for SLURM does."""
     sweep(*asked(folder, data, "protocol=overlap", "hydra/launcher=submitit_local",
                  "hydra.launcher.timeout_min=10"), cwd=tmp_path)  # fmt: skip
     status, printed, complaint = run("report", "sweep")
@@ -82,7 +82,7 @@ def test_submitit_runs_each_job(folder: Path, data: Path, tmp_path: Path, run: A
 def test_a_job_of_a_sweep_goes_on_in_its_own_folder(
     folder: Path, data: Path, tmp_path: Path, run: Any
 ) -> None:
-    """So that a requeued job, started with the same words, neither begins anew nor takes another's."""
+    """A requeued job, started by the same command, neither starts over nor resumes another job."""
     words = asked(folder, data, "protocol=overlap", "resume=true")
     assert run(*words)[0] == 0
     lines = tmp_path / "sweep" / "1" / "measurements.jsonl"
@@ -95,15 +95,18 @@ def test_a_job_of_a_sweep_goes_on_in_its_own_folder(
 
 
 class TaskError(Exception):
-    """What Ray raises where the task itself failed."""
+    """Stands for the error that Ray raises if the task itself failed."""
 
 
 class Died(Exception):
-    """What Ray raises where the worker died; not of the task."""
+    """Stands for the error that Ray raises if the worker died."""
 
 
 def ray_whose_workers_die(deaths: dict[int, int]) -> Any:
-    """Returns what stands for Ray: the worker of a job dies so many times."""
+    """Returns a stand-in for Ray.
+
+    deaths: how often the worker of each job dies, by the job's number.
+    """
 
     def get(job: Job) -> JobReturn:
         if job.tried < deaths.get(job.number, 0):
@@ -120,12 +123,12 @@ def ray_whose_workers_die(deaths: dict[int, int]) -> Any:
     return SimpleNamespace(remote=remote, wait=wait, get=get, exceptions=errors)
 
 
-def test_a_job_is_tried_so_many_times_and_the_others_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_is_retried_and_the_others_end(monkeypatch: pytest.MonkeyPatch) -> None:
     launcher = RayLauncher(None, 2, 1, 0, retries=2)
-    monkeypatch.setattr(RayLauncher, "_sweep", lambda self, job: job)
+    monkeypatch.setattr(RayLauncher, "_job_config", lambda self, job: job)
     launcher._context = launcher._task = None  # type: ignore[assignment]
     jobs = [Job(number, (f"gamma={number}",)) for number in range(4)]
-    done = launcher._all(ray_whose_workers_die({1: 2, 2: 3}), jobs)
+    done = launcher._run_all(ray_whose_workers_die({1: 2, 2: 3}), jobs)
     assert [done[number].return_value for number in (0, 1, 3)] == [0, 2, 0]
     with pytest.raises(
         WorkerError, match=r"^job 2 \(gamma=2\): its worker died 3 times \(killed\)$"

@@ -17,7 +17,7 @@ from outrider import (
 from outrider.drafters.ngram import NGram
 from outrider.drafters.none import NoDraft
 from outrider.plugins import hookspecs
-from outrider.plugins.registry import BUILTIN, plugin_manager, plural, read
+from outrider.plugins.registry import BUILTIN, plugin_manager, plural, registry_from
 from outrider.targets.tabular import TabularTarget
 from outrider.verifiers.token import Token
 
@@ -57,7 +57,7 @@ def registered(name: str, factory: Any, role: str = "drafter") -> Any:
 
 
 def registry(*extra: Any) -> Any:
-    return read(plugin_manager(extra))
+    return registry_from(plugin_manager(extra))
 
 
 def test_hook_register_drafters(install: Any) -> None:
@@ -71,13 +71,13 @@ def test_hook_register_verifiers() -> None:
 
 
 def test_hook_register_policies() -> None:
-    found = registry(registered("mine", Fixed, "policy"))
-    assert found.find("policy", "mine").product is Fixed
+    parts = registry(registered("mine", Fixed, "policy"))
+    assert parts.find("policy", "mine").product is Fixed
 
 
 def test_hook_register_targets() -> None:
-    found = registry(registered("mine", TabularTarget, "target"))
-    assert found.find("target", "mine").product is TabularTarget
+    parts = registry(registered("mine", TabularTarget, "target"))
+    assert parts.find("target", "mine").product is TabularTarget
 
 
 def test_hook_config_search_paths() -> None:
@@ -92,10 +92,10 @@ def test_plugin_hooks_have_tests() -> None:
 
 
 def test_the_built_in_parts_are_plugins_too() -> None:
-    found = read(plugin_manager(installed=False))
-    assert {entry.distribution for entry in found.entries} == {"outrider"}
-    assert {entry.plugin for entry in found.entries} == set(BUILTIN)
-    assert found.find("drafter", "bigram").product is NGram  # made by a function
+    parts = registry_from(plugin_manager(installed=False))
+    assert {entry.distribution for entry in parts.entries} == {"outrider"}
+    assert {entry.plugin for entry in parts.entries} == set(BUILTIN)
+    assert parts.find("drafter", "bigram").product is NGram  # made by a function
 
 
 def test_a_plugin_that_can_not_be_imported_names_its_distribution(install: Any) -> None:
@@ -139,7 +139,10 @@ def test_a_hook_that_fails_names_its_distribution(install: Any) -> None:
 
 
 def test_what_is_no_class_of_its_role_names_its_distribution(install: Any) -> None:
-    for thing in (NoDraft(), Token, int, lambda: NoDraft()):
+    def unannotated():  # type: ignore[no-untyped-def]
+        return NoDraft()
+
+    for thing in (NoDraft(), Token, int, unannotated):
         install(EntryPoint("mine", registered("x", thing)))
         with pytest.raises(
             PluginError, match=r"drafter 'x' of strange-dist is .* a class of Draft"

@@ -64,7 +64,7 @@ def texts(target: TransformersTarget) -> dict[str, Any]:
     question = Question("1", 1, "chat", PROMPT, report["written"])
     entrants = {"small": Entrant(SmallLM(layers=3), Token())}
     fit(target, entrants)
-    (alpha,) = measure(target, entrants, [question], Settings(gamma=2), "overlap")
+    (alpha,) = measure(target, entrants, [question], Settings(gamma=2), protocol="overlap")
     assert alpha.overlap is not None
     report["beta"] = [round(beta, 9) for beta in alpha.overlap.beta]
     both = generate_together(target, [PROMPT, [7, 8, 7]], max_new_tokens=16)
