@@ -10,13 +10,13 @@ from hydra.core.hydra_config import HydraConfig
 from outrider import Policy
 
 ROUNDS = 12
-"""It is killed in its twelfth round, when some questions are done."""
+"""It is killed in its twelfth round, when some questions are finished."""
 
 
 class Dying(Policy):
-    """Drafts gamma tokens; at gamma 2, where `DYING` names a folder that is not there yet, it dies.
+    """Drafts gamma tokens; at gamma 2 it kills its process, unless the folder `DYING` exists.
 
-    It leaves there what the job has measured.
+    Before, it copies what the job has measured into that folder.
     """
 
     def __init__(self) -> None:
