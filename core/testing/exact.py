@@ -3,6 +3,7 @@
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from outrider.contract.chance import Chance, EnumeratedChance
 from outrider.contract.draft import Draft
@@ -60,8 +61,8 @@ def output_distribution(
     """
     context = context_after(drafter, target, prompt)
 
-    def play(chance: Chance) -> tuple[int, ...]:
-        session, policy = target.open(prompt), make_policy()
+    def write(chance: Chance) -> Draft:
+        policy = make_policy()
         pen = Pen(
             sampling=sampling,
             chance=chance,
@@ -71,13 +72,16 @@ def output_distribution(
             more=policy.more,
         )
         drafter.propose_batch([(context, pen)])
-        draft = pen.finish()
-        verdict = verifier.verify(draft, Scores(session.score(draft), sampling), chance)
-        return (*(draft.tokens[node] for node in verdict.accepted), verdict.next_token)
+        return pen.finish()
 
     blocks: Distribution = defaultdict(float)
-    for probability, block in EnumeratedChance.outcomes(play):
-        blocks[block] += probability
+    # A verdict depends on the draft alone, so each draft is written and scored once, however
+    # many verdicts there are of it.
+    for probability, draft in EnumeratedChance.outcomes(write):
+        scores = Scores(target.open(prompt).score(draft), sampling)
+        for p, verdict in EnumeratedChance.outcomes(partial(verifier.verify, draft, scores)):
+            accepted = (draft.tokens[node] for node in verdict.accepted)
+            blocks[*accepted, verdict.next_token] += probability * p
     probs: Distribution = defaultdict(float)
     for block, probability in blocks.items():
         rest = _continued(target, prompt, block, gamma + 1 - len(block), sampling)

@@ -159,14 +159,17 @@ def accepted_tokens(
 ) -> float:
     """Returns the exact expected number of accepted tokens of a round at temperature 1."""
 
-    def play(chance: Chance) -> int:
+    def write(chance: Chance) -> Draft:
         pen = Pen(sampling=SAMPLED, chance=chance, vocab_size=target.vocab_size, gamma=gamma)
         drafter.propose(Context(Tokens(list(prompt))), pen)
-        draft = pen.finish()
-        scores = Scores(target.open(prompt).score(draft), SAMPLED)
-        return len(verifier.verify(draft, scores, chance).accepted)
+        return pen.finish()
 
-    return sum(p * accepted for p, accepted in EnumeratedChance.outcomes(play))
+    expected = 0.0
+    for probability, draft in EnumeratedChance.outcomes(write):
+        scores = Scores(target.open(prompt).score(draft), SAMPLED)
+        for p, verdict in EnumeratedChance.outcomes(partial(verifier.verify, draft, scores)):
+            expected += probability * p * len(verdict.accepted)
+    return expected
 
 
 def _drafters(verifier: Verifier, target: TabularTarget) -> Iterator[tuple[str, Drafter]]:
