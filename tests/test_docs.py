@@ -17,7 +17,14 @@ QUICK = {
     "generate": ["max_new_tokens=6"],
     "beams": ["max_new_tokens=6"],
     "compare": ["max_new_tokens=4", "data.limit=1"],
-    "bench": ["max_new_tokens=4", "repeats=1", "rows=[1]", "batches=[1]", "contexts=[8]"],
+    "bench": [
+        "max_new_tokens=4",
+        "repeats=1",
+        "rows=[1]",
+        "batches=[1]",
+        "contexts=[8]",
+        "peers.transformers=false",
+    ],  # beside it in tests/commands/test_bench.py
     "train": ["max_new_tokens=16", "data.limit=3"],
     "greedy.py": ["--count", "3", "--tokens", "24"],
 }
@@ -54,7 +61,7 @@ def test_a_quoted_file_is_the_file(name: str, text: str) -> None:
 def test_the_code_of_a_page_runs(page: Path) -> None:
     names: dict[str, Any] = {}
     for block in blocks(page, "python"):
-        exec(compile(block, page.name, "exec"), names)  # noqa: S102  our own docs
+        exec(compile(block, page.name, "exec"), names)
 
 
 def test_there_is_something_to_run() -> None:

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import field, make_dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, get_type_hints
 
 from hydra import compose as hydra_compose
@@ -51,6 +51,7 @@ def install(registry: Registry) -> None:
     Plugins.instance().class_name_to_class["hydra_plugins.outrider.RayLauncher"] = RayLauncher
 
 
+@cache
 def schema(entry: Entry) -> DictConfig:
     """Returns the config of a part: its factory's parameters, with their types and defaults.
 

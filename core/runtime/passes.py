@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, final
 
 from jaxtyping import Float, Int
@@ -39,7 +40,7 @@ def plain_pass(
     if flat.serves(model):
         return Pass(*flat.step(model, ids, cache, rows, mask, positions, states, None, widths))
     options: dict[str, Any] = {}
-    if "logits_to_keep" in inspect.signature(model.forward).parameters:
+    if _takes_rows(type(model)):
         options["logits_to_keep"] = rows
     if mask is not None:
         options |= {"attention_mask": mask, "position_ids": positions}
@@ -48,3 +49,9 @@ def plain_pass(
     output = model(input_ids=ids, past_key_values=cache, use_cache=True, **options)
     found = {place: output.hidden_states[place] for place in states}
     return Pass(output.logits[:, -rows:], found)
+
+
+@cache
+def _takes_rows(kind: "type[PreTrainedModel]") -> bool:
+    """Returns whether a model can be told how many rows of logits to compute."""
+    return "logits_to_keep" in inspect.signature(kind.forward).parameters

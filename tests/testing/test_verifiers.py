@@ -178,6 +178,7 @@ CULPRITS: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] 
         )
     ),
     (WrongResidual, verifiers.check_loop_distribution_keeps_its_word),
+    (Remembers, verifiers.check_loop_distribution_keeps_its_word),
     (TakesTheLikeliest, verifiers.check_greedy_text_keeps_its_word),
     (ForgetsItsPlace, verifiers.check_accepts_a_path),
     (SaysToken, verifiers.check_accepts_is_how_often_it_accepts),
