@@ -44,14 +44,16 @@ def install(registry: Registry) -> None:
     store = ConfigStore.instance()
     for entry in registry.entries:
         store.store(
-            group=entry.role, name=entry.name, node=schema(entry), provider=entry.distribution
+            group=entry.role,
+            name=entry.name,
+            node=_known_schema(entry),
+            provider=entry.distribution,
         )
     Plugins.instance().register(PluginConfigs)
     # Hydra takes launchers of its own namespace alone, where an editable install can put none.
     Plugins.instance().class_name_to_class["hydra_plugins.outrider.RayLauncher"] = RayLauncher
 
 
-@cache
 def schema(entry: Entry) -> DictConfig:
     """Returns the config of a part: its factory's parameters, with their types and defaults.
 
@@ -82,6 +84,10 @@ def schema(entry: Entry) -> DictConfig:
             f" can hold: {_line(error)}"
         ) from error
     return node
+
+
+_known_schema = cache(schema)
+"""Every command installs the parts anew; their signatures stay what they are."""
 
 
 def compose(command: str, overrides: Sequence[str] = ()) -> DictConfig:
