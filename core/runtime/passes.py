@@ -1,7 +1,7 @@
 """Passes: a decoder's forward pass over new tokens, by transformers' own code or by a flat one."""
 
 import inspect
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, final
@@ -40,7 +40,7 @@ def plain_pass(
     if flat.serves(model):
         return Pass(*flat.step(model, ids, cache, rows, mask, positions, states, None, widths))
     options: dict[str, Any] = {}
-    if _takes_rows(type(model)):
+    if _takes_rows(type(model).forward):
         options["logits_to_keep"] = rows
     if mask is not None:
         options |= {"attention_mask": mask, "position_ids": positions}
@@ -52,6 +52,6 @@ def plain_pass(
 
 
 @cache
-def _takes_rows(kind: "type[PreTrainedModel]") -> bool:
-    """Returns whether a model can be told how many rows of logits to compute."""
-    return "logits_to_keep" in inspect.signature(kind.forward).parameters
+def _takes_rows(forward: Callable[..., Any]) -> bool:
+    """Returns whether a model's pass can be told how many rows of logits to compute."""
+    return "logits_to_keep" in inspect.signature(forward).parameters
