@@ -207,14 +207,7 @@ def check_output_distribution_is_the_targets(make: Make) -> None:
             )
             _agree(probs, of_round)
             probs = loop_distribution(
-                target,
-                drafter,
-                verifier,
-                [1],
-                gamma=1,
-                length=2,
-                sampling=sampling,
-                budget=budget,
+                target, drafter, verifier, [1], gamma=1, length=2, sampling=sampling, budget=budget
             )
             _agree(probs, of_loop)
 
