@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test install typecheck engines vllm edits clean
+.PHONY: demo test evidence install typecheck wheel browser engines vllm edits clean
 
 install: .venv/installed
 
@@ -16,15 +16,34 @@ install: .venv/installed
 demo: install
 	$(BIN)/outrider compare $(DEMO)
 
-test: install typecheck
+test: install browser typecheck
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
+	$(BIN)/vulture
+	$(BIN)/vulture core drafters verifiers examples tests
+	OUTRIDER_WHEEL=build/wheel OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
-typecheck: install
-	rm -rf build
-	$(BIN)/pip install --quiet --no-deps --target build/typecheck .
+# The report is looked at in a real browser: the system's, or else one that Playwright fetches.
+browser: install
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null \
+	|| command -v google-chrome >/dev/null || $(BIN)/playwright install --only-shell chromium >/dev/null \
+	|| { echo "make test: no browser for the report: apt-get install chromium" >&2; exit 1; }
+
+typecheck: wheel
+	$(BIN)/pip install --quiet --no-deps --target build/typecheck build/wheel/*.whl
 	$(BIN)/mypy
+
+wheel: install
+	rm -rf build
+	$(BIN)/pip wheel --quiet --no-deps --wheel-dir build/wheel .
+
+# What is measured against the clock: on a machine that does nothing else.
+evidence: install
+	OMP_NUM_THREADS=1 $(BIN)/python tests/evidence/overhead.py
+	OMP_NUM_THREADS=1 $(BIN)/python tests/evidence/rules.py
+	$(BIN)/python tests/evidence/memory.py
+	$(BIN)/python tests/evidence/greedy.py
+	$(BIN)/python tests/evidence/distribution.py
 
 # What runs in other engines, which takes too long for `make test`.
 engines: install vllm

@@ -4,8 +4,10 @@ import importlib
 import json
 import os
 import random
+import runpy
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,9 @@ from transformers import (
 
 from outrider import Context, Draft, Drafter, Pen, cli
 from outrider.contract.round import Round
+from outrider.plugins.registry import make
 from outrider.policies.classifier import FEATURES, save_weights
+from outrider.targets.transformers import TransformersTarget
 from outrider.training.classifier import fit
 
 EDITS = Path(__file__).parent.parent / "examples" / "edits"
@@ -166,6 +170,23 @@ def edits(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def smollm2() -> Any:
+    """SmolLM2-135M-Instruct, loaded once."""
+    return make("target", "smollm2")
+
+
+@pytest.fixture
+def shared_smollm2(smollm2: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands and scripts that load SmolLM2 as it comes get the one that is there."""
+
+    def shared(place: str, **settings: Any) -> Any:
+        plain = set(settings.values()) <= {"auto", False}
+        return smollm2 if plain else TransformersTarget(place, **settings)
+
+    monkeypatch.setattr("outrider.targets.smollm2.TransformersTarget", shared)
+
+
+@pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory, llama: Any, words: Any) -> Path:
     """A folder that holds such a model and tokenizer."""
     place = tmp_path_factory.mktemp("tiny-llama")
@@ -255,15 +276,36 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
     def go(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["outrider", *arguments])
-        status = 0
-        try:
-            cli.main()
-        except SystemExit as stop:
-            status = int(stop.code or 0)
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
+        return finished(cli.main, capsys)
 
     return go
+
+
+@pytest.fixture
+def script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Any:
+    """Runs a Python file as `run` runs a command."""
+    monkeypatch.chdir(tmp_path)
+
+    def go(path: Path, *arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", [str(path), *arguments])
+        return finished(partial(runpy.run_path, str(path), run_name="__main__"), capsys)
+
+    return go
+
+
+def finished(
+    main: Callable[[], object], capsys: pytest.CaptureFixture[str]
+) -> tuple[int, str, str]:
+    """Returns the exit status of a program and what it printed."""
+    status = 0
+    try:
+        main()
+    except SystemExit as stop:
+        status = int(stop.code or 0)
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
 
 
 @pytest.fixture

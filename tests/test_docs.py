@@ -17,7 +17,14 @@ QUICK = {
     "generate": ["max_new_tokens=6"],
     "beams": ["max_new_tokens=6"],
     "compare": ["max_new_tokens=4", "data.limit=1"],
-    "bench": ["max_new_tokens=4", "repeats=1", "rows=[1]", "batches=[1]", "contexts=[8]"],
+    "bench": [
+        "max_new_tokens=4",
+        "repeats=1",
+        "rows=[1]",
+        "batches=[1]",
+        "contexts=[8]",
+        "peers.transformers=false",
+    ],  # beside it in tests/commands/test_bench.py
     "train": ["max_new_tokens=16", "data.limit=3"],
     "greedy.py": ["--count", "3", "--tokens", "24"],
 }
@@ -63,37 +70,43 @@ def test_there_is_something_to_run() -> None:
     assert sum(len(quoted(page)) for page in PAGES) >= 4
 
 
+@pytest.mark.usefixtures("shared_smollm2")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_documented_command_runs(
-    command: str, tmp_path: Path, request: pytest.FixtureRequest
+    command: str, tmp_path: Path, request: pytest.FixtureRequest, run: Any, script: Any
 ) -> None:
-    words = shlex.split(command)
-    if words[0] == "make":
+    program, *words = shlex.split(command)
+    if program == "make":
         makefile = (ROOT / "Makefile").read_text()
-        assert re.search(rf"^{words[1]}:", makefile, re.MULTILINE), command
+        assert re.search(rf"^{words[0]}:", makefile, re.MULTILINE), command
         return
     if MADE.search(command):  # by an example, whose models are trained for half a minute here
         (tmp_path / "edits").symlink_to(request.getfixturevalue("edits"))
-    start = {
-        "outrider": ["-m", "outrider.cli"],
-        "torchrun": ["-m", "torch.distributed.run"],
-        "python": [str(ROOT / words[1])],
-    }[words[0]]
-    given = words[2 if words[0] == "python" else 1 :]
     names = [Path(word).name for word in words]
     quick = QUICK.get(next((name for name in names if name in QUICK), ""), [])
-    if words[1] == "report":  # of what the command before it has left
-        run = ["compare", "drafters=[none,bigram]", *QUICK["compare"], f"hydra.run.dir={words[2]}"]
-        subprocess.run([sys.executable, "-m", "outrider.cli", *run], check=True, cwd=tmp_path)
+    if words[0] == "bench":  # its workers are processes, each of which loads the model
+        quick = [*quick, "target=transformers", f"target.model={request.getfixturevalue('folder')}"]
+    if words[0] == "report":  # of what the command before it has left
+        run("compare", "drafters=[none,bigram]", *QUICK["compare"], f"hydra.run.dir={words[1]}")
+    if program == "torchrun":
+        status, out, err = torchrun(*words, *quick, cwd=tmp_path)
+    elif program == "python":
+        status, out, err = script(ROOT / words[0], *words[1:], *quick)
+    else:
+        status, out, err = run(*words, *quick)
+    assert status == 0, err
+    assert out.strip()
+
+
+def torchrun(*words: str, cwd: Path) -> tuple[int, str, str]:
     done = subprocess.run(
-        [sys.executable, *start, *given, *quick],
+        [sys.executable, "-m", "torch.distributed.run", *words],
         check=False,
-        cwd=tmp_path,
+        cwd=cwd,
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip()
+    return done.returncode, done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

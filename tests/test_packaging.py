@@ -55,7 +55,13 @@ def test_modules_stay_small() -> None:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built of a copy, since setuptools leaves its build folder in the tree."""
+    """The wheel: the one that `make test` has just built, or one that is built here.
+
+    That is built of a copy, since setuptools leaves its build folder in the tree.
+    """
+    if "OUTRIDER_WHEEL" in os.environ:
+        (built,) = (ROOT / os.environ["OUTRIDER_WHEEL"]).glob("*.whl")
+        return built
     place = tmp_path_factory.mktemp("wheel")
     leave = shutil.ignore_patterns(
         ".*", "build", "outputs", "multirun", "*.egg-info", "__pycache__"
@@ -96,37 +102,50 @@ def stranger(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     copy = place / "outrider-echo"
     shutil.copytree(EXAMPLE, copy)
-    for package in (wheel, copy):
-        run(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", site, package,
-            cwd=place)  # fmt: skip
+    run(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", site, wheel, copy,
+        cwd=place)  # fmt: skip
     own = [path for path in sys.path if path.endswith("site-packages")]
     # As plain paths: their .pth files, and with them this checkout, stay out.
     (site / "dependencies.pth").write_text("\n".join(own))
     return python
 
 
-def test_a_strangers_plugin_decodes_with_its_preset(stranger: Path, tmp_path: Path) -> None:
+COMMANDS = """
+import json, sys
+from outrider import cli
+for words in json.loads(sys.argv[1]):
+    sys.argv = ["outrider", *words]
+    cli.main()
+    print("\\f")
+"""
+"""Runs several commands in one process, each followed by a form feed."""
+
+
+def test_a_strangers_plugin_is_listed(stranger: Path, tmp_path: Path) -> None:
     where = run(stranger, "-c", "import outrider; print(outrider.__file__)", cwd=tmp_path)
     assert "venv" in where
     assert str(ROOT / "core") not in where
-    assert "outrider-echo" in run(
-        stranger, "-m", "outrider.cli", "plugins", cwd=tmp_path, COLUMNS="120"
-    )
-    for drafter in ("echo", "echo_word"):
-        run(stranger, "-m", "outrider.cli", "generate", "target=tabular", "prompt=[0,1]",
-            f"drafter={drafter}", f"hydra.run.dir={drafter}", "max_new_tokens=30",
-            cwd=tmp_path)  # fmt: skip
-        report = json.loads((tmp_path / drafter / "generation.json").read_text())
+    listed = run(stranger, "-m", "outrider.cli", "plugins", cwd=tmp_path, COLUMNS="120")
+    assert "outrider-echo" in listed
+
+
+def test_a_strangers_plugin_decodes_with_its_preset_and_is_checked(
+    stranger: Path, tmp_path: Path
+) -> None:
+    generate = ["generate", "target=tabular", "prompt=[0,1]", "max_new_tokens=30"]
+    drafters = ("echo", "echo_word")
+    commands = [
+        *([*generate, f"drafter={name}", f"hydra.run.dir={name}"] for name in drafters),
+        ["check", "drafter=echo"],
+        [*generate, "drafter=echo_word", "--cfg", "job"],
+    ]
+    printed = run(stranger, "-c", COMMANDS, json.dumps(commands), cwd=tmp_path).split("\f")
+    for name in drafters:
+        report = json.loads((tmp_path / name / "generation.json").read_text())
         assert report["counts"]["emitted"] == 30
         assert report["counts"]["drafted"] > 0
-
-
-def test_a_strangers_plugin_is_checked_and_compared(stranger: Path, tmp_path: Path) -> None:
-    checked = run(stranger, "-m", "outrider.cli", "check", "drafter=echo", cwd=tmp_path)
-    assert "NO" not in checked
-    shown = run(stranger, "-m", "outrider.cli", "generate", "target=tabular", "prompt=[0]",
-                "drafter=echo_word", "--cfg", "job", cwd=tmp_path)  # fmt: skip
-    assert "period: 1" in shown
+    assert "NO" not in printed[2]
+    assert "period: 1" in printed[3]
 
 
 def test_the_example_passes_its_own_tests(stranger: Path, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import field, make_dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, get_type_hints
 
 from hydra import compose as hydra_compose
@@ -44,7 +44,7 @@ def register_options(registry: Registry) -> None:
     """Makes every registered part a Hydra option; calling it again changes nothing."""
     store = ConfigStore.instance()
     for entry in registry.entries:
-        schema = option_schema(entry)
+        schema = _known_schema(entry)
         store.store(group=entry.role, name=entry.name, node=schema, provider=entry.distribution)
     Plugins.instance().register(PluginConfigs)
     # Hydra finds launchers only in its own namespace, where an editable install can't put one.
@@ -82,6 +82,10 @@ def option_schema(entry: Entry) -> DictConfig:
             f" can hold: {_line(error)}"
         ) from error
     return schema
+
+
+_known_schema = cache(option_schema)
+"""Each command registers the options again, but the parts' signatures never change."""
 
 
 def compose(command: str, overrides: Sequence[str] = ()) -> DictConfig:

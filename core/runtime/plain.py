@@ -1,6 +1,8 @@
 """The plain pass: a forward pass in this process, by transformers' own code or the flat pass."""
 
 import inspect
+from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from outrider.runtime import flat
@@ -16,7 +18,7 @@ def plain_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> P
     if flat.is_used_for(model):
         return flat.flat_pass(model, cache, inputs)
     options: dict[str, Any] = {}
-    if "logits_to_keep" in inspect.signature(model.forward).parameters:
+    if _takes_rows(type(model).forward):
         options["logits_to_keep"] = inputs.rows
     if inputs.mask is not None:
         options |= {"attention_mask": inputs.mask, "position_ids": inputs.positions}
@@ -25,3 +27,9 @@ def plain_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> P
     output = model(input_ids=inputs.ids, past_key_values=cache, use_cache=True, **options)
     states = {number: output.hidden_states[number] for number in inputs.states}
     return Pass(output.logits[:, -inputs.rows :], states)
+
+
+@cache
+def _takes_rows(forward: Callable[..., Any]) -> bool:
+    """Returns whether a model can be told how many rows of logits to compute."""
+    return "logits_to_keep" in inspect.signature(forward).parameters

@@ -4,6 +4,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import final
 
 from outrider.contract.chance import Chance, EnumeratedChance
@@ -71,8 +72,8 @@ def output_distribution(setup: Setup, make_policy: Callable[[], Policy] = Fixed)
     """
     context = context_after(setup.drafter, setup.target, setup.prompt)
 
-    def play(chance: Chance) -> tuple[int, ...]:
-        session, policy = setup.target.open(setup.prompt), make_policy()
+    def write(chance: Chance) -> Draft:
+        policy = make_policy()
         pen = Pen(
             sampling=setup.sampling,
             chance=chance,
@@ -82,13 +83,19 @@ def output_distribution(setup: Setup, make_policy: Callable[[], Policy] = Fixed)
             more=policy.more,
         )
         setup.drafter.propose_batch([(context, pen)])
-        draft = pen.finish()
-        scores = Scores(session.score(draft), setup.sampling)
-        verdict = setup.verifier.verify(draft, scores, chance)
-        return (*(draft.tokens[node] for node in verdict.accepted), verdict.next_token)
+        return pen.finish()
 
+    blocks: Distribution = defaultdict(float)
+    # A verdict depends on the draft alone, so each draft is written and scored only once, however
+    # many verdicts it can get.
+    for p_draft, draft in EnumeratedChance.outcomes(write):
+        scores = Scores(setup.target.open(setup.prompt).score(draft), setup.sampling)
+        verify = partial(setup.verifier.verify, draft, scores)
+        for p_verdict, verdict in EnumeratedChance.outcomes(verify):
+            accepted = (draft.tokens[node] for node in verdict.accepted)
+            blocks[*accepted, verdict.next_token] += p_draft * p_verdict
     probs: Distribution = defaultdict(float)
-    for block, probability in _summed(play).items():
+    for block, probability in blocks.items():
         for text, p in _filled_up(setup, block).items():
             probs[(*block, *text)] += probability * p
     return probs

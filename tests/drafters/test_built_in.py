@@ -19,11 +19,6 @@ PROMPT = "Write a short story about a fox and a crow."
 
 
 @pytest.fixture(scope="module")
-def smollm2() -> Any:
-    return make("target", "smollm2")
-
-
-@pytest.fixture(scope="module")
 def plain(smollm2: Any) -> list[int]:
     ids = smollm2.encode(PROMPT, chat=True)
     rounds = decode(smollm2, make("drafter", "none"), Token(), ids, max_new_tokens=32)

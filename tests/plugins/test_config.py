@@ -26,6 +26,11 @@ from outrider.verifiers.lenient import Lenient
 CONF = Path(__file__).parents[2] / "conf"
 
 
+@pytest.fixture(autouse=True, scope="module")
+def parts() -> None:
+    install(installed())
+
+
 def entry(factory: type) -> Entry:
     return Entry("drafter", "odd", factory, factory, "odd_plugin", "odd-dist")
 

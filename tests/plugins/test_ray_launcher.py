@@ -72,8 +72,9 @@ def test_a_killed_ray_worker_loses_only_its_running_job(
 
 def test_submitit_runs_each_job(folder: Path, data: Path, tmp_path: Path, run: Any) -> None:
     """On its local executor, which starts and watches processes as the one for SLURM does."""
-    sweep(*asked(folder, data, "protocol=overlap", "hydra/launcher=submitit_local",
-                 "hydra.launcher.timeout_min=10"), cwd=tmp_path)  # fmt: skip
+    status, _, complaint = run(*asked(folder, data, "protocol=overlap",
+        "hydra/launcher=submitit_local", "hydra.launcher.timeout_min=10"))  # fmt: skip
+    assert status == 0, complaint
     status, printed, complaint = run("report", "sweep")
     assert status == 0, complaint
     assert "2 runs" in printed

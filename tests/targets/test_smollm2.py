@@ -78,8 +78,8 @@ def test_two_at_once_make_it_once(cache: Path, monkeypatch: pytest.MonkeyPatch) 
     assert smollm2.folder() == made[0]
 
 
-def test_the_real_weights_write_what_transformers_writes() -> None:
-    target = make("target", "smollm2")
+def test_the_real_weights_write_what_transformers_writes(request: pytest.FixtureRequest) -> None:
+    target = request.getfixturevalue("smollm2")  # of that name is the module here
     assert target.vocab_size == 49152
     assert target.eos == {2}
     prompt = target.encode("Name three rivers.", chat=True)

@@ -180,6 +180,7 @@ CULPRITS: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] 
         )
     ),
     (WrongResidual, verifiers.check_loop_distribution_is_as_claimed),
+    (Remembers, verifiers.check_loop_distribution_is_as_claimed),
     (TakesTheSecondBest, verifiers.check_greedy_text_is_as_claimed),
     (AcceptsOneNodeLater, verifiers.check_accepts_a_path),
     (SaysToken, verifiers.check_accepts_reports_true_probabilities),

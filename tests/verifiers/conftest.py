@@ -1,10 +1,21 @@
 """The exact number of tokens that a rule accepts, to compare rules by."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
-from outrider import Chance, Context, Drafter, EnumeratedChance, Pen, Sampling, Scores, Tokens
+from outrider import (
+    Chance,
+    Context,
+    Draft,
+    Drafter,
+    EnumeratedChance,
+    Pen,
+    Sampling,
+    Scores,
+    Tokens,
+)
 from outrider.contract.verifier import Verifier
 from outrider.targets.tabular import TabularTarget
 
@@ -18,13 +29,17 @@ def accepted_tokens() -> Callable[..., float]:
     def expected(
         verifier: Verifier, drafter: Drafter, target: TabularTarget, prompt: list[int], gamma: int
     ) -> float:
-        def play(chance: Chance) -> int:
+        def write(chance: Chance) -> Draft:
             pen = Pen(sampling=SAMPLED, chance=chance, vocab_size=target.vocab_size, gamma=gamma)
             drafter.propose(Context(Tokens(list(prompt))), pen)
-            draft = pen.finish()
-            scores = Scores(target.open(prompt).score(draft), SAMPLED)
-            return len(verifier.verify(draft, scores, chance).accepted)
+            return pen.finish()
 
-        return sum(p * accepted for p, accepted in EnumeratedChance.outcomes(play))
+        total = 0.0
+        for p_draft, draft in EnumeratedChance.outcomes(write):
+            scores = Scores(target.open(prompt).score(draft), SAMPLED)
+            verify = partial(verifier.verify, draft, scores)
+            for p_verdict, verdict in EnumeratedChance.outcomes(verify):
+                total += p_draft * p_verdict * len(verdict.accepted)
+        return total
 
     return expected

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import pytest
@@ -125,29 +125,36 @@ def test_all_rules_accept_alike_if_the_draft_is_a_point_mass(accepted_tokens: An
         assert counts == pytest.approx([counts[0]] * len(counts), abs=1e-12)
 
 
-def node_acceptance(verifier: Verifier, drafter: Drafter, target: TabularTarget) -> float:
-    """Returns the exact probability that some child of the root is accepted."""
+@lru_cache(maxsize=1)
+def drafts(drafter: Drafter, target: TabularTarget) -> list[tuple[float, Draft, Scores]]:
+    """Returns every draft of one depth with its probability, and the target's scores of it."""
 
-    def play(chance: Chance) -> bool:
+    def write(chance: Chance) -> Draft:
         pen = Pen(sampling=SAMPLED, chance=chance, vocab_size=3, gamma=1, budget=2)
         drafter.propose(Context(Tokens([0, 2])), pen)
-        draft = pen.finish()
-        scores = Scores(target.open([0, 2]).score(draft), SAMPLED)
-        return bool(verifier.verify(draft, scores, chance).accepted)
+        return pen.finish()
 
-    return sum(p for p, accepted in EnumeratedChance.outcomes(play) if accepted)
+    return [
+        (p, draft, Scores(target.open([0, 2]).score(draft), SAMPLED))
+        for p, draft in EnumeratedChance.outcomes(write)
+    ]
+
+
+def node_acceptance(verifier: Verifier, drafter: Drafter, target: TabularTarget) -> float:
+    """Returns the exact probability that a child of the root is accepted."""
+    return sum(
+        q * p
+        for q, draft, scores in drafts(drafter, target)
+        for p, verdict in EnumeratedChance.outcomes(partial(verifier.verify, draft, scores))
+        if verdict.accepted
+    )
 
 
 def ceiling(target: TabularTarget, drafter: Drafter) -> float:
     """Returns the value of the optimal transport: 1 + min over H of p(H) - P(all siblings in H)."""
     drawn: dict[frozenset[int], float] = {}
-
-    def play(chance: Chance) -> frozenset[int]:
-        pen = Pen(sampling=SAMPLED, chance=chance, vocab_size=3, gamma=1, budget=2)
-        drafter.propose(Context(Tokens([0, 2])), pen)
-        return frozenset(pen.finish().tokens)
-
-    for q, tokens in EnumeratedChance.outcomes(play):
+    for q, draft, _ in drafts(drafter, target):
+        tokens = frozenset(draft.tokens)
         drawn[tokens] = drawn.get(tokens, 0.0) + q
     p = target.logits([0, 2]).softmax(-1)
     values = []
@@ -174,10 +181,9 @@ def test_a_second_sibling_only_adds(accepted_tokens: Any) -> None:
         single = ChainDrafter(target, "drawn", seed)
         token = accepted_tokens(Token(), single, target, [0, 2], 1)
         for kind in ("iid", "distinct"):
+            tree = TreeDrafter(target, kind, seed)
             for rule in TREE_RULES[kind][:-1]:
-                assert (
-                    node_acceptance(rule(), TreeDrafter(target, kind, seed), target) >= token - 1e-9
-                )
+                assert node_acceptance(rule(), tree, target) >= token - 1e-9
 
 
 def test_k_seq_keeps_its_share_of_the_best() -> None:
