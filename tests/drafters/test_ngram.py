@@ -110,7 +110,9 @@ def test_bad_files_and_settings_are_refused_in_one_line(
         bigram(counts="gone.txt")
     with pytest.raises(ConfigError, match=r"drafter\.order=0: expected a whole number"):
         bigram(order=0)
-    with pytest.raises(ConfigError, match=r"drafter\.save='x': expected none, nothing is fitted"):
+    with pytest.raises(
+        ConfigError, match=r"drafter\.save='x': expected none, as nothing is fitted"
+    ):
         bigram(save="x")
     table = tmp_path / "t.safetensors"
     NGramTable.fit([[1, 2]], 2, 7).save(table)
