@@ -113,12 +113,11 @@ def compute_states(
         for shard, digest in enumerate(digests)
         if not _holds(_shard_path(folder, shard), digest, f"{shard * SHARD}.", names)
     ]
-    layers = {name: layer(name) for name in names}
+    layers = {name: state_number(name) for name in names}
     for shard in track(missing, "The target reads", console=console, disable=not missing):
         tensors: dict[str, Tensor] = {}
         for number in range(shard * SHARD, min((shard + 1) * SHARD, len(texts))):
             ids = torch.tensor([texts[number].ids], device=target.model.device)
-            layers = {name: state_number(name) for name in names}
             inputs = PassInput(ids, ids.shape[1], states=set(layers.values()))
             output = run_pass(target.model, GrowingCache(), inputs)
             tensors[f"{number}.best"] = output.logits[0].argmax(-1).int().cpu()
