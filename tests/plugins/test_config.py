@@ -28,7 +28,7 @@ CONF = Path(__file__).parents[2] / "conf"
 
 @pytest.fixture(autouse=True, scope="module")
 def parts() -> None:
-    install(installed())
+    register_options(installed())
 
 
 def entry(factory: type) -> Entry:
