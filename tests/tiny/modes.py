@@ -28,6 +28,7 @@ from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.token import Token
 from tiny.drafters import ScriptedChain, ScriptedTree
+from tiny.logits import differences
 from tiny.models import build
 from tiny.settings import LAYERS
 from tiny.subject import NEW, Subject, written
@@ -45,6 +46,7 @@ class Result:
     best: the fewest calls that it can take.
     whole: whether the drafter is the target itself; fewer layers must not draft the whole text.
     truths: what is right, where it is not the greedy text.
+    difference: how far logits are off, relative to their spread.
     """
 
     texts: dict[int, list[int]]
@@ -52,6 +54,7 @@ class Result:
     best: int | None = None
     whole: bool = True
     truths: dict[int, list[int]] | None = None
+    difference: float = 0.0
 
 
 Check = Callable[[], Result]
@@ -230,7 +233,15 @@ def packed(subject: Subject) -> Iterator[tuple[str, Check]]:
     yield "layers=2", lambda: alone(subject, SmallLM(layers=2), target=make())
 
 
+def logits(subject: Subject) -> Iterator[tuple[str, Check]]:
+    target = TransformersTarget(subject.model)
+    for name, difference in differences(subject, target):
+        if target.trees or "tree" not in name:
+            yield name, lambda difference=difference: Result({}, difference=difference())
+
+
 MODES: dict[str, Mode] = {
+    "logits": logits,
     "plain": plain,
     "chain": chain,
     "tree": tree,

@@ -9,7 +9,7 @@ from tiny.outcomes import ORDER
 
 SIGNS = {"right": "✓", "slow draft": "✓°", "refused": "\u2013", "WRONG": "✗", "RAW": "!"}
 PART = "◐"
-HEADS = {
+HEADS = {  # shorter than the modes
     "small_lm": "draft model",
     "small_lm tree": "draft model, tree",
     "lookahead_decoding": "lookahead",

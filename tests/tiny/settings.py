@@ -51,6 +51,8 @@ BY_FIELD: dict[str, Any] = (
 ALTERNATING = {"layer_types": ["sliding_attention", "full_attention"] * 2}
 _LATENT = {"num_key_value_heads": HEADS}
 _SHARED_CACHE = ALTERNATING | {"num_kv_shared_layers": 2}
+_LINEAR = {"layer_types": ["linear_attention", "full_attention"] * 2, "num_key_value_heads": HEADS}
+_ROPE = {"rope_type": "default", "rope_theta": 10000.0}
 _SCALED = {"logit_scale": 0.5}
 _MAMBA = {"mamba_n_heads": 4, "mamba_d_head": 16, "mamba_expand": 2}
 _BERT = {name: value for name, value in BY_FIELD.items() if name.endswith(("_id", "layers"))} | {
@@ -90,9 +92,15 @@ BY_TYPE: dict[str, dict[str, Any]] = {
     "led": {"attention_window": WINDOW, "max_decoder_position_embeddings": LENGTH}
     | {"max_encoder_position_embeddings": LENGTH},
     "longt5": {"local_radius": 4, "global_block_size": 4},
+    "cohere_compass_text": ALTERNATING
+    | {"rope_parameters": dict.fromkeys(set(ALTERNATING["layer_types"]), _ROPE)},
+    **dict.fromkeys(("kimi_linear", "bailing_hybrid"), _LINEAR),
+    "zamba2": {"layers_block_type": ["mamba", "hybrid"] * 2, "n_mamba_heads": 4},
+    "qwen4_exp_text": {"layer_types": ["full_attention"] * LAYERS},
     "recurrent_gemma": {"attention_window_size": WINDOW},
     "reformer": {"axial_pos_embds": False, "attn_layers": ["local", "lsh"] * 2, "num_buckets": 4}
     | {"local_attn_chunk_length": 8, "lsh_attn_chunk_length": 8, "attention_head_size": 8},
+    "llama4_text": {"floor_scale": 8, "attn_scale": 0.5},
     "zaya": {"num_experts_per_tok": 1},
     "gemma3n_text": _SHARED_CACHE | {"activation_sparsity_pattern": [0.0] * LAYERS},
     "encoder-decoder": {
