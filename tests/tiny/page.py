@@ -1,5 +1,6 @@
 """The page of the sweep: counts, reasons, and a row for each model with a sign for each mode."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -121,12 +122,13 @@ def _bad(cells: Cells, outcome: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _line(outcome: str, detail: str) -> str:
-    if outcome == "WRONG" and "differs at" in detail:
+    """Returns what is said of a cell, without what differs from row to row."""
+    if "differs at token" in detail:
         return "The text is another."
-    for mark in ("model ", "drafter small_lm does"):  # names of classes differ from row to row
-        if detail.startswith(mark) and ": " in detail:
-            return f"`{mark.strip()} …: {detail.partition(': ')[2]}`"
-    return f"`{detail}`"
+    if detail.startswith("logits are off"):
+        return "The logits of a draft are not those of full passes."
+    names = re.sub(r"\b[A-Z]\w*(?:For[A-Z]\w+|Model\w*|LMHead\w*|Decoder)\b", "…", detail)
+    return f"`{re.sub(r'[0-9]+', 'n', names) if outcome == 'RAW' else names}`"
 
 
 def _not_built(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

@@ -135,22 +135,22 @@ _YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0}
 _WINDOWS = {"use_sliding_window": True, "max_window_layers": 0, "sliding_window": WINDOW}
 
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "bert, both ways": ("bert", {"is_decoder": False}),
-    "falcon, ALiBi": ("falcon", {"alibi": True}),
-    "falcon, new decoder": ("falcon", {"new_decoder_architecture": True}),
-    "falcon, one layer norm": ("falcon", {"parallel_attn": False, "bias": True}),
-    "llama, LongRoPE": ("llama", _LONG),
-    "phi3, LongRoPE": ("phi3", _LONG | {"sliding_window": None}),
-    "phimoe, LongRoPE": ("phimoe", _LONG | {"sliding_window": None}),
-    "llama, YaRN": ("llama", {"rope_parameters": _YARN | {"original_max_position_embeddings": 16}}),
-    "mistral, no window": ("mistral", {"sliding_window": None}),
-    "opt, norm after": ("opt", {"do_layer_norm_before": False, "word_embed_proj_dim": 16}),
-    "bloom, residual after": ("bloom", {"apply_residual_connection_post_layernorm": True}),
-    "gpt2, scaled by layer": ("gpt2", {"scale_attn_by_inverse_layer_idx": True}),
-    "gpt_bigcode, many heads": ("gpt_bigcode", {"multi_query": False}),
-    "t5, gated": ("t5", {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}),
+    "bert (both ways)": ("bert", {"is_decoder": False}),
+    "falcon (ALiBi)": ("falcon", {"alibi": True}),
+    "falcon (new decoder)": ("falcon", {"new_decoder_architecture": True}),
+    "falcon (one layer norm)": ("falcon", {"parallel_attn": False, "bias": True}),
+    "llama (LongRoPE)": ("llama", _LONG),
+    "phi3 (LongRoPE)": ("phi3", _LONG | {"sliding_window": None}),
+    "phimoe (LongRoPE)": ("phimoe", _LONG | {"sliding_window": None}),
+    "llama (YaRN)": ("llama", {"rope_parameters": _YARN | {"original_max_position_embeddings": 16}}),
+    "mistral (no window)": ("mistral", {"sliding_window": None}),
+    "opt (norm after)": ("opt", {"do_layer_norm_before": False, "word_embed_proj_dim": 16}),
+    "bloom (residual after)": ("bloom", {"apply_residual_connection_post_layernorm": True}),
+    "gpt2 (scaled by layer)": ("gpt2", {"scale_attn_by_inverse_layer_idx": True}),
+    "gpt_bigcode (many heads)": ("gpt_bigcode", {"multi_query": False}),
+    "t5 (gated)": ("t5", {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}),
     **{
-        f"{name}, windows": (name, _WINDOWS | ALTERNATING)
+        f"{name} (windows)": (name, _WINDOWS | ALTERNATING)
         for name in ("qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "smollm3", "dots1", "mellum")
     },
 }

@@ -11,7 +11,7 @@ from tiny.models import Entry, build, prompts
 
 NEW = 24
 """Tokens that a text gets."""
-TRIES = 15
+TRIES = 8
 TIE = 1e-3
 """Two logits this near, relative to their spread, may change places by rounding."""
 
