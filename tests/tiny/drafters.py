@@ -1,0 +1,55 @@
+"""Drafters that know the text: partly right and partly wrong, as a chain or as a tree."""
+
+from collections.abc import Sequence
+from typing import final
+
+from outrider import Context, Drafter, Pen
+from outrider.contract.draft import ROOT
+
+
+@final
+class ScriptedChain(Drafter):
+    """Writes the next tokens of a text, right up to a place that varies, and wrong from there on."""
+
+    def __init__(self, text: Sequence[int]) -> None:
+        self._text = list(text)
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        position = len(context.tokens)
+        right = position * 7 % 5  # 0 to 4 of them
+        while pen.open and position < len(self._text):
+            token = self._text[position]
+            pen.write(token if right > 0 else (token + 1) % pen.vocab_size)
+            position, right = position + 1, right - 1
+
+
+@final
+class ScriptedTree(Drafter):
+    """Writes two siblings at each depth below the right path: the right token, first or second.
+
+    Every fifth draft has no right token at all, and wrong nodes have children too, so that what is
+    kept of the cache is seldom its beginning.
+    """
+
+    kind = "deterministic"
+
+    def __init__(self, text: Sequence[int]) -> None:
+        self._text = list(text)
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        position, node, size = len(context.tokens), ROOT, pen.vocab_size
+        first, blind = position % 2 == 0, position % 5 == 4
+        for depth in range(min(pen.gamma, 3)):
+            if position + depth >= len(self._text) or pen.room < 4:
+                return
+            right = self._text[position + depth]
+            tokens = [right, (right + 1) % size] if first else [(right + 1) % size, right]
+            if blind:
+                tokens = [(right + 1) % size, (right + 2) % size]
+            written = []
+            for token in tokens:
+                pen.write(token, after=node)
+                written.append(pen.last)
+            wrong = written[1] if first else written[0]
+            pen.write((right + 3) % size, after=wrong) if depth + 1 < pen.gamma else None
+            node = written[0] if first else written[1]

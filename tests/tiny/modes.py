@@ -1,0 +1,261 @@
+"""Modes: every way of Outrider to write a text, each with what it should have written."""
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from outrider import (
+    Drafter,
+    SampledChance,
+    Sampling,
+    beam_search,
+    decode,
+    decode_together,
+    generate_together,
+)
+from outrider.drafters.eagle import Eagle
+from outrider.drafters.lookahead_decoding import LookaheadDecoding
+from outrider.drafters.medusa import Medusa
+from outrider.drafters.none import NoDraft
+from outrider.drafters.prompt_lookup import PromptLookup
+from outrider.drafters.self_sparse import SelfSparse
+from outrider.drafters.small_lm import SmallLM
+from outrider.serving.transformers import Speculation
+from outrider.targets.transformers import TransformersTarget
+from outrider.verifiers.candidates import Candidates
+from outrider.verifiers.token import Token
+from tiny.drafters import ScriptedChain, ScriptedTree
+from tiny.logits import differences
+from tiny.models import build
+from tiny.settings import LAYERS
+from tiny.subject import NEW, Subject, written
+
+GAMMA = 4
+SIZES: dict[str, Any] = {"gamma": GAMMA, "budget": 24, "max_new_tokens": NEW}
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a check has written.
+
+    texts: by the number of the prompt.
+    calls: target calls of the first text, where a draft is expected to be the target's own text.
+    best: the fewest calls that it can take.
+    whole: whether the drafter is the target itself; fewer layers must not draft the whole text.
+    truths: what is right, where it is not the greedy text.
+    difference: how far logits are off, relative to their spread.
+    """
+
+    texts: dict[int, list[int]]
+    calls: int | None = None
+    best: int | None = None
+    whole: bool = True
+    truths: dict[int, list[int]] | None = None
+    difference: float = 0.0
+
+
+Check = Callable[[], Result]
+Mode = Callable[[Subject], Iterator[tuple[str, Check]]]
+
+
+def alone(
+    subject: Subject, drafter: Drafter, *, number: int = 0, target: Any = None, **known: Any
+) -> Result:
+    """Returns a text written by `decode`."""
+    rule = Candidates() if drafter.trees or drafter.asks else Token()
+    target = target or TransformersTarget(subject.model)
+    rounds = list(decode(target, drafter, rule, subject.prompts[number], **SIZES))
+    text = [token for round in rounds for token in round.tokens]
+    return Result({number: text}, len(rounds), **known)
+
+
+def plain(subject: Subject) -> Iterator[tuple[str, Check]]:
+    for number in range(len(subject.prompts)):
+        yield f"prompt {number}", lambda number=number: alone(subject, NoDraft(), number=number)
+
+
+def chain(subject: Subject) -> Iterator[tuple[str, Check]]:
+    for number in range(len(subject.prompts)):
+        yield (
+            f"scripted, prompt {number}",
+            lambda number=number: alone(
+                subject, ScriptedChain(subject.whole(number)), number=number
+            ),
+        )
+    yield "prompt_lookup", lambda: alone(subject, PromptLookup())
+
+
+def tree(subject: Subject) -> Iterator[tuple[str, Check]]:
+    for number in range(len(subject.prompts)):
+        yield (
+            f"scripted, prompt {number}",
+            lambda number=number: alone(
+                subject, ScriptedTree(subject.whole(number)), number=number
+            ),
+        )
+
+
+def small_lm(subject: Subject) -> Iterator[tuple[str, Check]]:
+    best = -(-NEW // (GAMMA + 1))
+    yield "itself", lambda: alone(subject, SmallLM(copy.deepcopy(subject.model)), best=best)
+    yield "another", lambda: alone(subject, SmallLM(build(subject.entry, seed=101)))
+
+
+def small_lm_tree(subject: Subject) -> Iterator[tuple[str, Check]]:
+    def make(model: Any) -> Drafter:
+        return SmallLM(model, tree="top:2x2")
+
+    yield "itself", lambda: alone(subject, make(copy.deepcopy(subject.model)), best=-(-NEW // 3))
+    yield "another", lambda: alone(subject, make(build(subject.entry, seed=101)))
+
+
+def early_exit(subject: Subject) -> Iterator[tuple[str, Check]]:
+    best = -(-NEW // (GAMMA + 1))
+    for layers in range(1, LAYERS):
+        yield (
+            f"layers={layers}",
+            lambda layers=layers: alone(subject, SmallLM(layers=layers), best=best, whole=False),
+        )
+
+
+def self_sparse(subject: Subject) -> Iterator[tuple[str, Check]]:
+    best = -(-NEW // (GAMMA + 1)) + 1  # the first round has nothing to draft on
+    yield "short", lambda: alone(subject, SelfSparse(sink=1, window=6))
+    yield "everything", lambda: alone(subject, SelfSparse(sink=4, window=64), best=best)
+    yield (
+        "layers=1",
+        lambda: alone(subject, SelfSparse(window=64, layers=1), best=best, whole=False),
+    )
+
+
+def lookahead(subject: Subject) -> Iterator[tuple[str, Check]]:
+    for number in range(2):
+        yield (
+            f"prompt {number}",
+            lambda number=number: alone(subject, LookaheadDecoding(), number=number),
+        )
+
+
+def medusa(subject: Subject) -> Iterator[tuple[str, Check]]:
+    yield "chain", lambda: alone(subject, Medusa("untrained"))
+    yield "tree", lambda: alone(subject, Medusa("untrained", tree="top:2x2"))
+
+
+def eagle(subject: Subject) -> Iterator[tuple[str, Check]]:
+    yield "chain", lambda: alone(subject, Eagle("untrained"))
+    yield "tree", lambda: alone(subject, Eagle("untrained", tree="top:2x2"))
+
+
+def together(subject: Subject, drafters: Sequence[Drafter], rule: Any) -> Result:
+    """Returns the texts of one batch, written by `decode_together`."""
+    texts: dict[int, list[int]] = {number: [] for number in range(len(drafters))}
+    target = TransformersTarget(subject.model)
+    rounds = decode_together(target, drafters, rule, subject.prompts, **SIZES)
+    for number, round in rounds:
+        texts[number] += round.tokens
+    return Result(texts)
+
+
+def batch(subject: Subject) -> Iterator[tuple[str, Check]]:
+    wholes = [subject.whole(number) for number in range(len(subject.prompts))]
+    yield "scripted", lambda: together(subject, [ScriptedChain(each) for each in wholes], Token())
+
+    def generated() -> Result:
+        target = TransformersTarget(subject.model)
+        texts = generate_together(target, subject.prompts, PromptLookup(), Token(), **SIZES)
+        return Result({number: text.tokens for number, text in enumerate(texts)})
+
+    yield "generate_together", generated
+
+
+def batch_tree(subject: Subject) -> Iterator[tuple[str, Check]]:
+    wholes = [subject.whole(number) for number in range(len(subject.prompts))]
+    drafters = [ScriptedTree(whole) for whole in wholes]
+    yield "scripted", lambda: together(subject, drafters, Candidates())
+
+
+def write(subject: Subject) -> Iterator[tuple[str, Check]]:
+    def texts(numbers: Sequence[int]) -> Result:
+        chances = [SampledChance.seeded(number) for number in numbers]
+        target = TransformersTarget(subject.model)
+        found = target.write([subject.prompts[n] for n in numbers], Sampling(), chances, NEW)
+        return Result(dict(zip(numbers, found, strict=True)))
+
+    yield "alone", lambda: texts([0])
+    yield "three", lambda: texts([0, 1, 2])
+
+
+def beams(subject: Subject) -> Iterator[tuple[str, Check]]:
+    def searched(drafter: Drafter) -> Result:
+        target = TransformersTarget(subject.model)
+        sizes = {"width": 3, "draft_width": 4, "gamma": 3, "max_new_tokens": NEW}
+        found = beam_search(target, subject.prompts[0], drafter, **sizes)
+        own = written(subject.model, subject.prompts[0], num_beams=3)
+        return Result({0: list(found.tokens[0])}, truths={0: own})
+
+    yield "without a draft", lambda: searched(NoDraft())
+    yield "small_lm", lambda: searched(SmallLM(copy.deepcopy(subject.model)))
+
+
+def custom_generate(subject: Subject) -> Iterator[tuple[str, Check]]:
+    def generated(numbers: Sequence[int], drafter: Drafter) -> Result:
+        width = max(len(subject.prompts[number]) for number in numbers)
+        rows = [[0] * (width - len(subject.prompts[n])) + subject.prompts[n] for n in numbers]
+        mask = [
+            [int(width - at <= len(subject.prompts[n])) for at in range(width)] for n in numbers
+        ]
+        out = subject.model.generate(
+            torch.tensor(rows),
+            attention_mask=torch.tensor(mask),
+            do_sample=False,
+            max_new_tokens=NEW,
+            custom_generate=Speculation(drafter, gamma=GAMMA),
+        )
+        texts = {number: row[width:].tolist() for number, row in zip(numbers, out, strict=True)}
+        return Result(
+            {number: text[: len(subject.truths[number].text)] for number, text in texts.items()}
+        )
+
+    yield "chain", lambda: generated([0], ScriptedChain(subject.whole(0)))
+    yield "batch", lambda: generated([0, 2], PromptLookup())
+
+
+def packed(subject: Subject) -> Iterator[tuple[str, Check]]:
+    def make() -> TransformersTarget:
+        return TransformersTarget(copy.deepcopy(subject.model), optimize="packed")
+
+    yield "plain", lambda: alone(subject, NoDraft(), target=make())
+    yield "chain", lambda: alone(subject, ScriptedChain(subject.whole(0)), target=make())
+    yield "tree", lambda: alone(subject, ScriptedTree(subject.whole(0)), target=make())
+    yield "layers=2", lambda: alone(subject, SmallLM(layers=2), target=make())
+
+
+def logits(subject: Subject) -> Iterator[tuple[str, Check]]:
+    target = TransformersTarget(subject.model)
+    for name, difference in differences(subject, target):
+        if target.trees or "tree" not in name:
+            yield name, lambda difference=difference: Result({}, difference=difference())
+
+
+MODES: dict[str, Mode] = {
+    "logits": logits,
+    "plain": plain,
+    "chain": chain,
+    "tree": tree,
+    "small_lm": small_lm,
+    "small_lm tree": small_lm_tree,
+    "early exit": early_exit,
+    "self_sparse": self_sparse,
+    "lookahead_decoding": lookahead,
+    "medusa": medusa,
+    "eagle": eagle,
+    "batch": batch,
+    "batch tree": batch_tree,
+    "write": write,
+    "beams": beams,
+    "custom_generate": custom_generate,
+    "packed": packed,
+}
