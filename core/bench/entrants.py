@@ -33,13 +33,13 @@ FIXED_POLICY = {"_target_": "outrider.contract.policy.Fixed"}
 class Entrant:
     """A worker to start.
 
-    given: its first line, which says what to load.
+    settings: its first line, which says what to load.
     rivals: the entrants that its speed is compared with, if they take part.
     """
 
     name: str
     command: tuple[str, ...]
-    given: Mapping[str, Any]
+    settings: Mapping[str, Any]
     rivals: tuple[str, ...] = ()
     environment: Mapping[str, str] | None = field(default=None, repr=False)
 
@@ -100,17 +100,17 @@ class Peers:
         return None
 
     def _transformers(self, label: str, options: Mapping[str, Any]) -> Entrant:
-        given = {
+        settings = {
             "model": self.model,
             "dtype": self.dtype,
             "gamma": self.gamma,
             "options": dict(options),
         }
         command = (sys.executable, "-m", "outrider.bench.peer_transformers")
-        return Entrant(f"transformers {label}", command, given)
+        return Entrant(f"transformers {label}", command, settings)
 
     def _vllm(self, label: str, python: Path, speculative: Mapping[str, Any] | None) -> Entrant:
-        given = {
+        settings = {
             "model": self.model,
             "dtype": self.dtype,
             "speculative": speculative,
@@ -125,7 +125,7 @@ class Peers:
         }
         # Not resolved: a virtual environment is found by the link, not by the file it points to.
         command = (str(python.absolute()), str(script))
-        return Entrant(f"vllm {label}", command, given, (), environment)
+        return Entrant(f"vllm {label}", command, settings, (), environment)
 
 
 def entrants(config: Mapping[str, Any], model: str, dtype: torch.dtype) -> list[Entrant]:
@@ -169,5 +169,5 @@ def weights_location(config: Mapping[str, Any]) -> str:
 
 def _outrider(name: str, config: Mapping[str, Any], rivals: tuple[str, ...]) -> Entrant:
     keys = ("target", "sampling", "budget", "gamma", "chat", "drafter", "verifier", "policy")
-    given = {key: config[key] for key in keys}
-    return Entrant(name, (sys.executable, "-m", "outrider.bench.ours"), given, rivals)
+    settings = {key: config[key] for key in keys}
+    return Entrant(name, (sys.executable, "-m", "outrider.bench.ours"), settings, rivals)

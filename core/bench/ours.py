@@ -27,13 +27,13 @@ TOKEN = 5
 """The id that fills passes whose tokens do not matter."""
 
 
-def start(given: dict[str, Any]) -> Answer:
+def start(settings: dict[str, Any]) -> Answer:
     """Builds the parts that a config names, and returns the function that answers questions.
 
     Raises:
         ConfigError: the target is an encoder-decoder.
     """
-    config: Any = OmegaConf.create(given)
+    config: Any = OmegaConf.create(settings)
     target, drafter, verifier = build(config.target), build(config.drafter), build(config.verifier)
     kind = type(target.model).__name__
     require(SOURCE not in target.offers, "target", kind, "a decoder-only model")

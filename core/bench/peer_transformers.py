@@ -8,23 +8,23 @@ import torch
 from outrider.bench.protocol import Answer, serve
 
 
-def start(given: dict[str, Any]) -> Answer:
+def start(settings: dict[str, Any]) -> Answer:
     """Loads the model, and returns the function that writes texts with it.
 
-    given: `model`, `dtype`, `gamma`, and `options` for `generate`, where `assistant_model` is the
+    settings: `model`, `dtype`, `gamma`, and `options` for `generate`, where `assistant_model` is the
         folder or hub id of a model.
     """
     from transformers import AutoModelForCausalLM
 
     auto: Any = AutoModelForCausalLM
-    dtype = getattr(torch, given["dtype"])
-    model = auto.from_pretrained(given["model"], dtype=dtype).eval()
-    options = dict(given["options"])
+    dtype = getattr(torch, settings["dtype"])
+    model = auto.from_pretrained(settings["model"], dtype=dtype).eval()
+    options = dict(settings["options"])
     if "assistant_model" in options:
         assistant = auto.from_pretrained(options["assistant_model"], dtype=dtype).eval()
         options["assistant_model"] = assistant
         # The default schedule would change the draft length as it goes.
-        assistant.generation_config.num_assistant_tokens = given["gamma"]
+        assistant.generation_config.num_assistant_tokens = settings["gamma"]
         assistant.generation_config.num_assistant_tokens_schedule = "constant"
 
     def write(question: dict[str, Any]) -> dict[str, Any]:

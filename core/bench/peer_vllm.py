@@ -6,18 +6,18 @@ from typing import Any
 from protocol import Answer, serve  # type: ignore[import-not-found]
 
 
-def start(given: dict[str, Any]) -> Answer:
+def start(settings: dict[str, Any]) -> Answer:
     """Starts the engine, and returns the function that writes texts with it.
 
-    given: `model`, `dtype`, `max_model_len`, and `speculative`, the speculative config or None.
+    settings: `model`, `dtype`, `max_model_len`, and `speculative`, the speculative config or None.
     """
     from vllm import LLM, SamplingParams  # type: ignore[import-not-found]
 
     engine = LLM(
-        model=given["model"],
-        dtype=given["dtype"],
-        max_model_len=given["max_model_len"],
-        speculative_config=given["speculative"],
+        model=settings["model"],
+        dtype=settings["dtype"],
+        max_model_len=settings["max_model_len"],
+        speculative_config=settings["speculative"],
         enable_prefix_caching=False,
         disable_log_stats=True,
     )

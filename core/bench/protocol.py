@@ -28,12 +28,12 @@ def serve(start: Callable[[dict[str, Any]], Answer]) -> None:
     os.dup2(2, 1)
     answer: Answer | None = None
     for line in sys.stdin:
-        given, began = json.loads(line), time.perf_counter()
+        settings, began = json.loads(line), time.perf_counter()
         try:
             if answer is None:
-                answer, reply = start(given), {}
+                answer, reply = start(settings), {}
             else:
-                reply = answer(given)
+                reply = answer(settings)
         except Exception as error:  # noqa: BLE001  # the bench reports it
             reply = {"error": f"{type(error).__name__}: {error}"}
         reply.setdefault("seconds", time.perf_counter() - began)

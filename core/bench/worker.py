@@ -24,7 +24,7 @@ class Worker:
     Between questions it is stopped, along with its child processes: an engine that polls for work
     would take a core from the worker whose turn it is.
 
-    command: the program and its arguments. given: the first line that it receives.
+    command: the program and its arguments. settings: the first line that it receives.
     log: the file that its stderr goes to.
 
     Raises:
@@ -35,7 +35,7 @@ class Worker:
         self,
         name: str,
         command: Sequence[str],
-        given: Mapping[str, Any],
+        settings: Mapping[str, Any],
         log: Path,
         environment: Mapping[str, str] | None = None,
     ) -> None:
@@ -58,7 +58,7 @@ class Worker:
             raise BenchError(f"{name}: {command[0]} can't be run: {error.strerror}") from error
         self.peak = 0
         try:
-            self._exchange(given)
+            self._exchange(settings)
         except BaseException:
             self.close()
             raise

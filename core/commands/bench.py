@@ -85,7 +85,7 @@ def _start_workers(
     for entrant in participants:
         progress.update(task, description=f"starting {entrant.name}")
         log = folder / f"{entrant.name.replace(' ', '_')}.log"
-        worker = Worker(entrant.name, entrant.command, entrant.given, log, entrant.environment)
+        worker = Worker(entrant.name, entrant.command, entrant.settings, log, entrant.environment)
         stack.callback(worker.close)
         workers[entrant.name] = worker
         progress.advance(task)

@@ -113,7 +113,7 @@ def _generations(summary: Summary) -> list[tuple[str, str, list[ShownText]]]:
         if measurement.decoding is not None and measurement.prompt in summary.prompts:
             key = (measurement.prompt, measurement.turn)
             answers.setdefault(key, []).append((measurement, measurement.decoding))
-    asked = {(prompt, turn): text for prompt, turn, text in summary.run.facts["questions"]}
+    prompts = {(prompt, turn): text for prompt, turn, text in summary.run.facts["questions"]}
     keys = list(answers)
     count = min(GENERATIONS, len(keys))
     generations = []
@@ -125,7 +125,7 @@ def _generations(summary: Summary) -> list[tuple[str, str, list[ShownText]]]:
             for measurement, decoding in answers[prompt, turn]
             if decoding.counts.drafted
         ]
-        generations.append((title, asked[prompt, turn], texts))
+        generations.append((title, prompts[prompt, turn], texts))
     return generations
 
 

@@ -53,12 +53,12 @@ def check_the_same_rounds_give_the_same_answers(make: Make) -> None:
             before = (torch.get_rng_state(), random.getstate())
             policy = make()
             policy.reset()
-            given: list[object] = []
+            replies: list[object] = []
             for round in rounds(policy, past, 4, 30):
                 policy.observe(round)
-                given.append(policy.depth(4))
-                given += [policy.more(draft) for draft in _growing_drafts(round)]
-            answers.append(given)
+                replies.append(policy.depth(4))
+                replies += [policy.more(draft) for draft in _growing_drafts(round)]
+            answers.append(replies)
             assert torch.equal(before[0], torch.get_rng_state()), "moved torch's global generator"
             assert before[1] == random.getstate(), "moved Python's global generator"
         assert answers[0] == answers[1], f"answers differ for the same rounds, after {past}"

@@ -36,13 +36,13 @@ def test_prompt_lookup_meets_prompt_lookup() -> None:
         "vllm PromptLookup",
     ]
     assert by_name["outrider plain"].rivals == ("transformers plain", "vllm plain")
-    assert by_name["transformers PromptLookup"].given == {
+    assert by_name["transformers PromptLookup"].settings == {
         "model": "/m",
         "dtype": "float32",
         "gamma": 4,
         "options": {"prompt_lookup_num_tokens": 4, "max_matching_ngram_size": 2},
     }
-    assert by_name["vllm PromptLookup"].given["speculative"] == {
+    assert by_name["vllm PromptLookup"].settings["speculative"] == {
         "method": "ngram",
         "num_speculative_tokens": 4,
         "prompt_lookup_max": 2,
@@ -54,8 +54,8 @@ def test_prompt_lookup_meets_prompt_lookup() -> None:
 def test_a_small_model_assists_both() -> None:
     config = asked("drafter=small_lm", "drafter.model=/s")
     by_name = {entrant.name: entrant for entrant in entrants(config, "/m", torch.bfloat16)}
-    assert by_name["transformers SmallLM"].given["options"] == {"assistant_model": "/s"}
-    assert by_name["transformers plain"].given["dtype"] == "bfloat16"
+    assert by_name["transformers SmallLM"].settings["options"] == {"assistant_model": "/s"}
+    assert by_name["transformers plain"].settings["dtype"] == "bfloat16"
 
 
 def test_a_drafter_that_a_peer_lacks_is_left_out() -> None:
