@@ -130,3 +130,24 @@ def test_every_rule_and_policy_has_its_line(role: str) -> None:
             names = {"chains": "chain"}
             shown = KINDS if takes == "all" else {names.get(k, k) for k in takes.split(", ")}
             assert set(shown) == kinds, name
+
+
+def test_the_architecture_page_names_what_is_in_the_code() -> None:
+    """Every file that it mentions exists, and every name on its walk stands somewhere in the code."""
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    spans = set(re.findall(r"`([^`]+)`", page))
+    files = {
+        span
+        for span in spans
+        if re.fullmatch(r"(core|drafters|verifiers|conf|tests)/\S+\.\w+", span)
+    }
+    assert len(files) > 25
+    for file in files - {"conf/COMMAND.yaml"}:
+        assert (ROOT / file).is_file(), file
+    folders = ("core", "drafters", "verifiers")
+    code = "".join(path.read_text() for name in folders for path in (ROOT / name).rglob("*.py"))
+    words = set(re.findall(r"\w+", code))
+    names = {span for span in spans if re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", span)}
+    names = {name for name in names if not name.endswith((".py", ".toml"))}
+    assert len(names) > 50
+    assert not {name for name in names if set(name.split(".")) - words - {"tests"}}
