@@ -310,7 +310,7 @@ def finished(
 
 @pytest.fixture
 def vllm(tmp_path: Path) -> Callable[..., Path]:
-    """Makes what stands in for the python of an environment with vLLM; see tests/serving/fake_vllm.py."""
+    """Makes a stand-in for the python of an environment with vLLM: tests/serving/fake_vllm.py."""
 
     def make(
         texts: dict[str, list[int]] | None = None, version: str = "0.32.0", **more: Any

@@ -1,4 +1,4 @@
-"""The architecture: what may import what, as pyproject.toml says it and docs/architecture.md draws it."""
+"""The architecture: imports follow the layers in pyproject.toml, which the docs draw."""
 
 import os
 import shutil

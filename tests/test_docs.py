@@ -1,4 +1,4 @@
-"""What the docs show is what runs: files are quoted whole, code blocks and commands are executed."""
+"""The docs show what runs: files are quoted whole, code blocks and commands are executed."""
 
 import re
 import shlex
@@ -133,7 +133,7 @@ def test_every_rule_and_policy_has_its_line(role: str) -> None:
 
 
 def test_the_architecture_page_names_what_is_in_the_code() -> None:
-    """Every file that it mentions exists, and every name on its walk stands somewhere in the code."""
+    """Every file that it mentions exists, and every name on its walk is somewhere in the code."""
     page = (ROOT / "docs" / "architecture.md").read_text()
     spans = set(re.findall(r"`([^`]+)`", page))
     files = {

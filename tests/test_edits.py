@@ -88,7 +88,8 @@ def test_compare_measures_alpha_by_both_protocols(run: Any, edits: Path, tmp_pat
     status, printed, complaint = run(
         "compare", "target=transformers", f"target.model={edits / 'target'}", "data=jsonl",
         f"data.path={edits / 'questions.jsonl'}", "data.limit=4", "max_new_tokens=32",
-        f"drafters=[prompt_lookup,shallow_aggressive,{{drafter: small_lm, model: {edits / 'draft'}}}]",
+        "drafters=[prompt_lookup,shallow_aggressive,"
+        f"{{drafter: small_lm, model: {edits / 'draft'}}}]",
         "cache=false", f"hydra.run.dir={tmp_path / 'out'}",
     )  # fmt: skip
     assert status == 0, complaint

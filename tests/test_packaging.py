@@ -102,8 +102,8 @@ def stranger(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     copy = place / "outrider-echo"
     shutil.copytree(EXAMPLE, copy)
-    run(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", site, wheel, copy,
-        cwd=place)  # fmt: skip
+    run(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", site, wheel,
+        copy, cwd=place)  # fmt: skip
     own = [path for path in sys.path if path.endswith("site-packages")]
     # As plain paths: their .pth files, and with them this checkout, stay out.
     (site / "dependencies.pth").write_text("\n".join(own))

@@ -11,7 +11,7 @@ from outrider.bench.protocol import Answer, serve
 def start(settings: dict[str, Any]) -> Answer:
     """Loads the model, and returns the function that writes texts with it.
 
-    settings: `model`, `dtype`, `gamma`, and `options` for `generate`, where `assistant_model` is the
+    settings: `model`, `dtype`, `gamma`, and `options` for `generate`; `assistant_model` is the
         folder or hub id of a model.
     """
     from transformers import AutoModelForCausalLM

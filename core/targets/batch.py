@@ -113,7 +113,7 @@ class _Batch:
         )
 
     def go_on(self, texts: Sequence[Sequence[int]]) -> None:
-        """Makes each text's last token the next to read, and drops ended texts if there are many."""
+        """Makes each text's last token the next to read, and drops ended texts if they are many."""
         going = [row for row, text in enumerate(self.running) if text not in self.ended]
         if not going:
             self.running = []

@@ -1,4 +1,4 @@
-"""Speeds and ratios match a hand calculation, and differing texts are reported where they differ."""
+"""Speeds and ratios match a hand calculation, and a report says where texts differ."""
 
 from typing import Any
 

@@ -15,7 +15,7 @@ JOBS = {"table2": 6, "table3": 2, "lenience": 8, "chen": 14, "scaled_uniform": 5
 
 @pytest.fixture(autouse=True)
 def drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draws each kind of figure for the first job of a sweep: the others' differ in numbers alone."""
+    """Draws figures for the first job of a sweep only: those of the others have other numbers."""
     pictures: dict[str, bytes] = {}
     inner = figures._png
 
@@ -41,8 +41,8 @@ def test_an_experiment_runs(run: Any, quick: list[str], tmp_path: Path, name: st
     # The settings of the quick run that the experiment does not set itself.
     shared = [word for word in quick if not word.startswith(("gamma=", "drafters="))]
     status, _, complaint = run(
-        "compare", f"+experiment={name}", *shared, "drafters=[bigram,prompt_lookup]", "data.limit=2",
-        "max_new_tokens=4", "batch=4", f"hydra.sweep.dir={tmp_path / 'sweep'}",
+        "compare", f"+experiment={name}", *shared, "drafters=[bigram,prompt_lookup]",
+        "data.limit=2", "max_new_tokens=4", "batch=4", f"hydra.sweep.dir={tmp_path / 'sweep'}",
     )  # fmt: skip
     assert status == 0, complaint
     assert len(list((tmp_path / "sweep").glob("*/comparison.json"))) == JOBS[name]

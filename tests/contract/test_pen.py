@@ -54,7 +54,7 @@ def test_a_tree_knows_children_and_paths() -> None:
 def test_siblings_follow_the_distributions_recorded_for_them(
     replacement: bool, sampling: Sampling
 ) -> None:
-    """Exactly: given the siblings before, each is drawn from the distribution that stands beside it."""
+    """Given the siblings before it, each is drawn from exactly the distribution beside it."""
 
     def play(chance: Chance) -> Draft:
         ink = pen(chance, sampling, budget=3)

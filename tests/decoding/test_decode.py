@@ -192,7 +192,8 @@ def test_a_need_that_the_target_can_not_meet_is_refused_at_the_call() -> None:
 def test_a_tree_is_refused_where_the_rule_takes_chains() -> None:
     with pytest.raises(
         ConfigError,
-        match=r"TreeDrafter writes 'iid' drafts \(siblings drawn.* takes chain; rules that fit: k_seq, multi_step",
+        match=r"TreeDrafter writes 'iid' drafts \(siblings drawn.* takes chain;"
+        r" rules that fit: k_seq, multi_step",
     ):
         decode(TARGET, TreeDrafter(TARGET, "iid"), Token(), PROMPT)
 

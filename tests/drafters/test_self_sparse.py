@@ -1,4 +1,4 @@
-"""SelfSparse: its distribution is the target's with the middle masked, and what it picks is attended to most."""
+"""SelfSparse drafts like the target with the middle masked, and keeps what is attended to most."""
 
 from collections.abc import Callable
 from functools import partial
@@ -43,7 +43,7 @@ def first_distribution(drafter: SelfSparse, target: Any, context: Context) -> An
 
 @torch.no_grad()
 def masked_distribution(target: Any, kept: list[list[int]]) -> Any:
-    """The distribution after TEXT where its last token sees only what each layer keeps, and itself."""
+    """The distribution after TEXT if its last token sees only what each layer keeps, and itself."""
     cache = DynamicCache()
     target.model(input_ids=torch.tensor([TEXT[:-1]]), past_key_values=cache)
     for layer, places in zip(cache.layers, kept, strict=True):

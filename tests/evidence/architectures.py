@@ -1,4 +1,4 @@
-"""Every model class of transformers, tiny, in every mode, against its own generate(do_sample=False).
+"""Every model class of transformers, tiny, in every mode, against its own greedy `generate`.
 
 python tests/evidence/architectures.py --results sweep --page docs/models.md
 python tests/evidence/architectures.py --only llama gemma3_text --modes tree batch --again

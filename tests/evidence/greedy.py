@@ -1,7 +1,8 @@
 """Greedy text of every drafter against transformers' generate(do_sample=False), token for token.
 
 python tests/evidence/greedy.py --prompts questions.jsonl --count 12 --tokens 128
-python tests/evidence/greedy.py --target ./edits/target --draft ./edits/draft --prompts edits/questions.jsonl
+python tests/evidence/greedy.py --target ./edits/target --draft ./edits/draft
+    --prompts edits/questions.jsonl
 """
 
 import argparse

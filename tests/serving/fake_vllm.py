@@ -1,7 +1,7 @@
 """Stands in for the python of an environment with vLLM, and answers over HTTP from a script.
 
-The script is a JSON file. It holds `version`; `texts`, keyed by the prompt's ids as a JSON list; `drafted`, the texts
-with drafts if they differ; `start`, a line to die with instead of starting.
+The script is a JSON file. It holds `version`; `texts`, keyed by the prompt's ids as a JSON list;
+`drafted`, the texts with drafts if they differ; `start`, a line to die with instead of starting.
 """
 
 import json

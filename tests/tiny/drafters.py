@@ -9,7 +9,7 @@ from outrider.contract.draft import ROOT
 
 @final
 class ScriptedChain(Drafter):
-    """Writes the next tokens of a text, right up to a place that varies, and wrong from there on."""
+    """Writes the next tokens of a text: right up to some position, and wrong from there on."""
 
     def __init__(self, text: Sequence[int]) -> None:
         self._text = list(text)

@@ -57,9 +57,9 @@ def page(facts: Mapping[str, Mapping[str, Any]], cells: Cells, versions: str) ->
     lines = [
         "# Models",
         "",
-        "Every causal and sequence-to-sequence class of transformers, built tiny with random weights",
-        "in float32, with windows of 8 tokens and texts of up to 64. In each mode Outrider writes the",
-        "text that transformers' own `generate(do_sample=False)` writes, or refuses in one line.",
+        "Every causal and sequence-to-sequence class of transformers, built tiny with random",
+        "weights in float32, with windows of 8 tokens and texts of up to 64. In each mode Outrider",
+        "writes the text of transformers' own `generate(do_sample=False)`, or refuses in one line.",
         f"Written by `tests/evidence/architectures.py` ({versions}).",
         "",
         f"- Rows: {len(facts)}; built: {len(built)}; not built: {len(facts) - len(built)}.",

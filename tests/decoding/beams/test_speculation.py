@@ -1,4 +1,4 @@
-"""Beams and scores are those of transformers' beam search, whatever the drafter; calls are fewer."""
+"""Beams and scores are those of transformers' beam search, in fewer calls, for any drafter."""
 
 import json
 import random
