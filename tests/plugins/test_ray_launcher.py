@@ -49,8 +49,9 @@ def counts(row: dict[str, Any]) -> tuple[Any, ...]:
 def test_a_killed_ray_worker_loses_only_its_running_job(
     folder: Path, data: Path, tmp_path: Path, run: Any
 ) -> None:
-    output = sweep(*asked(folder, data, "policy._target_=dying.Dying",
-                          "hydra/launcher=outrider_ray", "hydra.launcher.workers=2"), cwd=tmp_path)  # fmt: skip
+    settings = ["policy._target_=dying.Dying", "hydra/launcher=outrider_ray"]
+    words = asked(folder, data, *settings, "hydra.launcher.workers=2")
+    output = sweep(*words, cwd=tmp_path)
     assert output.count("its worker died, it runs again") == 1
     assert output.count("has ended") == 2
     # It continued after what it had measured: those lines are the same, seconds included.
