@@ -84,7 +84,8 @@ def test_a_documented_command_runs(
         (tmp_path / "edits").symlink_to(request.getfixturevalue("edits"))
     names = [Path(word).name for word in words]
     quick = QUICK.get(next((name for name in names if name in QUICK), ""), [])
-    if words[0] == "bench":  # its workers are processes, each of which loads the model
+    # The workers of a bench or a sweep are processes, each of which loads the model.
+    if words[0] == "bench" or any(word.startswith("hydra/launcher=") for word in words):
         quick = [*quick, "target=transformers", f"target.model={request.getfixturevalue('folder')}"]
     if words[0] == "report":  # of what the command before it has left
         run("compare", "drafters=[none,bigram]", *QUICK["compare"], f"hydra.run.dir={words[1]}")
