@@ -1,0 +1,291 @@
+"""Self-test: a model shows in a few tiny passes which of its own abilities can be relied on."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, final
+from weakref import WeakKeyDictionary
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from outrider.contract.draft import ROOT, Draft
+from outrider.contract.target import check_finite
+from outrider.contract.verifier import Verdict
+from outrider.errors import TargetError
+from outrider.runtime import flat
+from outrider.runtime.cached_model import CachedModel
+from outrider.runtime.encoded import EncodedCache
+from outrider.runtime.ranks import is_sharded
+from outrider.runtime.tree_mask import tree_mask
+from outrider.runtime.windows import context_window
+from outrider.targets.batch import PaddedBatch
+from outrider.targets.together import TogetherSession, open_sessions, score_sessions
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+TAIL = 4
+"""The tokens at the end of the test's text, which are read in several ways."""
+
+HEAD = 5
+"""The tokens before them, at least."""
+
+SHORT = 64
+"""A window of up to this many tokens is tested as it is; a longer one is made `TINY`."""
+
+TINY = 8
+
+TOLERANCE = {torch.float16: 0.1, torch.bfloat16: 0.3}
+"""How far logits may be off, relative to their spread; other precisions have `EXACT`."""
+
+EXACT = 1e-3
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SelfTest:
+    """What does not hold for a model, each in words that follow "since"; "" for what holds.
+
+    trees: a tree is scored as its paths are.
+    batches: texts of different lengths are scored together as each of them is alone.
+    padding: so they are when the shorter ones are padded on the left.
+    """
+
+    trees: str = ""
+    batches: str = ""
+    padding: str = ""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """A model and a text, with what the model says of it.
+
+    text: the start tokens of an encoder-decoder, if it is one, and ordinary tokens.
+    others: tokens that differ from those that the text's tail begins with.
+    source: what the encoder reads.
+    logits: of the text, read in one pass. other_logits: of `others`, after the text's head.
+    """
+
+    model: "PreTrainedModel"
+    text: list[int]
+    others: list[int]
+    source: list[int] | None
+    logits: Float[Tensor, "tokens vocab"]
+    other_logits: Float[Tensor, "others vocab"]
+
+    @property
+    def head(self) -> int:
+        """Returns how many tokens come before the tail."""
+        return len(self.text) - TAIL
+
+
+_results: "WeakKeyDictionary[PreTrainedModel, dict[bool, SelfTest]]" = WeakKeyDictionary()
+
+
+def self_test(model: "PreTrainedModel", start: Sequence[int] = ()) -> SelfTest:
+    """Returns what holds for a model, tested once for each way in which its passes run.
+
+    The test's text goes past a window of up to 64 tokens. A longer window is made shorter for the
+    test: the masks are the same computation.
+
+    start: the first tokens of an encoder-decoder's text.
+
+    Raises:
+        TargetError: the model's text would depend on the drafts.
+    """
+    results = _results.setdefault(model, {})
+    runs_flat = flat.is_used_for(model)
+    if runs_flat not in results:
+        with _short_windows(model) as window:
+            results[runs_flat] = _tested(model, list(start), window)
+    return results[runs_flat]
+
+
+@torch.no_grad()
+def _tested(model: "PreTrainedModel", start: list[int], window: int) -> SelfTest:
+    length = max(len(start), HEAD, window + 1) + TAIL
+    length = min(length, context_window(model) or length)
+    if length < max(len(start), HEAD) + TAIL:  # there is no room for a test, nor for much else
+        return SelfTest()
+    cached, subject = _read_in_parts(model, start, length)
+    trees = _failure(lambda: _tree(cached, subject), "a tree")
+    if local := getattr(model.config.get_text_config(), "window_size", 0) or 0:
+        if local > SHORT:  # built into the layers
+            trees = f"no mask reaches its window of {local} tokens"
+            return SelfTest(trees, trees, trees)
+    if is_sharded(model):
+        return SelfTest(trees, *["its parts are on several ranks"] * 2)
+    if subject.source is not None:
+        padding = _failure(lambda: _sources(subject, len(start)), "several sources")
+        return SelfTest(trees, "it has an encoder", padding)
+    return SelfTest(
+        trees,
+        _failure(lambda: _batch(subject, branches=not trees), "a batch"),
+        _failure(lambda: _padded(subject), "padded texts"),
+    )
+
+
+def _read_in_parts(
+    model: "PreTrainedModel", start: list[int], length: int
+) -> tuple[CachedModel, _Subject]:
+    """Returns a subject, and its text in a cache, after passes of several sizes and a rollback."""
+    name = type(model).__name__
+    drawn = _ordinary_tokens(model, length - len(start) + 2)
+    text, others = start + drawn[:-2], drawn[-2:]
+    source = drawn[:6] if start else None
+    head = length - TAIL
+    try:
+        whole = CachedModel(model, source=source)
+        logits = whole.feed(text, length)
+        parts = CachedModel(model, source=source)
+        rows = [parts.feed(text[:head], head)]
+        other_logits = parts.feed(others, len(others))
+        grown = (whole.length, parts.length) == (length, head + len(others))
+        if grown:
+            parts.drop(len(others))
+            rows += [parts.feed(text[head : head + 1], 1), parts.feed(text[head + 1 :], TAIL - 1)]
+            grown = parts.length == length
+    except Exception as error:  # whatever a model may raise
+        raise TargetError(
+            f"model {name} can't be read in parts: {_line(error)}: expected a decoder that keeps"
+            " its keys and values in the cache that it is given"
+        ) from error
+    check_finite(logits)
+    if not grown:
+        raise TargetError(
+            f"model {name} does not use the cache that it is given: expected one that keeps there"
+            " each token's keys and values"
+        )
+    if _differ(torch.cat(rows), logits):
+        training = ", and it is in training mode" if model.training else ""
+        raise TargetError(
+            f"model {name}: its logits depend on how a text is split into passes{training}:"
+            " expected a model for which drafts can't change the text"
+        )
+    return parts, _Subject(model, text, others, source, logits, other_logits)
+
+
+def _tree(cached: CachedModel, subject: _Subject) -> bool:
+    """Returns whether two trees in a row, the first with a path that is no prefix, are off."""
+    (one, two, three, four), head = subject.text[-TAIL:], subject.head
+    other, another = subject.others
+    cached.drop(TAIL + 1)
+    tree = tree_mask((ROOT, ROOT, 0, 1), pending=1, cached=head - 1)
+    rows = cached.feed_tree([subject.text[head - 1], other, one, another, two], 5, tree)
+    cached.retain_rows(4, (1, 3))
+    tree = tree_mask((ROOT, ROOT), pending=1, cached=head + 2)
+    more = cached.feed_tree([three, other, four], 3, tree)
+    found = torch.stack([*rows, more[0], more[2]])
+    logits, others = subject.logits, subject.other_logits
+    wanted = [logits[head - 1], others[0], logits[head], others[1], *logits[head + 1 :]]
+    return _differ(found, torch.stack(wanted))
+
+
+def _batch(subject: _Subject, *, branches: bool) -> bool:
+    """Returns whether two texts of a batch are off, before and after a rollback."""
+    (one, two, three, four), head, text = subject.text[-TAIL:], subject.head, subject.text
+    long, short = opened = [
+        session
+        for session in open_sessions(subject.model, [text[:head], text[:2]], frozenset())
+        if isinstance(session, TogetherSession)
+    ]
+    other, another = subject.others
+    draft, path = Draft((one, two), (ROOT, 0), (None,) * 2), (0, 1)
+    if branches:
+        draft = Draft((other, one, another, two), (ROOT, ROOT, 0, 1), (None,) * 4)
+        path = (1, 3)
+    rows, short_rows = score_sessions(opened, [draft, _chain(text[2])])
+    on_path = rows[[0, *(node + 1 for node in path)]]
+    long.commit(Verdict(path, three))
+    short.commit(Verdict((), text[2]))
+    more, short_more = score_sessions(opened, [_chain(four), _chain(text[3])])
+    found = torch.cat([on_path, more, short_rows, short_more])
+    logits = subject.logits
+    return _differ(found, torch.cat([logits[head - 1 :], logits[1:3], logits[2:4]]))
+
+
+def _chain(token: int) -> Draft:
+    return Draft((token,), (ROOT,), (None,))
+
+
+def _padded(subject: _Subject) -> bool:
+    """Returns whether two texts are off, of which one is padded on the left."""
+    text, head, logits = subject.text, subject.head, subject.logits
+    batch = PaddedBatch(subject.model, [text[:head], text[:2]], None)
+    found = [batch.logits()]
+    batch.go_on([[text[head]], [text[2]]])
+    found.append(batch.logits())
+    rows = [head - 1, 1, head, 2]
+    return _differ(torch.cat(found), logits[rows])
+
+
+def _sources(subject: _Subject, start: int) -> bool:
+    """Returns whether texts about two sources of different lengths are off."""
+    model, text = subject.model, subject.text[:start]
+    sources = [subject.source or [], (subject.source or [])[:-2]]
+    batch = PaddedBatch(model, [text, text], EncodedCache(model, sources))
+    alone = CachedModel(model, source=sources[1]).feed(text, 1)
+    return _differ(batch.logits(), torch.cat([subject.logits[start - 1 : start], alone]))
+
+
+def _failure(differs: Callable[[], bool], what: str) -> str:
+    """Returns why a test is not passed; "" if it is."""
+    try:
+        if differs():
+            return f"it reads {what} otherwise than one text: it ignores a mask or positions"
+    except Exception as error:  # whatever a model may raise
+        return f"it can't read {what}: {_line(error)}"
+    return ""
+
+
+def _line(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
+
+
+def _differ(logits: Float[Tensor, "rows vocab"], wanted: Float[Tensor, "rows vocab"]) -> bool:
+    """Returns whether logits are further off than rounding explains.
+
+    In half precision, rounding may send a token to another expert, so that half of the rows count.
+    """
+    gaps = (logits - wanted).double().square().mean(-1).sqrt()
+    relative = gaps / wanted.double().std(-1).clamp(min=1e-9)
+    tolerance = TOLERANCE.get(wanted.dtype)
+    worst = relative.max() if tolerance is None else relative.median()
+    return not float(worst) <= (tolerance or EXACT)
+
+
+def _ordinary_tokens(model: "PreTrainedModel", count: int) -> list[int]:
+    """Returns ids that differ from their neighbours, none of them special if possible."""
+    config = model.config.to_dict() | model.config.get_text_config().to_dict()
+    named = [value for name, value in config.items() if name.endswith(("token_id", "token_index"))]
+    special = {value for value in named if isinstance(value, int)}
+    everything = range(int(model.config.get_text_config().vocab_size))
+    ids = [token for token in everything if token not in special] or list(everything)
+    step = int(0.382 * len(ids)) or 1
+    return [ids[(1 + step * number) % len(ids)] for number in range(count)]
+
+
+@contextmanager
+def _short_windows(model: "PreTrainedModel") -> Iterator[int]:
+    """Makes long windows `TINY` while it runs, and gives the length of the longest then."""
+    modules: Any = model.modules()
+    configs = {id(config): config for m in modules if (config := getattr(m, "config", None))}
+    configs[0] = model.config.get_text_config()
+    before: list[tuple[Any, str, int]] = []
+    longest = 0
+    try:
+        for config in list({id(config): config for config in configs.values()}.values()):
+            for name in ("sliding_window", "attention_chunk_size"):
+                size = getattr(config, name, None)
+                if isinstance(size, int) and size > SHORT:
+                    before.append((config, name, size))
+                    setattr(config, name, TINY)
+                longest = max(longest, getattr(config, name, None) or 0)
+        local = getattr(model.config.get_text_config(), "window_size", 0) or 0
+        yield max(longest, local if local <= SHORT else 0)
+    finally:
+        for config, name, size in before:
+            setattr(config, name, size)
