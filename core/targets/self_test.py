@@ -17,7 +17,10 @@ from outrider.errors import TargetError
 from outrider.runtime import flat
 from outrider.runtime.cached_model import CachedModel
 from outrider.runtime.encoded import EncodedCache
+from outrider.runtime.passes import PassInput
 from outrider.runtime.ranks import is_sharded
+from outrider.runtime.static import is_compiled
+from outrider.runtime.step import new_cache, run_pass
 from outrider.runtime.tree_mask import tree_mask
 from outrider.runtime.windows import context_window
 from outrider.targets.batch import PaddedBatch
@@ -64,7 +67,7 @@ class _Subject:
     """A model and a text, with what the model says of it.
 
     text: the start tokens of an encoder-decoder, if it is one, and ordinary tokens.
-    others: tokens that differ from those that the text's tail begins with.
+    others: tokens that differ from the first of the text's tail.
     source: what the encoder reads.
     logits: of the text, read in one pass. other_logits: of `others`, after the text's head.
     """
@@ -89,13 +92,16 @@ def self_test(model: "PreTrainedModel", start: Sequence[int] = ()) -> SelfTest:
     """Returns what holds for a model, tested once for each way in which its passes run.
 
     The test's text goes past a window of up to 64 tokens. A longer window is made shorter for the
-    test: the masks are the same computation.
+    test: the masks are the same computation. Passes that are compiled are those of the flat pass,
+    and not tested again, since each size would take a graph.
 
     start: the first tokens of an encoder-decoder's text.
 
     Raises:
         TargetError: the model's text would depend on the drafts.
     """
+    if is_compiled(model):
+        return SelfTest()
     results = _results.setdefault(model, {})
     runs_flat = flat.is_used_for(model)
     if runs_flat not in results:
@@ -111,11 +117,9 @@ def _tested(model: "PreTrainedModel", start: list[int], window: int) -> SelfTest
     if length < max(len(start), HEAD) + TAIL:  # there is no room for a test, nor for much else
         return SelfTest()
     cached, subject = _read_in_parts(model, start, length)
+    if reason := _beyond_a_test(model):
+        return SelfTest(reason, reason, reason)
     trees = _failure(lambda: _tree(cached, subject), "a tree")
-    if local := getattr(model.config.get_text_config(), "window_size", 0) or 0:
-        if local > SHORT:  # built into the layers
-            trees = f"no mask reaches its window of {local} tokens"
-            return SelfTest(trees, trees, trees)
     if is_sharded(model):
         return SelfTest(trees, *["its parts are on several ranks"] * 2)
     if subject.source is not None:
@@ -128,6 +132,21 @@ def _tested(model: "PreTrainedModel", start: list[int], window: int) -> SelfTest
     )
 
 
+def _beyond_a_test(model: "PreTrainedModel") -> str:
+    """Returns what no short text can show, in words that follow "since"; "" if there is nothing.
+
+    GPT-Neo's local layers and Llama 4's temperatures (one more every 8,192 tokens) go by places in
+    the cache.
+    """
+    config: Any = model.config.get_text_config()
+    local = getattr(config, "window_size", None)
+    if isinstance(local, int) and local > SHORT:
+        return f"no mask reaches its window of {local} tokens"
+    if getattr(config, "attn_temperature_tuning", None):
+        return "its attention's temperature goes by places in the cache"
+    return ""
+
+
 def _read_in_parts(
     model: "PreTrainedModel", start: list[int], length: int
 ) -> tuple[CachedModel, _Subject]:
@@ -138,21 +157,21 @@ def _read_in_parts(
     source = drawn[:6] if start else None
     head = length - TAIL
     try:
-        whole = CachedModel(model, source=source)
-        logits = whole.feed(text, length)
-        parts = CachedModel(model, source=source)
-        rows = [parts.feed(text[:head], head)]
-        other_logits = parts.feed(others, len(others))
-        grown = (whole.length, parts.length) == (length, head + len(others))
+        logits, other_logits = _whole(
+            model, [text, text[:head] + others + text[head + 2 :]], source
+        )
+        cached = CachedModel(model, source=source)
+        rows = [cached.feed(text[:head] + others, head + 2)[:head]]
+        grown = cached.length == head + 2
         if grown:
-            parts.drop(len(others))
-            rows += [parts.feed(text[head : head + 1], 1), parts.feed(text[head + 1 :], TAIL - 1)]
-            grown = parts.length == length
+            cached.drop(2)
+            rows += [cached.feed(text[head : head + 1], 1), cached.feed(text[head + 1 :], TAIL - 1)]
+            grown = cached.length == length
     except Exception as error:  # whatever a model may raise
         raise TargetError(
             f"model {name} can't be read in parts: {_line(error)}: expected a decoder that keeps"
             " its keys and values in the cache that it is given"
-        ) from error
+        ) from None
     check_finite(logits)
     if not grown:
         raise TargetError(
@@ -165,23 +184,30 @@ def _read_in_parts(
             f"model {name}: its logits depend on how a text is split into passes{training}:"
             " expected a model for which drafts can't change the text"
         )
-    return parts, _Subject(model, text, others, source, logits, other_logits)
+    subject = _Subject(model, text, others, source, logits, other_logits[head : head + 2])
+    return cached, subject
+
+
+def _whole(
+    model: "PreTrainedModel", texts: Sequence[Sequence[int]], source: list[int] | None
+) -> Float[Tensor, "texts tokens vocab"]:
+    """Returns the logits of texts of one length, read in one pass."""
+    ids = torch.tensor(texts, device=model.device)
+    sources = [source or []] * len(texts)
+    cache = new_cache(model) if source is None else EncodedCache(model, sources)
+    return run_pass(model, cache, PassInput(ids, ids.shape[1])).logits
 
 
 def _tree(cached: CachedModel, subject: _Subject) -> bool:
-    """Returns whether two trees in a row, the first with a path that is no prefix, are off."""
-    (one, two, three, four), head = subject.text[-TAIL:], subject.head
+    """Returns whether a tree is off, behind a text whose last token is read along with it."""
+    (one, two, *_), head = subject.text[-TAIL:], subject.head
     other, another = subject.others
     cached.drop(TAIL + 1)
     tree = tree_mask((ROOT, ROOT, 0, 1), pending=1, cached=head - 1)
     rows = cached.feed_tree([subject.text[head - 1], other, one, another, two], 5, tree)
-    cached.retain_rows(4, (1, 3))
-    tree = tree_mask((ROOT, ROOT), pending=1, cached=head + 2)
-    more = cached.feed_tree([three, other, four], 3, tree)
-    found = torch.stack([*rows, more[0], more[2]])
     logits, others = subject.logits, subject.other_logits
-    wanted = [logits[head - 1], others[0], logits[head], others[1], *logits[head + 1 :]]
-    return _differ(found, torch.stack(wanted))
+    wanted = [logits[head - 1], others[0], logits[head], others[1], logits[head + 1]]
+    return _differ(rows, torch.stack(wanted))
 
 
 def _batch(subject: _Subject, *, branches: bool) -> bool:
@@ -202,9 +228,9 @@ def _batch(subject: _Subject, *, branches: bool) -> bool:
     long.commit(Verdict(path, three))
     short.commit(Verdict((), text[2]))
     more, short_more = score_sessions(opened, [_chain(four), _chain(text[3])])
-    found = torch.cat([on_path, more, short_rows, short_more])
+    read = torch.cat([on_path, more, short_rows, short_more])
     logits = subject.logits
-    return _differ(found, torch.cat([logits[head - 1 :], logits[1:3], logits[2:4]]))
+    return _differ(read, torch.cat([logits[head - 1 :], logits[1:3], logits[2:4]]))
 
 
 def _chain(token: int) -> Draft:
@@ -215,11 +241,11 @@ def _padded(subject: _Subject) -> bool:
     """Returns whether two texts are off, of which one is padded on the left."""
     text, head, logits = subject.text, subject.head, subject.logits
     batch = PaddedBatch(subject.model, [text[:head], text[:2]], None)
-    found = [batch.logits()]
+    read = [batch.logits()]
     batch.go_on([[text[head]], [text[2]]])
-    found.append(batch.logits())
+    read.append(batch.logits())
     rows = [head - 1, 1, head, 2]
-    return _differ(torch.cat(found), logits[rows])
+    return _differ(torch.cat(read), logits[rows])
 
 
 def _sources(subject: _Subject, start: int) -> bool:
@@ -236,7 +262,7 @@ def _failure(differs: Callable[[], bool], what: str) -> str:
     try:
         if differs():
             return f"it reads {what} otherwise than one text: it ignores a mask or positions"
-    except Exception as error:  # whatever a model may raise
+    except Exception as error:  # noqa: BLE001  whatever a model may raise
         return f"it can't read {what}: {_line(error)}"
     return ""
 

@@ -72,8 +72,9 @@ def gemma2(**options: Any) -> Any:
     return lively(Gemma2ForCausalLM(Gemma2Config(**SIZES | {"sliding_window": 6} | options)))
 
 
-def llama4() -> Any:
+def llama4(*, tuned: bool = False) -> Any:
     sizes = SIZES | {"intermediate_size_mlp": 48, "num_local_experts": 2}
+    sizes |= {"attn_temperature_tuning": tuned}
     config = Llama4TextConfig(**sizes, attention_chunk_size=6, no_rope_layers=[1, 0, 1, 0])
     return lively(Llama4ForCausalLM(config), 0.2)
 
@@ -192,7 +193,7 @@ def both_ways() -> Any:
 
 @pytest.mark.parametrize("make", [openai_gpt, both_ways])
 def test_models_that_are_no_decoders_with_a_cache_are_refused(make: Any) -> None:
-    with pytest.raises(TargetError, match="expected (a|one)"):
+    with pytest.raises(TargetError, match=r"expected (a|one)"):
         TransformersTarget(lively(make()))
 
 
@@ -224,6 +225,10 @@ def test_masks_and_positions_that_are_ignored_leave_chains_one_by_one(model_clas
     assert together == texts
 
 
+def llama4_tuned() -> Any:
+    return llama4(tuned=True)
+
+
 def bloom() -> Any:
     return BloomForCausalLM(
         BloomConfig(vocab_size=VOCABULARY, hidden_size=32, n_layer=2, n_head=4, eos_token_id=None)
@@ -250,7 +255,7 @@ def roberta() -> Any:
     return RobertaForCausalLM(RobertaConfig(**BERT, is_decoder=True, eos_token_id=None))
 
 
-@pytest.mark.parametrize("make", [bloom, mpt, gpt_neo, long_window])
+@pytest.mark.parametrize("make", [bloom, mpt, gpt_neo, long_window, llama4_tuned])
 def test_positions_of_other_kinds_give_chains_and_right_texts(make: Any) -> None:
     model = lively(make())
     target = TransformersTarget(model)
