@@ -1,9 +1,8 @@
 """Self-test: a model shows in a few tiny passes which of its own abilities can be relied on."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 from weakref import WeakKeyDictionary
 
 import torch
@@ -25,6 +24,7 @@ from outrider.runtime.tree_mask import tree_mask
 from outrider.runtime.windows import context_window
 from outrider.targets.batch import PaddedBatch
 from outrider.targets.together import TogetherSession, open_sessions, score_sessions
+from outrider.targets.trial import beyond_a_test, differ, ordinary_tokens, short_windows
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -32,18 +32,8 @@ if TYPE_CHECKING:
 TAIL = 4
 """The tokens at the end of the test's text, which are read in several ways."""
 
-HEAD = 5
+HEAD = 3
 """The tokens before them, at least."""
-
-SHORT = 64
-"""A window of up to this many tokens is tested as it is; a longer one is made `TINY`."""
-
-TINY = 8
-
-TOLERANCE = {torch.float16: 0.1, torch.bfloat16: 0.3}
-"""How far logits may be off, relative to their spread; other precisions have `EXACT`."""
-
-EXACT = 1e-3
 
 
 @final
@@ -105,7 +95,7 @@ def self_test(model: "PreTrainedModel", start: Sequence[int] = ()) -> SelfTest:
     results = _results.setdefault(model, {})
     runs_flat = flat.is_used_for(model)
     if runs_flat not in results:
-        with _short_windows(model) as window:
+        with short_windows(model) as window:
             results[runs_flat] = _tested(model, list(start), window)
     return results[runs_flat]
 
@@ -117,34 +107,20 @@ def _tested(model: "PreTrainedModel", start: list[int], window: int) -> SelfTest
     if length < max(len(start), HEAD) + TAIL:  # there is no room for a test, nor for much else
         return SelfTest()
     cached, subject = _read_in_parts(model, start, length)
-    if reason := _beyond_a_test(model):
+    if reason := beyond_a_test(model):
         return SelfTest(reason, reason, reason)
+    alone = is_sharded(model) or subject.source is not None
+    # A batch of trees shows all at once; only if it fails, each is tested by itself.
+    if not alone and not _failure(lambda: _batch(subject, branches=True), "a batch"):
+        return SelfTest(padding=_failure(lambda: _padded(subject), "padded texts"))
     trees = _failure(lambda: _tree(cached, subject), "a tree")
     if is_sharded(model):
         return SelfTest(trees, *["its parts are on several ranks"] * 2)
     if subject.source is not None:
         padding = _failure(lambda: _sources(subject, len(start)), "several sources")
         return SelfTest(trees, "it has an encoder", padding)
-    return SelfTest(
-        trees,
-        _failure(lambda: _batch(subject, branches=not trees), "a batch"),
-        _failure(lambda: _padded(subject), "padded texts"),
-    )
-
-
-def _beyond_a_test(model: "PreTrainedModel") -> str:
-    """Returns what no short text can show, in words that follow "since"; "" if there is nothing.
-
-    GPT-Neo's local layers and Llama 4's temperatures (one more every 8,192 tokens) go by places in
-    the cache.
-    """
-    config: Any = model.config.get_text_config()
-    local = getattr(config, "window_size", None)
-    if isinstance(local, int) and local > SHORT:
-        return f"no mask reaches its window of {local} tokens"
-    if getattr(config, "attn_temperature_tuning", None):
-        return "its attention's temperature goes by places in the cache"
-    return ""
+    batches = _failure(lambda: _batch(subject, branches=not trees), "a batch")
+    return SelfTest(trees, batches, _failure(lambda: _padded(subject, more=True), "padded texts"))
 
 
 def _read_in_parts(
@@ -152,7 +128,7 @@ def _read_in_parts(
 ) -> tuple[CachedModel, _Subject]:
     """Returns a subject, and its text in a cache, after passes of several sizes and a rollback."""
     name = type(model).__name__
-    drawn = _ordinary_tokens(model, length - len(start) + 2)
+    drawn = ordinary_tokens(model, length - len(start) + 2)
     text, others = start + drawn[:-2], drawn[-2:]
     source = drawn[:6] if start else None
     head = length - TAIL
@@ -167,7 +143,7 @@ def _read_in_parts(
             cached.drop(2)
             rows += [cached.feed(text[head : head + 1], 1), cached.feed(text[head + 1 :], TAIL - 1)]
             grown = cached.length == length
-    except Exception as error:  # whatever a model may raise
+    except Exception as error:  # noqa: BLE001  whatever a model may raise
         raise TargetError(
             f"model {name} can't be read in parts: {_line(error)}: expected a decoder that keeps"
             " its keys and values in the cache that it is given"
@@ -178,7 +154,7 @@ def _read_in_parts(
             f"model {name} does not use the cache that it is given: expected one that keeps there"
             " each token's keys and values"
         )
-    if _differ(torch.cat(rows), logits):
+    if differ(torch.cat(rows), logits):
         training = ", and it is in training mode" if model.training else ""
         raise TargetError(
             f"model {name}: its logits depend on how a text is split into passes{training}:"
@@ -207,7 +183,7 @@ def _tree(cached: CachedModel, subject: _Subject) -> bool:
     rows = cached.feed_tree([subject.text[head - 1], other, one, another, two], 5, tree)
     logits, others = subject.logits, subject.other_logits
     wanted = [logits[head - 1], others[0], logits[head], others[1], logits[head + 1]]
-    return _differ(rows, torch.stack(wanted))
+    return differ(rows, torch.stack(wanted))
 
 
 def _batch(subject: _Subject, *, branches: bool) -> bool:
@@ -230,22 +206,25 @@ def _batch(subject: _Subject, *, branches: bool) -> bool:
     more, short_more = score_sessions(opened, [_chain(four), _chain(text[3])])
     read = torch.cat([on_path, more, short_rows, short_more])
     logits = subject.logits
-    return _differ(read, torch.cat([logits[head - 1 :], logits[1:3], logits[2:4]]))
+    return differ(read, torch.cat([logits[head - 1 :], logits[1:3], logits[2:4]]))
 
 
 def _chain(token: int) -> Draft:
     return Draft((token,), (ROOT,), (None,))
 
 
-def _padded(subject: _Subject) -> bool:
-    """Returns whether two texts are off, of which one is padded on the left."""
+def _padded(subject: _Subject, *, more: bool = False) -> bool:
+    """Returns whether two texts are off, of which one is padded on the left.
+
+    more: whether to read further tokens, if no batch has shown that masks hold there too.
+    """
     text, head, logits = subject.text, subject.head, subject.logits
     batch = PaddedBatch(subject.model, [text[:head], text[:2]], None)
-    read = [batch.logits()]
+    off = differ(batch.logits(), logits[[head - 1, 1]])
+    if off or not more:
+        return off
     batch.go_on([[text[head]], [text[2]]])
-    read.append(batch.logits())
-    rows = [head - 1, 1, head, 2]
-    return _differ(torch.cat(read), logits[rows])
+    return differ(batch.logits(), logits[[head, 2]])
 
 
 def _sources(subject: _Subject, start: int) -> bool:
@@ -254,7 +233,7 @@ def _sources(subject: _Subject, start: int) -> bool:
     sources = [subject.source or [], (subject.source or [])[:-2]]
     batch = PaddedBatch(model, [text, text], EncodedCache(model, sources))
     alone = CachedModel(model, source=sources[1]).feed(text, 1)
-    return _differ(batch.logits(), torch.cat([subject.logits[start - 1 : start], alone]))
+    return differ(batch.logits(), torch.cat([subject.logits[start - 1 : start], alone]))
 
 
 def _failure(differs: Callable[[], bool], what: str) -> str:
@@ -269,49 +248,3 @@ def _failure(differs: Callable[[], bool], what: str) -> str:
 
 def _line(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
-
-
-def _differ(logits: Float[Tensor, "rows vocab"], wanted: Float[Tensor, "rows vocab"]) -> bool:
-    """Returns whether logits are further off than rounding explains.
-
-    In half precision, rounding may send a token to another expert, so that half of the rows count.
-    """
-    gaps = (logits - wanted).double().square().mean(-1).sqrt()
-    relative = gaps / wanted.double().std(-1).clamp(min=1e-9)
-    tolerance = TOLERANCE.get(wanted.dtype)
-    worst = relative.max() if tolerance is None else relative.median()
-    return not float(worst) <= (tolerance or EXACT)
-
-
-def _ordinary_tokens(model: "PreTrainedModel", count: int) -> list[int]:
-    """Returns ids that differ from their neighbours, none of them special if possible."""
-    config = model.config.to_dict() | model.config.get_text_config().to_dict()
-    named = [value for name, value in config.items() if name.endswith(("token_id", "token_index"))]
-    special = {value for value in named if isinstance(value, int)}
-    everything = range(int(model.config.get_text_config().vocab_size))
-    ids = [token for token in everything if token not in special] or list(everything)
-    step = int(0.382 * len(ids)) or 1
-    return [ids[(1 + step * number) % len(ids)] for number in range(count)]
-
-
-@contextmanager
-def _short_windows(model: "PreTrainedModel") -> Iterator[int]:
-    """Makes long windows `TINY` while it runs, and gives the length of the longest then."""
-    modules: Any = model.modules()
-    configs = {id(config): config for m in modules if (config := getattr(m, "config", None))}
-    configs[0] = model.config.get_text_config()
-    before: list[tuple[Any, str, int]] = []
-    longest = 0
-    try:
-        for config in list({id(config): config for config in configs.values()}.values()):
-            for name in ("sliding_window", "attention_chunk_size"):
-                size = getattr(config, name, None)
-                if isinstance(size, int) and size > SHORT:
-                    before.append((config, name, size))
-                    setattr(config, name, TINY)
-                longest = max(longest, getattr(config, name, None) or 0)
-        local = getattr(model.config.get_text_config(), "window_size", 0) or 0
-        yield max(longest, local if local <= SHORT else 0)
-    finally:
-        for config, name, size in before:
-            setattr(config, name, size)

@@ -122,7 +122,7 @@ class FixedWindow(MistralForCausalLM):
     """A window that its configuration does not show."""
 
     def forward(self, *args: Any, **options: Any) -> Any:
-        self.model.config.sliding_window = 5
+        self.model.config.sliding_window = 3
         try:
             return super().forward(*args, **options)
         finally:
