@@ -114,7 +114,8 @@ class EncodedCache(PassCache):
         known, count = self.get_seq_length(), positions.shape[1]
         decoder = self._model.get_decoder()
         if not hasattr(decoder, "block"):
-            raise TargetError(f"model {type(self._model).__name__}: its decoder counts positions")
+            name = type(self._model).__name__
+            raise TargetError(f"model {name}: its decoder counts positions itself: expected chains")
         attention = decoder.block[0].layer[0].SelfAttention
         everything = torch.cat([torch.arange(known, device=positions.device), positions[0]])
         buckets = attention._relative_position_bucket(

@@ -69,4 +69,4 @@ def context_window(model: "PreTrainedModel") -> int | None:
     for parameters in (rope, *rope.values()):  # they may be given for each type of layer
         if isinstance(parameters, dict) and parameters.get("rope_type") == "longrope":
             limits.append(parameters.get("original_max_position_embeddings"))
-    return min((int(limit) for limit in limits if limit), default=None)
+    return min((int(limit) for limit in limits if limit and limit > 0), default=None)

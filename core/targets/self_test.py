@@ -247,4 +247,6 @@ def _failure(differs: Callable[[], bool], what: str) -> str:
 
 
 def _line(error: Exception) -> str:
+    if isinstance(error, TargetError):
+        return str(error)
     return f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"

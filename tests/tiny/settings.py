@@ -142,7 +142,10 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama (LongRoPE)": ("llama", _LONG),
     "phi3 (LongRoPE)": ("phi3", _LONG | {"sliding_window": None}),
     "phimoe (LongRoPE)": ("phimoe", _LONG | {"sliding_window": None}),
-    "llama (YaRN)": ("llama", {"rope_parameters": _YARN | {"original_max_position_embeddings": 16}}),
+    "llama (YaRN)": (
+        "llama",
+        {"rope_parameters": _YARN | {"original_max_position_embeddings": 16}},
+    ),
     "mistral (no window)": ("mistral", {"sliding_window": None}),
     "opt (norm after)": ("opt", {"do_layer_norm_before": False, "word_embed_proj_dim": 16}),
     "bloom (residual after)": ("bloom", {"apply_residual_connection_post_layernorm": True}),
