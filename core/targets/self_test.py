@@ -16,6 +16,7 @@ from outrider.errors import TargetError
 from outrider.runtime import flat
 from outrider.runtime.cached_model import CachedModel
 from outrider.runtime.encoded import EncodedCache
+from outrider.runtime.launch import lost
 from outrider.runtime.passes import PassInput
 from outrider.runtime.ranks import is_sharded
 from outrider.runtime.static import is_compiled
@@ -143,7 +144,9 @@ def _read_in_parts(
             cached.drop(2)
             rows += [cached.feed(text[head : head + 1], 1), cached.feed(text[head + 1 :], TAIL - 1)]
             grown = cached.length == length
-    except Exception as error:  # noqa: BLE001  whatever a model may raise
+    except Exception as error:  # whatever a model may raise
+        if lost():
+            raise
         raise TargetError(
             f"model {name} can't be read in parts: {_line(error)}: expected a decoder that keeps"
             " its keys and values in the cache that it is given"
@@ -241,7 +244,9 @@ def _failure(differs: Callable[[], bool], what: str) -> str:
     try:
         if differs():
             return f"it reads {what} otherwise than one text: it ignores a mask or positions"
-    except Exception as error:  # noqa: BLE001  whatever a model may raise
+    except Exception as error:  # whatever a model may raise
+        if lost():  # another rank is gone, which says nothing of the model
+            raise
         return f"it can't read {what}: {_line(error)}"
     return ""
 
