@@ -5,7 +5,8 @@ a transformers model uses. `step` runs a pass on the cache it is given: a growin
 one of fixed size for compiled passes (`static`), one spread over processes (`ranks`, `launch`), an
 encoder-decoder's (`encoded`), or many texts at once (`ragged`). `passes` holds what goes into a
 pass and what comes out. `flat`, `attention` and `linear` are the fast path for packed weights,
-`tree_mask` says who sees whom, and `text_tree` reads texts that share their beginning once.
+`tree_mask` says who sees whom, `windows` how far back, and `text_tree` reads texts that share their
+beginning once.
 
 It may import `contract`, `plugins` and `errors`.
 """

@@ -16,9 +16,6 @@ from outrider.runtime.passes import Pass, PassCache, PassInput
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-BRANCHING = ("mt5", "t5")
-"""The model types whose decoders take a tree: a mask can correct the bias of their positions."""
-
 
 def has_encoder(model: "PreTrainedModel") -> bool:
     """Returns whether a model's text is written about a source, which its encoder reads."""
@@ -115,7 +112,11 @@ class EncodedCache(PassCache):
         that a mask can correct it.
         """
         known, count = self.get_seq_length(), positions.shape[1]
-        attention = self._model.get_decoder().block[0].layer[0].SelfAttention
+        decoder = self._model.get_decoder()
+        if not hasattr(decoder, "block"):
+            name = type(self._model).__name__
+            raise TargetError(f"model {name}: its decoder counts positions itself: expected chains")
+        attention = decoder.block[0].layer[0].SelfAttention
         everything = torch.cat([torch.arange(known, device=positions.device), positions[0]])
         buckets = attention._relative_position_bucket(
             everything[None] - positions[0][:, None],

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.runtime import flat
 from outrider.runtime.passes import Pass, PassInput
+from outrider.runtime.windows import layer_masks
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -21,7 +22,8 @@ def plain_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> P
     if _takes_rows(type(model).forward):
         options["logits_to_keep"] = inputs.rows
     if inputs.mask is not None:
-        options |= {"attention_mask": inputs.mask, "position_ids": inputs.positions}
+        masks = layer_masks(model, inputs.mask)
+        options |= {"attention_mask": masks, "position_ids": inputs.positions}
     if inputs.states:
         options["output_hidden_states"] = True
     output = model(input_ids=inputs.ids, past_key_values=cache, use_cache=True, **options)

@@ -14,6 +14,7 @@ from outrider.runtime.encoded import EncodedCache
 from outrider.runtime.passes import PassInput
 from outrider.runtime.step import run_pass
 from outrider.runtime.tree_mask import additive_mask, padded_causal
+from outrider.runtime.windows import context_window
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -44,7 +45,7 @@ def write(
     """
     texts: list[list[int]] = [[] for _ in prompts]
     limits = _limits(model, prompts, max_new_tokens)
-    batch = _Batch(model, prompts, encoded)
+    batch = PaddedBatch(model, prompts, encoded)
     while batch.running:
         probs = sampling.probs(batch.logits())
         for distribution, text in zip(probs, batch.running, strict=True):
@@ -61,14 +62,14 @@ def _limits(
     model: "PreTrainedModel", prompts: Sequence[Sequence[int]], max_new_tokens: int
 ) -> list[int]:
     """Returns how many tokens each text may have, within the model's context window."""
-    longest = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    longest = context_window(model)
     if longest is None:
         return [max_new_tokens] * len(prompts)
     return [min(max_new_tokens, longest - len(prompt)) for prompt in prompts]
 
 
 @final
-class _Batch:
+class PaddedBatch:
     """The texts that are being written, and the tokens that the next pass reads.
 
     running: the texts that are still in the cache, in the order of its rows.

@@ -17,12 +17,14 @@ from outrider.contract.target import PathScorer, Session, Target
 from outrider.errors import ConfigError, require
 from outrider.runtime import flat, launch, ranks
 from outrider.runtime.cached_model import CACHE, HIDDEN, SOURCE, CachedModel, refuse_stateful
-from outrider.runtime.encoded import BRANCHING, EncodedCache, decoder_start
+from outrider.runtime.encoded import EncodedCache, decoder_start
 from outrider.runtime.linear import can_pack, pack
 from outrider.runtime.static import compile_passes
 from outrider.runtime.text_tree import TextTree
+from outrider.runtime.windows import context_window
 from outrider.targets.batch import write
 from outrider.targets.loading import load
+from outrider.targets.self_test import self_test
 from outrider.targets.session import CachedSession
 from outrider.targets.together import TogetherSession, open_sessions, score_sessions
 
@@ -51,8 +53,12 @@ class TransformersTarget(Target):
         plan for it. The first process decides everything, and only it returns from this call; each
         of the others stays in it for its part of the passes, and ends when the first does.
 
-    Raises `ConfigError` if there is no such model, `TargetError` for weights that do not fit and
-    for a model that can't be rolled back.
+    When it is made, a few tiny passes show what the model can do (`self_test`). If it can't score
+    a tree as its paths, it takes only chains; if it can't read several texts at once, it reads
+    them one by one.
+
+    Raises `ConfigError` if there is no such model, `TargetError` for weights that do not fit, for a
+    model that can't be rolled back, and for one whose text would depend on the drafts.
     """
 
     def __init__(
@@ -77,10 +83,13 @@ class TransformersTarget(Target):
         self._spread = tensor_parallel
         if tensor_parallel:
             ranks.take_part(model)
-        elif optimize == "auto":
-            _optimize(model, "packed" if is_name and not self._start else "none")
-        else:
-            _optimize(model, optimize)
+        if optimize == "auto":
+            optimize = "packed" if is_name and not self._start and not tensor_parallel else "none"
+        if optimize == "packed" and can_pack(model):
+            pack(model)
+        self._tested = self_test(model, self._start)
+        if optimize == "compile":
+            _compile(model)
         self.model: PreTrainedModel = model
         self.tokenizer: PreTrainedTokenizerBase | None = tokenizer
         self._fingerprint: str | None = None
@@ -91,18 +100,14 @@ class TransformersTarget(Target):
         config = self.model.config.get_text_config()
         self.offers = self._offers(int(config.num_hidden_layers))
         self.vocab_size = int(config.vocab_size)
-        self.max_length = getattr(config, "max_position_embeddings", None)
+        self.max_length = context_window(self.model)
         generation = self.model.generation_config
         eos = generation.eos_token_id if generation else None
         self.eos = frozenset([eos] if isinstance(eos, int) else eos or ())
-        # A tree's mask replaces the model's own, and with it the window.
-        self.trees = not getattr(config, "sliding_window", None)
-        if self._start and config.model_type not in BRANCHING:
-            self.trees = False
-            self.no_trees = (
-                f"{type(self.model).__name__} takes only chains, since its decoder counts positions"
-                " itself"
-            )
+        self.trees = not self._tested.trees
+        if not self.trees:
+            name = type(self.model).__name__
+            self.no_trees = f"{name} takes only chains, since {self._tested.trees}"
 
     def _offers(self, layers: int) -> frozenset[str]:
         """Returns what drafters may need of a model with that many layers."""
@@ -124,8 +129,7 @@ class TransformersTarget(Target):
     def open_together(
         self, prompts: Sequence[Sequence[int]], needs: frozenset[str] = frozenset()
     ) -> list[Session]:
-        # These need a cache for each text, the model's own mask, or an encoder.
-        if CACHE in needs or not self.trees or self._spread or self._start:
+        if CACHE in needs or self._tested.batches:  # these need a cache for each text
             return super().open_together(prompts, needs)
         return open_sessions(self.model, prompts, needs)
 
@@ -147,7 +151,7 @@ class TransformersTarget(Target):
         chances: Sequence[Chance],
         max_new_tokens: int,
     ) -> list[list[int]]:
-        if self._spread:
+        if self._tested.padding:
             return super().write(prompts, sampling, chances, max_new_tokens)
         starts, encoded = prompts, None
         if self._start:
@@ -184,16 +188,12 @@ def _require_spreadable(model: Any, device: str, optimize: str) -> None:
     require(device == "auto", "device", device, "auto: each rank takes the device of its number")
 
 
-def _optimize(model: "PreTrainedModel", optimize: str) -> None:
-    """Packs a model's weights if this build can, or compiles its passes.
+def _compile(model: "PreTrainedModel") -> None:
+    """Has a model's passes compiled.
 
     Raises:
         ConfigError: the model is of no kind that can be compiled.
     """
-    if optimize == "packed" and can_pack(model):
-        pack(model)
-    if optimize != "compile":
-        return
     if not flat.supports(model):
         raise ConfigError(
             f"target.optimize='compile': {type(model).__name__} is none of the kinds that are"

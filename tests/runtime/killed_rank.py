@@ -12,8 +12,11 @@ from transformers.models.llama.modeling_llama import LlamaMLP
 
 from outrider import cli
 
-LAYERS = 13
-"""The rank is killed in the thirteenth layer that it runs: the third layer of the third pass."""
+SELF_TEST = 5
+"""Passes that show what the target can do."""
+
+LAYERS = 5 * SELF_TEST + 13
+"""The rank is killed in the thirteenth layer after them: the third layer of the third pass."""
 
 count = 0
 inner = LlamaMLP.forward

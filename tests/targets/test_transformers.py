@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import MistralConfig, MistralForCausalLM
 
 from outrider import ConfigError, Draft, Sampling, Verdict, decode
 from outrider.drafters.none import NoDraft
@@ -79,14 +78,6 @@ def test_a_folder_gives_model_tokenizer_and_ends(folder: Path) -> None:
     assert target.offers == {"model", "tokenizer", *states}
     assert target.encode("the cat") == [2, 4]
     assert TransformersTarget(str(folder), dtype="float64").model.dtype == torch.float64
-
-
-def test_a_sliding_window_takes_chains_only() -> None:
-    config = MistralConfig(
-        vocab_size=31, hidden_size=16, intermediate_size=32, num_hidden_layers=1,
-        num_attention_heads=2, num_key_value_heads=1, sliding_window=4,
-    )  # fmt: skip
-    assert not TransformersTarget(MistralForCausalLM(config)).trees
 
 
 def test_a_model_without_tokenizer_does_not_offer_one(llama: Any) -> None:

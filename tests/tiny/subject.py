@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from outrider.runtime.windows import context_window
 from tiny.models import Entry, build, prompts
 
 NEW = 24
@@ -68,7 +69,7 @@ def subject(entry: Entry) -> Subject:
     for seed in range(TRIES):
         model = build(entry, seed)
         text = written(model, prompts()[0])
-        score = len(set(text)) if len(text) == NEW else 0
+        score = len(set(text)) if len(text) == room(model, prompts()[0]) else 0
         if score > best[0]:
             best = (score, seed)
         if score >= NEW // 3:
@@ -87,10 +88,17 @@ def subject(entry: Entry) -> Subject:
 def written(model: Any, prompt: Sequence[int], **options: Any) -> list[int]:
     """Returns the text that `generate` writes after a prompt, without the prompt or start token."""
     ids = torch.tensor([list(prompt)])
-    settings = {"do_sample": False, "max_new_tokens": NEW, "attention_mask": torch.ones_like(ids)}
+    settings = {"do_sample": False, "max_new_tokens": room(model, prompt)}
+    settings["attention_mask"] = torch.ones_like(ids)
     rows = model.generate(ids, **settings, **options)
     text: list[int] = rows[0, 1 if model.config.is_encoder_decoder else len(prompt) :].tolist()
     return text
+
+
+def room(model: Any, prompt: Sequence[int]) -> int:
+    """Returns how many tokens a text gets; with LongRoPE it ends at the original window."""
+    window = None if model.config.is_encoder_decoder else context_window(model)
+    return NEW if window is None else min(NEW, window - len(prompt))
 
 
 @torch.no_grad()
@@ -104,7 +112,7 @@ def truth(model: Any, prompt: Sequence[int]) -> Truth:
     ids = ids or list(prompt)
     full: list[int] = []
     gaps: list[float] = []
-    for _ in range(NEW):
+    for _ in range(room(model, prompt)):
         text = torch.tensor([ids + full])
         given = {"input_ids": source, "decoder_input_ids": text}
         if not model.config.is_encoder_decoder:
