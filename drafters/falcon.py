@@ -167,7 +167,7 @@ class Falcon(TrainedDrafter[FalconNetwork]):
                 if tuple(path[:whole]) not in blocks:
                     blocks[tuple(path[:whole])] = self._states_after(blocks, path[:whole], length)
             rows = [blocks[tuple(path[:whole])][len(path) - whole] for path in paths]
-            return network.vocabulary.spread(network.logits(torch.stack(rows)))
+            return self._spread(network.logits(torch.stack(rows)))
 
         self._shape.grow(pen, next_logits)
         self._cache.crop(length)

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from outrider.errors import ConfigError
 from outrider.runtime.growing import GrowingTensor
 from outrider.runtime.linear import merged, product
 from outrider.runtime.tree_mask import causal
@@ -39,8 +40,20 @@ class LayerConfig:
         """Returns the sizes of a target's own layers, with Llama's defaults for missing entries.
 
         inputs: the attention's input size, as a multiple of the hidden size.
+
+        Raises:
+            ConfigError: the layers differ in size.
         """
-        untyped: Any = config
+        try:
+            return cls._of(config, inputs)
+        except (AttributeError, TypeError) as error:  # lists, or entries of each layer's own
+            raise ConfigError(
+                f"target: {type(config).__name__} has layers of several sizes: expected one size,"
+                " for the drafter's own layer"
+            ) from error
+
+    @classmethod
+    def _of(cls, untyped: Any, inputs: int) -> "LayerConfig":
         width, heads = int(untyped.hidden_size), int(untyped.num_attention_heads)
         rope = getattr(untyped, "rope_parameters", None) or {}
         theta = getattr(untyped, "rope_theta", None) or rope.get("rope_theta")
