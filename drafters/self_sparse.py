@@ -97,8 +97,8 @@ class SelfSparse(Drafter):
             logits = self._logits(self._cache(context, 2, lambda _: everything), text[2], 2)
         except OutriderError:
             raise
-        except Exception as error:
-            raise self._unsupported(target) from error
+        except Exception:  # noqa: BLE001  attention of other kinds fails in any way
+            raise self._unsupported(target) from None
         if not torch.allclose(logits, expected, atol=0.05 * float(expected.std())):
             raise self._unsupported(target)
 

@@ -46,11 +46,11 @@ class LayerConfig:
         """
         try:
             return cls._of(config, inputs)
-        except (AttributeError, TypeError) as error:  # lists, or entries of each layer's own
+        except (AttributeError, RuntimeError, TypeError):  # lists, or entries of a layer's own
             raise ConfigError(
                 f"target: {type(config).__name__} has layers of several sizes: expected one size,"
                 " for the drafter's own layer"
-            ) from error
+            ) from None
 
     @classmethod
     def _of(cls, untyped: Any, inputs: int) -> "LayerConfig":
@@ -92,8 +92,8 @@ class KeysAndValues:
         self._keys, self._values = GrowingTensor(), GrowingTensor()
 
     def __len__(self) -> int:
-        """Returns the number of tokens."""
-        return len(self._keys)
+        """Returns the number of tokens; an interruption can leave keys without values."""
+        return min(len(self._keys), len(self._values))
 
     def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Appends those of new tokens, and returns all of them.

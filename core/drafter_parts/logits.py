@@ -63,7 +63,7 @@ def require_readable(target: Target, needs: frozenset[str]) -> None:
         raise
     except Exception as error:
         line = " ".join(str(error).split())[:100]
-        raise ConfigError(f"target: the hidden states of {name} can't be read ({line})") from error
+        raise ConfigError(f"target: the hidden states of {name} can't be read ({line})") from None
     width = int(target.model.config.get_text_config().hidden_size)
     for feature, states in features.items():
         if tuple(states.shape) != (len(tokens), width):
