@@ -61,7 +61,7 @@ def require_readable(target: Target, needs: frozenset[str]) -> None:
         features = session.features()
     except OutriderError:
         raise
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  states of other kinds fail in any way
         line = " ".join(str(error).split())[:100]
         raise ConfigError(f"target: the hidden states of {name} can't be read ({line})") from None
     width = int(target.model.config.get_text_config().hidden_size)

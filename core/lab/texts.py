@@ -83,9 +83,7 @@ def seeded(sampling: Sampling, prompt: Sequence[int]) -> Sampling:
     return replace(sampling, seed=seed(sampling, prompt))
 
 
-def key(
-    target: Target, prompt: Sequence[int], sampling: Sampling, max_new_tokens: int
-) -> str:
+def key(target: Target, prompt: Sequence[int], sampling: Sampling, max_new_tokens: int) -> str:
     """Returns the name of a text in the cache: a hash of all that decides its tokens.
 
     These are the prompt, the sampling, the length, the target's weights, how it computes and where

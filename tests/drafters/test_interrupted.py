@@ -62,7 +62,7 @@ class Interruption:
     def __enter__(self) -> None:
         sys.setprofile(self)
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         sys.setprofile(None)
 
 

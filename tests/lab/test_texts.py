@@ -149,9 +149,7 @@ def test_the_request_is_in_the_key(llama: Any) -> None:
 
 
 @pytest.mark.parametrize("library", ["outrider", "torch", "transformers"])
-def test_versions_are_in_the_key(
-    llama: Any, library: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_versions_are_in_the_key(llama: Any, library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     target = TransformersTarget(llama())
     before = texts.key(target, PROMPTS[0], SAMPLED, 8)
     versions = {name: "9" if name == library else version(name) for name in LIBRARIES}

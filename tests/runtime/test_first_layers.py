@@ -75,5 +75,5 @@ def test_a_packed_model_is_cut(llama: Any) -> None:
 @pytest.mark.parametrize("name", ["hrm_text", "xlm"])
 def test_what_can_not_be_cut_is_refused(name: str) -> None:
     model = build(ENTRIES[name])
-    with pytest.raises(ConfigError, match="drafter.layers=1: .* can't be cut after its first lay"):
+    with pytest.raises(ConfigError, match=r"drafter.layers=1: .* can't be cut after its first lay"):
         first_layers(model, 1)
