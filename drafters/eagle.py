@@ -122,7 +122,7 @@ class Eagle(TrainedDrafter[EagleNetwork]):
         super().__init__(EagleNetwork, path, tree)
 
     def _start(self) -> None:
-        self._drafting = FeatureDrafting(self._network)
+        self._drafting = FeatureDrafting(self._network, self._rule)
 
     def propose(self, context: Context, pen: Pen) -> None:
         self._drafting.draft(context, pen, self._shape)

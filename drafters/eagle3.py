@@ -150,7 +150,7 @@ class Eagle3(TrainedDrafter[Eagle3Network]):
         self.needs = frozenset({"model", *(f"{HIDDEN}.{layer}" for layer in layers)})
 
     def _start(self) -> None:
-        self._drafting = FeatureDrafting(self._network)
+        self._drafting = FeatureDrafting(self._network, self._rule)
 
     def propose(self, context: Context, pen: Pen) -> None:
         self._drafting.draft(context, pen, self._shape)

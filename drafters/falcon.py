@@ -167,7 +167,7 @@ class Falcon(TrainedDrafter[FalconNetwork]):
                 if tuple(path[:whole]) not in blocks:
                     blocks[tuple(path[:whole])] = self._states_after(blocks, path[:whole], length)
             rows = [blocks[tuple(path[:whole])][len(path) - whole] for path in paths]
-            return network.vocabulary.spread(network.logits(torch.stack(rows)))
+            return self._spread(network.logits(torch.stack(rows)))
 
         self._shape.grow(pen, next_logits)
         self._cache.crop(length)
@@ -200,7 +200,8 @@ class Falcon(TrainedDrafter[FalconNetwork]):
 
     def _catch_up(self, text: Tokens, states: Float[Tensor, "tokens w"]) -> None:
         """Reads what is new in a text, or all of it if it does not continue the last one."""
-        if self._known.tokens.shared(text) < len(self._known.tokens):
+        cut = len(self._cache) < len(self._known.tokens) - 1  # by a draft that was interrupted
+        if cut or self._known.tokens.shared(text) < len(self._known.tokens):
             self._start()
         known, positions = max(0, len(self._known.tokens) - 1), len(text) - 1
         self._cache.crop(known)  # a draft that was interrupted may have left more

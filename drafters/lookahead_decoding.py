@@ -10,6 +10,8 @@ from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
+from outrider.contract.target import Target
+from outrider.drafter_parts.window import target_window
 from outrider.errors import is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
 
@@ -30,7 +32,7 @@ class LookaheadDecoding(Drafter):
     candidates: how many n-grams to keep for each first token, G; the newest stay.
 
     A draft has up to candidates * (ngram - 1) tokens, so set `budget` to that. The window's tokens
-    are scored on top of it.
+    are scored on top of it, up to where they would leave the target's context window.
 
     Raises `ConfigError` for a window or candidates below 1, or an ngram below 2.
     """
@@ -49,7 +51,11 @@ class LookaheadDecoding(Drafter):
         self._window = window
         self._ngram = ngram
         self._candidates = candidates
+        self._longest: int | None = None
         self._forget()
+
+    def bind(self, target: Target) -> None:
+        self._longest = target_window(target)
 
     def _forget(self) -> None:
         self._text = Tokens([])
@@ -66,7 +72,9 @@ class LookaheadDecoding(Drafter):
         if pen.gamma < 1:
             return
         self._write(pen, self._pool.get(text[-1], ()))
-        self._ask(pen)
+        deepest = self._window + self._ngram - 2
+        if self._longest is None or len(text) + deepest <= self._longest:
+            self._ask(pen)
 
     def _first_guesses(self, text: Tokens) -> list[list[int]]:
         """Returns rows of the text's latest tokens: any guess will do to begin with."""

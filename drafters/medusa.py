@@ -79,7 +79,7 @@ class MedusaNetwork(TrainedNetwork):
         super().__init__()
         self.vocabulary = vocabulary
         self._shared_head = weights.BorrowedHead(vocabulary.rows(weights.head(target).detach()))
-        self.borrowed_head = self._shared_head
+        self.borrowed_head = None if own else self._shared_head
         width = self.shared.shape[1]
         self._blocks, self._kind = blocks, kind
         self.heads = nn.ModuleList()
@@ -177,7 +177,7 @@ class Medusa(TrainedDrafter[MedusaNetwork]):
         def next_logits(paths: Sequence[Sequence[int]]) -> Tensor:
             depth = len(paths[0])
             if depth not in logits_at:
-                logits_at[depth] = network.vocabulary.spread(network.ahead(depth, last))
+                logits_at[depth] = self._spread(network.ahead(depth, last))
             return logits_at[depth].expand(len(paths), -1)
 
         self._shape.grow(pen, next_logits)

@@ -70,7 +70,7 @@ class MLPSpeculatorNetwork(TrainedNetwork):
         inner = width if inner is None or borrowed else inner
         self.inner = inner
         self._shared_head = weights.BorrowedHead(vocabulary.rows(weights.head(target).detach()))
-        self.borrowed_head = self._shared_head
+        self.borrowed_head = self._shared_head if borrowed else None
         state_weight = 0.5 ** (0.5 / stages)
         embedding_weight = ((1 - state_weight**2) * inner / 2) ** 0.5
         self._ratio = embedding_weight / state_weight
@@ -178,7 +178,7 @@ class MLPSpeculator(TrainedDrafter[MLPSpeculatorNetwork]):
             tokens = torch.tensor([path[-1] if path else newest for path in paths])
             after = network(stage, torch.stack(before), tokens.to(start.device))
             states.update((tuple(path), state) for path, state in zip(paths, after, strict=True))
-            return network.vocabulary.spread(network.logits(stage, after))
+            return self._spread(network.logits(stage, after))
 
         self._shape.grow(pen, next_logits)
 

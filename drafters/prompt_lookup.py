@@ -43,7 +43,11 @@ class PromptLookup(Drafter):
     def propose(self, context: Context, pen: Pen) -> None:
         if not pen.open:
             return
-        self._follow(context.tokens, context.source)
+        try:
+            self._follow(context.tokens, context.source)
+        except BaseException:
+            self._forget()  # what was interrupted is wrong
+            raise
         position = self._match()
         copied: list[int] = []
         while position is not None and pen.open:

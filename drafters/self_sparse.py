@@ -8,14 +8,16 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from outrider.contract.context import Context, Tokens
+from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafter_parts.trees import Chain
-from outrider.errors import ConfigError, is_int, require
+from outrider.errors import ConfigError, OutriderError, is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.runtime import flat
 from outrider.runtime.cache import GrowingCache
+from outrider.runtime.cached_model import CACHE, CachedModel
 from outrider.runtime.first_layers import first_layers
 from outrider.runtime.passes import PassInput
 from outrider.runtime.step import run_pass
@@ -76,34 +78,69 @@ class SelfSparse(Drafter):
                 f"drafter.picked={self._picked}: expected 0, what {type(model).__name__} attends to"
                 f" can't be seen (models of {', '.join(flat.KINDS)} show it)"
             )
-        self._target, self._weighed = target, Tokens([])
+        self._weighed = Tokens([])
+        self._prove(target)
+        self._target = target
+
+    def _prove(self, target: Target) -> None:
+        """Raises `ConfigError` unless a draft on a whole text is what the model says of it."""
+        size, right = target.vocab_size, CachedModel(self._model)
+        text = [size // 2, size // 3, size // 4]
+        try:
+            session = target.open(text[:2], frozenset({CACHE}))
+            session.score(Draft())
+            right.feed(text[:2], 1)
+            expected = right.feed(text[2:], 1)
+            context = Context(Tokens(text), None, session.features())
+            heads = context.features["keys.0"].shape[1]
+            everything = torch.arange(2, device=self._model.device).expand(heads, -1)
+            logits = self._logits(self._cache(context, 2, lambda _: everything), text[2], 2)
+        except OutriderError:
+            raise
+        except Exception:  # noqa: BLE001  attention of other kinds fails in any way
+            raise self._unsupported(target) from None
+        if not torch.allclose(logits, expected, atol=0.05 * float(expected.std())):
+            raise self._unsupported(target)
+
+    @staticmethod
+    def _unsupported(target: Target) -> ConfigError:
+        name = type(target.model).__name__
+        return ConfigError(f"drafter self_sparse: {name} can't draft on a part of its cache")
 
     def propose(self, context: Context, pen: Pen) -> None:
         if not pen.open or "keys.0" not in context.features:
             return
         known = len(context.tokens) - 1
-        cache = self._cache(context, known)
-        device = self._model.device
+        cache = self._cache(context, known, self._picks(context, known))
 
-        def probs(paths: Sequence[Sequence[int]]) -> Tensor:
+        def logits(paths: Sequence[Sequence[int]]) -> Tensor:
             token = paths[0][-1] if paths[0] else context.tokens[-1]
-            # The token sees the whole cache, though its position lies far behind the cache's end.
-            length = int(cache.get_seq_length()) + 1
-            mask = torch.zeros((1, 1, 1, length), dtype=self._model.dtype, device=device)
-            inputs = PassInput(
-                torch.tensor([[token]], device=device),
-                1,
-                mask,
-                torch.tensor([[known + len(paths[0])]], device=device),
-            )
-            return run_pass(self._model, cache, inputs).logits[0]
+            return self._logits(cache, token, known + len(paths[0]))
 
-        Chain().grow(pen, probs)
+        Chain().grow(pen, logits)
 
-    def _cache(self, context: Context, known: int) -> GrowingCache:
-        """Returns a cache of what is kept of the first `known` tokens."""
+    def _logits(self, cache: GrowingCache, token: int, position: int) -> Float[Tensor, "1 vocab"]:
+        """Appends a token to a cache, and returns the logits after it."""
+        device = self._model.device
+        # The token sees the whole cache, though its position lies far behind the cache's end.
+        length = int(cache.get_seq_length()) + 1
+        mask = torch.zeros((1, 1, 1, length), dtype=self._model.dtype, device=device)
+        inputs = PassInput(
+            torch.tensor([[token]], device=device),
+            1,
+            mask,
+            torch.tensor([[position]], device=device),
+        )
+        return run_pass(self._model, cache, inputs).logits[0]
+
+    def _cache(
+        self, context: Context, known: int, picks: Callable[[int], Int[Tensor, "heads kept"]]
+    ) -> GrowingCache:
+        """Returns a cache of what is kept of the first `known` tokens.
+
+        picks: maps a layer to the tokens that each of its heads keeps.
+        """
         cache = GrowingCache()
-        picks = self._picks(context, known)
         for layer in range(self._depth):
             indices = picks(layer)
             keys, values = (

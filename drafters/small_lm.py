@@ -14,6 +14,7 @@ from outrider.contract.target import Target
 from outrider.drafter_parts import student, weights
 from outrider.drafter_parts.cached_text import CachedText
 from outrider.drafter_parts.tree_forms import parse_tree
+from outrider.drafter_parts.window import window_of
 from outrider.errors import ConfigError, require
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.runtime.cached_model import SOURCE, refuse_other_kind
@@ -49,6 +50,8 @@ class SmallLM(Drafter):
     tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`; each depth takes one
         pass. Defaults to a chain.
 
+    It drafts while the text fits its own context window (`max_position_embeddings`).
+
     Raises `ConfigError` in `bind` if the model does not fit the target, `TargetError` if only one
     of them has an encoder.
     """
@@ -78,6 +81,7 @@ class SmallLM(Drafter):
             return
         self._model = self._model_for(target)
         self._text = CachedText(self._model, target.vocab_size)
+        self._window = window_of(self._model)
         self._target = target
 
     def _model_for(self, target: Target) -> "PreTrainedModel":
@@ -105,7 +109,13 @@ class SmallLM(Drafter):
             return student.read_student(folder, target), target.tokenizer
         return load(name, *self._loading)
 
+    def reach(self, length: int) -> int | None:
+        """Returns how many tokens the model can draft behind a text, None if there is no limit."""
+        return None if self._window is None else max(0, self._window + 1 - length)
+
     def propose(self, context: Context, pen: Pen) -> None:
+        reach = self.reach(len(context.tokens))
+        pen.gamma = pen.gamma if reach is None else min(pen.gamma, reach)
         if not pen.open:
             return
         base = self._text.follow(context.tokens, context.source)
@@ -136,6 +146,9 @@ class SmallLM(Drafter):
         if len(pairs) > 1 and one_token and all(context.source == source for context, _ in pairs):
             texts = [context.tokens for context, _ in pairs]
             longest, shortest = max(texts, key=len), min(map(len, texts))
+            if self.reach(len(longest)) == 0:
+                super().propose_batch(pairs)
+                return
             if all(text.shared(longest) == len(text) for text in texts):
                 logits = self._text.follow(longest, source, rows=len(longest) - shortest + 1)
                 for context, pen in pairs:

@@ -55,6 +55,7 @@ class CachedText:
             self._forget(source)
             cached, shared = CachedModel(self._model, (), source), 0
         else:
+            self._cached = None  # see `_feed`
             del self._tokens[shared:]
             cached.drop(cached.length - shared)
             self._continuations = None

@@ -12,6 +12,7 @@ from outrider.contract.context import Context, Tokens
 from outrider.contract.pen import Pen
 from outrider.drafter_parts.branches import Branches
 from outrider.drafter_parts.layer import KeysAndValues
+from outrider.drafter_parts.logits import PLAIN, LogitRule
 from outrider.drafter_parts.trained import TrainedNetwork
 from outrider.drafter_parts.trees import Shape
 
@@ -56,10 +57,12 @@ class FeatureDrafting:
 
     Keys and values that come from the network's own predicted states are dropped after each draft,
     since the target's own states replace them in the next one (2401.15077, section 3.1).
+
+    rule: makes logits of what the network's head computes. Defaults to taking it as it is.
     """
 
-    def __init__(self, network: FeatureNetwork) -> None:
-        self._network = network
+    def __init__(self, network: FeatureNetwork, rule: LogitRule = PLAIN) -> None:
+        self._network, self._rule = network, rule
         self._cache = KeysAndValues()
         self._known = Tokens([])
 
@@ -95,9 +98,11 @@ class FeatureDrafting:
         positions = len(text) - 1
         known = max(0, min(self._known.shared(text) - 1, len(self._cache), positions - 1))
         self._cache.crop(known)
-        self._known = Tokens(text[:])
+        self._known = Tokens([])  # a pass that is interrupted leaves the cache unknown
         states = self._network.states([rows[known:positions] for rows in features])
-        return self._feed(states, text[known + 1 :], list(range(known, positions)), None)[:, -1:]
+        after = self._feed(states, text[known + 1 :], list(range(known, positions)), None)
+        self._known = Tokens(text[:])
+        return after[:, -1:]
 
     def _feed(
         self, states: Tensor, tokens: list[int], positions: list[int], reach: Tensor | None
@@ -113,4 +118,4 @@ class FeatureDrafting:
         return after
 
     def _logits(self, states: Float[Tensor, "1 tokens w"]) -> Float[Tensor, "tokens vocab"]:
-        return self._network.vocabulary.spread(self._network.logits(states[0]))
+        return self._network.vocabulary.spread(self._rule(self._network.logits(states[0])))

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from outrider.errors import ConfigError
 from outrider.runtime.growing import GrowingTensor
 from outrider.runtime.linear import merged, product
 from outrider.runtime.tree_mask import causal
@@ -39,8 +40,20 @@ class LayerConfig:
         """Returns the sizes of a target's own layers, with Llama's defaults for missing entries.
 
         inputs: the attention's input size, as a multiple of the hidden size.
+
+        Raises:
+            ConfigError: the layers differ in size.
         """
-        untyped: Any = config
+        try:
+            return cls._of(config, inputs)
+        except (AttributeError, RuntimeError, TypeError):  # lists, or entries of a layer's own
+            raise ConfigError(
+                f"target: {type(config).__name__} has layers of several sizes: expected one size,"
+                " for the drafter's own layer"
+            ) from None
+
+    @classmethod
+    def _of(cls, untyped: Any, inputs: int) -> "LayerConfig":
         width, heads = int(untyped.hidden_size), int(untyped.num_attention_heads)
         rope = getattr(untyped, "rope_parameters", None) or {}
         theta = getattr(untyped, "rope_theta", None) or rope.get("rope_theta")
@@ -79,8 +92,8 @@ class KeysAndValues:
         self._keys, self._values = GrowingTensor(), GrowingTensor()
 
     def __len__(self) -> int:
-        """Returns the number of tokens."""
-        return len(self._keys)
+        """Returns the number of tokens; an interruption can leave keys without values."""
+        return min(len(self._keys), len(self._values))
 
     def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Appends those of new tokens, and returns all of them.

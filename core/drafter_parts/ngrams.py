@@ -154,18 +154,23 @@ class RunningCounts:
 
     def follow(self, text: Tokens) -> None:
         """Makes the counts those of `text`, in time proportional to what differs from the last."""
-        shared = self._text.shared(text)
-        for end in range(shared, len(self._text)):
-            self._count(self._text, end, -1)
+        # Counts that are interrupted are wrong, so they are let go until all is counted.
+        known, following = self._text, self._following
+        self._text, self._following = Tokens([]), {}
+        shared = known.shared(text)
+        for end in range(shared, len(known)):
+            self._count(following, known, end, -1)
         for end in range(shared, len(text)):
-            self._count(text, end, 1)
-        self._text = text
+            self._count(following, text, end, 1)
+        self._text, self._following = text, following
 
-    def _count(self, text: Tokens, end: int, change: int) -> None:
+    def _count(
+        self, counts: dict[tuple[int, ...], dict[int, int]], text: Tokens, end: int, change: int
+    ) -> None:
         token = text[end]
         for length in range(min(self.order - 1, end) + 1):
             context = tuple(text[end - length : end])
-            following = self._following.setdefault(context, {})
+            following = counts.setdefault(context, {})
             following[token] = following.get(token, 0) + change
             if not following[token]:
                 del following[token]

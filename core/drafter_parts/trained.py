@@ -5,11 +5,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from outrider.contract.drafter import Drafter
 from outrider.contract.target import Target
 from outrider.drafter_parts import checkpoint, weights
+from outrider.drafter_parts.logits import PLAIN, LogitRule, require_readable
 from outrider.drafter_parts.tree_forms import parse_tree
 from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.drafter_parts.weights import BorrowedHead
@@ -117,10 +119,19 @@ class TrainedDrafter(Drafter, Generic[Network]):
         self._target: Target | None = None
 
     def bind(self, target: Target) -> None:
-        if self._target is not target:
-            self._network = self._network_class.load(self._path, target, **self._untrained)
-            self._target = target
-            self._start()
+        if self._target is target:
+            return
+        require_readable(target, self.needs)
+        self._target = None  # until all is there, since any of it may be interrupted
+        self._network = self._network_class.load(self._path, target, **self._untrained)
+        borrows = self._network.borrowed_head is not None
+        self._rule = LogitRule.of(target) if borrows else PLAIN
+        self._start()
+        self._target = target
+
+    def _spread(self, products: Float[Tensor, "*batch known"]) -> Float[Tensor, "*batch vocab"]:
+        """Returns logits over the target's vocabulary, from what the network's head computes."""
+        return self._network.vocabulary.spread(self._rule(products))
 
     def _start(self) -> None:
         """Prepares for the first text; called when a network has been loaded."""

@@ -5,6 +5,8 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 import platformdirs
@@ -12,6 +14,11 @@ import platformdirs
 from outrider.contract.chance import SampledChance
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
+from outrider.runtime.linear import PackedLinear
+from outrider.runtime.static import is_compiled
+
+FORMAT = 2
+"""The version of the cache; texts under another are not read."""
 
 
 def cache_folder() -> Path:
@@ -32,8 +39,7 @@ def written(
     """Returns the target's continuation of each prompt.
 
     Texts in `folder` are read; new ones are saved there after each batch, so that a run that breaks
-    off loses at most one batch. A text's key is made of the target's fingerprint, the prompt's ids,
-    the sampling and the length.
+    off loses at most one batch. A text's key is made of all that decides it: see `key`.
 
     batch: how many texts to write at once; prompts of similar length go together.
     folder: the cache. Nothing is cached if it is None, or if the target has no fingerprint.
@@ -41,7 +47,7 @@ def written(
     """
     fingerprint = target.fingerprint() if folder is not None else None
     paths = [
-        _cache_path(folder, _key(fingerprint, prompt, sampling, max_new_tokens))
+        _cache_path(folder, key(target, prompt, sampling, max_new_tokens))
         if folder is not None and fingerprint is not None
         else None
         for prompt in prompts
@@ -77,12 +83,33 @@ def seeded(sampling: Sampling, prompt: Sequence[int]) -> Sampling:
     return replace(sampling, seed=seed(sampling, prompt))
 
 
-def _key(
-    fingerprint: str | None, prompt: Sequence[int], sampling: Sampling, max_new_tokens: int
-) -> str:
+def key(target: Target, prompt: Sequence[int], sampling: Sampling, max_new_tokens: int) -> str:
+    """Returns the name of a text in the cache: a hash of all that decides its tokens.
+
+    These are the prompt, the sampling, the length, the target's weights, how it computes and where
+    its texts end, and the versions of the libraries and of the cache itself.
+    """
     # Greedy texts are the same for every seed.
     settings = asdict(replace(sampling, seed=0) if sampling.greedy else sampling)
-    return _digest([fingerprint, list(prompt), settings, max_new_tokens])
+    ends = [sorted(target.eos), target.max_length]
+    request = [list(prompt), settings, max_new_tokens]
+    return _digest([FORMAT, _versions(), target.fingerprint(), _passes(target), ends, request])
+
+
+@cache
+def _versions() -> dict[str, str]:
+    return {name: version(name) for name in ("outrider", "torch", "transformers")}
+
+
+def _passes(target: Target) -> list[str]:
+    """Returns what makes a target's logits differ in their last digits."""
+    model = target.model
+    if model is None:
+        return []
+    packed = any(isinstance(module, PackedLinear) for module in model.modules())
+    attention = str(getattr(model.config, "_attn_implementation", None))
+    how = "packed" if packed else "compiled" if is_compiled(model) else "plain"
+    return [str(model.dtype), model.device.type, attention, how]
 
 
 def _cache_path(folder: Path, key: str) -> Path:

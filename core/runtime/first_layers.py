@@ -1,9 +1,14 @@
 """Early exit: a model made of another's first layers, which shares all of its tensors."""
 
 import copy
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
-from outrider.errors import require
+import torch
+from torch import nn
+
+from outrider.errors import ConfigError, OutriderError, require
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -12,26 +17,105 @@ if TYPE_CHECKING:
 def first_layers(model: "PreTrainedModel", layers: int | None) -> "PreTrainedModel":
     """Returns a model of the first `layers` layers of `model`, which shares all of its tensors.
 
+    A short pass proves that just these layers run. A model that is spread over ranks can't be run
+    here, and is only cut.
+
     layers: defaults to four fifths of them.
 
     Raises:
-        ConfigError: `model` does not have more layers than that.
+        ConfigError: `model` does not have more layers than that, or can't be cut after them.
     """
-    total = int(model.config.get_text_config().num_hidden_layers)
+    total = depth(model)
     layers = total * 4 // 5 if layers is None else layers
     require(layers < total, "drafter.layers", layers, f"fewer than the target's {total} layers")
-    # The decoders of transformers run layers[: config.num_hidden_layers], so a shallow copy of the
-    # modules that lead to the layers is enough, if it has a config of its own.
-    config = copy.deepcopy(model.config)
-    config.get_text_config().num_hidden_layers = layers
-    short: PreTrainedModel = _shell(model, config)
-    base = _shell(model.base_model, config.get_text_config())
-    setattr(short, model.base_model_prefix, base)
+    short: PreTrainedModel = _cut(model, total, layers)
+    is_cut = short is not model
+    if is_cut:
+        short.config = _shorter_config(model, layers)
+    is_spread = (getattr(model, "tp_size", None) or 1) > 1
+    if not is_cut or not (is_spread or _runs_only(model, short, total, layers)):
+        raise ConfigError(
+            f"drafter.layers={layers}: {type(model).__name__} can't be cut after its first layers"
+        )
     return short
 
 
-def _shell(module: Any, config: Any) -> Any:
+def depth(model: "PreTrainedModel") -> int:
+    """Returns the number of a model's layers; those of the decoder if it has an encoder too."""
+    config: Any = model.config.get_text_config()
+    return int(getattr(config, "decoder_layers", None) or config.num_hidden_layers)
+
+
+def _cut(module: Any, total: int, layers: int) -> Any:
+    """Returns a module whose lists of `total` layers are cut, or the module if it has none.
+
+    Modules that lead to such a list are copied, without their tensors. Each keeps its own config,
+    which also sizes the tensors that it owns.
+    """
+    if isinstance(module, nn.ModuleList) and len(module) == total:
+        return module[:layers]
+    children = {
+        name: None if child is None else _cut(child, total, layers)
+        for name, child in module._modules.items()
+    }
+    if all(child is module._modules[name] for name, child in children.items()):
+        return module
     shell = copy.copy(module)
-    shell._modules = dict(module._modules)
-    shell.config = config
+    shell._modules = children
     return shell
+
+
+def _shorter_config(model: Any, layers: int) -> Any:
+    """Returns a copy of a model's config with `layers` layers."""
+    config = copy.deepcopy(model.config)
+    text = config.get_text_config()
+    kinds = getattr(text, "layer_types", None)
+    if kinds:
+        with suppress(AttributeError):  # some configs work it out
+            text.layer_types = kinds[:layers]
+    if hasattr(text, "decoder_layers"):
+        text.decoder_layers = layers
+    with suppress(NotImplementedError):  # some have an encoder's and a decoder's
+        text.num_hidden_layers = layers
+    return config
+
+
+def _layer_lists(module: nn.Module, total: int) -> Iterator[nn.ModuleList]:
+    """Yields the outermost lists of `total` layers."""
+    if isinstance(module, nn.ModuleList) and len(module) == total:
+        yield module
+        return
+    for child in module.children():
+        yield from _layer_lists(child, total)
+
+
+@torch.no_grad()
+def _runs_only(model: Any, short: Any, total: int, layers: int) -> bool:
+    """Returns whether `short` runs the first layers of `model`, no others, to another end."""
+    runs = [set[int]() for _ in _layer_lists(model, total)]
+    size = int(model.config.get_text_config().vocab_size)
+    ids = torch.tensor([[size // 2, size // 3]], device=model.device)  # the first may be padding
+    with ExitStack() as hooks:
+        for ran, modules in zip(runs, _layer_lists(model, total), strict=True):
+            for index, layer in enumerate(modules):
+                note = _Note(ran, index)
+                hooks.enter_context(layer.register_forward_pre_hook(note))
+        try:
+            cut_logits = short(input_ids=ids, use_cache=False).logits
+        except OutriderError:
+            raise
+        except Exception:  # noqa: BLE001  a model that was not made to be cut can fail in any way
+            return False
+    if set(range(layers)) not in runs or any(max(ran, default=0) >= layers for ran in runs):
+        return False
+    return not torch.equal(cut_logits, model(input_ids=ids, use_cache=False).logits)
+
+
+class _Note:
+    """A hook that notes which layer runs."""
+
+    def __init__(self, ran: set[int], index: int) -> None:
+        self._ran, self._index = ran, index
+
+    def __call__(self, *_: Any) -> None:
+        self._ran.add(self._index)

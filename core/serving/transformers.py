@@ -1,6 +1,7 @@
 """Speculation: any drafter and rule in place of the decoding loop of transformers' `generate`."""
 
 import copy
+import threading
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, final
@@ -47,6 +48,8 @@ class Speculation:
     tokenizer: for drafters that need one.
     generations: counts, rounds and times of the last call, one `Generation` a row.
 
+    Threads may share one: their calls run one after another. `generations` is then the latest's.
+
     A call raises `ConfigError`, which is a `ValueError`, if it asks for what drafts rule out.
     """
 
@@ -69,6 +72,7 @@ class Speculation:
         self._chance = chance
         self._tokenizer = tokenizer
         self._target: TransformersTarget | None = None
+        self._lock = threading.RLock()
 
     def generate(
         self,
@@ -125,6 +129,10 @@ class Speculation:
             streamer,
         )
         call.check()
+        with self._lock:
+            return self._answer(call, streamer)
+
+    def _answer(self, call: Call, streamer: Any) -> Tensor | GenerateDecoderOnlyOutput:
         rest, sampling = unwarped(call.processors, call.config.do_sample)
         rows = [Row(call, number, rest) for number in range(call.rows)]
         self.generations = [Generation() for _ in rows]

@@ -12,6 +12,7 @@ from outrider.contract.chance import SampledChance
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.drafter_parts import weights
+from outrider.drafter_parts.logits import LogitRule
 from outrider.drafter_parts.student import save_student
 from outrider.errors import ConfigError, nearest, require
 from outrider.runtime.cached_model import HIDDEN
@@ -52,7 +53,7 @@ class DistillationObjective(Objective):
         if len(setup.vocabulary) != setup.target.vocab_size:
             raise ConfigError("recipe.vocabulary: expected none, a small model knows all tokens")
         target, student = setup.target, self._student(setup.target)
-        head = weights.head(target).detach()
+        head, rule = weights.head(target).detach(), LogitRule.of(target)
         divergence = DIVERGENCES[self.divergence]
 
         def loss(batch: Batch) -> Tensor:
@@ -62,7 +63,7 @@ class DistillationObjective(Objective):
             positions = sample_positions(every, self.share, student.training).nonzero()[:, 0]
             logits: Tensor = student(batch.ids, logits_to_keep=positions).logits
             counted = batch.own[:, 1:][:, positions]
-            target_logits = linear(batch.states[HIDDEN][:, positions][counted], head)
+            target_logits = rule(linear(batch.states[HIDDEN][:, positions][counted], head))
             if not len(target_logits):
                 return logits.sum() * 0
             return divergence(logits[counted], target_logits).mean()

@@ -1,5 +1,6 @@
 """The target's texts are written once, and then read from the cache."""
 
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,12 @@ from outrider import Sampling
 from outrider.contract.target import Target
 from outrider.lab import texts
 from outrider.lab.texts import seeded, written
+from outrider.runtime.linear import can_pack
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 
 PROMPTS = [[3, 4, 5], [9, 2], [7, 7, 2, 20, 11]]
+LIBRARIES = ("outrider", "torch", "transformers")
 SAMPLED = Sampling(temperature=1.0)
 
 
@@ -102,3 +105,56 @@ def test_prompts_have_seeds_of_their_own() -> None:
 def test_the_cache_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert texts.cache_folder() == tmp_path / "outrider" / "texts"
+
+
+def other_eos(target: Any) -> Any:
+    target.eos = frozenset({5})
+    return target
+
+
+CHANGES: dict[str, Any] = {
+    "eos": other_eos,
+    "weights": lambda target: TransformersTarget(target.make(seed=3)),
+    "precision": lambda target: TransformersTarget(target.model.double()),
+    "packing": lambda target: TransformersTarget(target.model, optimize="packed"),
+    "window": lambda target: setattr(target, "max_length", 99) or target,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_whatever_decides_a_text_is_in_its_key(llama: Any, change: str) -> None:
+    if change == "packing" and not can_pack(llama()):
+        pytest.skip("this build of PyTorch can't pack weights")
+    target: Any = TransformersTarget(llama())
+    target.make = llama
+    before = texts.key(target, PROMPTS[0], SAMPLED, 8)
+    assert texts.key(TransformersTarget(llama()), PROMPTS[0], SAMPLED, 8) == before
+    assert texts.key(CHANGES[change](target), PROMPTS[0], SAMPLED, 8) != before
+
+
+def test_the_request_is_in_the_key(llama: Any) -> None:
+    target = TransformersTarget(llama())
+    requests = [
+        (PROMPTS[0], SAMPLED, 8),
+        (PROMPTS[1], SAMPLED, 8),
+        (PROMPTS[0], SAMPLED, 9),
+        (PROMPTS[0], Sampling(temperature=0.5), 8),
+        (PROMPTS[0], Sampling(temperature=1.0, seed=1), 8),
+        (PROMPTS[0], Sampling(temperature=1.0, top_k=3), 8),
+        (PROMPTS[0], Sampling(), 8),
+    ]
+    assert len({texts.key(target, *request) for request in requests}) == len(requests)
+    greedy = [texts.key(target, PROMPTS[0], Sampling(seed=seed), 8) for seed in (0, 1)]
+    assert greedy[0] == greedy[1]
+
+
+@pytest.mark.parametrize("library", ["outrider", "torch", "transformers"])
+def test_versions_are_in_the_key(llama: Any, library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = TransformersTarget(llama())
+    before = texts.key(target, PROMPTS[0], SAMPLED, 8)
+    versions = {name: "9" if name == library else version(name) for name in LIBRARIES}
+    monkeypatch.setattr(texts, "_versions", lambda: versions)
+    assert texts.key(target, PROMPTS[0], SAMPLED, 8) != before
+    monkeypatch.undo()
+    monkeypatch.setattr(texts, "FORMAT", texts.FORMAT + 1)
+    assert texts.key(target, PROMPTS[0], SAMPLED, 8) != before

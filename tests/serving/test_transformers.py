@@ -364,3 +364,31 @@ def test_own_processors_are_honoured(llama: Any) -> None:
     options = {"max_new_tokens": 15, "logits_processor": own, "do_sample": False}
     expected = model.generate(**rows([3, 4]), **options)
     assert torch.equal(model.generate(**rows([3, 4]), **options, custom_generate=fast), expected)
+
+
+def test_threads_share_one(llama: Any) -> None:
+    model = llama()
+    shared = Speculation(SmallLM(layers=2), gamma=3)
+    right = {prompt: run(model, prompt) for prompt in THREADS}
+    texts: dict[tuple[int, ...], Any] = {}
+
+    def call(prompt: tuple[int, ...]) -> None:
+        for _ in range(4):
+            texts[prompt] = run(model, prompt, custom_generate=shared)
+
+    threads = [threading.Thread(target=call, args=(prompt,)) for prompt in THREADS]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert texts == right
+
+
+THREADS = ((5, 6, 7, 5, 6), (2,), (20, 21, 22, 23))
+
+
+def run(model: Any, prompt: tuple[int, ...], **options: Any) -> list[int]:
+    ids = torch.tensor([prompt])
+    settings = {"do_sample": False, "max_new_tokens": 24, "attention_mask": torch.ones_like(ids)}
+    row: list[int] = model.generate(ids, **settings, **options)[0].tolist()
+    return row

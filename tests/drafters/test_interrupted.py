@@ -1,0 +1,111 @@
+"""A drafter that is interrupted anywhere drafts afterwards what a new one would."""
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from types import FrameType
+from typing import Any
+
+import pytest
+import torch
+
+from outrider import Context, Draft, Drafter, Pen, SampledChance, Sampling, Tokens
+from outrider.drafters.eagle import Eagle
+from outrider.drafters.eagle3 import Eagle3
+from outrider.drafters.falcon import Falcon
+from outrider.drafters.hierarchy import Hierarchy
+from outrider.drafters.hybrid import Hybrid
+from outrider.drafters.lookahead_decoding import LookaheadDecoding
+from outrider.drafters.medusa import Medusa
+from outrider.drafters.mlp_speculator import MLPSpeculator
+from outrider.drafters.ngram import NGram
+from outrider.drafters.prompt_lookup import PromptLookup
+from outrider.drafters.self_sparse import SelfSparse
+from outrider.drafters.small_lm import SmallLM
+from outrider.targets.transformers import TransformersTarget
+
+FIRST = [3, 4, 5, 3, 4, 5, 6, 7]
+SECOND = [3, 4, 5, 3, 4, 9, 5, 3, 4]
+DRAFTERS: dict[str, Callable[[], Drafter]] = {
+    "small_lm": partial(SmallLM, layers=2),
+    "small_lm tree": partial(SmallLM, layers=2, tree="top:2x2"),
+    "eagle": partial(Eagle, "untrained"),
+    "eagle tree": partial(Eagle, "untrained", tree="top:2x2"),
+    "eagle3": partial(Eagle3, "untrained"),
+    "falcon": partial(Falcon, "untrained"),
+    "medusa": partial(Medusa, "untrained"),
+    "mlp_speculator": partial(MLPSpeculator, "untrained"),
+    "ngram": partial(NGram, order=3),
+    "prompt_lookup": PromptLookup,
+    "hierarchy": partial(Hierarchy, layers=2),
+    "hybrid": partial(Hybrid, ["prompt_lookup", {"drafter": "eagle", "path": "untrained"}]),
+    "self_sparse": partial(SelfSparse, sink=1, window=2, picked=2, observed=2),
+    "lookahead_decoding": LookaheadDecoding,
+}
+
+
+class Interruption:
+    """Raises `KeyboardInterrupt` at the n-th call of a function of Outrider's, as Ctrl-C would."""
+
+    def __init__(self, number: int) -> None:
+        self.left = number
+
+    def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
+        name = str(frame.f_globals.get("__name__"))
+        inside = name.startswith(("outrider.drafter", "outrider.runtime", "outrider.contract.pen"))
+        if event != "call" or not inside or frame.f_code.co_name == "<genexpr>":
+            return
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+    def __enter__(self) -> None:
+        sys.setprofile(self)
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
+
+
+def context(target: TransformersTarget, drafter: Drafter, text: list[int]) -> Context:
+    session = target.open(text[:-1], drafter.needs - {"model", "tokenizer", "source"})
+    session.score(Draft())
+    return Context(Tokens(list(text)), None, session.features())
+
+
+def draft(drafter: Drafter, context: Context) -> Draft:
+    pen = Pen(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=31, gamma=3, budget=6)
+    drafter.propose_batch([(context, pen)])
+    return pen.finish()
+
+
+@pytest.mark.parametrize("name", DRAFTERS)
+def test_an_interruption_leaves_a_drafter_right(llama: Any, name: str) -> None:
+    torch.set_num_threads(1)
+    target = TransformersTarget(llama())
+
+    def bound() -> Drafter:
+        drafter = DRAFTERS[name]()
+        drafter.bind(target)
+        return drafter
+
+    new = bound()
+    first, second, third = (
+        context(target, new, text) for text in (FIRST, SECOND, [*SECOND, 5, 3, 4])
+    )
+    expected = [(d.tokens, d.parents) for d in (draft(bound(), second), draft(bound(), third))]
+    calls, ended = 0, False
+    while not ended:
+        calls += 1
+        used = bound()
+        draft(used, first)
+        interruption = Interruption(calls)
+        try:
+            with interruption:
+                draft(used, second)
+            ended = True
+        except KeyboardInterrupt:
+            pass
+        follow = second if calls % 2 else third
+        after = draft(used, follow)
+        assert (after.tokens, after.parents) == expected[0 if calls % 2 else 1], calls
+    assert calls > 2

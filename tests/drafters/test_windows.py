@@ -1,0 +1,64 @@
+"""Drafters stay within the context windows of the target and of their own model."""
+
+from typing import Any
+
+import pytest
+import torch
+from tiny.models import build, entries
+from tiny.subject import written
+
+from outrider import Context, Sampling, Tokens, decode
+from outrider.drafters.hierarchy import Hierarchy
+from outrider.drafters.lookahead_decoding import LookaheadDecoding
+from outrider.drafters.small_lm import SmallLM
+from outrider.targets.transformers import TransformersTarget
+from outrider.testing.stage import play_draft
+from outrider.verifiers.candidates import Candidates
+from outrider.verifiers.token import Token
+
+ENTRIES = {entry.name: entry for entry in entries()}
+PROMPT = list(range(5, 45))
+
+
+@pytest.mark.parametrize("name", ["gpt2", "opt", "bert"])
+def test_questions_end_where_the_window_does(name: str) -> None:
+    model = build(ENTRIES[name])  # with 64 positions, which the text reaches
+    right = written(model, PROMPT)
+    rounds = list(
+        decode(
+            TransformersTarget(model),
+            LookaheadDecoding(window=6, ngram=4),
+            Candidates(),
+            PROMPT,
+            gamma=3,
+            budget=15,
+            max_new_tokens=24,
+        )
+    )
+    assert [token for round in rounds for token in round.tokens] == right
+
+
+@pytest.mark.parametrize("make", [SmallLM, lambda model: Hierarchy(model=model)])
+def test_a_model_with_a_shorter_window_drafts_while_the_text_fits(make: Any) -> None:
+    model, small = build(ENTRIES["gpt2"]), build(ENTRIES["gpt2"])
+    small.transformer.wpe.weight = torch.nn.Parameter(small.transformer.wpe.weight[:48])
+    small.config.max_position_embeddings = 48
+    right = written(model, PROMPT)
+    rounds = list(
+        decode(TransformersTarget(model), make(small), Token(), PROMPT, gamma=4, max_new_tokens=24)
+    )
+    assert [token for round in rounds for token in round.tokens] == right
+    assert rounds[0].accepted == 4
+    assert all(round.drafted == 0 for round in rounds[3:])
+
+
+def test_the_last_position_is_used() -> None:
+    model, small = build(ENTRIES["gpt2"]), build(ENTRIES["gpt2"])
+    small.transformer.wpe.weight = torch.nn.Parameter(small.transformer.wpe.weight[:48])
+    small.config.max_position_embeddings = 48
+    target, drafter = TransformersTarget(model), SmallLM(small)
+    drafter.bind(target)
+    for length, drafted in ((45, 4), (47, 2), (48, 1), (49, 0)):
+        text = [*PROMPT, *range(5, 14)][:length]
+        draft = play_draft(drafter, target, Context(Tokens(text)), gamma=4, sampling=Sampling())
+        assert len(draft) == drafted
