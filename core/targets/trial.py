@@ -1,4 +1,4 @@
-"""The text of a self-test: its tokens, the windows that it reaches past, and what counts as equal."""
+"""The text of a self-test: its tokens, the windows it reaches past, and what counts as equal."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
