@@ -198,13 +198,13 @@ def test_models_that_are_no_decoders_with_a_cache_are_refused(make: Any) -> None
 
 
 class NoMask(LlamaForCausalLM):
-    def forward(self, *args: Any, attention_mask: Any = None, **options: Any) -> Any:
-        return super().forward(*args, **options)
+    def forward(self, *args: Any, **options: Any) -> Any:
+        return super().forward(*args, **{**options, "attention_mask": None})
 
 
 class NoPositions(LlamaForCausalLM):
-    def forward(self, *args: Any, position_ids: Any = None, **options: Any) -> Any:
-        return super().forward(*args, **options)
+    def forward(self, *args: Any, **options: Any) -> Any:
+        return super().forward(*args, **{**options, "position_ids": None})
 
 
 @pytest.mark.parametrize("model_class", [NoMask, NoPositions])
