@@ -76,29 +76,27 @@ class _Subject:
         return len(self.text) - TAIL
 
 
-_results: "WeakKeyDictionary[PreTrainedModel, dict[bool, SelfTest]]" = WeakKeyDictionary()
+_results: "WeakKeyDictionary[PreTrainedModel, SelfTest]" = WeakKeyDictionary()
 
 
 def self_test(model: "PreTrainedModel", start: Sequence[int] = ()) -> SelfTest:
-    """Returns what holds for a model, tested once for each way in which its passes run.
+    """Returns what holds for a model, tested once.
 
     The test's text goes past a window of up to 64 tokens. A longer window is made shorter for the
-    test: the masks are the same computation. Passes that are compiled are those of the flat pass,
-    and not tested again, since each size would take a graph.
+    test: the masks are the same computation. The flat pass, packed or compiled, is not tested: its
+    masks and positions are Outrider's own, and each size of pass would keep a kernel or a graph.
 
     start: the first tokens of an encoder-decoder's text.
 
     Raises:
         TargetError: the model's text would depend on the drafts.
     """
-    if is_compiled(model):
+    if is_compiled(model) or flat.is_used_for(model):
         return SelfTest()
-    results = _results.setdefault(model, {})
-    runs_flat = flat.is_used_for(model)
-    if runs_flat not in results:
+    if model not in _results:
         with short_windows(model) as window:
-            results[runs_flat] = _tested(model, list(start), window)
-    return results[runs_flat]
+            _results[model] = _tested(model, list(start), window)
+    return _results[model]
 
 
 @torch.no_grad()
