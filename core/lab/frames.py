@@ -63,7 +63,12 @@ def load(*folders: str | Path) -> Frames:
             ]
         ),
         rates=concat(
-            lambda index: pandas.DataFrame([row.plain() for row in Summary(runs[index]).rows])
+            # A rate that was not measured is NaN, as elsewhere in pandas.
+            lambda index: (
+                pandas.DataFrame([row.plain() for row in Summary(runs[index]).rows])
+                .replace({None: float("nan")})
+                .infer_objects()
+            )
         ),
         questions=concat(lambda index: arrow[index]["comparison"].to_pandas()),
         rounds=concat(lambda index: arrow[index]["rounds"].to_pandas()),

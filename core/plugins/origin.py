@@ -2,7 +2,6 @@
 
 import hashlib
 import importlib
-import json
 from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import (
@@ -37,13 +36,13 @@ def origin(module: str) -> Origin:
     """Returns where a module comes from.
 
     Code of an installed wheel is told by `distribution` and `version`. Code that can change under
-    its version has a `source` as well, the SHA-256 of its files: code that is installed as
-    editable, and code that belongs to no distribution.
+    its version has a `source` as well, a hash of its files: code that is installed as editable, and
+    code that belongs to no distribution.
     """
     package = module.partition(".")[0]
     installed = _distribution(package)
     result = {"distribution": installed.name, "version": installed.version} if installed else {}
-    if installed is None or _is_editable(installed):
+    if installed is None or not _is_in_site_packages(package):
         names = (f"{package}.{name}" for name in DECIDING) if package == "outrider" else [package]
         result["source"] = source_hash(*names)
     return result
@@ -88,6 +87,7 @@ def _distribution(package: str) -> Distribution | None:
     return distribution(names[0]) if names else None
 
 
-def _is_editable(installed: Distribution) -> bool:
-    direct = json.loads(installed.read_text("direct_url.json") or "{}")
-    return bool(direct.get("dir_info", {}).get("editable"))
+def _is_in_site_packages(package: str) -> bool:
+    """Returns whether a package's files are those of its wheel, rather than somebody's checkout."""
+    file = importlib.import_module(package).__file__ or ""
+    return not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)

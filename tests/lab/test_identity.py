@@ -37,7 +37,7 @@ def test_code_of_a_wheel_is_told_by_its_version(monkeypatch: pytest.MonkeyPatch)
         "distribution": "pluggy",
         "version": origins.distribution("pluggy").version,
     }
-    monkeypatch.setattr(origins, "_is_editable", lambda installed: True)
+    monkeypatch.setattr(origins, "_is_in_site_packages", lambda package: False)
     assert origin("pluggy.hooks")["source"] == source_hash("pluggy")
 
 
