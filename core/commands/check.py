@@ -1,19 +1,25 @@
-"""`outrider check`: runs the conformance kit on a drafter, an acceptance rule or a policy."""
+"""`outrider check`: runs the conformance kit on a drafter, a rule, a policy or a target."""
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from omegaconf import DictConfig
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from outrider.contract.drafter import Drafter
+from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
 from outrider.errors import ConfigError, OutriderError
 from outrider.plugins.config import build
-from outrider.testing import run_checks
+from outrider.targets.self_test import SelfTest
+from outrider.targets.transformers import TransformersTarget
+from outrider.testing import Outcome, run_checks
 from outrider.testing.stage import stage
 
-ROLES = ("drafter", "verifier", "policy")
+ROLES = ("drafter", "verifier", "policy", "target")
 
 
 def check(config: DictConfig) -> None:
@@ -24,28 +30,61 @@ def check(config: DictConfig) -> None:
     """
     configs = {role: config[role] for role in ROLES if config.get(role)}
     if not configs:
-        raise ConfigError("nothing to check: expected drafter=NAME, verifier=NAME or policy=NAME")
+        raise ConfigError(
+            "nothing to check: expected drafter=NAME, verifier=NAME, policy=NAME or target=NAME"
+        )
     console, failed = Console(), 0
     for role, node in configs.items():
         part = build(node)
+        make: Callable[[], Any] = partial(build, node)
         if isinstance(part, Drafter):
             _check_fit(part)
+        if isinstance(part, Target):
+            make = partial(_same, part)  # a model is loaded once
+        if isinstance(part, TransformersTarget):
+            with console.status("Running the self-test"):
+                tested = part.test_again()
+            console.print(_self_test_table(tested, type(part.model).__name__))
         table = Table(title=f"{role} {type(part).__name__}", caption=_caption(part))
         for heading in ("check", "held", "seconds", "what it says, or what went wrong"):
             table.add_column(heading)
         with console.status(f"Checking {role} {type(part).__name__}") as status:
-            for outcome in run_checks(partial(build, node)):
+            for outcome in run_checks(make):
                 status.update(f"Checked {outcome.check}")
                 failed += outcome.fault is not None
                 table.add_row(
                     outcome.check.replace("_", " "),
-                    "[red]NO[/]" if outcome.fault else "[green]yes[/]",
+                    _held(outcome),
                     f"{outcome.seconds:.2f}",
-                    outcome.fault or outcome.says,
+                    escape(outcome.fault or outcome.refused or outcome.says),
                 )
         console.print(table)
     if failed:
         raise OutriderError(f"{failed} checks failed")
+
+
+def _same(part: Target) -> Target:
+    return part
+
+
+def _held(outcome: Outcome) -> str:
+    if outcome.fault:
+        return "[red]NO[/]"
+    return "[yellow]refused[/]" if outcome.refused else "[green]yes[/]"
+
+
+def _self_test_table(tested: SelfTest, name: str) -> Table:
+    """Returns the properties of a model: what holds, and what is refused and why.
+
+    name: the model's class.
+    """
+    table = Table(title=f"self-test of {name}")
+    for heading in ("property", "result", "reason"):
+        table.add_column(heading)
+    for row in tested.properties():
+        result = "[yellow]refused[/]" if row.reason else "[green]holds[/]"
+        table.add_row(row.name, result, escape(row.reason))
+    return table
 
 
 def _check_fit(drafter: Drafter) -> None:
