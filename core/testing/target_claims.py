@@ -176,4 +176,7 @@ def _assert_refused(ask: Callable[[], object], what: str) -> None:
         ask()
     except ConfigError:
         return
+    except Exception as error:
+        name = type(error).__name__
+        raise AssertionError(f"{what}: expected a ConfigError, not {name}: {error}") from error
     raise AssertionError(f"takes {what}: expected a ConfigError")

@@ -10,6 +10,7 @@ import torch
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verdict
+from outrider.errors import TargetError
 from outrider.testing.target_claims import (
     check_offers_work,
     check_scores_are_distributions,
@@ -145,12 +146,17 @@ def check_a_batch_equals_its_texts(make: Make) -> None:
 
 
 def check_paths_are_scored_as_texts(make: Make) -> str | None:
-    """The path scorer, which beams use, gives each continuation the scores of its own text."""
+    """The path scorer, which beams use, gives each continuation the scores of its own text; a
+    target without one raises `TargetError`.
+    """
     target = make()
     if not target.trees:
         return _refusal(target)
     prompt, (one, two, three, *_) = prompts_for(target)[0], next_tokens(target)
-    score = target.path_scorer(prompt)
+    try:
+        score = target.path_scorer(prompt)
+    except TargetError as error:
+        return str(error)
     for paths in ([()], [(one,), (two,)], [(two, one), (one, three), (two, three)], [(one, two)]):
         wanted = [plain_rows(target, prompt, path)[-1] for path in paths]
         assert_same(score(paths), torch.stack(wanted), f"the paths {paths}")
