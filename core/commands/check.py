@@ -14,7 +14,6 @@ from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
 from outrider.errors import ConfigError, OutriderError
 from outrider.plugins.config import build
-from outrider.targets.self_test import SelfTest
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import Outcome, run_checks
 from outrider.testing.stage import stage
@@ -42,9 +41,7 @@ def check(config: DictConfig) -> None:
         if isinstance(part, Target):
             make = partial(_same, part)  # a model is loaded once
         if isinstance(part, TransformersTarget):
-            with console.status("Running the self-test"):
-                tested = part.test_again()
-            console.print(_self_test_table(tested, type(part.model).__name__))
+            _print_self_test(part, console)
         table = Table(title=f"{role} {type(part).__name__}", caption=_caption(part))
         for heading in ("check", "held", "seconds", "what it says, or what went wrong"):
             table.add_column(heading)
@@ -73,18 +70,20 @@ def _held(outcome: Outcome) -> str:
     return "[yellow]refused[/]" if outcome.refused else "[green]yes[/]"
 
 
-def _self_test_table(tested: SelfTest, name: str) -> Table:
-    """Returns the properties of a model: what holds, and what is refused and why.
-
-    name: the model's class.
-    """
-    table = Table(title=f"self-test of {name}")
+def _print_self_test(target: TransformersTarget, console: Console) -> None:
+    """Runs a target's self-test, and prints what holds, and what is refused and why."""
+    with console.status("Running the self-test"):
+        tested = target.test_again()
+    if tested is None:
+        console.print("Compiled passes have no self-test; the checks test them.")
+        return
+    table = Table(title=f"self-test of {type(target.model).__name__}")
     for heading in ("property", "result", "reason"):
         table.add_column(heading)
     for row in tested.properties():
         result = "[yellow]refused[/]" if row.reason else "[green]holds[/]"
         table.add_row(row.name, result, escape(row.reason))
-    return table
+    console.print(table)
 
 
 def _check_fit(drafter: Drafter) -> None:

@@ -105,7 +105,7 @@ def is_exempt(model: "PreTrainedModel") -> bool:
 
 
 def run_self_test(model: "PreTrainedModel", start: Sequence[int] = ()) -> SelfTest:
-    """Returns what holds for a model, tested now, whatever its passes are.
+    """Returns what holds for a model that is not compiled, tested now, also on the flat pass.
 
     The test's text goes past a window of up to 64 tokens. A longer window is made shorter for the
     test: the masks are the same computation.

@@ -19,7 +19,7 @@ from outrider.runtime import flat, launch, ranks
 from outrider.runtime.cached_model import CACHE, HIDDEN, SOURCE, CachedModel, refuse_stateful
 from outrider.runtime.encoded import EncodedCache, decoder_start
 from outrider.runtime.linear import can_pack, pack
-from outrider.runtime.static import compile_passes
+from outrider.runtime.static import compile_passes, is_compiled
 from outrider.runtime.text_tree import TextTree
 from outrider.runtime.windows import context_window
 from outrider.targets.batch import write
@@ -97,8 +97,13 @@ class TransformersTarget(Target):
         self._fingerprint: str | None = None
         self._describe()
 
-    def test_again(self) -> SelfTest:
-        """Runs the self-test, whatever is kept of it, and offers what it shows."""
+    def test_again(self) -> SelfTest | None:
+        """Runs the self-test, whatever is kept of it, and offers what it shows.
+
+        Returns None for compiled passes, whose sizes are not those of the test.
+        """
+        if is_compiled(self.model):
+            return None
         self.tested = run_self_test(self.model, self._start)
         self._describe()
         return self.tested

@@ -126,6 +126,12 @@ def test_targets_keep_what_they_load_and_nothing_else(
     assert len(runs) == 1
 
 
+def test_compiled_passes_have_no_self_test(llama: Any) -> None:
+    target = TransformersTarget(llama(), optimize="compile")
+    assert target.test_again() is None
+    assert target.tested == SelfTest()
+
+
 def test_packed_weights_and_odd_sizes_count(place: Path, llama: Any) -> None:
     """Packed layers are no parameters; a tensor of 3 bytes fills no word."""
     model, other = llama(), changed_weight(llama())
