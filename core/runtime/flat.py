@@ -44,10 +44,13 @@ class _Attending:
     widths: Sequence[int] | None
     watch: Watch | None
 
-    def text_by_text(self, x: Float[Tensor, "rows width"]) -> Float[Tensor, "batch tokens width"]:
-        """Returns the rows of each text, without those that only round their number."""
+    def text_by_text(self, x: Float[Tensor, "rows width"], *dim: int) -> Tensor:
+        """Returns the rows [batch, tokens, width] of texts, without those that round their number.
+
+        dim: of a head, which makes it [batch, tokens, heads, dim].
+        """
         batch, count = self.texts
-        return x[: batch * count].view(batch, count, -1)
+        return x[: batch * count].view(batch, count, -1, *dim)
 
 
 def is_used_for(model: "PreTrainedModel") -> bool:
@@ -138,7 +141,7 @@ def _attend(
     module = layer.self_attn
     inner = _norm(layer.input_layernorm, x)
     queries, keys, values = (
-        attending.text_by_text(product(projection, inner)).unflatten(-1, (-1, module.head_dim))
+        attending.text_by_text(product(projection, inner), module.head_dim)
         for projection in (module.q_proj, module.k_proj, module.v_proj)
     )
     if hasattr(module, "q_norm"):

@@ -93,17 +93,16 @@ def merged(layer: nn.Module, x: Tensor, other: Tensor, how: str) -> Tensor:
 
 def _padded(x: Float[Tensor, "*rows width"]) -> Tensor:
     """Returns all rows below each other, with zeros up to a rounded number; x if it has that."""
-    rows = x.shape[:-1].numel()
+    rows = x.numel() // x.shape[-1]
     missing = rounded(rows) - rows
     return pad(x.reshape(rows, x.shape[-1]), (0, 0, 0, missing)) if missing else x
 
 
 def _cut(result: Tensor, x: Float[Tensor, "*rows width"]) -> Float[Tensor, "*rows out"]:
     """Returns the rows of a product that are x's own."""
-    rows = x.shape[:-1].numel()
-    if result.shape[:-1].numel() == rows:
+    if result.dim() == x.dim() and result.shape[:-1] == x.shape[:-1]:
         return result
-    return result[:rows].view(*x.shape[:-1], -1)
+    return result[: x.shape[:-1].numel()].view(*x.shape[:-1], -1)
 
 
 def can_pack(model: nn.Module) -> bool:
