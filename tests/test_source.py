@@ -23,7 +23,8 @@ from outrider.drafters.hierarchy import Hierarchy
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.random import Random
 from outrider.drafters.small_lm import SmallLM
-from outrider.lab.overlap import overlap, reference
+from outrider.lab.overlap import overlap
+from outrider.lab.reference import reference
 from outrider.lab.texts import written
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget

@@ -5,11 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, final
 
-import numpy as np
-
 from outrider.bench.entrants import OUTRIDER_PLAIN
 from outrider.bench.worker import Worker
-from outrider.lab.intervals import Bootstrap, Interval
+from outrider.lab.intervals import Interval, quotient, ratio
 
 TIE = 1e-3
 """Logits closer than this are a tie in float32: which is larger depends on the order of sums."""
@@ -76,13 +74,7 @@ def speed(runs: Sequence[Run], name: str) -> float:
 def speed_ratio(runs: Sequence[Run], name: str, rival: str) -> Interval | None:
     """Returns how many times as fast one entrant is as another, with its interval over prompts."""
     (own_tokens, own_seconds), (tokens, seconds) = _by_prompt(runs, name), _by_prompt(runs, rival)
-    sums = np.array([own_tokens, own_seconds, tokens, seconds])
-
-    def statistic(rows: Any) -> Any:
-        own_tokens, own_seconds, tokens, seconds = (line[rows].sum(-1) for line in sums)
-        return (own_tokens / own_seconds) / (tokens / seconds)
-
-    return Bootstrap(len(own_seconds)).interval(statistic)
+    return quotient(ratio(own_tokens, own_seconds), ratio(tokens, seconds))
 
 
 def _by_prompt(runs: Sequence[Run], name: str) -> tuple[list[float], list[float]]:

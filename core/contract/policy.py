@@ -25,6 +25,14 @@ class Policy(ABC):
     def observe(self, round: Round) -> None:
         """Learns from a finished round."""
 
+    @property
+    def learns(self) -> bool:
+        """Returns whether its answers may depend on the rounds before.
+
+        The lab works out what decoding with a policy gives only if they don't.
+        """
+        return type(self).observe is not Policy.observe
+
     def reset(self) -> None:
         """Forgets what belongs to one prompt. Called before each prompt."""
 

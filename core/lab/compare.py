@@ -7,9 +7,10 @@ from outrider.contract.target import Target
 from outrider.decoding.decode import prepare
 from outrider.errors import ConfigError, require
 from outrider.lab.measurement import Measurement
-from outrider.lab.overlap import overlap, reference
+from outrider.lab.overlap import overlap
+from outrider.lab.reference import reference
 from outrider.lab.texts import written
-from outrider.lab.trial import Entrant, Question, Settings, plain, trial, warm_up
+from outrider.lab.trial import Entrant, Question, Settings, trials, warm_up
 from outrider.prompts import Prompt
 
 PROTOCOLS = {"overlap": ("overlap",), "decode": ("decode",), "both": ("overlap", "decode")}
@@ -116,11 +117,11 @@ def measure(
     for first in range(0, len(to_decode), settings.together):
         group = to_decode[first : first + settings.together]
         if not first:
-            warm_up(target, group[0], settings)
-        baselines = plain(target, group, settings)
-        for name, entrant in entrants.items():
-            decodings = trial(target, entrant, group, settings, baselines)
-            for question, decoding in zip(group, decodings, strict=True):
+            warm_up(target, entrants, group, settings)
+        number = questions.index(group[0]) // settings.together
+        decodings = trials(target, entrants, group, settings, number)
+        for name in entrants:
+            for question, decoding in zip(group, decodings[name], strict=True):
                 yield Measurement(
                     question.prompt, question.turn, question.category, name, decoding=decoding
                 )
@@ -136,5 +137,12 @@ def _measure_overlap(
     needs = frozenset[str]().union(*(drafter.needs for drafter in drafters))
     text = reference(target, question.tokens, question.text, needs)
     for name, entrant in entrants.items():
-        sums = overlap(text, entrant.drafter, entrant.verifier, settings.sampling, settings.gamma)
+        sums = overlap(
+            text,
+            entrant.drafter,
+            entrant.verifier,
+            settings.sampling,
+            settings.gamma,
+            policy=entrant.policy,
+        )
         yield Measurement(question.prompt, question.turn, question.category, name, overlap=sums)

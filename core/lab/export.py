@@ -24,6 +24,8 @@ QUESTION_COLUMNS = {
     "overlap_tested": "list<double>",
     "overlap_accepted": "list<double>",
     "overlap_by_rule": "double",
+    "overlap_survived": "list<double>",
+    "overlap_ended": "list<double>",
     "rounds": "int64",
     "drafted": "int64",
     "tested": "int64",
@@ -32,6 +34,8 @@ QUESTION_COLUMNS = {
     "seconds": "double",
     "plain_seconds": "double",
     "plain_call": "double",
+    "repeats": "list<double>",
+    "plain_repeats": "list<double>",
     "text": "string",
 }
 """The columns of `comparison.parquet` with their Arrow types: a row for each question and drafter.
@@ -133,6 +137,8 @@ def _question_rows(run: Run) -> list[dict[str, Any]]:
             row["seconds"] = decoding.seconds
             row["plain_seconds"] = decoding.plain_seconds
             row["plain_call"] = decoding.plain_call
+            row["repeats"] = list(decoding.repeats)
+            row["plain_repeats"] = list(decoding.plain_repeats)
             row["text"] = "".join("".join(step.pieces) for step in decoding.steps)
     return list(rows.values())
 

@@ -1,33 +1,34 @@
-"""Intervals: the bootstrap over prompts, tests of paired differences, and Holm's correction."""
+"""Intervals: the 95% interval of a figure over prompts, and how many prompts a precision takes.
 
+The unit is the prompt, because the tokens of one prompt depend on each other. A rate is a ratio of
+sums over prompts. Its spread comes from the jackknife, which leaves out one prompt at a time
+(Efron and Tibshirani, "An introduction to the bootstrap", 1993, chapter 11).
+"""
+
+import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import final
+from typing import Literal, final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from outrider.errors import require
-
 Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
-Statistic = Callable[[Rows], Floats]
-"""Takes rows of prompt indices [draws, prompts], and returns a figure for each row [draws]."""
+Scale = Literal["linear", "log", "logit"]
+"""Where an interval is symmetric: "logit" for rates from 0 to 1, "log" for positive figures."""
 
-CONFIDENCE = 0.95
-DRAWS = 2000
-"""Bootstrap samples."""
-
-EXCHANGES = 10_000
-"""Random exchanges of the permutation test."""
+TAIL = 0.025
+FEWEST = 5
+"""The fewest prompts that have an interval: fewer say too little about the spread."""
+MOST = 10_000_000
+"""The most prompts that `prompts_needed` answers."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A figure with its 95% interval; both ends are None if there is only one prompt."""
+    """A figure with its 95% interval; both ends are None where the data give none."""
 
     value: float
     low: float | None
@@ -36,104 +37,152 @@ class Interval:
 
 @final
 @dataclass(frozen=True)
-class Bootstrap:
-    """Draws prompts with replacement, the same ones for every figure of a comparison.
+class Statistic:
+    """A figure of sums over prompts, for one experiment or for many at once.
 
-    Prompts are drawn rather than tokens, because the tokens of one prompt depend on each other.
-    With few prompts, plain percentile intervals are too narrow. They are therefore widened by the
-    t distribution and by n / (n - 1) (Hesterberg, "What teachers should know about the bootstrap",
-    2015, section 5.3).
-
-    prompts: how many there are.
+    columns: what is summed, by prompt [..., prompts, columns].
+    weights: how much each prompt weighs, such as its tested tokens [..., prompts].
+    figure: takes the sums [..., columns], and returns the figure [...]; NaN if there is none.
     """
 
-    prompts: int
-    seed: int = 0
+    columns: Floats
+    weights: Floats
+    figure: Callable[[Floats], Floats]
 
-    def __post_init__(self) -> None:
-        require(self.prompts >= 1, "prompts", self.prompts, "at least one")
+    @property
+    def value(self) -> Floats:
+        """Returns the figure over all prompts [...]."""
+        return self.figure(self.columns.sum(-2))
 
-    @cached_property
-    def rows(self) -> Rows:
-        """Returns the indices of the prompts in each draw [draws, prompts]."""
-        generator = np.random.default_rng(self.seed)
-        return generator.integers(0, self.prompts, (DRAWS, self.prompts))
+    @property
+    def left_out(self) -> Floats:
+        """Returns the figure without each prompt in turn [..., prompts]."""
+        return self.figure(self.columns.sum(-2, keepdims=True) - self.columns)
 
-    def interval(self, statistic: Statistic) -> Interval | None:
-        """Returns the figure over all prompts with its interval, or None if it is not finite."""
-        value = float(statistic(np.arange(self.prompts)[None])[0])
-        if not np.isfinite(value):
-            return None
-        figures = statistic(self.rows)
-        figures = figures[np.isfinite(figures)]
-        if self.prompts == 1 or not len(figures):
-            return Interval(value, None, None)
-        t = stats.t.ppf((1 - CONFIDENCE) / 2, self.prompts - 1)
-        tail = stats.norm.cdf(np.sqrt(self.prompts / (self.prompts - 1)) * t)
-        low, high = np.quantile(figures, [tail, 1 - tail])
-        return Interval(value, float(low), float(high))
-
-
-def ratio(numerators: Sequence[float], denominators: Sequence[float]) -> Statistic:
-    """Returns the ratio of sums over prompts; NaN if the denominators sum to 0."""
-    top, bottom = np.asarray(numerators, float), np.asarray(denominators, float)
-
-    def statistic(rows: Rows) -> Floats:
+    @property
+    def effective(self) -> Floats:
+        """Returns how many equally heavy prompts would weigh the same (Kish 1965) [...]."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            quotient: Floats = top[rows].sum(-1) / bottom[rows].sum(-1)
-        return quotient
+            prompts: Floats = self.weights.sum(-1) ** 2 / (self.weights**2).sum(-1)
+        return prompts
 
-    return statistic
-
-
-def median(values: Sequence[float]) -> Statistic:
-    """Returns the median over prompts."""
-    by_prompt = np.asarray(values, float)
-    return lambda rows: np.median(by_prompt[rows], axis=-1)
+    @property
+    def prompts(self) -> int:
+        """Returns the number of prompts that have data, of one experiment."""
+        return int(np.count_nonzero(self.weights))
 
 
-def difference(one: Statistic, other: Statistic) -> Statistic:
-    """Returns `one` minus `other`, over the same prompts."""
-    return lambda rows: one(rows) - other(rows)
+def ratio(numerators: ArrayLike, denominators: ArrayLike) -> Statistic:
+    """Returns the ratio of sums over prompts; both arguments are by prompt [..., prompts]."""
+    columns = np.stack([np.asarray(numerators, float), np.asarray(denominators, float)], -1)
+    return Statistic(columns, columns[..., 1], _quotient)
 
 
-def exchange_p(
-    one: tuple[Sequence[float], Sequence[float]],
-    other: tuple[Sequence[float], Sequence[float]],
-    seed: int = 0,
-) -> float:
-    """Returns the two-sided p-value for two ratios over the same prompts being equal.
-
-    If they are equal, exchanging the two on any prompt changes nothing. This is a permutation test
-    with 10,000 random exchanges (Edgington, "Randomization tests", 1980).
-
-    one, other: the numerators and the denominators, by prompt.
-    """
-    numerators, denominators = (
-        np.stack(pair).astype(float) for pair in zip(one, other, strict=True)
+def interval(statistic: Statistic, scale: Scale) -> Interval | None:
+    """Returns the figure with its interval; None if there are no data."""
+    return _interval(
+        statistic.value, statistic.left_out, statistic.effective, statistic.prompts, scale
     )
-    exchanged = np.random.default_rng(seed).random((EXCHANGES, numerators.shape[1])) < 0.5
-    exchanged[0] = False  # the data as observed are one of the possible outcomes
-
-    ratios = []
-    for side in (0, 1):
-        top = np.where(exchanged, numerators[1 - side], numerators[side]).sum(-1)
-        bottom = np.where(exchanged, denominators[1 - side], denominators[side]).sum(-1)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            ratios.append(top / bottom)
-    gaps: Floats = np.nan_to_num(np.abs(ratios[0] - ratios[1]), nan=np.inf)
-    # The slack is for rounding: exchanging equal values must not seem to make the gap smaller.
-    return float((gaps >= gaps[0] - 1e-12).mean())
 
 
-def holm(ps: Sequence[float]) -> list[float]:
-    """Returns the p-values of several tests, corrected for their number (Holm 1979).
+def difference(one: Statistic, other: Statistic) -> Interval | None:
+    """Returns `one` minus `other`, over the same prompts."""
+    value, left_out = one.value - other.value, one.left_out - other.left_out
+    return _interval(value, left_out, *_effective(one, other), "linear")
 
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
+
+def quotient(one: Statistic, other: Statistic) -> Interval | None:
+    """Returns `one` over `other`, over the same prompts."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        value, left_out = one.value / other.value, one.left_out / other.left_out
+    return _interval(value, left_out, *_effective(one, other), "log")
+
+
+def median(values: Sequence[float]) -> Interval | None:
+    """Returns the median over prompts; the ends are two of the values, by the binomial law."""
+    if not len(values):
+        return None
+    value, ordered = float(np.median(values)), sorted(map(float, values))
+    if len(ordered) < FEWEST:
+        return Interval(value, None, None)
+    # The median lies below the k-th smallest value with the probability of k heads or fewer.
+    k = max(1, int(stats.binom.ppf(TAIL, len(ordered), 0.5)))
+    return Interval(value, ordered[k - 1], ordered[-k])
+
+
+def ends(value: Floats, left_out: Floats, effective: Floats, scale: Scale) -> tuple[Floats, Floats]:
+    """Returns both ends of the intervals of many experiments at once [...].
+
+    value: the figures [...]. left_out: the figures without each prompt [..., prompts].
+    effective: see `Statistic.effective`. Student's t has one degree of freedom less than that, so a
+        few long prompts count as few.
     """
-    adjusted, highest = [0.0] * len(ps), 0.0
-    for rank, index in enumerate(sorted(range(len(ps)), key=lambda i: ps[i])):
-        highest = max(highest, min(1.0, (len(ps) - rank) * ps[index]))
-        adjusted[index] = highest
-    return adjusted
+    reach = _t(effective - 1) * _error(left_out)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        if scale == "linear":
+            return value - reach, value + reach
+        if scale == "log":
+            factor = np.exp(reach / value)
+            return value / factor, value * factor
+        logit, reach = np.log(value / (1 - value)), reach / (value * (1 - value))
+        return 1 / (1 + np.exp(reach - logit)), 1 / (1 + np.exp(-reach - logit))
+
+
+def prompts_needed(rate: Statistic, precision: float, *, relative: bool = False) -> int | None:
+    """Returns how many prompts like these give an interval of at most +- `precision`.
+
+    relative: whether the precision is a share of the figure.
+
+    None if there are too few prompts to tell, or if it takes more than ten million.
+    """
+    count = rate.prompts
+    error, effective = float(_error(rate.left_out)), float(rate.effective)
+    if count < FEWEST or not np.isfinite(error):
+        return None
+    wanted = precision * (float(rate.value) if relative else 1.0)
+
+    def is_enough(prompts: int) -> bool:
+        share = prompts / count
+        reach = _t(np.asarray(effective * share - 1)) * error / np.sqrt(share)
+        return bool(reach <= wanted)
+
+    prompts = FEWEST + bisect.bisect_left(range(FEWEST, MOST), True, key=is_enough)
+    return None if prompts == MOST else prompts
+
+
+def _interval(
+    value: Floats, left_out: Floats, effective: Floats, prompts: int, scale: Scale
+) -> Interval | None:
+    if not np.isfinite(value):
+        return None
+    if prompts >= FEWEST:
+        low, high = (float(end) for end in ends(value, left_out, effective, scale))
+        if np.isfinite(low) and np.isfinite(high) and low < high:
+            return Interval(float(value), low, high)
+    return Interval(float(value), None, None)  # all prompts agree, or one outweighs all others
+
+
+def _effective(one: Statistic, other: Statistic) -> tuple[Floats, int]:
+    """Returns the effective and the actual number of prompts: the smaller of the two."""
+    return np.minimum(one.effective, other.effective), min(one.prompts, other.prompts)
+
+
+def _quotient(sums: Floats) -> Floats:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        value: Floats = sums[..., 0] / sums[..., 1]
+    return value
+
+
+def _error(left_out: Floats) -> Floats:
+    """Returns the jackknife's standard error [...]."""
+    prompts = left_out.shape[-1]
+    with np.errstate(invalid="ignore"):
+        error: Floats = np.sqrt((prompts - 1) * left_out.var(-1))
+    return error
+
+
+def _t(freedom: Floats) -> Floats:
+    """Returns the quantile of Student's t; NaN without any degree of freedom."""
+    with np.errstate(over="ignore"):
+        quantile: Floats = stats.t.ppf(1 - TAIL, np.where(freedom > 0, freedom, np.nan))
+    return quantile

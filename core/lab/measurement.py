@@ -4,7 +4,8 @@ The fields of these classes are the keys of the file.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
+from dataclasses import fields as fields_of
 from typing import Any, final
 
 from outrider.contract.counts import Counts
@@ -70,12 +71,17 @@ class Decoding:
     seconds: in total, including the time between phases.
     plain_seconds: per token of plain decoding on the same question in the same run.
     plain_call: seconds of one target call of that plain decoding, once the prompt has been read.
+    repeats, plain_repeats: `seconds` and `plain_seconds` of every repeat, in the order of time. The
+        fields above are those of the repeat with the median seconds. Empty in runs of earlier
+        versions.
     """
 
     steps: tuple[Step, ...]
     seconds: float
     plain_seconds: float
     plain_call: float
+    repeats: tuple[float, ...] = ()
+    plain_repeats: tuple[float, ...] = ()
 
     @property
     def counts(self) -> Counts:
@@ -129,8 +135,11 @@ class Measurement:
             sums = {name: tuple(values) for name, values in overlap.items()}
             overlap = Overlap(**sums, by_rule=by_rule)
         if decoding is not None:
-            steps = tuple(_read_step(step) for step in decoding["steps"])
-            decoding = Decoding(**{**_known(Decoding, decoding), "steps": steps})
+            fields = _known(Decoding, decoding)
+            fields["steps"] = tuple(_read_step(step) for step in decoding["steps"])
+            for name in ("repeats", "plain_repeats"):
+                fields[name] = tuple(fields.get(name, ()))
+            decoding = Decoding(**fields)
         return cls(**known, overlap=overlap, decoding=decoding)
 
 
@@ -145,5 +154,5 @@ def _read_step(item: Mapping[str, Any]) -> Step:
 
 def _known(kind: type[Any], item: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the fields that this version knows; a later version may have added others."""
-    names = {field.name for field in fields(kind)}
+    names = {field.name for field in fields_of(kind)}
     return {name: value for name, value in item.items() if name in names}

@@ -1,28 +1,23 @@
 """Overlap: alpha by Leviathan's protocol, from p and q at each prefix of the target's text."""
 
-from collections.abc import Sequence
+import copy
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 import torch
-from jaxtyping import Float
-from numpy.typing import NDArray
 from torch import Tensor
 
-from outrider.contract.chance import Chance, SampledChance
-from outrider.contract.context import Context, Tokens
-from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
-from outrider.contract.pen import Pen
+from outrider.contract.policy import Fixed, Policy
 from outrider.contract.sampling import Sampling
-from outrider.contract.target import Target
 from outrider.contract.verifier import Scores, Verifier
+from outrider.lab.intervals import Floats
+from outrider.lab.reference import Drafting, Reference, drafts_along
+from outrider.lab.replay import Replay, replay
 
 CHUNK = 64
 """Prefixes given to a drafter at once; all of their distributions are in memory together."""
-
-Floats = NDArray[np.float64]
 
 
 @final
@@ -40,10 +35,17 @@ class Overlap:
         that are accepted to this depth.
 
     These are by the gamma of decoding, entry g - 1 for gamma g. They are what decoding this very
-    text is expected to count under the token rule:
+    text with the run's rule and policy is expected to count:
 
     rounds, tested, accepted: see `outrider.Counts`.
 
+    All are 0 where that can't be worked out: if the rule is lossy, for then its texts are not the
+    target's; if it decides over several tokens together; and if the policy learns from the rounds
+    before.
+
+    survived, ended: for decoding at the run's gamma, the expected number of drafts that are
+        accepted past each depth, from 0, and of those that end there; see
+        `outrider.lab.profile.ends_by_depth`. Empty in runs of earlier versions.
     by_rule: the sum over prefixes of sum_x q(x) P(accept x) under the run's acceptance rule; None
         if the rule decides over several tokens together.
     """
@@ -55,183 +57,118 @@ class Overlap:
     tested: tuple[float, ...]
     accepted: tuple[float, ...]
     by_rule: float | None
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """A text that the target wrote, with the target's logits at each prefix of it.
-
-    ids: the tokens before the text, then the text.
-    start: how many tokens come before the text: the prompt's, or a decoder's start token.
-    source: an encoder's input, or None.
-    features: the target's features for drafters that need them, by name.
-    ended: whether the text ends with an end token, rather than at the length limit.
-    """
-
-    ids: list[int]
-    start: int
-    source: Tokens | None
-    logits: Float[Tensor, "text vocab"]
-    features: dict[str, Tensor]
-    ended: bool
-
-
-def reference(
-    target: Target, prompt: Sequence[int], text: Sequence[int], needs: frozenset[str] = frozenset()
-) -> Reference:
-    """Returns the target's logits along its own `text`, from one pass.
-
-    needs: the features that drafters need; see `outrider.Drafter.needs`.
-    """
-    session = target.open(prompt, needs)
-    logits = session.score(Draft.chain(text))[: len(text)]
-    before, source = target.begin(prompt)
-    ended = text[-1] in target.eos
-    return Reference([*before, *text], len(before), source, logits, session.features(), ended)
+    survived: tuple[float, ...] = ()
+    ended: tuple[float, ...] = ()
 
 
 def overlap(
-    text: Reference, drafter: Drafter, verifier: Verifier, sampling: Sampling, gamma: int
+    text: Reference,
+    drafter: Drafter,
+    verifier: Verifier,
+    sampling: Sampling,
+    gamma: int,
+    *,
+    policy: Policy | None = None,
 ) -> Overlap:
     """Returns how far the drafter's distributions overlap with the target's along `text`.
 
     Each draft is made to follow the text. A lossless rule emits token x with probability p(x) in
-    all, and with probability min(p, q)(x) from the draft. So, given the text, its token x was
-    drafted and accepted with probability min(1, q(x) / p(x)). With these weights the mean over
-    texts is exactly the mean over drawn drafts, without the noise of drawing.
+    all, and with probability q(x) P(accept x) from the draft; for the token rule that is
+    min(p, q)(x). So, given the text, its token x was drafted and accepted with probability
+    q(x) P(accept x) / p(x). With these weights the mean over texts is exactly the mean over drawn
+    drafts, without the noise of drawing.
 
     For a drafter that writes trees all sums are 0: a tree has no single token at a depth.
+
+    policy: Defaults to `Fixed()`. It changes what is expected of decoding, not alpha.
     """
     if drafter.trees:
         zeros = (0.0,) * gamma
         return Overlap(zeros, zeros, zeros, zeros, zeros, zeros, None)
-    depths = 1 if drafter.autoregressive else gamma
-    beta, keep, has, by_rule = _along(text, drafter, verifier, sampling, depths)
-    if drafter.autoregressive:
-        beta, keep, has = (_shifted(table[:, 0], gamma) for table in (beta, keep, has))
+    policy = Fixed() if policy is None else copy.deepcopy(policy)
+    slides = drafter.autoregressive and (isinstance(policy, Fixed) or policy.learns)
+    drafting = Drafting(sampling, policy, 1 if slides else gamma)
+    along = _along(text, drafter, verifier, drafting)
+    if slides:
+        along = along.shifted(gamma)
     positions = len(text.logits)
-    reach = np.concatenate([np.ones((positions, 1)), keep[:, :-1].cumprod(1)], axis=1)
-    counts = [replay(keep, has, depth + 1, ended=text.ended) for depth in range(gamma)]
-    rounds, tested, accepted = zip(*counts, strict=True)
+    reach = np.concatenate([np.ones((positions, 1)), along.keep[:, :-1].cumprod(1)], axis=1)
+    can_replay = verifier.lossless and along.by_rule is not None and not policy.learns
+    replays = [
+        replay(along.keep_by_rule, along.allowed, policy.depth(depth + 1), ended=text.ended)
+        if can_replay
+        else Replay.nothing(depth + 1)
+        for depth in range(gamma)
+    ]
     return Overlap(
         prefixes=tuple(float(max(0, positions - depth)) for depth in range(gamma)),
-        reached=tuple((reach * has).sum(0).tolist()),
-        beta=tuple((reach * beta).sum(0).tolist()),
-        rounds=rounds,
-        tested=tested,
-        accepted=accepted,
-        by_rule=by_rule,
+        reached=tuple((reach * along.has).sum(0).tolist()),
+        beta=tuple((reach * along.beta).sum(0).tolist()),
+        rounds=tuple(counts.rounds for counts in replays),
+        tested=tuple(counts.tested for counts in replays),
+        accepted=tuple(counts.accepted for counts in replays),
+        by_rule=along.by_rule,
+        survived=tuple(replays[-1].survived.tolist()),
+        ended=tuple(replays[-1].ended.tolist()),
     )
 
 
-def _along(
-    text: Reference, drafter: Drafter, verifier: Verifier, sampling: Sampling, depths: int
-) -> tuple[Floats, Floats, Floats, float | None]:
-    """Returns three tables [positions, depths] over the drafts from each position, and `by_rule`.
+@final
+@dataclass(frozen=True)
+class _Along:
+    """Tables [positions, depths] over the drafts that start at each position of a text.
 
-    The tables hold sum_x min(p(x), q(x)); the probability that the text's token was drafted and
-    accepted; and 1 where the draft has a token at that depth.
+    beta: sum_x min(p(x), q(x)).
+    keep: the probability that the text's token was drafted and accepted by the token rule.
+    keep_by_rule: the same for the run's rule; only if that is lossless.
+    has: 1 where the draft has a token. allowed: the same under the run's policy.
+    by_rule: see `Overlap`.
     """
-    positions = len(text.logits)
-    scores = Scores(text.logits, sampling)
+
+    beta: Floats
+    keep: Floats
+    keep_by_rule: Floats
+    has: Floats
+    allowed: Floats
+    by_rule: float | None
+
+    def shifted(self, gamma: int) -> "_Along":
+        """Returns the tables up to depth `gamma`, from their first column.
+
+        The draft of an autoregressive drafter goes on as one that starts a position later begins.
+        """
+        tables = (self.beta, self.keep, self.keep_by_rule, self.has, self.allowed)
+        return _Along(*(_shifted(table[:, 0], gamma) for table in tables), by_rule=self.by_rule)
+
+
+def _along(text: Reference, drafter: Drafter, verifier: Verifier, drafting: Drafting) -> _Along:
+    positions, depths = len(text.logits), drafting.depths
+    scores = Scores(text.logits, drafting.sampling)
     by_rule: float | None = 0.0
-    beta, keep, has = np.zeros((3, positions, depths))
+    beta, keep, keep_by_rule, has, allowed = np.zeros((5, positions, depths))
     for first in range(0, positions, CHUNK):
         rows = range(first, min(first + CHUNK, positions))
-        drafts = _drafts_along(text, drafter, sampling, rows, depths)
-        for row, draft in zip(rows, drafts, strict=True):
+        drafts = drafts_along(text, drafter, drafting, rows)
+        for row, (draft, length) in zip(rows, drafts, strict=True):
+            has[row, : len(draft)] = 1.0
+            allowed[row, : min(len(draft), length)] = 1.0
             for depth, (token, probs) in enumerate(zip(draft.tokens, draft.probs, strict=True)):
                 position = row + depth
                 p, actual = scores.probs[position], text.ids[text.start + position]
                 q = _point_mass(token, p) if probs is None else probs.to(p.device)
                 beta[row, depth] = float(p.minimum(q).sum())
+                rates = verifier.accepts(q, scores, position - 1)
+                if rates is None:
+                    by_rule = None
+                elif depth == 0 and by_rule is not None:
+                    by_rule += float((q * rates).sum())
                 # The text was written in another pass, so p may be 0 for its token by rounding.
-                keep[row, depth] = min(1.0, float(q[actual] / p[actual])) if p[actual] > 0 else 0.0
-                has[row, depth] = 1.0
-                if depth == 0 and by_rule is not None:
-                    rates = verifier.accepts(q, scores, row - 1)
-                    by_rule = None if rates is None else by_rule + float((q * rates).sum())
-    return beta, keep, has, by_rule
-
-
-def replay(keep: Floats, has: Floats, gamma: int, *, ended: bool) -> tuple[float, float, float]:
-    """Returns the expected numbers of rounds, tested and accepted tokens when a text is decoded.
-
-    Given the text, where a round starts depends only on the round before. So the probability that a
-    round starts at a position follows from those of the positions before it.
-
-    keep: [positions, depths], for a draft that starts at the position and gets to the depth, the
-        probability that the text's token there was drafted and accepted.
-    has: [positions, depths], whether such a draft has a token there.
-    ended: whether the text came to its own end; only then may a draft hold its last token.
-    """
-    positions = len(keep)
-    starts = np.zeros(positions + gamma + 1)
-    starts[0] = 1.0
-    rounds = tested = accepted = 0.0
-    for position in range(positions):
-        alive = float(starts[position])
-        rounds += alive
-        depth = 0
-        room = min(gamma, positions - position - (not ended))
-        while alive > 0 and depth < room and has[position, depth]:
-            acceptance = float(keep[position, depth])
-            tested += alive
-            accepted += alive * acceptance
-            starts[position + depth + 1] += alive * (1 - acceptance)
-            alive *= acceptance
-            depth += 1
-        starts[position + depth + 1] += alive
-    return rounds, tested, accepted
-
-
-def _drafts_along(
-    text: Reference, drafter: Drafter, sampling: Sampling, rows: range, gamma: int
-) -> list[Draft]:
-    """Returns the drafts that start at some positions and follow the text as far as they can."""
-    pairs = []
-    for row in rows:
-        length = text.start + row
-        # As in decoding, without the state of the newest token: the target has not read it yet.
-        features = {name: states[: length - 1] for name, states in text.features.items()}
-        following = text.ids[length : length + gamma]
-        chance = LedChance(following, SampledChance.seeded(sampling.seed + row))
-        pen = Pen(
-            sampling=sampling,
-            chance=chance,
-            vocab_size=text.logits.shape[-1],
-            gamma=len(following),
-            more=chance.more,
-        )
-        pairs.append((Context(Tokens(text.ids, length), text.source, features), pen))
-    drafter.propose_batch(pairs)
-    return [pen.finish() for _, pen in pairs]
-
-
-@final
-class LedChance(Chance):
-    """Draws the next token of a given text wherever that token has any probability.
-
-    text: the tokens that follow. other: what draws elsewhere.
-    """
-
-    def __init__(self, text: Sequence[int], other: Chance) -> None:
-        self._text = text
-        self._other = other
-        self._position = 0
-
-    def more(self, draft: Draft) -> bool:
-        """Notes the length of a draft, and returns whether its last token is the text's."""
-        self._position = len(draft)
-        return draft.tokens[-1] == self._text[self._position - 1]
-
-    def coins(self, probs: Float[Tensor, "n"]) -> list[bool]:
-        return self._other.coins(probs)
-
-    def categorical(self, probs: Float[Tensor, "vocab"]) -> int:
-        token = self._text[self._position]
-        return token if probs[token] > 0 else self._other.categorical(probs)
+                if p[actual] > 0:
+                    keep[row, depth] = min(1.0, float(q[actual] / p[actual]))
+                if p[actual] > 0 and rates is not None:
+                    share = float(q[actual] * rates[actual] / p[actual])
+                    keep_by_rule[row, depth] = min(1.0, share)
+    return _Along(beta, keep, keep_by_rule, has, allowed, by_rule)
 
 
 def _point_mass(token: int, like: Tensor) -> Tensor:

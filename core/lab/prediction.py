@@ -7,7 +7,7 @@ from typing import Any, final
 
 from outrider import theory
 from outrider.lab.intervals import Interval
-from outrider.lab.measurement import Decoding
+from outrider.lab.measurement import Decoding, Step
 
 FACTORS = {
     "stretches": "tokens per call: acceptance comes in stretches, and drafts end early",
@@ -29,7 +29,9 @@ class Prediction:
     cost_ratio: c, the seconds of one draft token.
     score_ratio: the seconds of the call that scores a draft.
     overhead: the seconds per round of everything else.
-    predicted_speedup: Theorem 3.8 (Leviathan et al. 2211.17192) from alpha_tested, gamma and c.
+    predicted_speedup: Theorem 3.8 (Leviathan et al. 2211.17192) from gamma, c and the share of
+        tokens accepted. A draft that ends before gamma by itself counts as rejected there, as a
+        prefix without a draft does in alpha.
     optimal_gamma: the gamma with the largest predicted speedup.
     factors: by the names in `FACTORS`; their product is the measured over the predicted speedup.
 
@@ -72,7 +74,8 @@ def predict(texts: Sequence[Decoding], gamma: int, measured: Interval | None) ->
     c = sum(step.draft for _, step in later) / drafted / call
     score = sum(step.score for _, step in later) / rounds / call
     overhead = sum(step.verify for _, step in later) / rounds / call
-    alpha, length = accepted / tested, drafted / rounds
+    silent = sum(_fell_silent(step, gamma) for _, step in later)
+    alpha, length = accepted / (tested + silent), drafted / rounds
     tokens = sum(len(step.tokens) for _, step in later) / rounds
     predicted = theory.walltime_improvement(alpha, gamma, c)
     factors = {
@@ -85,3 +88,8 @@ def predict(texts: Sequence[Decoding], gamma: int, measured: Interval | None) ->
     factors["rest"] = measured.value / steady
     best = theory.optimal_gamma(alpha, c)
     return Prediction(c, score, overhead, predicted, best, factors)
+
+
+def _fell_silent(step: Step, gamma: int) -> bool:
+    """Returns whether a draft was accepted to its end, and that came before gamma by itself."""
+    return step.stop is None and step.accepted == step.tested < gamma

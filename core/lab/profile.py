@@ -2,6 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
+from outrider.lab.intervals import Floats
 from outrider.lab.measurement import Decoding, Measurement, Step
 from outrider.lab.overlap import Overlap
 
@@ -26,7 +29,7 @@ def by_depth(measurements: Sequence[Measurement], gamma: int) -> dict[str, list[
         tested = [sum(step.tested > depth for step in steps) for depth in range(gamma)]
         reached = [sum(step.accepted > depth for step in steps) for depth in range(gamma)]
         figures["tested_at"] = _ratios(reached, tested)
-        figures["tokens_tested_at"] = expected_tokens(steps, gamma)
+        figures["tokens_tested_at"] = [*expected_tokens(steps, gamma)]
     return figures
 
 
@@ -43,24 +46,50 @@ def by_rank(texts: Sequence[Decoding]) -> list[float] | None:
     return [count / of for count, of in zip(accepted, offered, strict=True)]
 
 
-def expected_tokens(steps: Sequence[Step], gamma: int) -> list[float | None]:
-    """Returns the expected tokens of a round at each gamma; rounds that a stop cut are censored.
+def ends_by_depth(steps: Sequence[Step]) -> tuple[list[int], list[int]]:
+    """Returns how many drafts were accepted past each depth, and how many ended there.
 
-    This is the product-limit estimate (Kaplan and Meier 1958) of how long drafts survive. A draft
-    that is shorter than gamma by itself has ended; one that a stop or the length limit cut would
-    have gone on.
+    A draft that is shorter than gamma by itself has ended; one that a stop or the length limit cut
+    would have gone on, so it is censored: it counts as far as it went, and has no end.
     """
-    tokens, survival = 1.0, 1.0
-    by_gamma: list[float | None] = []
-    for depth in range(gamma):
-        survived = sum(step.accepted > depth for step in steps)
-        ended = sum(
-            step.accepted == depth and (step.stop is None or step.tested > depth) for step in steps
-        )
-        survival *= survived / (survived + ended) if survived + ended else 0.0
-        tokens += survival
-        by_gamma.append(tokens)
-    return by_gamma
+    depths = max((step.accepted for step in steps), default=0) + 1
+    survived = [sum(step.accepted > depth for step in steps) for depth in range(depths)]
+    ended = [
+        sum(step.accepted == depth and (step.tested > depth or not _cut(step)) for step in steps)
+        for depth in range(depths)
+    ]
+    return survived, ended
+
+
+def _cut(step: Step) -> bool:
+    """Returns whether the draft could have been longer, but for the end of the text."""
+    if step.stop is None:
+        return False
+    # A bonus token that ends a text by itself, such as an end token, follows a whole draft.
+    return step.stop in ("max_new_tokens", "max_length") or step.origins[-1:] != ("bonus",)
+
+
+def tokens_of_a_round(survived: Floats, ended: Floats) -> Floats:
+    """Returns the expected tokens of a round, at the gamma of the last depth.
+
+    This is the product-limit estimate (Kaplan and Meier 1958) of how long drafts survive.
+
+    survived, ended: see `ends_by_depth` [..., depths].
+    """
+    at_risk = survived + ended
+    shares = np.divide(survived, at_risk, out=np.zeros_like(at_risk), where=at_risk > 0)
+    tokens: Floats = 1 + shares.cumprod(-1).sum(-1)
+    return tokens
+
+
+def expected_tokens(steps: Sequence[Step], gamma: int) -> list[float]:
+    """Returns the expected tokens of a round at each gamma; rounds that were cut are censored."""
+    survived, ended = (
+        np.pad(np.array(counts, float), (0, gamma))[:gamma] for counts in ends_by_depth(steps)
+    )
+    return [
+        float(tokens_of_a_round(survived[:depth], ended[:depth])) for depth in range(1, gamma + 1)
+    ]
 
 
 def _sums(

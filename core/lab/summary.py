@@ -1,32 +1,39 @@
 """Summary: the figures of a run with their intervals, and drafters compared pair by pair."""
 
-import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, final
 
 from outrider.contract.counts import Counts
-from outrider.lab.intervals import Bootstrap, Interval, difference, exchange_p, holm, median, ratio
+from outrider.lab.intervals import Interval, Statistic, interval, median
 from outrider.lab.measurement import Decoding, Measurement
-from outrider.lab.overlap import Overlap
+from outrider.lab.pairs import Comparison, Pair, comparable, tested
 from outrider.lab.prediction import Prediction, predict
 from outrider.lab.profile import by_depth, by_rank
+from outrider.lab.rates import RATES
+from outrider.lab.steadiness import doubts, drift
 from outrider.lab.store import Run
 
-Ratio = tuple[list[float], list[float]]
-"""The numerators and the denominators of a rate, by prompt."""
+COMPARED_RATES = (("alpha", "alpha_tested"), ("block_efficiency",), ("speedup",))
+"""The rates in which drafters are compared; of several in a group, the first that the run has."""
 
-COMPARED_RATES = ("alpha", "alpha_tested", "block_efficiency")
-"""The rates in which drafters are compared pair by pair."""
+TASK_RATES = ("block_efficiency", "speedup", "tokens_per_second")
+"""The rates that are given by task."""
+
+MT_BENCH = frozenset(
+    ("writing", "roleplay", "reasoning", "math", "coding", "extraction", "stem", "humanities")
+)
+"""MT-bench's categories, which are one task beside others, as in Spec-Bench (2401.07851)."""
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Row:
     """One drafter, over all prompts that every drafter has finished.
 
-    rates: by name (those in `RATIOS`, and `speedup`); None if the run has no data for the rate.
+    rates: by name (those in `RATES`, and `speedup_median`, the median over prompts); None if the
+        run has no data for the rate.
     depths: figures by depth from 1 to gamma, None where no draft got that far. `alpha_at` is the
         acceptance at a depth, given that a draft gets there, and `tokens_at` the expected tokens
         of a round at that gamma, both from the overlap protocol. `tested_at` and
@@ -35,6 +42,8 @@ class Row:
         that have that many siblings; None for chains. This is Sequoia's acceptance vector
         (2402.12374, section 3.1).
     categories: alpha by category of prompts, or alpha_tested if there is no alpha.
+    tasks: the rates in `TASK_RATES` by task, which is a category or all of MT-bench's.
+    doubts: why the speedup can't be trusted, in words; empty if nothing speaks against it.
     """
 
     drafter: str
@@ -46,6 +55,8 @@ class Row:
     seconds: Mapping[str, float] | None
     prediction: Prediction | None
     lossless: bool
+    tasks: Mapping[str, Mapping[str, Interval | None]]
+    doubts: tuple[str, ...]
 
     def plain(self) -> dict[str, Any]:
         """Returns the row as plain values, for JSON: `alpha`, `alpha_low`, `alpha_high`, ..."""
@@ -62,29 +73,11 @@ class Row:
             **(self.prediction.plain() if self.prediction else {}),
             "depths": dict(self.depths),
             "acceptance_by_rank": self.ranks,
-            "categories": {
-                name: None if rate is None else asdict(rate)
-                for name, rate in self.categories.items()
-            },
+            "categories": _plain(self.categories),
+            "tasks": {task: _plain(rates) for task, rates in self.tasks.items()},
             "lossless": self.lossless,
+            "doubts": list(self.doubts),
         }
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """The difference between two drafters in a rate, on the same prompts.
-
-    difference: `one` minus `other`.
-    p: p-value of the two being equal (see `exchange_p`). p_holm: the same, corrected for all pairs.
-    """
-
-    rate: str
-    one: str
-    other: str
-    difference: Interval
-    p: float
-    p_holm: float
 
 
 @final
@@ -112,31 +105,41 @@ class Summary:
 
     @cached_property
     def pairs(self) -> list[Pair]:
-        """Returns each pair of drafters, for each compared rate that both have."""
-        if not self.prompts:
-            return []
-        return [pair for rate in COMPARED_RATES for pair in self._pairs(rate)]
+        """Returns the comparable pairs of drafters in each compared rate, as one Holm family."""
+        comparisons = []
+        for rate in self.compared_rates:
+            names = [row.drafter for row in self.rows if row.rates[rate] is not None]
+            for one, other in comparable(names, self.run.facts["drafters"]):
+                statistics = self.statistic(one, rate), self.statistic(other, rate)
+                comparisons.append(Comparison(rate, one, other, *statistics))
+        return tested(comparisons)
 
-    def ratio_by_prompt(self, drafter: str, rate: str) -> Ratio:
-        """Returns the numerators and denominators of a rate, by prompt."""
-        numerator, denominator = RATIOS[rate]
+    @cached_property
+    def compared_rates(self) -> list[str]:
+        """Returns the rates in which the drafters of this run are compared."""
+        present = {name for row in self.rows for name, rate in row.rates.items() if rate}
+        groups = ([rate for rate in group if rate in present] for group in COMPARED_RATES)
+        return [rates[0] for rates in groups if rates]
+
+    def statistic(self, drafter: str, rate: str, prompts: Sequence[str] | None = None) -> Statistic:
+        """Returns a rate of a drafter as a statistic over prompts.
+
+        prompts: the ids of some prompts. Defaults to all finished ones.
+        """
         by_prompt = self._measurements[drafter]
-        return (
-            [sum(map(numerator, by_prompt[prompt])) for prompt in self.prompts],
-            [sum(map(denominator, by_prompt[prompt])) for prompt in self.prompts],
-        )
+        chosen = self.prompts if prompts is None else prompts
+        return RATES[rate].statistic([by_prompt[prompt] for prompt in chosen])
+
+    def _interval(
+        self, drafter: str, rate: str, prompts: Sequence[str] | None = None
+    ) -> Interval | None:
+        return interval(self.statistic(drafter, rate, prompts), RATES[rate].scale)
 
     def _row(self, name: str) -> Row:
         measurements = [m for prompt in self.prompts for m in self._measurements[name][prompt]]
         texts = [m.decoding for m in measurements if m.decoding is not None]
-        bootstrap = Bootstrap(len(self.prompts))
-        rates = {
-            rate: bootstrap.interval(ratio(*self.ratio_by_prompt(name, rate))) for rate in RATIOS
-        }
-        rates["speedup"] = None
-        if texts:
-            rates["speedup"] = bootstrap.interval(median(self._speedups(name)))
-        counts = sum((text.counts for text in texts), Counts()) if texts else None
+        rates = {rate: self._interval(name, rate) for rate in RATES}
+        rates["speedup_median"] = median(self._speedups(name)) if texts else None
         gamma = int(self.run.facts["settings"]["gamma"])
         return Row(
             drafter=name,
@@ -144,100 +147,63 @@ class Summary:
             depths=by_depth(measurements, gamma),
             ranks=by_rank(texts),
             categories=self._categories(name),
-            counts=counts,
+            counts=sum((text.counts for text in texts), Counts()) if texts else None,
             seconds=_seconds(texts) if texts else None,
             prediction=predict(texts, gamma, rates["speedup"]) if texts else None,
             lossless=bool(self.run.facts["lossless"][name]),
+            tasks=self._tasks(name) if texts else {},
+            doubts=doubts(rates, self._speedups(name), gamma, drift(texts)) if texts else (),
         )
 
     def _speedups(self, name: str) -> list[float]:
         """Returns the speedup over plain decoding, by prompt."""
-        speedups = []
-        for prompt in self.prompts:
-            texts = [m.decoding for m in self._measurements[name][prompt] if m.decoding]
-            plain = sum(text.plain_seconds * text.counts.emitted for text in texts)
-            speedups.append(plain / sum(text.seconds for text in texts))
-        return speedups
+        sums = self.statistic(name, "speedup").columns
+        return [float(plain / seconds) for plain, seconds in sums]
 
     def _categories(self, name: str) -> dict[str, Interval | None]:
-        numerators, denominators = self.ratio_by_prompt(name, "alpha")
-        if not any(denominators):
-            numerators, denominators = self.ratio_by_prompt(name, "alpha_tested")
-        categories = [self._measurements[name][prompt][0].category for prompt in self.prompts]
-        rates: dict[str, Interval | None] = {}
-        for category in dict.fromkeys(categories):
-            members = [index for index, other in enumerate(categories) if other == category]
-            statistic = ratio([numerators[i] for i in members], [denominators[i] for i in members])
-            rates[category] = Bootstrap(len(members)).interval(statistic)
-        return rates
+        rate = "alpha" if self._interval(name, "alpha") is not None else "alpha_tested"
+        categories = {prompt: self._category(prompt) for prompt in self.prompts}
+        return {
+            category: self._interval(name, rate, prompts)
+            for category, prompts in _grouped(categories).items()
+        }
 
-    def _pairs(self, rate: str) -> list[Pair]:
-        names = [row.drafter for row in self.rows if row.rates[rate] is not None]
-        bootstrap = Bootstrap(len(self.prompts))
-        differences = []
-        for one, other in itertools.combinations(names, 2):
-            ratios = self.ratio_by_prompt(one, rate), self.ratio_by_prompt(other, rate)
-            gap = bootstrap.interval(difference(ratio(*ratios[0]), ratio(*ratios[1])))
-            if gap is not None:
-                differences.append((one, other, gap, exchange_p(*ratios)))
-        corrected = holm([p for *_, p in differences])
-        return [
-            Pair(rate, one, other, gap, p, p_holm)
-            for (one, other, gap, p), p_holm in zip(differences, corrected, strict=True)
-        ]
+    def _tasks(self, name: str) -> dict[str, dict[str, Interval | None]]:
+        return {
+            task: {rate: self._interval(name, rate, prompts) for rate in TASK_RATES}
+            for task, prompts in self.tasks.items()
+        }
 
+    @cached_property
+    def tasks(self) -> dict[str, list[str]]:
+        """Returns the prompts of each task.
 
-def _of_overlap(field: Callable[[Overlap], float]) -> Callable[[Measurement], float]:
-    """Returns a figure of the overlap protocol; it is 0 for measurements of decoding."""
-    return lambda measurement: field(measurement.overlap) if measurement.overlap else 0.0
+        A task is a category of prompts; MT-bench's eight are one, if there are others beside them.
+        """
+        categories = {prompt: self._category(prompt) for prompt in self.prompts}
+        if MT_BENCH.issuperset(categories.values()):
+            return _grouped(categories)
+        return _grouped(
+            {
+                prompt: "mt_bench" if category in MT_BENCH else category
+                for prompt, category in categories.items()
+            }
+        )
 
-
-def _of_counts(field: Callable[[Counts], int]) -> Callable[[Measurement], float]:
-    """Returns a count of decoding; it is 0 for measurements of the overlap protocol."""
-    return lambda measurement: (
-        float(field(measurement.decoding.counts)) if measurement.decoding else 0.0
-    )
+    def _category(self, prompt: str) -> str:
+        return self._measurements[self.run.drafters[0]][prompt][0].category
 
 
-RATIOS: dict[str, tuple[Callable[[Measurement], float], Callable[[Measurement], float]]] = {
-    "alpha": (
-        _of_overlap(lambda sums: sums.beta[0]),
-        _of_overlap(lambda sums: sums.prefixes[0]),
-    ),
-    "coverage": (
-        _of_overlap(lambda sums: sums.reached[0]),
-        _of_overlap(lambda sums: sums.prefixes[0]),
-    ),
-    "alpha_rule": (
-        _of_overlap(lambda sums: sums.by_rule or 0.0),
-        _of_overlap(lambda sums: 0.0 if sums.by_rule is None else sums.prefixes[0]),
-    ),
-    "expected_alpha_tested": (
-        _of_overlap(lambda sums: sums.accepted[-1]),
-        _of_overlap(lambda sums: sums.tested[-1]),
-    ),
-    "expected_block_efficiency": (
-        _of_overlap(lambda sums: sums.accepted[-1] + sums.rounds[-1]),
-        _of_overlap(lambda sums: sums.rounds[-1]),
-    ),
-    "alpha_tested": (
-        _of_counts(lambda counts: counts.accepted),
-        _of_counts(lambda counts: counts.tested),
-    ),
-    "acceptance_rate": (
-        _of_counts(lambda counts: counts.accepted),
-        _of_counts(lambda counts: counts.drafted),
-    ),
-    "block_efficiency": (
-        _of_counts(lambda counts: counts.accepted + counts.rounds),
-        _of_counts(lambda counts: counts.rounds),
-    ),
-    "tokens_per_second": (
-        _of_counts(lambda counts: counts.emitted),
-        lambda measurement: measurement.decoding.seconds if measurement.decoding else 0.0,
-    ),
-}
-"""By rate, its numerator and denominator in a measurement; docs/measures.md explains the rates."""
+def _grouped(labels: Mapping[str, str]) -> dict[str, list[str]]:
+    """Returns the keys of each value, in their order."""
+    groups: dict[str, list[str]] = {}
+    for key, label in labels.items():
+        groups.setdefault(label, []).append(key)
+    return groups
+
+
+def _plain(rates: Mapping[str, Interval | None]) -> dict[str, Any]:
+    return {name: None if rate is None else asdict(rate) for name, rate in rates.items()}
 
 
 def _finished_prompts(run: Run) -> list[str]:

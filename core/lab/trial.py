@@ -1,8 +1,8 @@
-"""Trial: decodes questions with one entrant, and times it against plain decoding."""
+"""Trial: decodes questions with every entrant, and times them against plain decoding."""
 
 import copy
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import final
@@ -33,6 +33,7 @@ class Settings:
 
     batch: how many texts the target writes at once when only the text is needed.
     together: how many questions are decoded at once; each gets its share of the seconds.
+    repeats: how often everything is decoded; the repeat with the median seconds counts.
 
     Raises:
         ConfigError: a length is out of range.
@@ -44,10 +45,12 @@ class Settings:
     max_new_tokens: int = 128
     batch: int = 16
     together: int = 1
+    repeats: int = 1
 
     def __post_init__(self) -> None:
         check_lengths(self.gamma, self.budget, self.max_new_tokens)
-        for name, count in (("batch", self.batch), ("together", self.together)):
+        counts = {"batch": self.batch, "together": self.together, "repeats": self.repeats}
+        for name, count in counts.items():
             require(is_int(count) and count >= 1, name, count, "a whole number of at least 1")
 
 
@@ -59,6 +62,10 @@ class Entrant:
     drafter: Drafter
     verifier: Verifier
     policy: Policy = field(default_factory=Fixed)
+
+
+PLAIN = Entrant(NoDraft(), Token())
+"""Decodes without drafts, by the same loop."""
 
 
 @final
@@ -77,37 +84,69 @@ class Question:
     text: list[int] = field(default_factory=list)
 
 
-def plain(target: Target, questions: Sequence[Question], settings: Settings) -> list[Generation]:
-    """Returns the questions decoded together without drafts, by the same loop."""
-    return _decode(target, Entrant(NoDraft(), Token()), questions, settings)
-
-
-def warm_up(target: Target, question: Question, settings: Settings) -> None:
-    """Decodes a few tokens, so that one-time costs are not timed."""
-    short = replace(settings, max_new_tokens=min(WARM_UP, settings.max_new_tokens))
-    plain(target, [question], short)
-
-
-def trial(
+def warm_up(
     target: Target,
-    entrant: Entrant,
+    entrants: Mapping[str, Entrant],
     questions: Sequence[Question],
     settings: Settings,
-    baselines: Sequence[Generation],
-) -> list[Decoding]:
-    """Returns the questions decoded together by the entrant.
+) -> None:
+    """Decodes a few tokens with every entrant and without, so that one-time costs are not timed."""
+    short = replace(settings, max_new_tokens=min(WARM_UP, settings.max_new_tokens))
+    for entrant in (PLAIN, *entrants.values()):
+        _decode(target, _with_own_policy(entrant), questions, short)
 
-    baselines: what `plain` returned for the questions just before. If the entrant drafts nothing,
-        they are the result.
+
+def trials(
+    target: Target,
+    entrants: Mapping[str, Entrant],
+    questions: Sequence[Question],
+    settings: Settings,
+    number: int,
+) -> dict[str, list[Decoding]]:
+    """Returns the questions decoded together by each entrant, as often as the settings say.
+
+    The speed of a machine drifts, so each entrant goes first in turn, plain decoding too. It is
+    also the result of entrants that draft nothing.
+
+    number: how many trials came before; the order follows from it.
     """
-    generations = baselines
-    if not isinstance(entrant.drafter, NoDraft):
-        generations = _decode(target, entrant, questions, settings)
-    pairs = zip(generations, baselines, strict=True)
-    return [_decoding(generation, baseline) for generation, baseline in pairs]
+    timed = {
+        name: entrant
+        for name, entrant in entrants.items()
+        if not isinstance(entrant.drafter, NoDraft)
+    }
+    order: list[str | None] = [None, *timed]  # None is plain decoding
+    # A policy that learns starts every repeat with what it knew before this trial.
+    before = {name: _with_own_policy(entrant) for name, entrant in timed.items()}
+    texts: dict[str | None, list[list[Generation]]] = {name: [] for name in order}
+    for repeat in range(settings.repeats):
+        first = (number + repeat) % len(order)
+        for name in order[first:] + order[:first]:
+            entrant = PLAIN if name is None else timed[name]
+            if repeat and name is not None:
+                entrant = _with_own_policy(before[name])
+            texts[name].append(_decode(target, entrant, questions, settings))
+    return {
+        name: [
+            _decoding(generations, baselines)
+            for generations, baselines in zip(
+                zip(*texts[name if name in timed else None], strict=True),
+                zip(*texts[None], strict=True),
+                strict=True,
+            )
+        ]
+        for name in entrants
+    }
 
 
-def _decoding(generation: Generation, baseline: Generation) -> Decoding:
+def _with_own_policy(entrant: Entrant) -> Entrant:
+    """Returns the entrant with a copy of its policy, which learns by itself."""
+    return replace(entrant, policy=copy.deepcopy(entrant.policy))
+
+
+def _decoding(generations: Sequence[Generation], baselines: Sequence[Generation]) -> Decoding:
+    """Returns one question's decoding, from all repeats of it and of plain decoding."""
+    generation, baseline = _median(generations), _median(baselines)
     # Without the first call, which reads the prompt.
     calls = [round.seconds["score"] for round in baseline.rounds[1:] or baseline.rounds]
     return Decoding(
@@ -115,7 +154,15 @@ def _decoding(generation: Generation, baseline: Generation) -> Decoding:
         seconds=generation.total_seconds,
         plain_seconds=baseline.total_seconds / len(baseline.tokens),
         plain_call=statistics.median(calls),
+        repeats=tuple(repeat.total_seconds for repeat in generations),
+        plain_repeats=tuple(repeat.total_seconds / len(repeat.tokens) for repeat in baselines),
     )
+
+
+def _median(repeats: Sequence[Generation]) -> Generation:
+    """Returns the repeat with the median seconds; the faster one of two in the middle."""
+    ordered = sorted(repeats, key=lambda generation: generation.total_seconds)
+    return ordered[(len(ordered) - 1) // 2]
 
 
 def _decode(

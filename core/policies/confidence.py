@@ -42,6 +42,10 @@ class Confidence(Policy):
         self._sure: list[float | None] = []  # the drafter's probability of each token of the draft
         self._seen: list[tuple[float, bool]] = learned["_seen"]
 
+    @property
+    def learns(self) -> bool:
+        return self._refit
+
     def depth(self, gamma: int) -> int:
         self._sure = []
         return gamma

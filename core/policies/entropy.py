@@ -47,6 +47,10 @@ class Entropy(Policy):
         self._step = step
         self.reset()
 
+    @property
+    def learns(self) -> bool:
+        return self._target is not None
+
     def reset(self) -> None:
         self.limit = self._start
         self._rate: float | None = None

@@ -10,7 +10,8 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.drafter_parts.vocabulary import frequent
-from outrider.lab.overlap import overlap, reference
+from outrider.lab.overlap import overlap
+from outrider.lab.reference import reference
 from outrider.plugins.registry import make
 from outrider.training.card import write_card
 from outrider.training.contamination import write_fingerprints

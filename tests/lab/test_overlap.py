@@ -2,25 +2,36 @@
 
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, final
 
+import numpy as np
 import pytest
 import torch
 
-from outrider import Chance, Context, Draft, Drafter, Pen, Sampling, decode
+from outrider import Chance, Context, Draft, Drafter, Pen, Policy, Sampling, Verifier, decode
 from outrider.contract.chance import EnumeratedChance
 from outrider.contract.counts import Counts
+from outrider.contract.policy import Fixed
 from outrider.contract.verifier import Scores
 from outrider.drafters.ngram import bigram
 from outrider.drafters.none import NoDraft
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.random import Random
-from outrider.lab.overlap import Overlap, overlap, reference
+from outrider.lab.measurement import Step
+from outrider.lab.overlap import Overlap, overlap
+from outrider.lab.profile import ends_by_depth
+from outrider.lab.reference import reference
+from outrider.policies.confidence import Confidence
+from outrider.policies.entropy import Entropy
+from outrider.policies.heuristic import Heuristic
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.stage import ChainDrafter
+from outrider.verifiers.block import Block
 from outrider.verifiers.lenient import Lenient
+from outrider.verifiers.rejection import Rejection
 from outrider.verifiers.sample_match import SampleMatch
+from outrider.verifiers.scaled_uniform import ScaledUniform
 from outrider.verifiers.token import Token
 
 TARGET = TabularTarget(6, seed=2)
@@ -149,39 +160,116 @@ DRAFTERS: list[Callable[[], Drafter]] = [
 ]
 
 
+def tally(steps: list[Step], gamma: int) -> list[float]:
+    """Returns rounds, tested and accepted, and how many drafts survived and ended by depth."""
+    by_depth = (np.pad(counts, (0, gamma + 1))[: gamma + 1] for counts in ends_by_depth(steps))
+    survived, ended = by_depth
+    return [
+        len(steps),
+        sum(step.tested for step in steps),
+        sum(step.accepted for step in steps),
+        *survived[:gamma],
+        *ended[:gamma],
+    ]
+
+
+def expected(drafter: Drafter, rule: Verifier, policy: Policy, gamma: int) -> np.ndarray:
+    """Returns the same as the distributions have it, over all texts of the little target."""
+    total = np.zeros(3 + 2 * gamma)
+    for p, text in texts(START, LENGTH):
+        written = reference(LITTLE, START, text)
+        sums = overlap(written, drafter, rule, SAMPLED, gamma, policy=policy)
+        counts = (sums.rounds[-1], sums.tested[-1], sums.accepted[-1])
+        total += p * np.array([*counts, *sums.survived[:gamma], *sums.ended[:gamma]])
+    return total
+
+
+def counted(drafter: Drafter, rule: Verifier, policy: Policy, gamma: int) -> np.ndarray:
+    """Returns the same as decoding counts, over every branch of every random decision."""
+
+    def play(chance: Chance) -> list[float]:
+        rounds = decode(
+            LITTLE,
+            drafter,
+            rule,
+            START,
+            gamma=gamma,
+            sampling=SAMPLED,
+            policy=policy,
+            chance=chance,
+            max_new_tokens=LENGTH,
+        )
+        return tally([Step.of(round) for round in rounds], gamma)
+
+    total = np.zeros(3 + 2 * gamma)
+    for p, counts in EnumeratedChance.outcomes(play):
+        total += p * np.array(counts)
+    return total
+
+
+START = [0, 1, 0]
+
+
 @pytest.mark.parametrize("make", DRAFTERS)
 @pytest.mark.parametrize("gamma", [1, 2, 3])
 def test_the_distributions_give_what_decoding_counts_exactly(
     make: Callable[[], Drafter], gamma: int
 ) -> None:
     """The mean over all texts of what a text is expected to take is the mean over all runs."""
-    prompt = [0, 1, 0]
     drafter = make()
     drafter.bind(LITTLE)
-    expected = [0.0, 0.0, 0.0]
-    for p, text in texts(prompt, LENGTH):
-        sums = overlap(reference(LITTLE, prompt, text), drafter, Token(), SAMPLED, gamma)
-        for i, values in enumerate((sums.rounds, sums.tested, sums.accepted)):
-            expected[i] += p * values[-1]
+    arguments = (drafter, Token(), Fixed(), gamma)
+    assert expected(*arguments) == pytest.approx(counted(*arguments), abs=1e-12)
 
-    def play(chance: Chance) -> Counts:
-        rounds = decode(
-            LITTLE,
-            drafter,
-            Token(),
-            prompt,
-            gamma=gamma,
-            sampling=SAMPLED,
-            chance=chance,
-            max_new_tokens=LENGTH,
-        )
-        return Counts.of(rounds)
 
-    counted = [0.0, 0.0, 0.0]
-    for p, counts in EnumeratedChance.outcomes(play):
-        for i, count in enumerate((counts.rounds, counts.tested, counts.accepted)):
-            counted[i] += p * count
-    assert expected == pytest.approx(counted, abs=1e-12)
+@final
+class Short(Policy):
+    """Drafts one token less than it may."""
+
+    def depth(self, gamma: int) -> int:
+        return gamma - 1
+
+
+@pytest.mark.parametrize("rule", [SampleMatch(), Rejection(), ScaledUniform(1.5), Lenient(1.0)])
+def test_the_expected_counts_are_those_of_the_runs_own_rule(rule: Verifier) -> None:
+    """Every rule had the token rule's tokens a call."""
+    drafter = ChainDrafter(LITTLE, "drawn")
+    own = expected(drafter, rule, Fixed(), 2)
+    assert own == pytest.approx(counted(drafter, rule, Fixed(), 2), abs=1e-12)
+    same = isinstance(rule, Lenient)
+    assert (own == pytest.approx(expected(drafter, Token(), Fixed(), 2), abs=1e-6)) == same
+
+
+@pytest.mark.parametrize(
+    "policy", [Short(), Confidence(0.6), Entropy(scale=1.0, limit=0.35, target=None)]
+)
+@pytest.mark.parametrize("kind", ["drawn", "mixed"])
+def test_the_expected_counts_are_those_of_the_runs_own_policy(policy: Policy, kind: str) -> None:
+    """A policy that stops early had the tokens a call of one that does not."""
+    drafter = ChainDrafter(LITTLE, kind)
+    own = expected(drafter, Token(), policy, 3)
+    assert own == pytest.approx(counted(drafter, Token(), policy, 3), abs=1e-12)
+    assert own[0] > expected(drafter, Token(), Fixed(), 3)[0] + 0.01
+
+
+def test_a_policy_stops_an_autoregressive_drafter_too() -> None:
+    drafter, policy = bigram(), Confidence(0.6)
+    drafter.bind(LITTLE)
+    own = expected(drafter, Token(), policy, 3)
+    assert own == pytest.approx(counted(drafter, Token(), policy, 3), abs=1e-12)
+    assert own[0] > expected(drafter, Token(), Fixed(), 3)[0] + 0.01
+
+
+@pytest.mark.parametrize(
+    ("rule", "policy"),
+    [(Lenient(0.5), Fixed()), (Block(), Fixed()), (Token(), Heuristic()), (Token(), Entropy())],
+)
+def test_what_can_not_be_worked_out_is_left_out(rule: Verifier, policy: Policy) -> None:
+    """The texts of a lossy rule are not the target's, and a policy that learns has a past."""
+    drafter = ChainDrafter(TARGET, "drawn")
+    sums = overlap(reference(TARGET, PROMPT, TEXT), drafter, rule, SAMPLED, 2, policy=policy)
+    assert sums.rounds == sums.tested == sums.accepted == (0, 0)
+    assert sums.beta == overlapped(drafter).beta  # alpha is the drafter's
 
 
 @pytest.mark.parametrize("make", DRAFTERS)
@@ -265,17 +353,34 @@ def test_a_draft_may_hold_the_end_of_a_text_that_ended(llama: Any) -> None:
     )
 
 
-def test_a_drafter_sees_the_states_that_it_would_see_while_decoding(llama: Any) -> None:
-    class Watches(Drafter):
-        needs = frozenset({"hidden_states"})
+class Watches(Drafter):
+    """Copies the text where it sees states, and writes 0 where it sees none."""
 
-        def __init__(self) -> None:
-            self.lengths: list[tuple[int, int]] = []
+    needs = frozenset({"hidden_states"})
 
-        def propose(self, context: Context, pen: Pen) -> None:
-            self.lengths.append((len(context.tokens), len(context.features["hidden_states"])))
+    def __init__(self) -> None:
+        self.seen: dict[int, int | None] = {}
 
-    drafter = Watches()
+    def propose(self, context: Context, pen: Pen) -> None:
+        states = context.features.get("hidden_states")
+        self.seen[len(context.tokens)] = None if states is None else len(states)
+        while pen.open:
+            pen.write(0 if states is None else context.tokens[0])
+
+
+def test_a_drafter_sees_the_features_that_it_would_see_while_decoding(llama: Any) -> None:
+    """At the first position of a text there are none, because the target has read nothing."""
     target = TransformersTarget(llama())
-    overlap(reference(target, PROMPT, TEXT, drafter.needs), drafter, Token(), SAMPLED, 2)
-    assert drafter.lengths == [(length, length - 1) for length in range(2, 8)]
+    replayed, decoding = Watches(), Watches()
+    rounds = list(decode(target, NoDraft(), Token(), [3, 4], max_new_tokens=12))
+    text = [token for round in rounds for token in round.tokens]
+    text_of = reference(target, [3, 4], text, replayed.needs)
+    sums = overlap(text_of, replayed, Token(), Sampling(), 3)
+    counts = Counts.of(decode(target, decoding, Token(), [3, 4], gamma=3, max_new_tokens=12))
+    assert decoding.seen == {length: replayed.seen[length] for length in decoding.seen}
+    assert replayed.seen[2] is None and replayed.seen[3] == 2
+    assert (sums.rounds[-1], sums.tested[-1], sums.accepted[-1]) == (
+        counts.rounds,
+        counts.tested,
+        counts.accepted,
+    )
