@@ -19,10 +19,11 @@ from outrider.errors import nearest, require
 from outrider.lab.compare import PROTOCOLS, fit, measure, questions
 from outrider.lab.export import write_json, write_parquet
 from outrider.lab.identity import identity, provenance
+from outrider.lab.planning import check_precision, plan_lines
 from outrider.lab.report import write_report
 from outrider.lab.store import FACTS, RunFolder, unfinished
 from outrider.lab.summary import Summary
-from outrider.lab.table import pair_table, table
+from outrider.lab.table import pair_table, table, task_table
 from outrider.lab.texts import cache_folder
 from outrider.lab.trial import Entrant, Question, Settings
 from outrider.plugins.config import build, option_configs, plain_values
@@ -32,13 +33,14 @@ from outrider.prompts import Prompt
 EntrantConfig = tuple[DictConfig, DictConfig, DictConfig]
 """The configs of a drafter, an acceptance rule and a policy."""
 
-LISTS = ("resume", "drafters", "verifiers", "policies")
+LISTS = ("resume", "drafters", "verifiers", "policies", "precision", "by_task")
 """The settings that `run.json` does not repeat among its settings."""
 
 
 def compare(config: DictConfig) -> None:
     """Prints the table; measurements and the report are saved in Hydra's run dir."""
     _check_protocol(config.protocol)
+    check_precision(config.precision)
     # Hydra would print the log of all libraries, and matplotlib logs where it finds its fonts.
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
     configs = _entrant_configs(config)
@@ -50,6 +52,7 @@ def compare(config: DictConfig) -> None:
         max_new_tokens=config.max_new_tokens,
         batch=config.batch,
         together=config.together,
+        repeats=config.repeats,
     )
     prompts = _with_turns(build(config.data), config.turns)
     entrants = _build_entrants(configs)
@@ -85,7 +88,9 @@ def compare(config: DictConfig) -> None:
         f"{len(summary.prompts)} prompts, {config.max_new_tokens} tokens each,"
         f" gamma {config.gamma}, temperature {settings.sampling.temperature:g}"
     )
-    _print(summary, title, [run_folder.path / "comparison.json", page])
+    _print(summary, title, config)
+    for path in (run_folder.path / "comparison.json", page):
+        Console().print(str(path), soft_wrap=True, markup=False)
 
 
 def _check_protocol(protocol: str) -> None:
@@ -196,10 +201,13 @@ def _facts(
     }
 
 
-def _print(summary: Summary, title: str, paths: Sequence[Path]) -> None:
+def _print(summary: Summary, title: str, config: DictConfig) -> None:
     console = Console()
     console.print(table({"": summary.rows}, title))
     if summary.pairs and summary.prompts[1:]:
         console.print(pair_table(summary.pairs))
-    for path in paths:
-        console.print(str(path), soft_wrap=True, markup=False)
+    if config.by_task and any(row.tasks for row in summary.rows):
+        for rate in ("speedup", "block_efficiency", "tokens_per_second"):
+            console.print(task_table(summary.rows, rate))
+    for line in [] if config.precision is None else plan_lines(summary, config.precision):
+        console.print(line, soft_wrap=True, markup=False)

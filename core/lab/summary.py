@@ -43,7 +43,8 @@ class Row:
         (2402.12374, section 3.1).
     categories: alpha by category of prompts, or alpha_tested if there is no alpha.
     tasks: the rates in `TASK_RATES` by task, which is a category or all of MT-bench's.
-    doubts: why the speedup can't be trusted, in words; empty if nothing speaks against it.
+    doubts: why the speedup can't be trusted, in words; empty if it can.
+    prompts: how many there are.
     """
 
     drafter: str
@@ -57,6 +58,7 @@ class Row:
     lossless: bool
     tasks: Mapping[str, Mapping[str, Interval | None]]
     doubts: tuple[str, ...]
+    prompts: int
 
     def plain(self) -> dict[str, Any]:
         """Returns the row as plain values, for JSON: `alpha`, `alpha_low`, `alpha_high`, ..."""
@@ -77,6 +79,7 @@ class Row:
             "tasks": {task: _plain(rates) for task, rates in self.tasks.items()},
             "lossless": self.lossless,
             "doubts": list(self.doubts),
+            "prompts": self.prompts,
         }
 
 
@@ -153,6 +156,7 @@ class Summary:
             lossless=bool(self.run.facts["lossless"][name]),
             tasks=self._tasks(name) if texts else {},
             doubts=doubts(rates, self._speedups(name), gamma, drift(texts)) if texts else (),
+            prompts=len(self.prompts),
         )
 
     def _speedups(self, name: str) -> list[float]:

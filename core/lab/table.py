@@ -6,8 +6,10 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from outrider.lab.intervals import Interval
-from outrider.lab.summary import Pair, Row
+from outrider.lab.exchange import EXACT, smallest_p
+from outrider.lab.intervals import FEWEST, Interval
+from outrider.lab.pairs import Pair
+from outrider.lab.summary import Row
 
 COLUMNS = {
     "alpha": ("alpha", 3),
@@ -20,10 +22,11 @@ COLUMNS = {
     "block_efficiency": ("tokens\na call", 2),
     "tokens_per_second": ("tokens\n/ s", 1),
     "speedup": ("speed-\nup", 2),
+    "speedup_median": ("median\nspeedup", 2),
 }
 """By rate, the heading and the number of decimals."""
 
-WITH_INTERVAL = ("alpha", "alpha_rule", "alpha_tested", "speedup")
+WITH_INTERVAL = ("alpha", "alpha_rule", "alpha_tested", "speedup", "speedup_median")
 
 
 def table(rows: Mapping[str, Sequence[Row]], title: str) -> Table:
@@ -32,9 +35,7 @@ def table(rows: Mapping[str, Sequence[Row]], title: str) -> Table:
     rows: by the run's label, which is empty if there is only one run.
     """
     all_rows = [row for run in rows.values() for row in run]
-    lossy = any(not row.lossless for row in all_rows)
-    caption = "LOSSY: the rule does not keep the target's distribution" if lossy else None
-    result = Table(title=title, caption=caption, box=SIMPLE_HEAD, collapse_padding=True)
+    result = Table(title=title, caption=_caption(all_rows), box=SIMPLE_HEAD, collapse_padding=True)
     if len(rows) > 1:
         result.add_column("run")
     # Names are folded in a narrow terminal, so that figures stay whole.
@@ -46,7 +47,10 @@ def table(rows: Mapping[str, Sequence[Row]], title: str) -> Table:
         result.add_column(COLUMNS[name][0], justify="right", no_wrap=True)
     for label, run in rows.items():
         for row in run:
-            cells = [cell(row.rates[name], name) for name in columns]
+            cells = [
+                cell(row.rates[name], name, mark=bool(row.doubts) and name == "speedup")
+                for name in columns
+            ]
             names = [label, row.drafter] if len(rows) > 1 else [row.drafter]
             result.add_row(*map(escape, names), *cells)
     return result
@@ -65,27 +69,96 @@ def columns_of(rows: Sequence[Row]) -> list[str]:
     ]
 
 
+def _caption(rows: Sequence[Row]) -> str | None:
+    """Returns what a reader of the table has to know."""
+    lines = []
+    if any(not row.lossless for row in rows):
+        lines.append("LOSSY: the rule does not keep the target's distribution")
+    fewest = min((row.prompts for row in rows), default=FEWEST)
+    if fewest < FEWEST:
+        count = f"{fewest} prompt{'s' if fewest > 1 else ''}"
+        lines.append(f"no intervals: {count}, and below {FEWEST} the spread is not known")
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        for reason in row.doubts:
+            reasons.setdefault(reason, []).append(row.drafter)
+    lines += [f"! {', '.join(dict.fromkeys(names))}: {why}" for why, names in reasons.items()]
+    return escape("\n".join(lines)) or None
+
+
 def pair_table(pairs: Sequence[Pair]) -> Table:
-    """Returns the table of the differences between drafters, in the rate of the first pair."""
-    rate = pairs[0].rate
-    title = f"{rate}: differences on the same prompts"
-    result = Table(title=title, box=SIMPLE_HEAD, collapse_padding=True)
-    for heading in ("drafter", "less"):
-        result.add_column(heading, no_wrap=True)
-    for heading in ("difference", "p (Holm)"):
-        result.add_column(heading, justify="right", no_wrap=True)
+    """Returns the table of the differences between drafters, a row for each two of them."""
+    rates = list(dict.fromkeys(pair.rate for pair in pairs))
+    by_pair: dict[tuple[str, str], dict[str, Pair]] = {}
     for pair in pairs:
-        if pair.rate == rate:
-            difference = with_interval(pair.difference, 3)
-            result.add_row(*map(escape, (pair.one, pair.other, difference)), f"{pair.p_holm:.4f}")
+        by_pair.setdefault((pair.one, pair.other), {})[pair.rate] = pair
+    fewest = min(pair.prompts for pair in pairs)
+    caption = f"p by Holm's correction for the {len(pairs)} differences of this table together"
+    if fewest <= EXACT:
+        caption += f"\n{fewest} prompts allow no uncorrected p below {smallest_p(fewest):.2g}"
+    result = Table(
+        title="differences on the same prompts",
+        caption=caption,
+        box=SIMPLE_HEAD,
+        collapse_padding=True,
+    )
+    for heading in ("drafter", "less"):
+        result.add_column(heading, overflow="fold")
+    for rate in rates:
+        result.add_column(rate.replace("_", " "), justify="right", no_wrap=True)
+    for names, by_rate in by_pair.items():
+        cells = [_difference(by_rate[rate]) if rate in by_rate else "-" for rate in rates]
+        result.add_row(*map(escape, names), *cells)
     return result
 
 
-def cell(figure: Interval | None, name: str) -> str:
-    """Returns a rate as it stands in the table, with the interval below the figure."""
+def _difference(pair: Pair) -> str:
+    """Returns a difference as it stands in the table, with its interval and p below."""
+    gap = pair.difference
+    lines = [f"{gap.value:+.3f}"]
+    if gap.low is not None:
+        lines.append(f"[dim]{gap.low:+.3f} {gap.high:+.3f}[/]")
+    return "\n".join([*lines, f"[dim]p {pair.p_holm:.2g}[/]"])
+
+
+def task_table(rows: Sequence[Row], rate: str = "speedup") -> Table:
+    """Returns the table of a rate by task, in the layout of Spec-Bench's leaderboard.
+
+    The last two columns are over all prompts: the tokens a call, which Spec-Bench calls mean
+    accepted tokens, and the rate. Below a figure stands how far its interval goes to either side.
+    """
+    title = f"{rate.replace('_', ' ')} by task"
+    result = Table(title=title, caption=_caption(rows), box=SIMPLE_HEAD, collapse_padding=True)
+    result.add_column("drafter", overflow="fold")
+    for task in dict.fromkeys(task for row in rows for task in row.tasks):
+        result.add_column(escape(task.replace("_", "\n")), justify="right", overflow="fold")
+    result.add_column("tokens\na call", justify="right")
+    result.add_column("overall", justify="right")
+    for row in rows:
+        tasks = (rates[rate] for rates in row.tasks.values())
+        overall = row.rates["block_efficiency"], row.rates[rate]
+        cells = map(_plus_minus, (*tasks, *overall))
+        result.add_row(escape(row.drafter), *cells)
+    return result
+
+
+def _plus_minus(figure: Interval | None) -> str:
     if figure is None:
         return "-"
-    value = f"{figure.value:.{COLUMNS[name][1]}f}"
+    if figure.low is None or figure.high is None:
+        return f"{figure.value:.2f}"
+    reach = max(figure.value - figure.low, figure.high - figure.value)
+    return f"{figure.value:.2f}\n[dim]±{reach:.2f}[/]"
+
+
+def cell(figure: Interval | None, name: str, *, mark: bool = False) -> str:
+    """Returns a rate as it stands in the table, with the interval below the figure.
+
+    mark: whether to add an exclamation mark, which the caption explains.
+    """
+    if figure is None:
+        return "-"
+    value = f"{figure.value:.{COLUMNS[name][1]}f}" + " !" * mark
     if name not in WITH_INTERVAL or figure.low is None:
         return value
     low, high = (f"{end:.2f}".removeprefix("0") for end in (figure.low, figure.high or 0.0))

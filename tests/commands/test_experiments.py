@@ -33,7 +33,10 @@ def drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_experiment_is_tested() -> None:
-    assert {path.stem for path in (ROOT / "conf" / "experiment").glob("*.yaml")} == set(JOBS)
+    assert {path.stem for path in (ROOT / "conf" / "experiment").glob("*.yaml")} == {
+        *JOBS,
+        "spec_bench",
+    }
 
 
 @pytest.mark.parametrize("name", JOBS)
@@ -51,6 +54,36 @@ def test_an_experiment_runs(run: Any, quick: list[str], tmp_path: Path, name: st
     rows = json.loads((tmp_path / "sweep" / "report.json").read_text())["rows"]
     assert len(rows) == 2 * JOBS[name]
     assert len({(row["label"], row["drafter"]) for row in rows}) == len(rows)
+
+
+def test_spec_bench_prints_the_leaderboards_table(
+    run: Any, quick: list[str], tmp_path: Path
+) -> None:
+    shared = [word for word in quick if not word.startswith(("drafters=", "data"))]
+    questions = tmp_path / "question.jsonl"
+    categories = ["writing", "stem", "translation", "qa", "rag", "summarization"]
+    questions.write_text(
+        "".join(
+            json.dumps({"question_id": number, "category": name, "turns": ["the cat sat"]}) + "\n"
+            for number, name in enumerate(categories)
+        )
+    )
+    status, printed, complaint = run(
+        "compare", "+experiment=spec_bench", *shared, f"data.path={questions}",
+        "drafters=[none,bigram]", "repeats=2", "precision=0.02",
+        f"hydra.run.dir={tmp_path / 'out'}",
+    )  # fmt: skip
+    assert status == 0, complaint
+    assert "speedup by task" in printed
+    for task in ("bench", "translation", "qa", "rag", "summarization", "overall"):
+        assert task in printed
+    assert "alpha_tested ± 0.02" in printed and "speedup within 2.0%" in printed
+    report = json.loads((tmp_path / "out" / "comparison.json").read_text())
+    assert set(report["rows"][1]["tasks"]) == {
+        "mt_bench", "translation", "qa", "rag", "summarization",
+    }  # fmt: skip
+    assert report["settings"]["repeats"] == 2
+    assert "precision" not in report["settings"]
 
 
 def test_lenience_raises_the_alpha_of_the_rule_and_leaves_alpha(

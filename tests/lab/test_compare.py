@@ -1,5 +1,6 @@
 """Drafters side by side over the same questions, by either protocol."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -8,11 +9,15 @@ from typing import Any
 import pytest
 
 from outrider import ConfigError, Drafter, Sampling, decode
+from outrider.drafters.ngram import bigram
 from outrider.drafters.none import NoDraft
 from outrider.drafters.random import Random
 from outrider.drafters.small_lm import SmallLM
+from outrider.lab import trial
 from outrider.lab.compare import fit, measure, questions
+from outrider.lab.measurement import Measurement
 from outrider.lab.trial import Entrant, Settings
+from outrider.policies.confidence import Confidence
 from outrider.prompts import Prompt
 from outrider.targets.tabular import TabularTarget
 from outrider.verifiers.token import Token
@@ -141,3 +146,64 @@ def test_sampling_of_each_prompt_is_its_own(target: Any) -> None:
     twins = [Prompt("a", "x", ("the cat sat",)), Prompt("b", "x", ("the cat sat on",))]
     one, other = questions(target, twins, settings, chat=False, answers=True)
     assert one.text != other.text
+
+
+def test_every_entrant_goes_first_in_turn_and_is_repeated(
+    target: Any, drafters: dict[str, Drafter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plain decoding always came first, and it alone was warmed up."""
+    order: list[str] = []
+    inner = trial._decode
+
+    def decode_noted(target: Any, entrant: Entrant, asked: Any, settings: Settings) -> Any:
+        kind = type(entrant.drafter).__name__
+        order.append(f"{kind} {settings.max_new_tokens}")
+        return inner(target, entrant, asked, settings)
+
+    monkeypatch.setattr(trial, "_decode", decode_noted)
+    settings = Settings(gamma=3, max_new_tokens=10, repeats=3)
+    asked = questions(target, [ONE_TURN, ONE_TURN], settings, chat=False, answers=False)
+    entrants = {name: Entrant(drafter, Token()) for name, drafter in drafters.items()}
+    measurements = list(measure(target, entrants, [*asked[:1]], settings, protocol="decode"))
+    plain, lookup, gram = (f"{type(drafters[name]).__name__} 10" for name in drafters)
+    assert order[:4] == ["NoDraft 8", "NoDraft 8", *(f"{n.split()[0]} 8" for n in (lookup, gram))]
+    assert order[4:] == [plain, lookup, gram, lookup, gram, plain, gram, plain, lookup]
+    for measurement in measurements:
+        decoding = measurement.decoding
+        assert decoding is not None
+        assert len(decoding.repeats) == len(decoding.plain_repeats) == 3
+        assert decoding.seconds == sorted(decoding.repeats)[1]
+        assert decoding.plain_seconds == sorted(decoding.plain_repeats)[1]
+        assert Measurement.read(json.loads(json.dumps(measurement.plain()))) == measurement
+
+
+def test_a_policy_that_learns_forgets_between_repeats(target: Any) -> None:
+    settings = Settings(gamma=3, max_new_tokens=10, repeats=3)
+    asked = questions(target, [ONE_TURN], settings, chat=False, answers=False)
+    learned = []
+    for repeats in (1, 3):
+        policy = Confidence(0.5, refit=True)
+        entrants = {"bigram": Entrant(bigram(), Token(), policy)}
+        list(
+            measure(target, entrants, asked, replace(settings, repeats=repeats), protocol="decode")
+        )
+        learned.append(policy._seen)
+    assert learned[0] == learned[1]
+
+
+def test_measurements_of_earlier_versions_are_read(
+    run_in: Callable[..., Any], tmp_path: Path
+) -> None:
+    for measurement in run_in(tmp_path).measurements[:20]:
+        item = json.loads(json.dumps(measurement.plain()))
+        for part, names in (
+            ("overlap", ("survived", "ended")),
+            ("decoding", ("repeats", "plain_repeats")),
+        ):
+            for name in names if item[part] else ():
+                del item[part][name]
+        old = Measurement.read(item)
+        if old.overlap is not None:
+            assert old.overlap.survived == ()
+        if old.decoding is not None:
+            assert old.decoding.repeats == () and old.decoding.seconds > 0

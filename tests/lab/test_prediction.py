@@ -56,6 +56,21 @@ def test_the_factors_name_what_theory_leaves_out() -> None:
     assert product == pytest.approx(speedup, rel=1e-12)
 
 
+def test_silence_counts_as_rejection() -> None:
+    """Prompt lookup that drafts in one round of two was predicted as if it always drafted."""
+    drafting, silent = (
+        Step(tokens, ("x",) * len(tokens), ("",) * len(tokens), drafted, drafted, drafted, (), (),
+             0.0, 1.0, 0.0, None)
+        for tokens, drafted in (((1, 2, 3), 2), ((1,), 0))
+    )  # fmt: skip
+    text = Decoding((silent, *[drafting, silent] * 100), 201.0, 1.0, 1.0)
+    prediction = predict([text], 2, Interval(400 / 201, None, None))
+    assert prediction is not None
+    # Of 200 drafted tokens all are accepted, but 100 rounds drafted none: alpha is 2/3, not 1.
+    assert prediction.predicted_speedup == pytest.approx(theory.expected_tokens(2 / 3, 2))
+    assert prediction.factors["stretches"] == pytest.approx(2 / theory.expected_tokens(2 / 3, 2))
+
+
 def test_without_a_draft_there_is_nothing_to_predict() -> None:
     plain = Decoding(
         (Step((0,), ("bonus",), ("",), 0, 0, 0, (), (), 0, 1, 0, None),) * 3, 3.0, 1.0, 1.0

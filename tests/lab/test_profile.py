@@ -8,6 +8,7 @@ import pytest
 from outrider import Context, Drafter, Pen, Sampling, decode
 from outrider.lab.measurement import Decoding, Measurement, Step
 from outrider.lab.profile import by_rank, expected_tokens
+from outrider.lab.rates import RATES
 from outrider.targets.tabular import TabularTarget
 from outrider.verifiers.without_replacement import WithoutReplacement
 
@@ -51,6 +52,10 @@ def test_simulated_rounds_cut_at_random_give_the_known_tokens() -> None:
     assert expected_tokens(steps, 5) == pytest.approx(expected, rel=0.02)
     naive = sum(cut.accepted + 1 for cut in steps) / len(steps)
     assert naive < expected[-1] * 0.95  # the bias that censoring removes
+    text = Decoding(tuple(steps), 1.0, 1.0, 1.0)
+    prompts = [[Measurement("a", 1, "chat", "drafter", decoding=text)]]
+    rate = RATES["block_efficiency"].statistic(prompts)
+    assert rate.value == pytest.approx(expected[-1], rel=0.02)
 
 
 class Known(Drafter):

@@ -88,3 +88,20 @@ def test_a_run_without_measurements_has_no_rows(run_in: Callable[..., Any], tmp_
     empty = Summary(replace(run, measurements=()))
     assert isinstance(empty.run, Run)
     assert (empty.rows, empty.pairs) == ([], [])
+
+
+def test_the_categories_of_mt_bench_are_one_task_beside_others(
+    run_in: Callable[..., Any], tmp_path: Path
+) -> None:
+    run = run_in(tmp_path, protocol="decode").run
+
+    def tasks_of(categories: dict[str, str]) -> dict[str, list[str]]:
+        renamed = [replace(m, category=categories[m.prompt]) for m in run.measurements]
+        summary = Summary(replace(run, measurements=tuple(renamed)))
+        assert set(summary.rows[0].tasks) == set(summary.tasks)
+        assert set(summary.rows[0].categories) == set(categories.values())
+        return summary.tasks
+
+    mt_bench = {"a": "writing", "b": "stem", "c": "math", "d": "math"}
+    assert tasks_of(mt_bench) == {"writing": ["a"], "stem": ["b"], "math": ["c", "d"]}
+    assert tasks_of(mt_bench | {"d": "qa"}) == {"mt_bench": ["a", "b", "c"], "qa": ["d"]}

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from outrider.lab.intervals import Interval
-from outrider.lab.summary import Summary
-from outrider.lab.table import cell, pair_table, table, with_interval
+from outrider.lab.summary import Row, Summary
+from outrider.lab.table import cell, pair_table, table, task_table, with_interval
 from outrider.verifiers.lenient import Lenient
 
 
@@ -62,10 +62,82 @@ def test_several_runs_are_told_apart(run_in: Callable[..., Any], tmp_path: Path)
     assert text.count("gamma 2") == text.count("gamma 4") == 3
 
 
-def test_pairs_are_shown_in_one_rate(run_in: Callable[..., Any], tmp_path: Path) -> None:
-    text = printed(pair_table(Summary(run_in(tmp_path).run).pairs))
-    assert "alpha: differences" in text
-    assert "block_efficiency" not in text
+def test_pairs_are_shown_in_every_rate_with_the_family_named(
+    run_in: Callable[..., Any], tmp_path: Path
+) -> None:
+    pairs = Summary(run_in(tmp_path).run).pairs
+    text = printed(pair_table(pairs))
+    assert "…" not in text
+    for words in ("alpha", "block efficiency", "speedup", "4 prompts allow no uncorrected p"):
+        assert words in text
+    assert "Holm's correction for the 3 differences" in " ".join(text.split())
+    assert "below 0.12" in " ".join(text.split())
+    assert "none" not in text
+    wide = [replace(pair, difference=Interval(-0.123, -0.234, 0.012)) for pair in pairs]
+    text = printed(pair_table(wide))
+    assert text.count("-0.234 +0.012") == 3
+
+
+def with_intervals(rows: list[Row]) -> list[Row]:
+    """Returns the rows with an interval for every figure."""
+    return [
+        replace(
+            row,
+            prompts=24,
+            rates={
+                name: rate and Interval(rate.value, rate.value * 0.9, rate.value * 1.1)
+                for name, rate in row.rates.items()
+            },
+        )
+        for row in rows
+    ]
+
+
+def test_intervals_fit_too(run_in: Callable[..., Any], tmp_path: Path) -> None:
+    rows = with_intervals(Summary(run_in(tmp_path).run).rows)
+    text = printed(table({"": rows}, "24 prompts"))
+    assert "…" not in text
+    assert "no intervals" not in text
+    for row in rows:
+        for name in ("alpha", "speedup", "speedup_median"):
+            if rate := row.rates[name]:
+                below = cell(rate, name).split("[dim]")[-1].removesuffix("[/]")
+                assert below in text
+
+
+def test_too_few_prompts_are_said_to_have_no_intervals(
+    run_in: Callable[..., Any], tmp_path: Path
+) -> None:
+    text = printed(table({"": Summary(run_in(tmp_path).run).rows}, "4 prompts"))
+    assert "no intervals: 4 prompts, and below 5 the spread is not known" in " ".join(text.split())
+
+
+def test_a_doubtful_speedup_is_marked(run_in: Callable[..., Any], tmp_path: Path) -> None:
+    rows = Summary(run_in(tmp_path).run).rows
+    sure = [replace(row, doubts=()) for row in rows]
+    assert "!" not in printed(table({"": sure}, "4 prompts"))
+    doubted = [
+        sure[0],
+        *(replace(row, doubts=("plain decoding drifts by 25%",)) for row in sure[1:]),
+    ]
+    text = printed(table({"": doubted}, "4 prompts"))
+    assert text.count(" !") == 2 + 1  # two figures, and the caption
+    assert "! lookup, bigram: plain decoding drifts by 25%" in " ".join(text.split())
+
+
+def test_tasks_are_columns_as_on_the_leaderboard(
+    run_in: Callable[..., Any], tmp_path: Path
+) -> None:
+    rows = Summary(run_in(tmp_path).run).rows
+    assert all(set(row.tasks) == {"chat", "code"} for row in rows)
+    names = ["mt_bench", "translation", "summarization", "qa", "math_reasoning", "rag"]
+    rates = dict.fromkeys(("speedup", "block_efficiency"), Interval(1.52, 1.41, 1.65))
+    wide = [replace(row, tasks=dict.fromkeys(names, rates)) for row in with_intervals(rows)]
+    text = printed(task_table(wide))
+    assert "…" not in text
+    for word in ("mt", "bench", "qa", "math", "rag", "overall", "tokens", "1.52", "±0.13"):
+        assert word in text
+    assert "block efficiency by task" in printed(task_table(wide, "block_efficiency"))
 
 
 def test_figures_with_their_intervals() -> None:
