@@ -1,6 +1,6 @@
 """One round of one text: propose a draft, have it scored, verify it, commit the result."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import final
@@ -13,6 +13,7 @@ from outrider.contract.context import Context
 from outrider.contract.draft import KINDS, ROOT, Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
+from outrider.contract.policy import Policy
 from outrider.contract.round import Round
 from outrider.contract.target import check_finite
 from outrider.contract.verifier import Scores, Verdict
@@ -54,7 +55,7 @@ def propose(run: Run, text: ActiveText) -> Proposal:
         vocab_size=run.target.vocab_size,
         gamma=depth,
         budget=run.nodes,
-        more=text.policy.more,
+        more=_asked_after_layers(text.policy) if text.drafter.kind == "paths" else text.policy.more,
     )
     call_drafter(text.drafter, [(text.context, pen)])
     draft = pen.finish()
@@ -62,6 +63,14 @@ def propose(run: Run, text: ActiveText) -> Proposal:
         name, kind = type(text.drafter).__name__, text.drafter.kind
         raise DrafterError(f"drafter {name} wrote what is no {kind!r}: {KINDS[kind]}")
     return Proposal(draft, pen.questions(), perf_counter() - began)
+
+
+def _asked_after_layers(policy: Policy) -> Callable[[Draft], bool]:
+    """Returns the policy's `more`, asked only where all paths are of one length.
+
+    A rule for paths takes equal ones, so a draft of them may stop nowhere else.
+    """
+    return lambda draft: len(draft) % len(draft.children(ROOT)) > 0 or policy.more(draft)
 
 
 def finish(

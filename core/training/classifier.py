@@ -16,6 +16,7 @@ from outrider.contract.round import Round
 from outrider.decoding.decode import decode
 from outrider.errors import ConfigError, require
 from outrider.lab.texts import seeded
+from outrider.policies.branches import NodeValues, tested_nodes
 from outrider.policies.classifier import FEATURES, features, foresee, save_weights
 from outrider.prompts import Prompt
 from outrider.training.job import Job
@@ -36,21 +37,21 @@ class Recorder(Policy):
     def __init__(self) -> None:
         self.features: list[Tensor] = []
         self.accepted: list[bool] = []
-        self._draft: list[Tensor | None] = []
+        self._draft = NodeValues(features)
 
     def depth(self, gamma: int) -> int:
-        self._draft = []
         return gamma
 
     def more(self, draft: Draft) -> bool:
-        self._draft.append(features(draft))
+        self._draft.of(draft)
         return True
 
     def observe(self, round: Round) -> None:
-        for node, token_features in enumerate(self._draft[: round.tested]):
+        for node, accepted in tested_nodes(round):
+            token_features = self._draft.values[node]
             if token_features is not None:
                 self.features.append(token_features)
-                self.accepted.append(node < round.accepted)
+                self.accepted.append(accepted)
 
 
 @final
