@@ -1,6 +1,7 @@
 """The console script: commands run, and a mistake gives one line."""
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +21,8 @@ class Fails(Drafter):
     """Fails in its third round, in one of several ways."""
 
     def __init__(self, way: str = "raise") -> None:
+        if way == "exit at once":
+            sys.exit(0)
         self.way = way
         self.rounds = 0
 
@@ -27,6 +30,8 @@ class Fails(Drafter):
         self.rounds += 1
         if self.rounds < 3:
             return
+        if self.way == "exit":
+            sys.exit(0)
         if self.way == "raise":
             raise ZeroDivisionError("by accident")
         if self.way == "nan":
@@ -176,6 +181,7 @@ def test_a_lossy_run_says_so(run: Any, tmp_path: Path) -> None:
     ("way", "line"),
     [
         ("raise", "drafter Fails raised ZeroDivisionError: by accident"),
+        ("exit", "drafter Fails raised SystemExit: 0"),
         ("nan", "drafter Fails gave logits with NaN, infinity or no finite entry"),
         ("id", "drafter Fails wrote id 6: the vocabulary has 6 tokens"),
         ("more", "drafter Fails wrote to depth 6: gamma is 5"),
@@ -191,6 +197,13 @@ def test_nothing_is_lost_when_a_drafter_fails(
     assert len(report["tokens"]) == 2
     assert report["error"] == f"DrafterError: {line}"
     assert "generation.json" in out
+
+
+@pytest.mark.usefixtures("with_fails")
+def test_a_part_that_exits_when_it_is_made_is_a_fault(run: Any) -> None:
+    status, _, err = run("generate", *TABULAR, "drafter=fails", "drafter.way=exit at once")
+    assert status == 1
+    assert err.endswith("test_cli.Fails: SystemExit: 0\n")
 
 
 def test_check_says_what_held(run: Any) -> None:

@@ -18,7 +18,7 @@ from outrider.contract.round import Round
 from outrider.contract.target import check_finite
 from outrider.contract.verifier import Scores, Verdict
 from outrider.decoding.run import ActiveText, Run
-from outrider.errors import DrafterError, OutriderError
+from outrider.errors import ANY_FAULT, DrafterError, OutriderError, described
 
 
 @final
@@ -132,8 +132,8 @@ def call_drafter(drafter: Drafter, pairs: Sequence[tuple[Context, Pen]]) -> None
         raise DrafterError(f"drafter {name} {error}") from error
     except OutriderError:
         raise
-    except Exception as error:
-        raise DrafterError(f"drafter {name} raised {type(error).__name__}: {error}") from error
+    except ANY_FAULT as error:
+        raise DrafterError(f"drafter {name} raised {described(error)}") from error
 
 
 @final

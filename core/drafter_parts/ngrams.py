@@ -73,6 +73,9 @@ class NGramTable:
         self.order = len(levels)
         self._levels = list(levels)
 
+    def __deepcopy__(self, memo: object) -> "NGramTable":
+        return self  # it never changes, so the forks of a drafter share it
+
     @classmethod
     def fit(cls, texts: Iterable[Sequence[int]], order: int, vocab_size: int) -> "NGramTable":
         """Returns the counts of `texts`; n-grams do not cross from one text to the next."""
