@@ -10,6 +10,7 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.verifier import Verifier
 from outrider.errors import ConfigError, OutriderError
 from outrider.plugins.config import build
+from outrider.terminal import plain
 from outrider.testing import run_checks
 from outrider.testing.stage import stage
 
@@ -41,7 +42,7 @@ def check(config: DictConfig) -> None:
                     outcome.check.replace("_", " "),
                     "[red]NO[/]" if outcome.fault else "[green]yes[/]",
                     f"{outcome.seconds:.2f}",
-                    outcome.fault or outcome.says,
+                    plain(outcome.fault or outcome.says),
                 )
         console.print(table)
     if failed:

@@ -5,6 +5,7 @@ import itertools
 import json
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from outrider.contract.target import Target
 from outrider.errors import nearest, require
+from outrider.interruption import advising
 from outrider.lab.compare import PROTOCOLS, fit, measure, questions
 from outrider.lab.export import write_json, write_parquet
 from outrider.lab.report import write_report
@@ -27,6 +29,7 @@ from outrider.lab.trial import Entrant, Question, Settings
 from outrider.plugins.config import build, option_configs, plain_values
 from outrider.plugins.registry import plural
 from outrider.prompts import Prompt
+from outrider.terminal import plain, visible
 
 EntrantConfig = tuple[DictConfig, DictConfig, DictConfig]
 """The configs of a drafter, an acceptance rule and a policy."""
@@ -41,6 +44,7 @@ def compare(config: DictConfig) -> None:
     # Hydra would print the log of all libraries, and matplotlib logs where it finds its fonts.
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
     configs = _entrant_configs(config)
+    _say_what_is_unfinished(config, Console(stderr=True))
     target = build(config.target)
     settings = Settings(
         gamma=config.gamma,
@@ -49,12 +53,16 @@ def compare(config: DictConfig) -> None:
         max_new_tokens=config.max_new_tokens,
         batch=config.batch,
         together=config.together,
+        draft_timeout=config.draft_timeout,
     )
     prompts = _with_turns(build(config.data), config.turns)
     entrants = _build_entrants(configs)
     fit(target, entrants)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress:
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+    with (
+        ExitStack() as stack,
+        Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress,
+    ):
         asked = _questions(config, target, prompts, settings, progress=progress)
         facts = _facts(config, configs, entrants, asked, prompts)
         run_folder = RunFolder(_run_path(config), facts, resume=config.resume)
@@ -64,13 +72,14 @@ def compare(config: DictConfig) -> None:
             completed=len(run_folder.measurements),
         )
         done = {(m.protocol, m.prompt, m.turn) for m in run_folder.measurements}
+        stack.enter_context(advising(lambda: _advice(run_folder)))
         try:
             for measurement in measure(
                 target, entrants, asked, settings, protocol=config.protocol, done=done
             ):
                 run_folder.add(measurement)
                 step = f"{measurement.protocol}, prompt {measurement.prompt}, {measurement.drafter}"
-                progress.update(task, advance=1, description=step)
+                progress.update(task, advance=1, description=visible(step))
         finally:  # a run that breaks off leaves the figures of what it finished
             summary = Summary(run_folder.run)
             write_json(summary, run_folder.path)
@@ -81,6 +90,26 @@ def compare(config: DictConfig) -> None:
         f" gamma {config.gamma}, temperature {settings.sampling.temperature:g}"
     )
     _print(summary, title, [run_folder.path / "comparison.json", page])
+
+
+def _advice(run_folder: RunFolder) -> str:
+    """Returns how to go on with a run that broke off."""
+    hydra = HydraConfig.get()
+    where = f"hydra.run.dir={run_folder.path}"
+    if hydra.mode == RunMode.MULTIRUN:
+        where = f"hydra.sweep.dir={hydra.sweep.dir}"
+    count = len(run_folder.measurements)
+    return f"{count} measurements are saved: the same command with resume=true {where} goes on"
+
+
+def _say_what_is_unfinished(config: DictConfig, console: Console) -> None:
+    """Prints how to go on with the newest run beside this one, if it is unfinished."""
+    output = Path(HydraConfig.get().runtime.output_dir)
+    is_sweep = HydraConfig.get().mode == RunMode.MULTIRUN
+    path = None if config.resume or is_sweep else unfinished(output.parent)
+    if path is not None:
+        line = f"an unfinished run is in {path}: the command that started it goes on with"
+        console.print(plain(f"{line} resume=true hydra.run.dir={path}"), soft_wrap=True)
 
 
 def _check_protocol(protocol: str) -> None:
@@ -199,4 +228,4 @@ def _print(summary: Summary, title: str, paths: Sequence[Path]) -> None:
     if summary.pairs and summary.prompts[1:]:
         console.print(pair_table(summary.pairs))
     for path in paths:
-        console.print(str(path), soft_wrap=True)
+        console.print(plain(path), soft_wrap=True)

@@ -32,6 +32,7 @@ def decode(  # noqa: PLR0913  the options of a run, by name
     max_new_tokens: int = 128,
     stops: Sequence[str] = (),
     constraint: Constraint | None = None,
+    draft_timeout: float | None = None,
 ) -> Iterator[Round]:
     """Yields the rounds of speculative decoding (Leviathan et al. 2211.17192, Algorithm 1).
 
@@ -47,6 +48,8 @@ def decode(  # noqa: PLR0913  the options of a run, by name
     max_new_tokens: the most tokens to write after the prompt.
     stops: strings that end the text.
     constraint: changes the target's logits, and may end the text.
+    draft_timeout: the most seconds that the drafter may take for a draft, for one that may hang.
+        Defaults to no limit. It needs the main thread of a Unix process.
 
     Raises:
         ConfigError: at the call, before any model runs, for what can't work.
@@ -60,6 +63,7 @@ def decode(  # noqa: PLR0913  the options of a run, by name
         budget=budget,
         max_new_tokens=max_new_tokens,
         stops=stops,
+        draft_timeout=draft_timeout,
     )
     prompt = target.encode(tokens)
     prepare(target, drafter, verifier)
@@ -96,6 +100,7 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
     max_new_tokens: int = 128,
     stops: Sequence[str] = (),
     constraints: Sequence[Constraint] | None = None,
+    draft_timeout: float | None = None,
 ) -> Iterator[tuple[int, Round]]:
     """Yields the rounds of several texts, each with the index of its prompt.
 
@@ -117,6 +122,7 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
         budget=budget,
         max_new_tokens=max_new_tokens,
         stops=stops,
+        draft_timeout=draft_timeout,
     )
     require(len(drafters) == len(prompts), "drafters", len(drafters), "one for each prompt")
     encoded = [target.encode(prompt) for prompt in prompts]

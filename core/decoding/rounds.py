@@ -18,6 +18,7 @@ from outrider.contract.round import Round
 from outrider.contract.target import check_finite
 from outrider.contract.verifier import Scores, Verdict
 from outrider.decoding.run import ActiveText, Run
+from outrider.decoding.time_limit import TimeUp, time_limit
 from outrider.errors import ANY_FAULT, DrafterError, OutriderError, described
 
 
@@ -57,7 +58,7 @@ def propose(run: Run, text: ActiveText) -> Proposal:
         budget=run.nodes,
         more=_asked_after_layers(text.policy) if text.drafter.kind == "paths" else text.policy.more,
     )
-    call_drafter(text.drafter, [(text.context, pen)])
+    call_drafter(text.drafter, [(text.context, pen)], run.draft_timeout)
     draft = pen.finish()
     if not draft.is_of(text.drafter.kind):
         name, kind = type(text.drafter).__name__, text.drafter.kind
@@ -119,15 +120,25 @@ def finish(
     return round
 
 
-def call_drafter(drafter: Drafter, pairs: Sequence[tuple[Context, Pen]]) -> None:
+def call_drafter(
+    drafter: Drafter, pairs: Sequence[tuple[Context, Pen]], timeout: float | None = None
+) -> None:
     """Has a drafter write its drafts, and names it in whatever error it raises.
 
+    timeout: the most seconds that it may take. Defaults to no limit.
+
     Raises:
-        DrafterError: the drafter failed.
+        DrafterError: the drafter failed, or took too long.
     """
     name = type(drafter).__name__
     try:
-        drafter.propose_batch(pairs)
+        with time_limit(timeout):
+            drafter.propose_batch(pairs)
+    except TimeUp as error:
+        drafts = "a draft" if len(pairs) == 1 else f"{len(pairs)} drafts"
+        raise DrafterError(
+            f"drafter {name} took longer than {timeout:g} s for {drafts} (draft_timeout)"
+        ) from error
     except DrafterError as error:
         raise DrafterError(f"drafter {name} {error}") from error
     except OutriderError:

@@ -13,6 +13,7 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Verifier
 from outrider.decoding.text_stream import TextStream
+from outrider.decoding.time_limit import check_limit
 from outrider.errors import is_int, require
 
 
@@ -26,8 +27,9 @@ class Run:
     budget: the most nodes of a draft; None for `gamma`, all that a chain can use.
     max_new_tokens: the most tokens of a text after its prompt.
     stops: strings that end a text.
+    draft_timeout: the most seconds that a drafter may take for a draft; None for no limit.
 
-    Raises `ConfigError` for a length below 1.
+    Raises `ConfigError` for a length below 1, and for a limit that can't be kept.
     """
 
     target: Target
@@ -37,8 +39,10 @@ class Run:
     budget: int | None = None
     max_new_tokens: int = 128
     stops: Sequence[str] = ()
+    draft_timeout: float | None = None
 
     def __post_init__(self) -> None:
+        check_limit("draft_timeout", self.draft_timeout)
         check_lengths(self.gamma, self.budget, self.max_new_tokens)
 
     @property

@@ -18,6 +18,7 @@ from outrider.contract.pen import Pen
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.contract.verifier import Scores, Verifier
+from outrider.decoding.rounds import call_drafter
 
 CHUNK = 64
 """Prefixes given to a drafter at once; all of their distributions are in memory together."""
@@ -92,7 +93,13 @@ def reference(
 
 
 def overlap(
-    text: Reference, drafter: Drafter, verifier: Verifier, sampling: Sampling, gamma: int
+    text: Reference,
+    drafter: Drafter,
+    verifier: Verifier,
+    sampling: Sampling,
+    gamma: int,
+    *,
+    draft_timeout: float | None = None,
 ) -> Overlap:
     """Returns how far the drafter's distributions overlap with the target's along `text`.
 
@@ -102,12 +109,16 @@ def overlap(
     texts is exactly the mean over drawn drafts, without the noise of drawing.
 
     For a drafter that writes trees all sums are 0: a tree has no single token at a depth.
+
+    draft_timeout: the most seconds that the drafter may take for a draft; None for no limit.
     """
     if drafter.trees:
         zeros = (0.0,) * gamma
         return Overlap(zeros, zeros, zeros, zeros, zeros, zeros, None)
     depths = 1 if drafter.autoregressive else gamma
-    beta, keep, has, by_rule = _along(text, drafter, verifier, sampling, depths)
+    beta, keep, has, by_rule = _along(
+        text, drafter, verifier, sampling, depths, draft_timeout=draft_timeout
+    )
     if drafter.autoregressive:
         beta, keep, has = (_shifted(table[:, 0], gamma) for table in (beta, keep, has))
     positions = len(text.logits)
@@ -126,7 +137,13 @@ def overlap(
 
 
 def _along(
-    text: Reference, drafter: Drafter, verifier: Verifier, sampling: Sampling, depths: int
+    text: Reference,
+    drafter: Drafter,
+    verifier: Verifier,
+    sampling: Sampling,
+    depths: int,
+    *,
+    draft_timeout: float | None,
 ) -> tuple[Floats, Floats, Floats, float | None]:
     """Returns three tables [positions, depths] over the drafts from each position, and `by_rule`.
 
@@ -139,7 +156,7 @@ def _along(
     beta, keep, has = np.zeros((3, positions, depths))
     for first in range(0, positions, CHUNK):
         rows = range(first, min(first + CHUNK, positions))
-        drafts = _drafts_along(text, drafter, sampling, rows, depths)
+        drafts = _drafts_along(text, drafter, sampling, rows, depths, draft_timeout=draft_timeout)
         for row, draft in zip(rows, drafts, strict=True):
             for depth, (token, probs) in enumerate(zip(draft.tokens, draft.probs, strict=True)):
                 position = row + depth
@@ -187,7 +204,13 @@ def replay(keep: Floats, has: Floats, gamma: int, *, ended: bool) -> tuple[float
 
 
 def _drafts_along(
-    text: Reference, drafter: Drafter, sampling: Sampling, rows: range, gamma: int
+    text: Reference,
+    drafter: Drafter,
+    sampling: Sampling,
+    rows: range,
+    gamma: int,
+    *,
+    draft_timeout: float | None,
 ) -> list[Draft]:
     """Returns the drafts that start at some positions and follow the text as far as they can."""
     pairs = []
@@ -205,7 +228,9 @@ def _drafts_along(
             more=chance.more,
         )
         pairs.append((Context(Tokens(text.ids, length), text.source, features), pen))
-    drafter.propose_batch(pairs)
+    # The limit of each draft, for all of them together.
+    seconds = None if draft_timeout is None else draft_timeout * len(pairs)
+    call_drafter(drafter, pairs, seconds)
     return [pen.finish() for _, pen in pairs]
 
 

@@ -93,10 +93,9 @@ def load(folder: Path) -> Run:
         raise ConfigError(f"{str(folder)!r}: expected the folder of a run, with {FACTS} in it")
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError:
-        facts = None
-    if not (isinstance(facts, dict) and facts.keys() >= {"drafters", "questions", "protocols"}):
-        raise ConfigError(f"{path}: damaged, expected the facts of a run")
+        assert isinstance(facts, dict) and facts.keys() >= {"drafters", "questions", "protocols"}
+    except (json.JSONDecodeError, AssertionError) as error:
+        raise ConfigError(f"{path}: damaged, expected the facts of a run") from error
     measurements = []
     lines = (folder / LINES).read_text(encoding="utf-8") if (folder / LINES).is_file() else ""
     for number, line in enumerate(lines.splitlines(keepends=True), start=1):

