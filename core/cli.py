@@ -56,6 +56,9 @@ TENSOR_PARALLEL_COMMANDS = ("generate", "compare")
 
 SWEEP_FLAGS = ("-m", "--multirun")
 
+FAULTS = (OutriderError, OSError, MemoryError, RuntimeError)
+"""The errors that may end in a line: the user's, those of files and those of memory."""
+
 QUOTATION = ("'", '"', "[")
 """How a quotation or a list begins."""
 
@@ -73,15 +76,20 @@ def main() -> None:
         print("terminated" if is_terminated else "interrupted", file=sys.stderr)
         _print_advice(error)
         sys.exit(143 if is_terminated else 130)
-    except OutriderError as error:
-        _fail(str(error), error)
-    except OSError as error:
-        _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), error)
-    except (MemoryError, RuntimeError) as error:
-        line = out_of_memory(error)
+    except FAULTS as error:
+        line = _line_of(error)
         if line is None:
             raise
         _fail(line, error)
+
+
+def _line_of(error: Exception) -> str | None:
+    """Returns the line for an error that is the user's or the machine's; None for any other."""
+    if isinstance(error, OutriderError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    return out_of_memory(error)
 
 
 def _run(command: str, *arguments: str) -> None:
@@ -201,11 +209,14 @@ def _run_guarded(function: Callable[[Any], None], command: str, config: Any) -> 
     try:
         _check_ranks(config, command)
         function(config)
-    except (OutriderError, MissingMandatoryValue) as error:
+    except (*FAULTS, MissingMandatoryValue) as error:
+        is_setting = isinstance(error, MissingMandatoryValue)
+        line = explain_error(error, command, ()) if is_setting else _line_of(error)
         # In a sweep Hydra reports the error: it names the job and runs the others.
-        if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:
+        is_sweep = HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN
+        if line is None or is_sweep:
             raise
-        _fail(explain_error(error, command, ()), error)
+        _fail(line, error)
 
 
 def _check_ranks(config: Any, command: str) -> None:

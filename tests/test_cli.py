@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 from outrider import Context, Drafter, Pen, hookimpl
+from outrider.cli import quote_prompt
 from outrider.plugins import registry as plugins
 from outrider.targets.transformers import TransformersTarget
 
@@ -116,6 +118,14 @@ def test_help_needs_no_hydra(run: Any) -> None:
         ),
         (("check", "drafter=bigrm"), "drafter='bigrm': did you mean 'bigram' or"),
         (("generate", *TABULAR, "hydra.run.dir=/dev/null/x"), "/dev/null/x: Not a directory"),
+        (
+            ("generate", "target=tabular", "prompt=\udcff"),
+            "argument='prompt=\\udcff': expected text",
+        ),
+        (
+            ("generate", *TABULAR, "draft_timeout=0"),
+            "draft_timeout=0: expected a number of seconds",
+        ),
     ],
 )
 def test_a_fault_is_one_line(run: Any, arguments: tuple[str, ...], line: str) -> None:
@@ -239,6 +249,11 @@ def test_plugins_lists_parts_and_their_losslessness(run: Any) -> None:
         'he said "no" , and (then) {so} : ?',
         "it's a = b",
         "one\ntwo ${three}",
+        "back \\${oc.env:HOME} \\\\${oc.env:HOME}",
+        "[INST] the cat, [/INST] [bold]",
+        "[",
+        "'tis so",
+        '"a" and "b"',
         "back \\ slash \\",
         'say \\"hi\\\\" \\\\',
         "null",
@@ -265,6 +280,25 @@ def test_a_prompt_is_taken_as_it_was_typed(
     )
     assert status == 0, err
     assert seen[0] == prompt
+
+
+def test_a_list_of_prompts_is_taken_as_it_was_typed() -> None:
+    assert quote_prompt("prompt=[0,1]") == "prompt=[0,1]"
+    assert quote_prompt("prompt=[a b,'c,d']") == 'prompt=["a b","c,d"]'
+    assert quote_prompt("prompt=[${oc.env:X}]") == 'prompt=["\\${oc.env:X}"]'
+    assert quote_prompt('prompt="in, marks"') == 'prompt="in, marks"'
+
+
+def test_control_characters_of_a_text_do_not_reach_the_terminal(
+    run: Any, monkeypatch: pytest.MonkeyPatch, outcome: Any
+) -> None:
+    pieces = ("\x1b[2J\r\b\t", "[/x]")
+    round = replace(outcome(1, 1), origins=("accepted", "bonus"), pieces=pieces, stop="eos")
+    monkeypatch.setattr("outrider.commands.generate.decode", lambda *_, **options: iter([round]))
+    status, out, err = run("generate", *TABULAR)
+    assert status == 0, err
+    assert "\\x1b[2J\\r\\x08\\t[/x]" in out
+    assert not {"\x1b", "\r", "\b", "\t"} & set(out)
 
 
 def test_a_sweep_runs_each_job(run: Any, tmp_path: Path) -> None:

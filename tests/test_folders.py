@@ -35,9 +35,9 @@ def test_torch_does_not_say_that_the_disk_is_full_but_the_error_does(tmp_path: P
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, before[1]))
     try:
-        with pytest.raises(OSError, match=r"can't be written, the disk may be full") as caught:
-            with replacing(path) as scratch:
-                torch.save(torch.zeros(2**20), scratch)
+        line = "can't be written, the disk may be full"
+        with pytest.raises(OSError, match=line) as caught, replacing(path) as scratch:
+            torch.save(torch.zeros(2**20), scratch)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert caught.value.filename == str(path)

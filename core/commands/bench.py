@@ -36,7 +36,6 @@ def bench(config: DictConfig) -> None:
     is_new = not (folder / RUNS).exists()
     require(is_new, "hydra.run.dir", str(folder), f"a folder without the {RUNS} of another bench")
     settings = plain_values(config)
-    bandwidth = memory_bandwidth()
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with (
         claimed(folder),
@@ -44,6 +43,7 @@ def bench(config: DictConfig) -> None:
         ExitStack() as stack,
         Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress,
     ):
+        bandwidth = memory_bandwidth()
         participants = entrants(settings, weights_location(settings), _dtype(config))
         workers = _start_workers(participants, folder, stack, progress)
         reference = workers[OUTRIDER_PLAIN]
