@@ -74,7 +74,7 @@ class NGramTable:
         self.order = len(levels)
         self._levels = list(levels)
 
-    def __deepcopy__(self, memo: object) -> "NGramTable":
+    def __deepcopy__(self, _: object) -> "NGramTable":
         return self  # it never changes, so the forks of a drafter share it
 
     @classmethod
