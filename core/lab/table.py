@@ -76,8 +76,8 @@ def pair_table(pairs: Sequence[Pair]) -> Table:
         result.add_column(heading, justify="right", no_wrap=True)
     for pair in pairs:
         if pair.rate == rate:
-            names, difference = map(plain, (pair.one, pair.other)), pair.difference
-            result.add_row(*names, with_interval(difference, 3), f"{pair.p_holm:.4f}")
+            names = (pair.one, pair.other, with_interval(pair.difference, 3))
+            result.add_row(*map(plain, names), f"{pair.p_holm:.4f}")
     return result
 
 
