@@ -1,6 +1,6 @@
 """Greedy texts in bfloat16 and float32, in every mode, and the logits where they part.
 
-    python tests/evidence/precision.py --prompts questions.jsonl --every 4 --results precision
+    python tests/evidence/precision.py --prompts questions.jsonl --every 4 --page docs/models.md
 
 Each text is held to that of transformers' `generate(do_sample=False)` on a model of the same
 precision, and to Outrider's own plain text. Every prompt leaves a line in `--results`; what is
@@ -12,9 +12,8 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from math import floor, log2
+from hashlib import sha256
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import torch
@@ -29,7 +28,11 @@ from outrider.lab import data
 from outrider.plugins.registry import make
 from outrider.prompts import Prompt
 
-DTYPES = ("bfloat16", "float32")
+sys.path.insert(0, str(Path(__file__).parent))
+
+from partings import Texts, generate, last_place, parting, read, until_eos
+from precision_page import DTYPES, PLAIN, REFERENCE, page_lines, write_page
+
 GROUP = 4
 """Prompts of a batch."""
 
@@ -45,7 +48,6 @@ DRAFTED: dict[str, tuple[dict[str, Any], str]] = {
 }
 """Drafter and rule of the modes that write one text at a time, on packed weights."""
 
-REFERENCE, PLAIN = "generate", "plain"
 ALL = "plain, optimize=none"
 MODES = (
     f"{REFERENCE}, batch of {GROUP}",
@@ -54,30 +56,8 @@ MODES = (
     f"prompt_lookup, batch of {GROUP}",
     f"write, batch of {GROUP}",
 )
-Texts = list[list[int]]
 Writer = Callable[[Texts, int], Texts]
 """Maps prompts and a length to the texts that follow."""
-
-
-def generate(target: Target, prompts: Texts, length: int, **more: Any) -> Any:
-    """Returns what transformers' `generate` makes of prompts, padded on the left."""
-    width = max(map(len, prompts))
-    ids = [[0] * (width - len(prompt)) + prompt for prompt in prompts]
-    mask = [[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts]
-    return target.model.generate(
-        torch.tensor(ids),
-        attention_mask=torch.tensor(mask),
-        do_sample=False,
-        max_new_tokens=length,
-        return_dict_in_generate=True,
-        **more,
-    )
-
-
-def until_eos(target: Target, text: Sequence[int]) -> list[int]:
-    """Returns a text up to its end."""
-    ends = [position for position, token in enumerate(text) if token in target.eos]
-    return list(text[: ends[0] + 1] if ends else text)
 
 
 def generated_together(target: Target, prompts: Texts, length: int) -> Texts:
@@ -131,50 +111,6 @@ def writers(plain: Target, packed: Target, modes: Sequence[str]) -> dict[str, Wr
         parts = make("drafter", drafter), make("verifier", rule)
         known[name] = partial(decoded, packed, *parts)
     return {mode: known[mode] for mode in modes}
-
-
-def last_place(value: float, dtype: torch.dtype) -> float:
-    """Returns the distance between numbers of a precision, at the size of `value`."""
-    return float(torch.finfo(dtype).eps) * 2.0 ** floor(log2(abs(value) or 1.0))
-
-
-def first_difference(one: Sequence[int], other: Sequence[int]) -> int | None:
-    """Returns the position of the first token in which two texts differ; None if none does."""
-    if list(one) == list(other):
-        return None
-    pairs = zip(one, other, strict=False)
-    return next(number for number, (a, b) in enumerate(pairs) if a != b)
-
-
-def parting(
-    text: Sequence[int], other: Sequence[int], rows: Callable[[], tuple[Tensor, Tensor]]
-) -> dict[str, Any] | None:
-    """Returns where a text leaves another and how far apart the logits of the two tokens are there.
-
-    rows: returns the logits at every position of `other`, in its own precision and in float32.
-    """
-    position = first_difference(text, other)
-    if position is None:
-        return None
-    own, exact = (logits[position] for logits in rows())
-    tokens = [other[position], text[position]]
-    size = max(abs(float(own[token])) for token in tokens)
-    gap, exact_gap = (float(row[tokens[0]]) - float(row[tokens[1]]) for row in (own, exact))
-    return {
-        "position": position,
-        "tokens": tokens,
-        "gap": gap,
-        "units": gap / last_place(size, own.dtype),
-        "float32_gap": exact_gap,
-    }
-
-
-def read(target: Target, prompt: Sequence[int], text: Sequence[int]) -> Tensor:
-    """Returns the logits at every position of a text, read in one pass of transformers' code."""
-    ids = torch.tensor([[*prompt, *text]])
-    with torch.no_grad():
-        rows: Tensor = target.model(ids, logits_to_keep=len(text) + 1).logits[0, :-1]
-    return rows
 
 
 def top_two(stepped: Tensor, at_once: Tensor) -> dict[str, list[float]]:
@@ -241,20 +177,25 @@ def saved(file: Path, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     lines = file.read_text().splitlines() if file.is_file() else []
     records = [json.loads(line) for line in lines]
     for record in records:
-        if record["settings"] != settings:
-            sys.exit(f"{file}: made with {record['settings']}: expected {settings}")
+        for name, value in settings.items():
+            if record["settings"].get(name) != value:
+                old = record["settings"].get(name)
+                print(f"{file}: {name} {old}: expected {value}", file=sys.stderr)
+                sys.exit(2)
     return records
 
 
 def run(options: argparse.Namespace, file: Path) -> list[dict[str, Any]]:
     """Writes the records of all prompts that have none yet, and returns all records."""
-    prompts = data.jsonl(options.prompts)[:: options.every]
+    everything = data.jsonl(options.prompts) if options.prompts else data.demo()
+    prompts = everything[:: options.every]
     groups = spread(prompts)[: options.batches]
     load = partial(make, "target", options.target)
     plain = {dtype: load(dtype=dtype, optimize="none") for dtype in DTYPES}
     settings = {
         "weights": plain["float32"].fingerprint(),
         "versions": [outrider.__version__, torch.__version__, transformers.__version__],
+        "prompts": sha256("".join(prompt.turns[0] for prompt in everything).encode()).hexdigest(),
         "tokens": options.tokens,
         "modes": list(options.modes),
     }
@@ -274,82 +215,26 @@ def run(options: argparse.Namespace, file: Path) -> list[dict[str, Any]]:
     return records
 
 
-def cells(partings: Sequence[dict[str, Any] | None]) -> list[str]:
-    """Returns how many texts part, where, and how near the two logits are there."""
-    apart = [parting for parting in partings if parting is not None]
-    if not apart:
-        return [f"0 of {len(partings)}", "", "", ""]
-    positions = sorted(parting["position"] for parting in apart)
-    units = [abs(parting["units"]) for parting in apart]
-    exact = [abs(parting["float32_gap"]) for parting in apart]
-    return [
-        f"{len(apart)} of {len(partings)}",
-        f"{median(positions):.0f} ({positions[0]} to {positions[-1]})",
-        f"{median(units):.1f} ({max(units):.1f})",
-        f"{median(exact):.3f} ({max(exact):.3f})",
-    ]
-
-
-def table(records: Sequence[dict[str, Any]], name: str) -> list[str]:
-    """Returns the table of all modes beside one of them, in Markdown.
-
-    name: the mode whose texts the others are held to.
-    """
-    lines = [
-        f"| text | differs from {name}'s | first at token | units apart | in float32 | float32 |",
-        "|---|---|---|---|---|---|",
-    ]
-    modes = dict.fromkeys(mode for record in records for mode in record[name])
-    for mode in modes:
-        low, high = (
-            [record[name][mode] for record in records if record["dtype"] == dtype]
-            for dtype in DTYPES
-        )
-        lines.append(f"| {' | '.join([mode, *cells(low), cells(high)[0]])} |")
-    return lines
-
-
-def summary(records: Sequence[dict[str, Any]]) -> list[str]:
-    """Returns how near the two best logits are, and how far another pass moves them."""
-    lines = []
-    for dtype in DTYPES:
-        if not any(record["dtype"] == dtype for record in records):
-            continue
-        rows = [record["top_two"] for record in records if record["dtype"] == dtype]
-        gaps = torch.tensor([gap for row in rows for gap in row["gaps"]])
-        moved = torch.tensor([move for row in rows for move in row["moved"]])
-        near = ", ".join(
-            f"within {size}: {100 * (gaps <= size).double().mean():.1f} %" for size in (0, 1, 2, 4)
-        )
-        quantiles = moved.double().quantile(torch.tensor([0.5, 0.95, 1.0]).double()).tolist()
-        lines.append(
-            f"{dtype}, {len(gaps)} tokens, in units of the last place: two best logits {near};"
-            f" median {gaps.median():.0f}. Read in one pass, their distance moves by"
-            f" {quantiles[0]:.1f} in the median, {quantiles[1]:.1f} in 19 of 20,"
-            f" {quantiles[2]:.1f} at most"
-        )
-    return lines
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--prompts", help="a JSONL data set", required=True)
+    parser.add_argument("--prompts", help="a JSONL data set; defaults to the demo prompts")
     parser.add_argument("--every", type=int, default=1, help="take every so manieth prompt")
     parser.add_argument("--batches", type=int, help=f"and no more than so many times {GROUP}")
     parser.add_argument("--dtypes", nargs="*", default=DTYPES, choices=DTYPES)
     parser.add_argument("--tokens", type=int, default=48)
     parser.add_argument("--target", default="smollm2", help="a name, hub id or folder")
     parser.add_argument("--modes", nargs="*", default=MODES, choices=MODES)
-    parser.add_argument("--results", type=Path, default=Path("precision"), help="a folder")
+    parser.add_argument("--page", type=Path, help="a page to put the table in")
+    parser.add_argument("--results", type=Path, default=Path("outputs/precision.jsonl"))
     options = parser.parse_args()
-    options.results.mkdir(parents=True, exist_ok=True)
-    file = options.results / "precision.jsonl"
-    records = run(options, file)
-    for name in (REFERENCE, PLAIN):
-        print(*table(records, name), "", sep="\n")
-    print(*summary(records), sep="\n")
+    options.results.parent.mkdir(parents=True, exist_ok=True)
+    records = run(options, options.results)
+    lines = page_lines(records)
+    print(*lines, sep="\n")
+    if options.page:
+        write_page(options.page, lines)
     exact = [record for record in records if record["dtype"] == "float32"]
     sys.exit(any(any(record[name].values()) for record in exact for name in (REFERENCE, PLAIN)))
 

@@ -22,7 +22,7 @@ from outrider.targets import gemma3, packaged
 from outrider.targets.gguf import convert
 from outrider.targets.transformers import TransformersTarget
 
-LAYERS, WIDTH, HEADS, HEAD_DIM, INNER, WINDOW = 6, 32, 4, 64, 256, 8
+LAYERS, WIDTH, HEADS, HEAD_DIM, INNER, WINDOW = 6, 32, 4, 64, 256, 16
 WORDS = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", "▁", "u", "s", "e", "r", ":", "o", "n", "▁o"]
 TEMPLATE = "{% for message in messages %}user: {{ message['content'] }}{% endfor %}"
 KINDS = gguf.GGMLQuantizationType
@@ -65,7 +65,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, torc
     path = tmp_path_factory.mktemp("gguf") / "tiny.gguf"
     random = np.random.default_rng(0)
     writer = gguf.GGUFWriter(path, "gemma3")
-    writer.add_context_length(256)
+    writer.add_context_length(8192)
     writer.add_embedding_length(WIDTH)
     writer.add_block_count(LAYERS)
     writer.add_feed_forward_length(INNER)
@@ -153,7 +153,7 @@ def test_windows_and_ends_are_those_of_the_file(target: TransformersTarget) -> N
     assert config.sliding_window == WINDOW
     assert config.rope_parameters["full_attention"]["rope_theta"] == 1e6
     assert config.rope_parameters["sliding_attention"]["rope_theta"] == 1e4
-    assert (target.max_length, target.eos, target.trees) == (256, {1}, True)
+    assert (target.max_length, target.eos, target.trees) == (8192, {1}, True)
 
 
 def test_tokenizer_and_chat_template_are_those_of_the_file(target: TransformersTarget) -> None:
@@ -162,6 +162,15 @@ def test_tokenizer_and_chat_template_are_those_of_the_file(target: TransformersT
 
     assert words(target.encode("user on")) == ["<bos>", "u", "s", "e", "r", "▁o", "n"]
     assert words(target.encode("on", chat=True)) == ["u", "s", "e", "r", ":", "▁o", "n"]
+
+
+def test_the_evidence_runs(target: TransformersTarget, script: Any) -> None:
+    path = Path(__file__).parent.parent / "evidence" / "gemma.py"
+    modes = ["plain", "bigram, tree dynamic:8, batch of 2"]
+    folder = target.model.config.name_or_path
+    status, out, err = script(path, "--target", folder, "--tokens", "6", "--only", *modes)
+    assert status == 0, out + err
+    assert "2 modes: 0 texts differ" in out
 
 
 def test_past_the_window_every_mode_writes_what_transformers_writes(
