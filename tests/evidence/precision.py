@@ -31,6 +31,7 @@ from outrider.prompts import Prompt
 sys.path.insert(0, str(Path(__file__).parent))
 
 from partings import Texts, generate, last_place, parting, read, until_eos
+from precision_cause import moved
 from precision_page import DTYPES, PLAIN, REFERENCE, page_lines, write_page
 
 GROUP = 4
@@ -215,6 +216,13 @@ def run(options: argparse.Namespace, file: Path) -> list[dict[str, Any]]:
     return records
 
 
+def moves(options: argparse.Namespace) -> list[float]:
+    """Returns `moved` for a text of the demo prompts, in bfloat16."""
+    target = make("target", options.target, dtype="bfloat16", optimize="packed")
+    turns = [prompt.turns[0] for prompt in data.demo()[:3]]
+    return moved(target, target.encode_turns(turns)[:64])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -231,7 +239,7 @@ def main() -> None:
     options = parser.parse_args()
     options.results.parent.mkdir(parents=True, exist_ok=True)
     records = run(options, options.results)
-    lines = page_lines(records)
+    lines = page_lines(records, moves(options))
     print(*lines, sep="\n")
     if options.page:
         write_page(options.page, lines)
