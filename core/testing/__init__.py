@@ -9,10 +9,12 @@
 `make` is any callable that returns a new part: a class, a partial, a function.
 
 `drafters`, `verifiers` and `policies` hold the checks, `kit` the ways to run them. They play on the
-tiny targets of `stage`, and `exact` sums the probability of every text. Testing may import
+tiny targets of `stage`, and `exact` sums the probability of every text; `chi_square` is for what
+was sampled. Testing may import
 everything below the lab, built-in drafters, rules and targets included. Start with `kit`.
 """
 
+from outrider.testing.chi_square import chi_square
 from outrider.testing.exact import (
     Setup,
     loop_distribution,
@@ -38,6 +40,7 @@ __all__ = [
     "check_policy",
     "check_verifier",
     "checks_of",
+    "chi_square",
     "loop_distribution",
     "output_distribution",
     "parametrize_with_checks",
