@@ -48,6 +48,7 @@ BUILTIN = (
     "outrider.drafters.shallow_aggressive",
     "outrider.verifiers.token",
     "outrider.verifiers.block",
+    "outrider.verifiers.hierarchical",
     "outrider.verifiers.sample_match",
     "outrider.verifiers.rejection",
     "outrider.verifiers.multi_step",
