@@ -8,6 +8,7 @@ from typing import final
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.contract.budget import Budget
 from outrider.contract.chance import Chance
 from outrider.contract.draft import Draft
 from outrider.contract.sampling import Sampling
@@ -53,9 +54,12 @@ class Verifier(ABC):
     """Accepts a path of the draft and adds one token.
 
     takes: the kinds of drafts that the rule can verify; see `outrider.contract.draft.KINDS`.
+    budget: how far a lossy rule may take the distribution of each token from the target's. None,
+        the default, promises nothing; the conformance kit holds a rule to what it promises.
     """
 
     takes: frozenset[str] = frozenset({"chain"})
+    budget: Budget | None = None
 
     @property
     @abstractmethod

@@ -9,7 +9,16 @@ from outrider.lab.measurement import Measurement
 from outrider.lab.store import Run
 from outrider.lab.summary import Summary
 
-OVERLAP_COLUMNS = ("prefixes", "reached", "beta", "rounds", "tested", "accepted", "by_rule")
+OVERLAP_COLUMNS = (
+    "prefixes",
+    "reached",
+    "beta",
+    "rounds",
+    "tested",
+    "accepted",
+    "by_rule",
+    "ceiling",
+)
 """The columns of the overlap protocol; in the table their names begin with `overlap_`."""
 
 COUNT_COLUMNS = ("rounds", "drafted", "tested", "accepted", "emitted")

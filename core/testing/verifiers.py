@@ -35,6 +35,8 @@ Make = Callable[[], Verifier]
 
 VOCAB = 3
 TOLERANCE = 1e-12
+BUDGET_TOLERANCE = 1e-9
+"""For conditional distributions, whose rounding grows as the text before them gets unlikely."""
 GREEDY = Sampling()
 SETTINGS = (SAMPLED, Sampling(temperature=0.7, top_k=2), Sampling(temperature=1.3, top_p=0.8))
 
@@ -63,6 +65,28 @@ def check_loop_distribution_is_as_claimed(make: Make) -> None:
         setup = Setup(target, drafter, verifier, [1], gamma=2, sampling=SAMPLED, budget=budget)
         case = f"{name} draft, three tokens of the loop"
         _assert_claim(loop_distribution(setup, 3), setup, case)
+
+
+def check_tokens_keep_to_the_budget(make: Make) -> None:
+    """If a rule states a budget, the distribution of every token, given the text before it, is
+    within that budget of the target's, in one round and over several.
+    """
+    verifier = make()
+    if verifier.budget is None:
+        return
+    target = TabularTarget(VOCAB)
+    for (name, drafter), gamma in itertools.product(_drafters(verifier, target), (1, 2)):
+        for sampling in (*SETTINGS, GREEDY):
+            setup = Setup(
+                target, drafter, verifier, [0, 2], gamma=gamma, sampling=sampling, budget=6
+            )
+            case = f"{name} draft, gamma {gamma}, {sampling}"
+            _assert_within_budget(output_distribution(setup), setup, case)
+    small = TabularTarget(2)
+    for name, drafter in _drafters(verifier, small):
+        setup = Setup(small, drafter, verifier, [1], gamma=2, sampling=SAMPLED, budget=2)
+        case = f"{name} draft, three tokens of the loop"
+        _assert_within_budget(loop_distribution(setup, 3), setup, case)
 
 
 def check_greedy_text_is_as_claimed(make: Make) -> None:
@@ -168,6 +192,30 @@ def _verdict(
     return verifier.verify(draft, scores, SampledChance.seeded(seed)), draft.parents
 
 
+def _assert_within_budget(probs: Distribution, setup: Setup, case: str) -> None:
+    """Raises AssertionError if a token strays further from the target than the budget allows."""
+    budget, vocab = setup.verifier.budget, range(setup.target.vocab_size)
+    assert budget is not None
+    prefixes: Distribution = defaultdict(float)
+    for text, p in probs.items():
+        for known in range(len(text) + 1):
+            prefixes[text[:known]] += p
+    length = len(next(iter(probs)))
+    for text, mass in list(prefixes.items()):
+        if len(text) == length or mass <= 0:
+            continue
+        h = torch.tensor(
+            [prefixes.get((*text, token), 0.0) / mass for token in vocab], dtype=torch.float64
+        )
+        logits = setup.target.open([*setup.prompt, *text]).score(Draft())[0]
+        spent = budget.spent(h, setup.sampling.probs(logits).double())
+        if spent > budget.limit + BUDGET_TOLERANCE:
+            raise AssertionError(
+                f"the token after text {text} is {spent:.6f} away from the target's distribution"
+                f" ({budget.divergence}): its budget is {budget.limit} ({case})"
+            )
+
+
 def _assert_claim(probs: Distribution, setup: Setup, case: str) -> None:
     """Raises AssertionError if a text is not as likely as the rule claims; names the case."""
     verifier, length = setup.verifier, len(next(iter(probs)))
@@ -190,6 +238,7 @@ def _assert_claim(probs: Distribution, setup: Setup, case: str) -> None:
 CHECKS = (
     check_output_distribution_is_as_claimed,
     check_loop_distribution_is_as_claimed,
+    check_tokens_keep_to_the_budget,
     check_greedy_text_is_as_claimed,
     check_accepts_a_path,
     check_accepts_reports_true_probabilities,
