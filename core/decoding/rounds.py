@@ -10,7 +10,7 @@ from torch import Tensor
 
 from outrider.contract.constraint import constrained
 from outrider.contract.context import Context
-from outrider.contract.draft import KINDS, ROOT, Draft
+from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.kinds import departure
 from outrider.contract.pen import Pen
@@ -61,7 +61,7 @@ def propose(run: Run, text: ActiveText) -> Proposal:
     draft = pen.finish()
     if reason := departure(draft, text.drafter.kind):
         name, kind = type(text.drafter).__name__, text.drafter.kind
-        raise DrafterError(f"drafter {name} says kind={kind!r} ({KINDS[kind]}), but {reason}")
+        raise DrafterError(f"drafter {name} says kind={kind!r}, but {reason}")
     return Proposal(draft, pen.questions(), perf_counter() - began)
 
 

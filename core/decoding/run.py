@@ -87,7 +87,7 @@ def begin_text(  # noqa: PLR0913  all that belongs to one text
     *,
     policy: Policy | None,
     chance: Chance | None,
-    number: int,
+    number: int = 0,
     constraint: Constraint | None,
 ) -> ActiveText:
     """Returns a text that has only its prompt.
