@@ -32,19 +32,39 @@ class Pen:
         budget: int | None = None,
         more: Callable[[Draft], bool] | None = None,
     ) -> None:
-        self.gamma = gamma
-        self.budget = gamma if budget is None else budget
-        self.vocab_size = vocab_size
+        self._gamma = gamma
+        self._budget = gamma if budget is None else budget
+        self._vocab_size = vocab_size
         self._sampling = sampling
         self._chance = chance
         self._more = more
         self._tokens: list[int] = []
         self._parents: list[int] = []
         self._depths: list[int] = []
+        self._calls: list[int] = []
         self._laws: list[Tensor | None] = []
         self._logits: list[Tensor | None] = []
         self._stopped = False
         self._asked: list[tuple[int, int]] = []
+
+    @property
+    def gamma(self) -> int:
+        """Returns the greatest depth of the draft."""
+        return self._gamma
+
+    @property
+    def budget(self) -> int:
+        """Returns the greatest number of nodes of the draft."""
+        return self._budget
+
+    @property
+    def vocab_size(self) -> int:
+        """Returns the size of the vocabulary."""
+        return self._vocab_size
+
+    def limit(self, depth: int) -> None:
+        """Lowers gamma to `depth`, for a drafter that can't reach deeper. It never rises."""
+        self._gamma = min(self._gamma, depth)
 
     @property
     def open(self) -> bool:
@@ -198,7 +218,11 @@ class Pen:
     def finish(self) -> Draft:
         """Returns the draft written so far."""
         return Draft(
-            tuple(self._tokens), tuple(self._parents), tuple(self._laws), tuple(self._logits)
+            tuple(self._tokens),
+            tuple(self._parents),
+            tuple(self._laws),
+            tuple(self._logits),
+            tuple(self._calls),
         )
 
     def _submit(
@@ -218,12 +242,15 @@ class Pen:
         if len(self) + len(drawn) > self.budget:
             raise DrafterError(f"wrote {len(self) + len(drawn)} tokens: budget is {self.budget}")
         first = len(self)
+        # The drafter may use its buffer again, and the row may be a view of a large one.
+        kept = None if logits is None else logits.clone()
         for token, probs in drawn:
             self._tokens.append(token)
             self._parents.append(parent)
             self._depths.append(depth)
             self._laws.append(probs)
-            self._logits.append(logits)
+            self._logits.append(kept)
+            self._calls.append(first)
         if self._more is not None:
             self._stopped = not self._more(self.finish())
         return tuple(range(first, len(self)))

@@ -76,6 +76,8 @@ class Verifier(ABC):
         """Returns for each token the probability that it is accepted, if drawn from q after `node`.
 
         None if that depends on more than one position, as in block verification.
+
+        q: on any device; the result is on that of `scores`.
         """
         return None
 

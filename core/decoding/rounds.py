@@ -10,8 +10,9 @@ from torch import Tensor
 
 from outrider.contract.constraint import constrained
 from outrider.contract.context import Context
-from outrider.contract.draft import KINDS, ROOT, Draft
+from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
+from outrider.contract.kinds import departure
 from outrider.contract.pen import Pen
 from outrider.contract.round import Round
 from outrider.contract.target import check_finite
@@ -50,7 +51,7 @@ def propose(run: Run, text: ActiveText) -> Proposal:
     depth = min(text.policy.depth(run.gamma), text.limit - len(text.ids) - 1)
     pen = Pen(
         sampling=run.sampling,
-        chance=text.chance,
+        chance=text.drafter_chance,
         vocab_size=run.target.vocab_size,
         gamma=depth,
         budget=run.nodes,
@@ -58,9 +59,9 @@ def propose(run: Run, text: ActiveText) -> Proposal:
     )
     call_drafter(text.drafter, [(text.context, pen)])
     draft = pen.finish()
-    if not draft.is_of(text.drafter.kind):
+    if reason := departure(draft, text.drafter.kind):
         name, kind = type(text.drafter).__name__, text.drafter.kind
-        raise DrafterError(f"drafter {name} wrote what is no {kind!r}: {KINDS[kind]}")
+        raise DrafterError(f"drafter {name} says kind={kind!r}, but {reason}")
     return Proposal(draft, pen.questions(), perf_counter() - began)
 
 
