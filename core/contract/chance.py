@@ -12,6 +12,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.contract.race import Region, winner
+
 T = TypeVar("T")
 
 DRAFTER = "drafter"
@@ -34,6 +36,17 @@ class Chance(ABC):
         Raises:
             ValueError: `probs` sums to zero, or holds NaN or infinity.
         """
+
+    def race(self, probs: Float[Tensor, "vocab"], position: int) -> int:
+        """Returns an index drawn from `probs` by the noise of a position of the text.
+
+        All who draw at a position share its noise, so close distributions mostly give the same
+        index; see `outrider.contract.race`. A chance without such noise draws independently.
+
+        Raises:
+            ValueError: as `categorical` does.
+        """
+        return self.categorical(probs)
 
     def named(self, name: str) -> "Chance":
         """Returns the chance for one part of a text: the drafter or the target's side.
@@ -73,6 +86,10 @@ class SampledChance(Chance):
 
     def named(self, name: str) -> "SampledChance":
         return SampledChance(_key_of_part(self._key, name))
+
+    def race(self, probs: Float[Tensor, "vocab"], position: int) -> int:
+        noise = _generator(_key_of_part(self._key, f"race/{position}"))
+        return winner(probs, torch.from_numpy(noise.standard_exponential(len(probs))))
 
     def coins(self, probs: Float[Tensor, "n"]) -> list[bool]:
         uniforms = self._coins.random(len(probs)).tolist()
@@ -121,6 +138,7 @@ class EnumeratedChance(Chance):
     def __init__(self, forks: list[_Fork]) -> None:
         self._forks = forks
         self._depth = 0
+        self._noise: dict[int, Region] = {}  # by position, what the races so far leave of it
         self.probability = 1.0
 
     @classmethod
@@ -143,6 +161,18 @@ class EnumeratedChance(Chance):
             if not forks:
                 return
             forks[-1].taken += 1
+
+    def race(self, probs: Float[Tensor, "vocab"], position: int) -> int:
+        exact = probs.double().tolist()
+        noise = self._noise.get(position, Region.whole(len(exact)))
+        parts = [noise.won_by(token, exact) for token in range(len(exact))]
+        shares = [part.share for part in parts]
+        total = sum(shares)
+        # A share this small is rounding: the token can't win given the races before.
+        possible = [share / total if share > 1e-14 * total else 0.0 for share in shares]
+        index: int = self._decide(range(len(parts)), possible)
+        self._noise[position] = parts[index]
+        return index
 
     def _decide(self, values: Sequence[Any], probs: Sequence[float]) -> Any:
         possible = [(value, p) for value, p in zip(values, probs, strict=True) if p > 0]

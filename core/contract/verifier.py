@@ -21,10 +21,12 @@ class Scores:
 
     logits: row 0 is for the token after the context, row i + 1 for the token after node i.
     sampling: turns logits into distributions.
+    start: the position in the text of the token after the context; for rules that are coupled.
     """
 
     logits: Float[Tensor, "nodes+1 vocab"]
     sampling: Sampling
+    start: int = 0
 
     @cached_property
     def probs(self) -> Float[Tensor, "nodes+1 vocab"]:
@@ -56,10 +58,12 @@ class Verifier(ABC):
     takes: the kinds of drafts that the rule can verify; see `outrider.contract.draft.KINDS`.
     budget: how far a lossy rule may take the distribution of each token from the target's. None,
         the default, promises nothing; the conformance kit holds a rule to what it promises.
+    coupled: whether the rule draws with `Chance.race`, from noise that it shares with the pen.
     """
 
     takes: frozenset[str] = frozenset({"chain"})
     budget: Budget | None = None
+    coupled: bool = False
 
     @property
     @abstractmethod

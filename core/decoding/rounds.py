@@ -51,11 +51,14 @@ def propose(run: Run, text: ActiveText) -> Proposal:
     depth = min(text.policy.depth(run.gamma), text.limit - len(text.ids) - 1)
     pen = Pen(
         sampling=run.sampling,
-        chance=text.drafter_chance,
+        # A coupled rule and the pen draw with the same noise. The text follows from that noise and
+        # the target alone, so a drafter that knew it could not change the text.
+        chance=text.chance if run.verifier.coupled else text.drafter_chance,
         vocab_size=run.target.vocab_size,
         gamma=depth,
         budget=run.nodes,
         more=text.policy.more,
+        start=len(text.ids) if run.verifier.coupled else None,
     )
     call_drafter(text.drafter, [(text.context, pen)])
     draft = pen.finish()
@@ -86,7 +89,7 @@ def finish(
     logits, answers = logits[: len(draft) + 1], logits[len(draft) + 1 :]
     if text.constraint is not None:
         logits = constrained(text.constraint, text.ids, draft, logits)
-    verdict = run.verifier.verify(draft, Scores(logits, run.sampling), text.chance)
+    verdict = run.verifier.verify(draft, Scores(logits, run.sampling, len(text.ids)), text.chance)
     text.session.commit(verdict)
     if questions:
         text.drafter.answer(questions, answers)

@@ -51,6 +51,7 @@ BUILTIN = (
     "outrider.verifiers.hierarchical",
     "outrider.verifiers.sample_match",
     "outrider.verifiers.rejection",
+    "outrider.verifiers.gumbel",
     "outrider.verifiers.multi_step",
     "outrider.verifiers.without_replacement",
     "outrider.verifiers.k_seq",

@@ -81,19 +81,41 @@ def output_distribution(setup: Setup, make_policy: Callable[[], Policy] = Fixed)
             gamma=policy.depth(setup.gamma),
             budget=setup.budget,
             more=policy.more,
+            start=0 if setup.verifier.coupled else None,
         )
         setup.drafter.propose_batch([(context, pen)])
         return pen.finish()
 
     blocks: Distribution = defaultdict(float)
+    if setup.verifier.coupled:  # the verdict shares its noise with the draft
+
+        def play(chance: Chance) -> tuple[int, ...]:
+            draft = write(chance)
+            return _block(setup, draft, _scores(setup, draft), chance)
+
+        blocks.update(_summed(play))
+        return _completed(setup, blocks)
     # A verdict depends on the draft alone, so each draft is written and scored only once, however
     # many verdicts it can get.
     for p_draft, draft in EnumeratedChance.outcomes(write):
-        scores = Scores(setup.target.open(setup.prompt).score(draft), setup.sampling)
-        verify = partial(setup.verifier.verify, draft, scores)
-        for p_verdict, verdict in EnumeratedChance.outcomes(verify):
-            accepted = (draft.tokens[node] for node in verdict.accepted)
-            blocks[*accepted, verdict.next_token] += p_draft * p_verdict
+        verify = partial(_block, setup, draft, _scores(setup, draft))
+        for p_verdict, block in EnumeratedChance.outcomes(verify):
+            blocks[block] += p_draft * p_verdict
+    return _completed(setup, blocks)
+
+
+def _scores(setup: Setup, draft: Draft) -> Scores:
+    return Scores(setup.target.open(setup.prompt).score(draft), setup.sampling)
+
+
+def _block(setup: Setup, draft: Draft, scores: Scores, chance: Chance) -> tuple[int, ...]:
+    """Returns the tokens that a round adds to the text."""
+    verdict = setup.verifier.verify(draft, scores, chance)
+    return (*(draft.tokens[node] for node in verdict.accepted), verdict.next_token)
+
+
+def _completed(setup: Setup, blocks: Distribution) -> Distribution:
+    """Returns the distribution of gamma + 1 tokens, given that of the tokens of a round."""
     probs: Distribution = defaultdict(float)
     for block, probability in blocks.items():
         for text, p in _filled_up(setup, block).items():

@@ -8,12 +8,13 @@ from functools import partial
 
 import torch
 
-from outrider.contract.chance import EnumeratedChance, SampledChance
+from outrider.contract.chance import Chance, EnumeratedChance, SampledChance
 from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.sampling import Sampling
 from outrider.contract.verifier import Scores, Verdict, Verifier
+from outrider.decoding.decode import decode
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.exact import (
     Distribution,
@@ -162,15 +163,49 @@ def check_accepts_reports_true_probabilities(make: Make) -> None:
             reported = verifier.accepts(q, scores, ROOT)
             if reported is None:
                 return
-            exact = sum(
-                p
-                for p, verdict in EnumeratedChance.outcomes(partial(verifier.verify, draft, scores))
-                if verdict.accepted
-            )
+            exact = _acceptance(verifier, draft, scores)
+            if verifier.coupled:
+                exact = _coupled_acceptance(verifier, q, token, scores)
             assert abs(exact - float(reported[token])) <= TOLERANCE, (
                 f"accepts token {token} with probability {exact:.6f}: it reports"
                 f" {reported[token]:.6f} ({sampling})"
             )
+
+
+def check_text_depends_on_the_seed_alone(make: Make) -> None:
+    """A coupled rule writes the same text for a seed with every drafter and every gamma."""
+    verifier, target = make(), TabularTarget(VOCAB)
+    if not verifier.coupled:
+        return
+    for seed in range(5):
+        texts: dict[tuple[int, ...], str] = {}
+        for (name, drafter), gamma in itertools.product(_drafters(verifier, target), (1, 3)):
+            sampling = Sampling(temperature=1.0, seed=seed)
+            rounds = decode(
+                target, drafter, verifier, [0, 2], gamma=gamma, budget=6, sampling=sampling,
+                max_new_tokens=12,
+            )  # fmt: skip
+            text = tuple(itertools.chain.from_iterable(round.tokens for round in rounds))
+            texts.setdefault(text, f"{name} draft, gamma {gamma}")
+        assert len(texts) == 1, f"seed {seed} gives different texts: {'; '.join(texts.values())}"
+
+
+def _acceptance(verifier: Verifier, draft: Draft, scores: Scores) -> float:
+    """Returns the probability that the first token of a draft is accepted."""
+    outcomes = EnumeratedChance.outcomes(partial(verifier.verify, draft, scores))
+    return sum(p for p, verdict in outcomes if verdict.accepted)
+
+
+def _coupled_acceptance(verifier: Verifier, q: torch.Tensor, token: int, scores: Scores) -> float:
+    """Returns the probability that `token` is accepted, given that it wins the race for q."""
+
+    def play(chance: Chance) -> bool:
+        drawn = chance.race(q, scores.start)
+        verdict = verifier.verify(Draft((drawn,), (ROOT,), (q,)), scores, chance)
+        return drawn == token and bool(verdict.accepted)
+
+    joint = sum(p for p, accepted in EnumeratedChance.outcomes(play) if accepted)
+    return joint / float(q[token])
 
 
 def _drafters(verifier: Verifier, target: TabularTarget) -> Iterator[tuple[str, Drafter]]:
@@ -242,6 +277,7 @@ CHECKS = (
     check_greedy_text_is_as_claimed,
     check_accepts_a_path,
     check_accepts_reports_true_probabilities,
+    check_text_depends_on_the_seed_alone,
     check_draws_only_from_chance,
     check_leaves_distributions_alone,
 )

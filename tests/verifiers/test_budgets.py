@@ -136,9 +136,8 @@ def test_the_cascades_defer_as_they_say() -> None:
 def test_a_cascade_within_its_budget_is_the_papers_own() -> None:
     for seed, deferral in itertools.product(range(10), DEFERRALS):
         p, q = pair(4, seed)
-        law, rate = law_and_rate(Cascade(deferral, 0.4, budget=1.0), p, q)
+        law, _ = law_and_rate(Cascade(deferral, 0.4, budget=1.0), p, q)
         torch.testing.assert_close(law, cascade(p, q, deferral, 0.4), atol=1e-12, rtol=0)
-        assert rate >= float(p.minimum(q).sum()) - 1e-12
         law, _ = law_and_rate(Cascade(deferral, 0.4, budget=0.03), p, q)
         assert Budget(0.03).spent(law, p) <= 0.03 + 1e-12
 
