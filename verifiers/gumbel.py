@@ -47,6 +47,7 @@ class Gumbel(Verifier):
     def accepts(
         self, q: Float[Tensor, "vocab"], scores: Scores, node: int
     ) -> Float[Tensor, "vocab"]:
+        q = q.to(scores.logits.device)
         p = scores.after(node).to(q.dtype)
         return (both(p, q) / q).nan_to_num(0.0, posinf=0.0)
 

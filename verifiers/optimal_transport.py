@@ -56,6 +56,7 @@ class OptimalTransport(Verifier):
     def accepts(
         self, q: Float[Tensor, "vocab"], scores: Scores, node: int
     ) -> Float[Tensor, "vocab"]:
+        q = q.to(scores.logits.device)
         return (scores.after(node) / q).nan_to_num(0.0, posinf=1.0).clamp(max=1)
 
 

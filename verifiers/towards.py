@@ -38,7 +38,8 @@ def accepts_towards(
     aim: Aim, q: Float[Tensor, "vocab"], scores: Scores, node: int
 ) -> Float[Tensor, "vocab"]:
     """Returns for each token the probability that `verify_towards` accepts it."""
-    h = aimed(aim, scores, node, q.double())
+    q = q.double().to(scores.logits.device)
+    h = aimed(aim, scores, node, q)
     return (h / q).nan_to_num(0.0, posinf=1.0).clamp(max=1)
 
 
