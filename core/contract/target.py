@@ -138,7 +138,9 @@ class Target(ABC):
             that the target adds to drafts are.
         """
         texts: list[list[int]] = []
-        for prompt, chance in zip(prompts, [chance.named(TARGET) for chance in chances], strict=True):
+        for prompt, chance in zip(
+            prompts, [chance.named(TARGET) for chance in chances], strict=True
+        ):
             session, text = self.open(prompt), list[int]()
             start = len(self.begin(prompt)[0])
             limit = min(max_new_tokens, (self.max_length or start + max_new_tokens) - start)

@@ -4,6 +4,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -72,8 +73,10 @@ class Uniforms:
     def __init__(self, numbers: Iterable[float]) -> None:
         self._numbers = iter(numbers)
 
-    def random(self) -> float:
-        return next(self._numbers)
+    def random(self, size: int | None = None) -> Any:
+        if size is None:
+            return next(self._numbers)
+        return np.array([next(self._numbers) for _ in range(size)])
 
 
 def drawn_with(uniforms: Sequence[float], probs: Tensor) -> list[int]:
@@ -81,6 +84,12 @@ def drawn_with(uniforms: Sequence[float], probs: Tensor) -> list[int]:
     chance = SampledChance.seeded(0)
     chance._tokens = Uniforms(uniforms)  # type: ignore[assignment]
     return [chance.categorical(probs) for _ in uniforms]
+
+
+def test_a_coin_is_true_on_just_its_share_of_the_numbers() -> None:
+    chance = SampledChance.seeded(0)
+    chance._coins = Uniforms([0.0, 0.0, 0.25, 0.25 - 2**-53])  # type: ignore[assignment]
+    assert chance.coins(torch.tensor([0.0, 1e-12, 0.25, 0.25])) == [False, True, False, True]
 
 
 def check_frequencies(happened: Tensor, probability: float) -> None:

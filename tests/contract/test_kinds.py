@@ -168,9 +168,7 @@ def test_without_the_pens_record_siblings_are_not_independent() -> None:
 
 
 def test_the_record_names_the_first_node_of_each_call() -> None:
-    pen = Pen(
-        sampling=SAMPLED, chance=SampledChance.seeded(0), vocab_size=4, gamma=3, budget=9
-    )
+    pen = Pen(sampling=SAMPLED, chance=SampledChance.seeded(0), vocab_size=4, gamma=3, budget=9)
     pen.branch(A, 2)
     pen.draw(B)
     pen.write(0, after=0)

@@ -50,9 +50,7 @@ def test_a_rule_decides_as_on_the_cpu(
     for drafter in drafters(rule, target):
         for seed, sampling in ((0, SAMPLED), (1, SAMPLED), (2, GREEDY)):
             context = Context(Tokens(PROMPT))
-            draft = play_draft(
-                drafter, target, context, gamma=2, sampling=sampling, seed=seed
-            )
+            draft = play_draft(drafter, target, context, gamma=2, sampling=sampling, seed=seed)
             logits = target.open(PROMPT).score(draft)
             expected = rule.verify(draft, Scores(logits, sampling), SampledChance.seeded(seed))
             with accelerator():
@@ -147,7 +145,11 @@ def test_an_accelerator_writes_its_own_text_as_the_cpu_does() -> None:
 def test_the_accelerator_refuses_what_a_real_one_refuses() -> None:
     with accelerator():
         far, near = torch.ones(3, device=FAR), torch.ones(3)
-        for mixed in (lambda: far - near, lambda: torch.stack([far, near]), lambda: near[far.long()]):
+        for mixed in (
+            lambda: far - near,
+            lambda: torch.stack([far, near]),
+            lambda: near[far.long()],
+        ):
             with pytest.raises(RuntimeError, match="on one device"):
                 mixed()
         assert (far[near.long()] + torch.tensor(1.0)).tolist() == [2, 2, 2]
