@@ -1,18 +1,24 @@
 """Hierarchical speculative decoding: enumeration shows that it is block verification."""
 
 from collections import defaultdict
-from functools import partial
+from typing import Any
 
 import pytest
 
 from outrider import Draft, EnumeratedChance, SampledChance, Sampling, Scores, Verifier
 from outrider.contract.chance import Chance
 from outrider.targets.tabular import TabularTarget
+from outrider.testing import parametrize_with_checks
 from outrider.testing.stage import ChainDrafter, draft_after
 from outrider.verifiers.block import Block
 from outrider.verifiers.hierarchical import Hierarchical
 
 SAMPLED = Sampling(temperature=1.0)
+
+
+@parametrize_with_checks([Hierarchical])
+def test_conformance(make: Any, check: Any) -> None:
+    check(make)
 
 
 def verdicts(rule: Verifier, draft: Draft, scores: Scores) -> dict[tuple[int, int], float]:
@@ -44,7 +50,7 @@ def test_every_draft_gets_the_verdicts_of_block(kind: str) -> None:
             )
 
 
-def test_it_accepts_as_much_as_block(accepted_tokens: partial[float]) -> None:
+def test_it_accepts_as_much_as_block(accepted_tokens: Any) -> None:
     for seed in range(3):
         target = TabularTarget(3, 2, seed, sharpness=1.5)
         drafter = ChainDrafter(target, "drawn", 1000 + seed)

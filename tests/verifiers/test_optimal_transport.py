@@ -8,6 +8,7 @@ import torch
 
 from outrider import Chance, Draft, DrafterError, EnumeratedChance, SampledChance, Sampling, Scores
 from outrider.contract.draft import ROOT
+from outrider.testing import parametrize_with_checks
 from outrider.verifiers import selection
 from outrider.verifiers.ceiling import acceptance_ceiling
 from outrider.verifiers.k_seq import KSeq
@@ -15,6 +16,11 @@ from outrider.verifiers.optimal_transport import OptimalTransport
 from outrider.verifiers.without_replacement import WithoutReplacement
 
 SAMPLED = Sampling(temperature=1.0)
+
+
+@parametrize_with_checks([OptimalTransport])
+def test_conformance(make: Any, check: Any) -> None:
+    check(make)
 
 
 def pair(vocab: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
