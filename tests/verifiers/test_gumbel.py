@@ -46,7 +46,7 @@ def text_of(drafter: Any, seed: int, **options: Any) -> list[int]:
 
 
 def test_the_text_is_the_same_whoever_drafts() -> None:
-    for seed in range(3):
+    for seed in range(2):
         plain = text_of("none", seed)
         for drafter, gamma in itertools.product(DRAFTERS, (1, 4)):
             assert text_of(drafter, seed, gamma=gamma, budget=12) == plain

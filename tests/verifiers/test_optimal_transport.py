@@ -82,7 +82,7 @@ def brute_force(p: torch.Tensor, q: torch.Tensor, count: int, kind: str) -> floa
 @pytest.mark.parametrize(("count", "kind"), [(1, "chain"), (2, "iid"), (3, "paths"),
                                              (2, "distinct"), (3, "distinct")])  # fmt: skip
 def test_the_ceiling_is_the_minimum_over_all_sets(count: int, kind: str) -> None:
-    for seed in range(25):
+    for seed in range(8):
         p, q = pair(5, seed)
         draft = siblings_of(q, count, kind, SampledChance.seeded(seed))
         exact = brute_force(p, q, count, kind)
@@ -104,7 +104,7 @@ def test_no_ceiling_is_given_where_there_is_no_short_way() -> None:
     assert acceptance_ceiling(mixed, ROOT, p, "iid") is None
 
 
-@pytest.mark.parametrize(("count", "vocab"), [(2, 2), (2, 4), (2, 6), (3, 3), (3, 4)])
+@pytest.mark.parametrize(("count", "vocab"), [(2, 2), (2, 4), (2, 5), (3, 3)])
 def test_it_is_exact_and_reaches_the_ceiling(count: int, vocab: int) -> None:
     for seed in range(2):
         p, q = pair(vocab, seed)
