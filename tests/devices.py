@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -30,8 +30,8 @@ class FarTensor(Tensor):
     __torch_function__ = torch._C._disabled_torch_function_impl
 
     @staticmethod
-    def __new__(cls, near: Tensor) -> "FarTensor":
-        tensor: FarTensor = torch.Tensor._make_wrapper_subclass(
+    def __new__(cls, near: Tensor) -> Self:
+        tensor: Self = torch.Tensor._make_wrapper_subclass(
             cls,
             near.shape,
             strides=near.stride(),
@@ -79,7 +79,7 @@ class _Operations(TorchDispatchMode):
 
 
 class _Constructors(TorchFunctionMode):
-    """Catches what makes a tensor without asking a dispatch mode: `torch.tensor`, lists of indices."""
+    """Catches what makes tensors without asking a dispatch mode."""
 
     def __torch_function__(self, call: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

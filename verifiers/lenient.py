@@ -65,7 +65,8 @@ class Lenient(Verifier):
     ) -> Float[Tensor, "vocab"]:
         if scores.sampling.greedy:
             return self._likely(scores)[node + 1].to(q.dtype)
-        scaled = scores.after(node) / (self.lenience * q.to(scores.logits.device))
+        p = scores.after(node)
+        scaled = p / (self.lenience * q.to(p.device))
         return scaled.nan_to_num(0.0, posinf=1.0).clamp(max=1)
 
     def ceiling(self, scores: Scores) -> Float[Tensor, "nodes+1 vocab"]:

@@ -112,7 +112,8 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
 
     All drafts of a round are scored in one pass. Each text ends by itself, and is the one that
     `decode` writes for its prompt and its number in the batch: the other texts change its logits by
-    rounding alone. So equal prompts get different texts above temperature 0. The seconds of a round are the text's equal share of the pass.
+    rounding alone. So equal prompts get different texts above temperature 0. The seconds of a round
+    are the text's equal share of the pass.
 
     drafters, policies, chances, constraints: one for each prompt, since each keeps the state of
         its own text; see `Drafter.fork`. The defaults are those of `decode`.
