@@ -40,13 +40,13 @@ def ratio_classes(
     """
     ratio = p / q  # infinite or NaN where q is 0; such a token is never drawn
     drawn = q > 0
-    distinct, member = ratio[drawn].unique(return_inverse=True)
+    distinct, member = torch.unique(ratio[drawn], return_inverse=True)
     if len(distinct) > most:
         mass = torch.zeros_like(distinct).index_add_(0, member, p.minimum(q)[drawn])
         middle = (mass.cumsum(0) - mass / 2) / mass.sum()
         member = (middle * most).long().clamp(max=most - 1)[member]
     classes = torch.zeros_like(q, dtype=torch.long)
-    classes[drawn] = member.unique(return_inverse=True)[1]
+    classes[drawn] = torch.unique(member, return_inverse=True)[1]
     return classes
 
 

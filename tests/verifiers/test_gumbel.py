@@ -6,7 +6,17 @@ from typing import Any
 import pytest
 import torch
 
-from outrider import Chance, Context, Drafter, EnumeratedChance, Pen, Sampling, Scores, decode
+from outrider import (
+    Chance,
+    Context,
+    Drafter,
+    EnumeratedChance,
+    Pen,
+    SampledChance,
+    Sampling,
+    Scores,
+    decode,
+)
 from outrider.contract.policy import Policy
 from outrider.contract.verifier import Verifier
 from outrider.decoding.decode import decode_together
@@ -139,6 +149,25 @@ class Uncoupled(Verifier):
 def test_the_kit_catches_a_text_that_depends_on_the_drafter() -> None:
     with pytest.raises(AssertionError, match="gives different texts"):
         check_text_depends_on_the_seed_alone(Uncoupled)
+
+
+def test_a_faster_drafter_guesses_with_the_noise_of_the_same_positions() -> None:
+    """Its guesses are redrawn as the pen would have drawn them; equal logits keep every guess."""
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randn(4, 9, generator=generator, dtype=torch.float64)
+    pens = [
+        Pen(sampling=Sampling(temperature=1.0), chance=SampledChance.seeded(1), vocab_size=9,
+            gamma=4, start=10)
+        for _ in range(2)
+    ]  # fmt: skip
+    drawn = [pens[0].draw(row) for row in rows]
+    redrawn = [pens[1].draw(rows[0])]
+    faster = pens[1].faster(3)
+    guesses = [faster.draw(row) for row in rows[1:]]
+    guess = faster.finish()
+    redrawn += [pens[1].redraw(row, guess, node) for node, row in enumerate(rows[1:])]
+    assert redrawn == drawn
+    assert guesses == drawn[1:]
 
 
 def test_siblings_without_replacement_are_the_first_to_arrive() -> None:
