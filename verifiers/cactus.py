@@ -44,6 +44,8 @@ class Cactus(Verifier):
     Raises `ConfigError` for an unknown divergence or a negative budget.
     """
 
+    budget: Budget
+
     def __init__(self, budget: float = 0.1, divergence: str = "tv") -> None:
         self.budget = Budget(budget, divergence)
 

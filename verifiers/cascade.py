@@ -46,6 +46,8 @@ class Cascade(Verifier):
     outside [0, 1].
     """
 
+    budget: Budget
+
     def __init__(
         self,
         deferral: str = "opt",
