@@ -31,7 +31,8 @@ class Drafter(ABC):
         the first seven layers, and "cache" the keys and values of each layer ("keys.0",
         "values.0", ...), shaped [tokens, heads, dim].
     kind: how siblings in a draft are chosen, one of `outrider.contract.draft.KINDS`. An acceptance
-        rule takes some kinds only. A drafter that never branches writes a "chain".
+        rule takes some kinds only, and a draft that the pen recorded as another kind is refused. A
+        drafter that never branches writes a "chain".
     asks: whether the drafter uses `pen.ask`.
     autoregressive: whether the distribution of a token depends on the text before it and nothing
         else, not even on where the draft began. The lab then computes the distributions along a

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from outrider.contract.constraint import constrained
 from outrider.contract.context import Context
-from outrider.contract.draft import KINDS, ROOT, Draft
+from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
+from outrider.contract.kinds import departure
 from outrider.contract.pen import Pen
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
@@ -52,17 +53,20 @@ def propose(run: Run, text: ActiveText) -> Proposal:
     depth = min(text.policy.depth(run.gamma), text.limit - len(text.ids) - 1)
     pen = Pen(
         sampling=run.sampling,
-        chance=text.chance,
+        # A coupled rule and the pen draw with the same noise. The text follows from that noise and
+        # the target alone, so a drafter that knew it could not change the text.
+        chance=text.chance if run.verifier.coupled else text.drafter_chance,
         vocab_size=run.target.vocab_size,
         gamma=depth,
         budget=run.nodes,
         more=_asked_after_layers(text.policy) if text.drafter.kind == "paths" else text.policy.more,
+        start=len(text.ids) if run.verifier.coupled else None,
     )
     call_drafter(text.drafter, [(text.context, pen)], run.draft_timeout)
     draft = pen.finish()
-    if not draft.is_of(text.drafter.kind):
+    if reason := departure(draft, text.drafter.kind):
         name, kind = type(text.drafter).__name__, text.drafter.kind
-        raise DrafterError(f"drafter {name} wrote what is no {kind!r}: {KINDS[kind]}")
+        raise DrafterError(f"drafter {name} says kind={kind!r}, but {reason}")
     return Proposal(draft, pen.questions(), perf_counter() - began)
 
 
@@ -95,7 +99,7 @@ def finish(
     logits, answers = logits[: len(draft) + 1], logits[len(draft) + 1 :]
     if text.constraint is not None:
         logits = constrained(text.constraint, text.ids, draft, logits)
-    verdict = run.verifier.verify(draft, Scores(logits, run.sampling), text.chance)
+    verdict = run.verifier.verify(draft, Scores(logits, run.sampling, len(text.ids)), text.chance)
     text.session.commit(verdict)
     if questions:
         text.drafter.answer(questions, answers)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import final
 
-from outrider.contract.chance import Chance, SampledChance
+from outrider.contract.chance import DRAFTER, TARGET, Chance, SampledChance
 from outrider.contract.constraint import Constraint
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
@@ -56,6 +56,8 @@ class Run:
 class ActiveText:
     """A text under way, with everything that belongs to it alone.
 
+    drafter_chance, chance: what the drafter's pen draws with, and what the rule decides by. They
+        are independent of each other, so a drafter can't know what will be accepted.
     ids: the prompt and the text so far; the list grows with each round.
     source: the encoder's input, None for a decoder-only target.
     limit: the most ids that the text may have, prompt included.
@@ -66,6 +68,7 @@ class ActiveText:
     session: Session
     drafter: Drafter
     policy: Policy
+    drafter_chance: Chance
     chance: Chance
     constraint: Constraint | None
     ids: list[int]
@@ -80,7 +83,7 @@ class ActiveText:
         return Context(Tokens(self.ids, len(self.ids)), self.source, self.session.features())
 
 
-def begin_text(
+def begin_text(  # noqa: PLR0913  all that belongs to one text
     run: Run,
     prompt: Sequence[int],
     session: Session,
@@ -88,12 +91,15 @@ def begin_text(
     *,
     policy: Policy | None,
     chance: Chance | None,
+    number: int = 0,
     constraint: Constraint | None,
 ) -> ActiveText:
     """Returns a text that has only its prompt.
 
-    policy: None for `Fixed`. chance: None for one seeded by the run's `sampling.seed`.
+    policy: None for `Fixed`.
+    chance: None for that of text `number` under the run's `sampling.seed`.
     """
+    chance = SampledChance.seeded(run.sampling.seed, number) if chance is None else chance
     ids, source = run.target.begin(prompt)
     limit, reason = len(ids) + run.max_new_tokens, "max_new_tokens"
     if run.target.max_length is not None and run.target.max_length < limit:
@@ -102,7 +108,8 @@ def begin_text(
         session=session,
         drafter=drafter,
         policy=Fixed() if policy is None else policy,
-        chance=SampledChance.seeded(run.sampling.seed) if chance is None else chance,
+        drafter_chance=chance.named(DRAFTER),
+        chance=chance.named(TARGET),
         constraint=constraint,
         ids=ids,
         source=source,

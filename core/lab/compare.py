@@ -142,6 +142,7 @@ def _measure_overlap(
             entrant.verifier,
             settings.sampling,
             settings.gamma,
+            budget=settings.budget,
             draft_timeout=settings.draft_timeout,
         )
         yield Measurement(question.prompt, question.turn, question.category, name, overlap=sums)

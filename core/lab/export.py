@@ -25,6 +25,7 @@ QUESTION_COLUMNS = {
     "overlap_tested": "list<double>",
     "overlap_accepted": "list<double>",
     "overlap_by_rule": "double",
+    "overlap_ceiling": "list<double>",
     "rounds": "int64",
     "drafted": "int64",
     "tested": "int64",
