@@ -132,7 +132,7 @@ def option_configs(role: str, options: Any) -> dict[str, DictConfig]:
     if not isinstance(options, Sequence) or isinstance(options, str):
         examples = ",".join(list(installed().of(role))[:2])
         raise ConfigError(f"{plural(role)}={options!r}: expected a list, such as [{examples}]")
-    configs: dict[str, DictConfig] = {}
+    wanted: dict[str, tuple[str, dict[str, Any]]] = {}
     for item in options:
         arguments = dict(item) if isinstance(item, Mapping) else {role: item}
         option = arguments.pop(role, None)
@@ -141,14 +141,18 @@ def option_configs(role: str, options: Any) -> dict[str, DictConfig]:
                 f"{plural(role)}: {item!r}: expected a name, or a mapping with {role!r}"
             )
         name = str(arguments.pop("name", option))
-        if name in configs:
+        if name in wanted:
             raise ConfigError(
                 f"{plural(role)}: two are named {name!r}: give one another with"
                 f" {{{role}: {option}, name: ...}}"
             )
-        config = hydra_compose(overrides=[f"+{role}={option}"])[role]
-        _set_arguments(config, arguments, f"{plural(role)}: {name}")
-        configs[name] = config
+        wanted[name] = option, arguments
+    # One composition for all: each option gets a place of its own.
+    overrides = [f"+{role}@_{i}={option}" for i, (option, _) in enumerate(wanted.values())]
+    composed = hydra_compose(overrides=overrides)
+    configs = {name: composed[f"_{i}"] for i, name in enumerate(wanted)}
+    for name, (_, arguments) in wanted.items():
+        _set_arguments(configs[name], arguments, f"{plural(role)}: {name}")
     return configs
 
 

@@ -16,6 +16,7 @@ from outrider import ConfigError
 from outrider.plugins.ray_launcher import Job, RayLauncher, WorkerError
 
 HERE = Path(__file__).parent
+pytestmark = pytest.mark.usefixtures("drawn_once")
 
 
 def sweep(*words: str, cwd: Path) -> str:

@@ -183,14 +183,10 @@ class SharesOneUniform(Drafter):
     """Each draw is right by itself, but all come from one random number."""
 
     def propose(self, context: Context, pen: Pen) -> None:
-        text = context.tokens[:]
-        u = (pen._chance.categorical(torch.ones(4096)) + 0.5) / 4096
+        probs = torch.full((pen.vocab_size,), 1 / pen.vocab_size, dtype=torch.float64)
+        token = pen._chance.categorical(probs)
         while pen.open:
-            probs = NEXT_LOGITS(text).softmax(-1)
-            order = probs.argsort(descending=True, stable=True)
-            token = int(order[int((probs[order].cumsum(-1) <= u).sum())])
             forge(pen, token, probs)
-            text.append(token)
 
 
 class MixesUpItsBatch(Honest):
@@ -449,8 +445,12 @@ def test_a_copy_of_the_pens_generators_tells_nothing_about_what_is_accepted(shar
     assert all(right) != shared
 
 
-def test_only_the_table_of_neighbours_catches_a_shared_uniform() -> None:
-    with pytest.raises(AssertionError, match="neighbouring draws"):
+def test_a_fault_is_told_with_both_probabilities() -> None:
+    fault = (
+        r"after \[0, 1, 2, 0, 1\] and the draft \[0\] it draws token 0 with probability 1.000000:"
+        " it records 0.250000"
+    )
+    with pytest.raises(AssertionError, match=fault):
         drafters.check_tokens_follow_recorded_distributions(SharesOneUniform)
 
 
