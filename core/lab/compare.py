@@ -144,5 +144,7 @@ def _measure_overlap(
             settings.sampling,
             settings.gamma,
             policy=entrant.policy,
+            budget=settings.budget,
+            draft_timeout=settings.draft_timeout,
         )
         yield Measurement(question.prompt, question.turn, question.category, name, overlap=sums)

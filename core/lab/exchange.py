@@ -54,4 +54,9 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 def _exchanged(one: Statistic, other: Statistic, exchanged: NDArray[np.bool_]) -> Floats:
     """Returns the figure of `one`, with some prompts taken from `other` [exchanges]."""
-    return one.figure(one.columns.sum(0) + exchanged @ (other.columns - one.columns))
+    columns = max(one.columns.shape[-1], other.columns.shape[-1])
+    own, others = (
+        np.pad(statistic.columns, ((0, 0), (0, columns - statistic.columns.shape[-1])))
+        for statistic in (one, other)
+    )
+    return one.figure(own.sum(0) + exchanged @ (others - own))

@@ -12,7 +12,7 @@ from typing import Literal, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import special
 
 Floats = NDArray[np.float64]
 Scale = Literal["linear", "log", "logit"]
@@ -40,7 +40,8 @@ class Interval:
 class Statistic:
     """A figure of sums over prompts, for one experiment or for many at once.
 
-    columns: what is summed, by prompt [..., prompts, columns].
+    columns: what is summed, by prompt [..., prompts, columns]. More columns of zeros at the end
+        change nothing.
     weights: how much each prompt weighs, such as its tested tokens [..., prompts].
     figure: takes the sums [..., columns], and returns the figure [...]; NaN if there is none.
     """
@@ -106,7 +107,8 @@ def median(values: Sequence[float]) -> Interval | None:
     if len(ordered) < FEWEST:
         return Interval(value, None, None)
     # The median lies below the k-th smallest value with the probability of k heads or fewer.
-    k = max(1, int(stats.binom.ppf(TAIL, len(ordered), 0.5)))
+    heads = special.bdtr(np.arange(len(ordered)), len(ordered), 0.5)
+    k = max(1, int(np.searchsorted(heads, TAIL)))
     return Interval(value, ordered[k - 1], ordered[-k])
 
 
@@ -184,5 +186,5 @@ def _error(left_out: Floats) -> Floats:
 def _t(freedom: Floats) -> Floats:
     """Returns the quantile of Student's t; NaN without any degree of freedom."""
     with np.errstate(over="ignore"):
-        quantile: Floats = stats.t.ppf(1 - TAIL, np.where(freedom > 0, freedom, np.nan))
+        quantile: Floats = special.stdtrit(np.where(freedom > 0, freedom, np.nan), 1 - TAIL)
     return quantile

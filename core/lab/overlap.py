@@ -8,13 +8,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from outrider.contract.chance import SampledChance
+from outrider.contract.draft import ROOT
 from outrider.contract.drafter import Drafter
+from outrider.contract.pen import Pen
 from outrider.contract.policy import Fixed, Policy
 from outrider.contract.sampling import Sampling
 from outrider.contract.verifier import Scores, Verifier
 from outrider.lab.intervals import Floats
 from outrider.lab.reference import Drafting, Reference, drafts_along
 from outrider.lab.replay import Replay, replay
+from outrider.verifiers.ceiling import acceptance_ceiling
 
 CHUNK = 64
 """Prefixes given to a drafter at once; all of their distributions are in memory together."""
@@ -48,6 +52,9 @@ class Overlap:
         `outrider.lab.profile.ends_by_depth`. Empty in runs of earlier versions.
     by_rule: the sum over prefixes of sum_x q(x) P(accept x) under the run's acceptance rule; None
         if the rule decides over several tokens together.
+    ceiling: the sum over prefixes of the best acceptance that any lossless rule can reach at the
+        first node of a draft, and the number of these prefixes: all but those whose ceiling has no
+        short formula. See `outrider.verifiers.ceiling`.
     """
 
     prefixes: tuple[float, ...]
@@ -57,11 +64,12 @@ class Overlap:
     tested: tuple[float, ...]
     accepted: tuple[float, ...]
     by_rule: float | None
+    ceiling: tuple[float, float] = (0.0, 0.0)
     survived: tuple[float, ...] = ()
     ended: tuple[float, ...] = ()
 
 
-def overlap(
+def overlap(  # noqa: PLR0913  the options of a run, by name
     text: Reference,
     drafter: Drafter,
     verifier: Verifier,
@@ -69,6 +77,8 @@ def overlap(
     gamma: int,
     *,
     policy: Policy | None = None,
+    budget: int | None = None,
+    draft_timeout: float | None = None,
 ) -> Overlap:
     """Returns how far the drafter's distributions overlap with the target's along `text`.
 
@@ -78,16 +88,20 @@ def overlap(
     q(x) P(accept x) / p(x). With these weights the mean over texts is exactly the mean over drawn
     drafts, without the noise of drawing.
 
-    For a drafter that writes trees all sums are 0: a tree has no single token at a depth.
+    For a drafter that writes trees all sums but `ceiling` are 0: a tree has no single token at a
+    depth.
 
     policy: Defaults to `Fixed()`. It changes what is expected of decoding, not alpha.
+    budget: the most nodes of a tree. Defaults to gamma.
+    draft_timeout: the most seconds that the drafter may take for a draft; None for no limit.
     """
     if drafter.trees:
         zeros = (0.0,) * gamma
-        return Overlap(zeros, zeros, zeros, zeros, zeros, zeros, None)
+        ceiling = _tree_ceiling(text, drafter, sampling, gamma, budget)
+        return Overlap(zeros, zeros, zeros, zeros, zeros, zeros, None, ceiling)
     policy = Fixed() if policy is None else copy.deepcopy(policy)
     slides = drafter.autoregressive and (isinstance(policy, Fixed) or policy.learns)
-    drafting = Drafting(sampling, policy, 1 if slides else gamma)
+    drafting = Drafting(sampling, policy, 1 if slides else gamma, draft_timeout)
     along = _along(text, drafter, verifier, drafting)
     if slides:
         along = along.shifted(gamma)
@@ -108,9 +122,33 @@ def overlap(
         tested=tuple(counts.tested for counts in replays),
         accepted=tuple(counts.accepted for counts in replays),
         by_rule=along.by_rule,
+        # Of one token, sum_x min(p, q) is the best: a prefix without a draft counts as 0.
+        ceiling=(float(along.beta[:, 0].sum()), float(positions)),
         survived=tuple(replays[-1].survived.tolist()),
         ended=tuple(replays[-1].ended.tolist()),
     )
+
+
+def _tree_ceiling(
+    text: Reference, drafter: Drafter, sampling: Sampling, gamma: int, budget: int | None
+) -> tuple[float, float]:
+    """Returns the ceiling of the first tokens of trees, summed over prefixes, and their number."""
+    probs = Scores(text.logits, sampling).probs
+    total = count = 0.0
+    for row, p in enumerate(probs):
+        pen = Pen(
+            sampling=sampling,
+            chance=SampledChance.seeded(sampling.seed + row),
+            vocab_size=text.logits.shape[-1],
+            gamma=gamma,
+            budget=budget,
+        )
+        drafter.propose_batch([(text.before(row), pen)])
+        draft = pen.finish()
+        ceiling = acceptance_ceiling(draft, ROOT, p, drafter.kind) if draft else 0.0
+        if ceiling is not None:
+            total, count = total + ceiling, count + 1
+    return total, count
 
 
 @final

@@ -95,17 +95,18 @@ def _survival(
 ) -> Statistic:
     """Returns the expected tokens of a round, from how many drafts survived and ended by depth."""
     depths = max((len(survived) for survived, _ in rows), default=0)
-    columns = np.zeros((len(rows), 2 * depths + 1))
-    columns[:, -1] = rounds
+    columns = np.zeros((len(rows), 1 + 2 * depths))
+    columns[:, 0] = rounds
     for line, (survived, ended) in zip(columns, rows, strict=True):
-        line[: len(survived)] = survived
-        line[depths : depths + len(ended)] = ended
+        line[1 : 1 + 2 * len(survived) : 2] = survived
+        line[2 : 2 + 2 * len(ended) : 2] = ended
+    return Statistic(columns, columns[:, 0], _tokens)
 
-    def figure(sums: Floats) -> Floats:
-        tokens = tokens_of_a_round(sums[..., :depths], sums[..., depths:-1])
-        return np.where(sums[..., -1] > 0, tokens, np.nan)
 
-    return Statistic(columns, columns[:, -1], figure)
+def _tokens(sums: Floats) -> Floats:
+    """Returns the tokens of a round; the sums are the rounds, then survived and ended by depth."""
+    tokens = tokens_of_a_round(sums[..., 1::2], sums[..., 2::2])
+    return np.where(sums[..., 0] > 0, tokens, np.nan)
 
 
 RATES: Mapping[str, Rate] = {
@@ -125,6 +126,10 @@ RATES: Mapping[str, Rate] = {
             _of_overlap(lambda sums: sums.by_rule or 0.0),
             _of_overlap(lambda sums: 0.0 if sums.by_rule is None else sums.prefixes[0]),
         ),
+    ),
+    "alpha_ceiling": Rate(
+        "logit",
+        _sums(_of_overlap(lambda sums: sums.ceiling[0]), _of_overlap(lambda s: s.ceiling[1])),
     ),
     "expected_alpha_tested": Rate(
         "logit",

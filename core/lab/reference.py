@@ -15,6 +15,7 @@ from outrider.contract.pen import Pen
 from outrider.contract.policy import Policy
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
+from outrider.decoding.rounds import call_drafter
 
 
 @final
@@ -74,11 +75,15 @@ def reference(
 @final
 @dataclass(frozen=True)
 class Drafting:
-    """How drafts are written: the run's sampling and policy, and the most tokens of a draft."""
+    """How drafts are written: the run's sampling and policy, and the most tokens of a draft.
+
+    timeout: the most seconds for a draft; None for no limit.
+    """
 
     sampling: Sampling
     policy: Policy
     depths: int
+    timeout: float | None
 
 
 def drafts_along(
@@ -103,7 +108,9 @@ def drafts_along(
         )
         pairs.append((text.before(row), pen))
         answers.append(leader.answers)
-    drafter.propose_batch(pairs)
+    # The limit of each draft, for all of them together.
+    seconds = None if drafting.timeout is None else drafting.timeout * len(pairs)
+    call_drafter(drafter, pairs, seconds)
     lengths = [own.index(False) + 1 if False in own else drafting.depths for own in answers]
     return [(pen.finish(), length) for (_, pen), length in zip(pairs, lengths, strict=True)]
 

@@ -3,18 +3,20 @@
 from collections.abc import Mapping, Sequence
 
 from rich.box import SIMPLE_HEAD
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from outrider.lab.exchange import EXACT, smallest_p
 from outrider.lab.intervals import FEWEST, Interval
 from outrider.lab.pairs import Pair
 from outrider.lab.summary import Row
+from outrider.terminal import plain
 
 COLUMNS = {
     "alpha": ("alpha", 3),
     "coverage": ("cover-\nage", 2),
     "alpha_rule": ("alpha\nof rule", 3),
+    "alpha_ceiling": ("alpha\nceiling", 3),
     "expected_alpha_tested": ("expect.\ntested", 3),
     "expected_block_efficiency": ("expect.\ntokens", 2),
     "alpha_tested": ("alpha\ntested", 3),
@@ -25,6 +27,9 @@ COLUMNS = {
     "speedup_median": ("median\nspeedup", 2),
 }
 """By rate, the heading and the number of decimals."""
+
+BESIDE_ALPHA = ("alpha_rule", "alpha_ceiling")
+"""The rates that are shown only where they differ from alpha."""
 
 WITH_INTERVAL = ("alpha", "alpha_rule", "alpha_tested", "speedup", "speedup_median")
 
@@ -52,24 +57,24 @@ def table(rows: Mapping[str, Sequence[Row]], title: str) -> Table:
                 for name in columns
             ]
             names = [label, row.drafter] if len(rows) > 1 else [row.drafter]
-            result.add_row(*map(escape, names), *cells)
+            result.add_row(*map(plain, names), *cells)
     return result
 
 
 def columns_of(rows: Sequence[Row]) -> list[str]:
     """Returns the rates to show: those that have values.
 
-    `alpha_rule` is left out if it equals alpha everywhere.
+    `alpha_rule` and `alpha_ceiling` are left out if they equal alpha everywhere.
     """
     return [
         name
         for name in COLUMNS
         if any(row.rates[name] is not None for row in rows)
-        and (name != "alpha_rule" or any(_rule_differs(row) for row in rows))
+        and (name not in BESIDE_ALPHA or any(_differs_from_alpha(row, name) for row in rows))
     ]
 
 
-def _caption(rows: Sequence[Row]) -> str | None:
+def _caption(rows: Sequence[Row]) -> Text | None:
     """Returns what a reader of the table has to know."""
     lines = []
     if any(not row.lossless for row in rows):
@@ -83,7 +88,7 @@ def _caption(rows: Sequence[Row]) -> str | None:
         for reason in row.doubts:
             reasons.setdefault(reason, []).append(row.drafter)
     lines += [f"! {', '.join(dict.fromkeys(names))}: {why}" for why, names in reasons.items()]
-    return escape("\n".join(lines)) or None
+    return plain("\n".join(lines)) if lines else None
 
 
 def pair_table(pairs: Sequence[Pair]) -> Table:
@@ -108,7 +113,7 @@ def pair_table(pairs: Sequence[Pair]) -> Table:
         result.add_column(rate.replace("_", " "), justify="right", no_wrap=True)
     for names, by_rate in by_pair.items():
         cells = [_difference(by_rate[rate]) if rate in by_rate else "-" for rate in rates]
-        result.add_row(*map(escape, names), *cells)
+        result.add_row(*map(plain, names), *cells)
     return result
 
 
@@ -131,14 +136,15 @@ def task_table(rows: Sequence[Row], rate: str = "speedup") -> Table:
     result = Table(title=title, caption=_caption(rows), box=SIMPLE_HEAD, collapse_padding=True)
     result.add_column("drafter", overflow="fold")
     for task in dict.fromkeys(task for row in rows for task in row.tasks):
-        result.add_column(escape(task.replace("_", "\n")), justify="right", overflow="fold")
+        heading = plain(task.replace("_", "\n"))
+        result.add_column(heading, justify="right", overflow="fold")
     result.add_column("tokens\na call", justify="right")
     result.add_column("overall", justify="right")
     for row in rows:
         tasks = (rates[rate] for rates in row.tasks.values())
         overall = row.rates["block_efficiency"], row.rates[rate]
         cells = map(_plus_minus, (*tasks, *overall))
-        result.add_row(escape(row.drafter), *cells)
+        result.add_row(plain(row.drafter), *cells)
     return result
 
 
@@ -165,19 +171,8 @@ def cell(figure: Interval | None, name: str, *, mark: bool = False) -> str:
     return f"{value}\n[dim]{low}-{high}[/]"
 
 
-def with_interval(figure: Interval, digits: int) -> str:
-    """Returns a figure followed by its interval.
-
-    >>> with_interval(Interval(0.5, 0.41, 0.62), 2)
-    '0.50 [0.41, 0.62]'
-    """
-    if figure.low is None:
-        return f"{figure.value:.{digits}f}"
-    return f"{figure.value:.{digits}f} [{figure.low:.{digits}f}, {figure.high:.{digits}f}]"
-
-
-def _rule_differs(row: Row) -> bool:
-    alpha, alpha_rule = row.rates["alpha"], row.rates["alpha_rule"]
-    if alpha is None or alpha_rule is None:
+def _differs_from_alpha(row: Row, name: str) -> bool:
+    alpha, rate = row.rates["alpha"], row.rates[name]
+    if rate is None:
         return False
-    return abs(alpha.value - alpha_rule.value) > 1e-6
+    return alpha is None or abs(alpha.value - rate.value) > 1e-6

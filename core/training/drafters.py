@@ -13,6 +13,7 @@ from outrider.drafter_parts.vocabulary import frequent
 from outrider.lab.overlap import overlap
 from outrider.lab.reference import reference
 from outrider.plugins.registry import make
+from outrider.terminal import plain
 from outrider.training.card import write_card
 from outrider.training.contamination import write_fingerprints
 from outrider.training.corpus import split_texts
@@ -115,7 +116,7 @@ class DrafterRecipe:
         }
         write_fingerprints(job.out, job.target, split.learned)
         write_card(job.out, facts, curve)
-        job.console.print(str(job.out), soft_wrap=True)
+        job.console.print(plain(job.out), soft_wrap=True)
 
 
 def measure_drafter(

@@ -7,6 +7,8 @@ import pytest
 
 from outrider.lab.exchange import exchange_p, holm, smallest_p
 from outrider.lab.intervals import ratio
+from outrider.lab.measurement import Decoding, Measurement, Step
+from outrider.lab.rates import RATES
 
 
 def test_the_exchanges_of_few_prompts_are_all_counted() -> None:
@@ -27,6 +29,23 @@ def test_no_p_is_below_what_the_prompts_allow(count: int) -> None:
     assert p >= smallest_p(count) == 2 / 2**count
     if count <= 14:
         assert p == smallest_p(count)
+
+
+def test_drafters_that_get_to_different_depths_are_exchanged() -> None:
+    def texts(*accepted: int) -> list[list[Measurement]]:
+        return [[Measurement("a", 1, "chat", "x", decoding=text(count))] for count in accepted]
+
+    def text(accepted: int) -> Decoding:
+        steps = [
+            Step((), (), (), 4, accepted + 1, accepted, (), (), 0.0, 0.0, 0.0, None),
+            Step((), (), (), 4, 1, 0, (), (), 0.0, 0.0, 0.0, None),
+        ]
+        return Decoding(tuple(steps), 1.0, 1.0, 1.0)
+
+    rate = RATES["block_efficiency"]
+    one, other = rate.statistic(texts(3, 3, 2)), rate.statistic(texts(1, 0, 1))
+    assert one.value == pytest.approx(1 + 8 / 6) and other.value == pytest.approx(1 + 2 / 6)
+    assert exchange_p(one, other) == exchange_p(other, one) == 2 / 8
 
 
 def test_equal_drafters_do_not_differ() -> None:

@@ -79,5 +79,6 @@ def test_json_has_every_figure_with_its_ends(run_in: Callable[..., Any], tmp_pat
     report = json.loads((tmp_path / "comparison.json").read_text())
     for name in ("alpha", "alpha_tested", "acceptance_rate", "block_efficiency", "speedup"):
         row = report["rows"][1]
-        assert row[f"{name}_low"] <= row[name] <= row[f"{name}_high"]
+        assert row[name] > 0
+        assert row[f"{name}_low"] is row[f"{name}_high"] is None  # four prompts have no intervals
     assert {"rate", "one", "other", "difference", "p", "p_holm"} <= set(report["pairs"][0])

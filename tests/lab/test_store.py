@@ -15,7 +15,10 @@ from outrider.lab.summary import Summary
 from outrider.verifiers.lenient import Lenient
 
 Go = Callable[..., RunFolder]
-TIMES = ("draft", "score", "verify", "seconds", "plain_seconds", "plain_call")
+TIMES = (
+    *("draft", "score", "verify", "seconds", "plain_seconds", "plain_call"),
+    *("repeats", "plain_repeats"),
+)
 
 
 def timeless(measurements: Any) -> Any:
