@@ -2,16 +2,19 @@
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
 
 from outrider.folders import write_whole
+from outrider.lab.across import config_differences, pairs_across
+from outrider.lab.pairs import Pair
 from outrider.lab.report import labels, write_report
 from outrider.lab.store import gather
 from outrider.lab.summary import Summary
-from outrider.lab.table import table
+from outrider.lab.table import pair_table, settings_table, table
 from outrider.terminal import plain
 
 
@@ -24,6 +27,11 @@ def report(arguments: Sequence[str]) -> None:
     )
     parser.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="a run, or a sweep")
     parser.add_argument("--out", type=Path, help="the folder to write to (default: the first DIR)")
+    parser.add_argument(
+        "--pairs",
+        action="store_true",
+        help="compare the drafters of different runs on the prompts that both have",
+    )
     options = parser.parse_args(arguments)
     runs = gather(options.folders)
     summaries = {label: Summary(run) for label, run in zip(labels(runs), runs, strict=True)}
@@ -36,13 +44,26 @@ def report(arguments: Sequence[str]) -> None:
         for label, summary in summaries.items()
         for row in summary.rows
     ]
-    content = json.dumps({"rows": plain_rows}, indent=1)
-    write_whole(folder / "report.json", content)
+    pairs = pairs_across(summaries) if options.pairs else []
+    content = {"rows": plain_rows, "pairs": [asdict(pair) for pair in pairs]}
+    write_whole(folder / "report.json", json.dumps(content, indent=1))
     console = Console()
     console.print(table(rows, f"{len(runs)} run{'s' if len(runs) > 1 else ''}"))
+    if options.pairs:
+        _print_pairs(console, summaries, pairs)
     for summary in summaries.values():
         if not summary.run.finished:
             finished, prompts = len(summary.prompts), summary.run.prompts
             line = f"unfinished, {finished} of {len(prompts)} prompts: {summary.run.folder}"
             console.print(plain(line))
     console.print(plain(page), soft_wrap=True)
+
+
+def _print_pairs(console: Console, summaries: Mapping[str, Summary], pairs: Sequence[Pair]) -> None:
+    differences = config_differences({label: run.run for label, run in summaries.items()})
+    if differences:
+        console.print(settings_table(differences))
+    if pairs:
+        console.print(pair_table(pairs))
+    else:
+        console.print("no pairs: it takes two runs with a drafter and finished prompts in common")

@@ -126,6 +126,20 @@ def _difference(pair: Pair) -> str:
     return "\n".join([*lines, f"[dim]p {pair.p_holm:.2g}[/]"])
 
 
+def settings_table(differences: Mapping[str, Mapping[str, object]]) -> Table:
+    """Returns the table of the settings that differ between runs, a column for each run.
+
+    differences: by setting, its value by the run's label.
+    """
+    result = Table(title="settings that differ", box=SIMPLE_HEAD, collapse_padding=True)
+    result.add_column("setting", overflow="fold")
+    for label in dict.fromkeys(label for by_run in differences.values() for label in by_run):
+        result.add_column(plain(label), overflow="fold")
+    for setting, by_run in differences.items():
+        result.add_row(*map(plain, (setting, *by_run.values())))
+    return result
+
+
 def task_table(rows: Sequence[Row], rate: str = "speedup") -> Table:
     """Returns the table of a rate by task, in the layout of Spec-Bench's leaderboard.
 

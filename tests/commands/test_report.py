@@ -14,11 +14,16 @@ def test_a_sweep_is_gathered(run: Any, quick: list[str], tmp_path: Path) -> None
     assert status == 0, complaint
     lines = tmp_path / "sweep" / "1" / "measurements.jsonl"
     lines.write_text("".join(lines.read_text().splitlines(keepends=True)[:19]))
-    status, printed, _ = run("report", str(tmp_path / "sweep"), "--out", str(tmp_path / "all"))
+    status, printed, _ = run(
+        "report", str(tmp_path / "sweep"), "--pairs", "--out", str(tmp_path / "all")
+    )
     assert status == 0
     assert "3 runs" in printed
     assert "unfinished, 1 of 3 prompts" in printed
     report = json.loads((tmp_path / "all" / "report.json").read_text())
+    assert "settings that differ" in printed and "Holm's correction" in printed
+    compared = {(pair["one"], pair["other"]) for pair in report["pairs"]}
+    assert ("bigram, gamma 1", "bigram, gamma 2") in compared and len(compared) == 6
     labels = {(row["label"], row["drafter"]) for row in report["rows"]}
     assert labels == {
         (f"gamma {gamma}", drafter)
