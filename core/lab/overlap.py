@@ -47,9 +47,10 @@ class Overlap:
     target's; if it decides over several tokens together; and if the policy learns from the rounds
     before.
 
-    survived, ended: for decoding at the run's gamma, the expected number of drafts that are
-        accepted past each depth, from 0, and of those that end there; see
-        `outrider.lab.profile.ends_by_depth`. Empty in runs of earlier versions.
+    survived, ended: the expected number of drafts that are accepted past each depth, from 0 to
+        gamma, and of those that end there; see `outrider.lab.profile.ends_by_depth`. First come
+        the depths at gamma 1, then those at gamma 2, and so on; see `outrider.lab.replay.at_gamma`.
+        Empty in runs of earlier versions.
     by_rule: the sum over prefixes of sum_x q(x) P(accept x) under the run's acceptance rule; None
         if the rule decides over several tokens together.
     ceiling: the sum over prefixes of the best acceptance that any lossless rule can reach at the
@@ -109,7 +110,13 @@ def overlap(  # noqa: PLR0913  the options of a run, by name
     reach = np.concatenate([np.ones((positions, 1)), along.keep[:, :-1].cumprod(1)], axis=1)
     can_replay = verifier.lossless and along.by_rule is not None and not policy.learns
     replays = [
-        replay(along.keep_by_rule, along.allowed, policy.depth(depth + 1), ended=text.ended)
+        replay(
+            along.keep_by_rule,
+            along.allowed,
+            depth + 1,
+            longest=policy.depth(depth + 1),
+            ended=text.ended,
+        )
         if can_replay
         else Replay.nothing(depth + 1)
         for depth in range(gamma)
@@ -124,8 +131,8 @@ def overlap(  # noqa: PLR0913  the options of a run, by name
         by_rule=along.by_rule,
         # Of one token, sum_x min(p, q) is the best: a prefix without a draft counts as 0.
         ceiling=(float(along.beta[:, 0].sum()), float(positions)),
-        survived=tuple(replays[-1].survived.tolist()),
-        ended=tuple(replays[-1].ended.tolist()),
+        survived=tuple(np.concatenate([counts.survived for counts in replays]).tolist()),
+        ended=tuple(np.concatenate([counts.ended for counts in replays]).tolist()),
     )
 
 

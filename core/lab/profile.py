@@ -7,6 +7,7 @@ import numpy as np
 from outrider.lab.intervals import Floats
 from outrider.lab.measurement import Decoding, Measurement, Step
 from outrider.lab.overlap import Overlap
+from outrider.lab.replay import at_gamma
 
 
 def by_depth(measurements: Sequence[Measurement], gamma: int) -> dict[str, list[float | None]]:
@@ -19,10 +20,7 @@ def by_depth(measurements: Sequence[Measurement], gamma: int) -> dict[str, list[
             _sums(overlaps, lambda overlap: overlap.beta, gamma),
             _sums(overlaps, lambda overlap: overlap.reached, gamma),
         )
-        accepted = _sums(overlaps, lambda overlap: overlap.accepted, gamma)
-        rounds = _sums(overlaps, lambda overlap: overlap.rounds, gamma)
-        tokens = [a + r for a, r in zip(accepted, rounds, strict=True)]
-        figures["tokens_at"] = _ratios(tokens, rounds)
+        figures["tokens_at"] = _expected_by_gamma(overlaps, gamma)
     if texts:
         steps = [step for text in texts for step in text.steps]
         # Depths past a stop or past the end of the draft were not tested: they are censored.
@@ -90,6 +88,30 @@ def expected_tokens(steps: Sequence[Step], gamma: int) -> list[float]:
     return [
         float(tokens_of_a_round(survived[:depth], ended[:depth])) for depth in range(1, gamma + 1)
     ]
+
+
+def _expected_by_gamma(overlaps: Sequence[Overlap], gamma: int) -> list[float | None]:
+    """Returns the tokens of a round at each gamma, as the distributions say."""
+    rounds = _sums(overlaps, lambda overlap: overlap.rounds, gamma)
+    if not all(overlap.survived for overlap in overlaps if overlap.rounds[-1]):
+        # Runs of earlier versions did not note which rounds the length limit cut.
+        accepted = _sums(overlaps, lambda overlap: overlap.accepted, gamma)
+        return _ratios([a + r for a, r in zip(accepted, rounds, strict=True)], rounds)
+    tokens: list[float | None] = []
+    for length in range(1, gamma + 1):
+        count = tokens_of_a_round(*expected_ends(overlaps, length))
+        tokens.append(float(count) if rounds[length - 1] > 0 else None)
+    return tokens
+
+
+def expected_ends(overlaps: Sequence[Overlap], gamma: int) -> tuple[Floats, Floats]:
+    """Returns `ends_by_depth` of decoding some texts at one gamma, as the distributions say."""
+    survived, ended = np.zeros((2, gamma + 1))
+    for overlap in overlaps:
+        if overlap.survived:
+            survived += at_gamma(overlap.survived, gamma)
+            ended += at_gamma(overlap.ended, gamma)
+    return survived, ended
 
 
 def _sums(

@@ -13,7 +13,7 @@ from outrider.contract.counts import Counts
 from outrider.lab.intervals import Floats, Scale, Statistic, ratio
 from outrider.lab.measurement import Decoding, Measurement
 from outrider.lab.overlap import Overlap
-from outrider.lab.profile import ends_by_depth, tokens_of_a_round
+from outrider.lab.profile import ends_by_depth, expected_ends, tokens_of_a_round
 
 Prompts = Sequence[Sequence[Measurement]]
 """The measurements of one drafter, by prompt."""
@@ -80,18 +80,13 @@ def _expected_tokens_a_call(prompts: Prompts) -> Statistic:
         # Runs of earlier versions did not note which rounds the length limit cut.
         accepted = [sum(sums.accepted[-1] for sums in own) for own in overlaps]
         return ratio(np.add(accepted, rounds), rounds)
-    rows = [
-        (
-            np.sum([sums.survived for sums in own if sums.survived], axis=0),
-            np.sum([sums.ended for sums in own if sums.ended], axis=0),
-        )
-        for own in overlaps
-    ]
-    return _survival([tuple(map(np.atleast_1d, row)) for row in rows], rounds)
+    gamma = max((len(sums.rounds) for own in overlaps for sums in own), default=0)
+    return _survival([expected_ends(own, gamma) for own in overlaps], rounds)
 
 
 def _survival(
-    rows: Sequence[tuple[Sequence[float] | Floats, ...]], rounds: Sequence[float]
+    rows: Sequence[tuple[Sequence[float] | Floats, Sequence[float] | Floats]],
+    rounds: Sequence[float],
 ) -> Statistic:
     """Returns the expected tokens of a round, from how many drafts survived and ended by depth."""
     depths = max((len(survived) for survived, _ in rows), default=0)

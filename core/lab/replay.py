@@ -1,5 +1,6 @@
 """Replay: what decoding a text is expected to count, from what is known at each position of it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -11,7 +12,10 @@ from outrider.lab.intervals import Floats
 @final
 @dataclass(frozen=True)
 class Replay:
-    """What decoding a text is expected to count; see `Overlap` for the fields."""
+    """What decoding a text is expected to count; see `Overlap` for the fields.
+
+    survived, ended: by depth, from 0 to gamma.
+    """
 
     rounds: float
     tested: float
@@ -25,7 +29,7 @@ class Replay:
         return cls(0.0, 0.0, 0.0, np.zeros(gamma + 1), np.zeros(gamma + 1))
 
 
-def replay(keep: Floats, has: Floats, gamma: int, *, ended: bool) -> Replay:
+def replay(keep: Floats, has: Floats, gamma: int, *, longest: int, ended: bool) -> Replay:
     """Returns the expected counts of decoding a text.
 
     Given the text, where a round starts depends only on the round before. So the probability that a
@@ -34,6 +38,7 @@ def replay(keep: Floats, has: Floats, gamma: int, *, ended: bool) -> Replay:
     keep: [positions, depths], for a draft that starts at the position and gets to the depth, the
         probability that the text's token there was drafted and accepted.
     has: [positions, depths], 1 where the draft has a token at that depth.
+    longest: the most tokens of a draft, by the policy; at most gamma.
     ended: whether the text ends with an end token. Only then may a draft hold its last token.
     """
     positions = len(keep)
@@ -46,7 +51,7 @@ def replay(keep: Floats, has: Floats, gamma: int, *, ended: bool) -> Replay:
         rounds += alive
         depth = 0
         left = positions - position - (not ended)
-        room = min(gamma, left)
+        room = min(longest, left)
         while alive > 0 and depth < room and has[position, depth]:
             acceptance = float(keep[position, depth])
             tested += alive
@@ -60,3 +65,9 @@ def replay(keep: Floats, has: Floats, gamma: int, *, ended: bool) -> Replay:
         if depth < left:  # else the draft could have gone on, but for the end of the text
             ends[depth] += alive
     return Replay(rounds, tested, accepted, survivals, ends)
+
+
+def at_gamma(by_gamma: Sequence[float], gamma: int) -> Floats:
+    """Returns the part for one gamma of `Overlap.survived` or `Overlap.ended` [gamma + 1]."""
+    start = (gamma - 1) * (gamma + 2) // 2  # 2 + 3 + ... + gamma values come before
+    return np.array(by_gamma[start : start + gamma + 1])

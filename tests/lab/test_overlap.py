@@ -21,6 +21,7 @@ from outrider.lab.measurement import Step
 from outrider.lab.overlap import Overlap, overlap
 from outrider.lab.profile import ends_by_depth
 from outrider.lab.reference import reference
+from outrider.lab.replay import at_gamma
 from outrider.policies.confidence import Confidence
 from outrider.policies.entropy import Entropy
 from outrider.policies.heuristic import Heuristic
@@ -203,7 +204,8 @@ def expected(drafter: Drafter, rule: Verifier, policy: Policy, gamma: int) -> np
         written = reference(LITTLE, START, text)
         sums = overlap(written, drafter, rule, SAMPLED, gamma, policy=policy)
         counts = (sums.rounds[-1], sums.tested[-1], sums.accepted[-1])
-        total += p * np.array([*counts, *sums.survived[:gamma], *sums.ended[:gamma]])
+        survived, ended = (at_gamma(field, gamma) for field in (sums.survived, sums.ended))
+        total += p * np.array([*counts, *survived[:gamma], *ended[:gamma]])
     return total
 
 
@@ -273,6 +275,16 @@ def test_the_expected_counts_are_those_of_the_runs_own_policy(policy: Policy, ki
     own = expected(drafter, Token(), policy, 3)
     assert own == pytest.approx(counted(drafter, Token(), policy, 3), abs=1e-12)
     assert own[0] > expected(drafter, Token(), Fixed(), 3)[0] + 0.01
+
+
+def test_the_counts_at_every_gamma_are_those_of_a_run_with_that_gamma() -> None:
+    drafter, text = ChainDrafter(TARGET, "drawn"), reference(TARGET, PROMPT, TEXT)
+    sums = overlap(text, drafter, Token(), SAMPLED, 3, policy=Short())
+    for gamma in (1, 2, 3):
+        own = overlap(text, drafter, Token(), SAMPLED, gamma, policy=Short())
+        assert sums.rounds[gamma - 1] == own.rounds[-1]
+        assert at_gamma(sums.survived, gamma) == pytest.approx(at_gamma(own.survived, gamma))
+        assert at_gamma(sums.ended, gamma) == pytest.approx(at_gamma(own.ended, gamma))
 
 
 def test_a_policy_stops_an_autoregressive_drafter_too() -> None:
