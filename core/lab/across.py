@@ -45,12 +45,15 @@ def pairs_across(summaries: Mapping[str, Summary]) -> list[Pair]:
         prompts = shared_prompts(*runs)
         rates = [rate for rate in runs[0].compared_rates if rate in runs[1].compared_rates]
         for rate, names in itertools.product(rates, _matched(*runs) if prompts else []):
-            own, others = (
-                summary.statistic(name, rate, prompts)
-                for summary, name in zip(runs, names, strict=True)
+            comparisons.append(
+                Comparison(
+                    rate,
+                    f"{names[0]}, {one}",
+                    f"{names[1]}, {other}",
+                    runs[0].statistic(names[0], rate, prompts),
+                    runs[1].statistic(names[1], rate, prompts),
+                )
             )
-            labels = (f"{name}, {label}" for name, label in zip(names, (one, other), strict=True))
-            comparisons.append(Comparison(rate, *labels, own, others))
     return tested(comparisons)
 
 

@@ -182,8 +182,14 @@ class _Along:
 
         The draft of an autoregressive drafter goes on as one that starts a position later begins.
         """
-        tables = (self.beta, self.keep, self.keep_by_rule, self.has, self.allowed)
-        return _Along(*(_shifted(table[:, 0], gamma) for table in tables), by_rule=self.by_rule)
+        return _Along(
+            beta=_shifted(self.beta[:, 0], gamma),
+            keep=_shifted(self.keep[:, 0], gamma),
+            keep_by_rule=_shifted(self.keep_by_rule[:, 0], gamma),
+            has=_shifted(self.has[:, 0], gamma),
+            allowed=_shifted(self.allowed[:, 0], gamma),
+            by_rule=self.by_rule,
+        )
 
 
 def _along(text: Reference, drafter: Drafter, verifier: Verifier, drafting: Drafting) -> _Along:
