@@ -109,7 +109,8 @@ def median(values: Sequence[float]) -> Interval | None:
     # The median lies below the k-th smallest value with the probability of k heads or fewer.
     heads = special.bdtr(np.arange(len(ordered)), len(ordered), 0.5)
     k = max(1, int(np.searchsorted(heads, TAIL)))
-    return Interval(value, ordered[k - 1], ordered[-k])
+    low, high = ordered[k - 1], ordered[-k]
+    return Interval(value, low, high) if low < high else Interval(value, None, None)
 
 
 def ends(value: Floats, left_out: Floats, effective: Floats, scale: Scale) -> tuple[Floats, Floats]:

@@ -155,9 +155,17 @@ class Summary:
             prediction=predict(texts, gamma, rates["speedup"]) if texts else None,
             lossless=bool(self.run.facts["lossless"][name]),
             tasks=self._tasks(name) if texts else {},
-            doubts=doubts(rates, self._speedups(name), gamma, drift(texts)) if texts else (),
+            doubts=self._doubts(name, rates, texts),
             prompts=len(self.prompts),
         )
+
+    def _doubts(
+        self, name: str, rates: Mapping[str, Interval | None], texts: Sequence[Decoding]
+    ) -> tuple[str, ...]:
+        if not any(step.drafted for text in texts for step in text.steps):
+            return ()  # it is plain decoding itself
+        gamma = int(self.run.facts["settings"]["gamma"])
+        return doubts(rates, self._speedups(name), gamma, drift(texts))
 
     def _speedups(self, name: str) -> list[float]:
         """Returns the speedup over plain decoding, by prompt."""

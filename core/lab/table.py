@@ -48,6 +48,8 @@ def table(rows: Mapping[str, Sequence[Row]], title: str) -> Table:
     columns = columns_of(all_rows)
     if "alpha_tested" in columns:  # the counts themselves, so no need for their expectation
         columns = [name for name in columns if not name.startswith("expected")]
+        if "alpha" in columns:  # there are two rates of acceptance already
+            columns = [name for name in columns if name != "acceptance_rate"]
     for name in columns:
         result.add_column(COLUMNS[name][0], justify="right", no_wrap=True)
     for label, run in rows.items():
@@ -74,9 +76,9 @@ def columns_of(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _caption(rows: Sequence[Row]) -> Text | None:
-    """Returns what a reader of the table has to know."""
-    lines = []
+def _caption(rows: Sequence[Row], *notes: str) -> Text | None:
+    """Returns what a reader of the table has to know, the notes first."""
+    lines = list(notes)
     if any(not row.lossless for row in rows):
         lines.append("LOSSY: the rule does not keep the target's distribution")
     fewest = min((row.prompts for row in rows), default=FEWEST)
@@ -147,7 +149,12 @@ def task_table(rows: Sequence[Row], rate: str = "speedup") -> Table:
     accepted tokens, and the rate. Below a figure stands how far its interval goes to either side.
     """
     title = f"{rate.replace('_', ' ')} by task"
-    result = Table(title=title, caption=_caption(rows), box=SIMPLE_HEAD, collapse_padding=True)
+    figures = [rates[rate] for row in rows for rates in row.tasks.values()]
+    notes = []
+    if any(figure is not None and figure.low is None for figure in figures):
+        notes.append(f"without ±: fewer than {FEWEST} prompts, or all of them agree")
+    caption = _caption(rows, *notes)
+    result = Table(title=title, caption=caption, box=SIMPLE_HEAD, collapse_padding=True)
     result.add_column("drafter", overflow="fold")
     for task in dict.fromkeys(task for row in rows for task in row.tasks):
         heading = plain(task.replace("_", "\n"))

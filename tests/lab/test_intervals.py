@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from outrider.lab.intervals import (
+    Interval,
     Statistic,
     difference,
     interval,
@@ -101,6 +102,7 @@ def test_a_difference_and_a_quotient_are_paired() -> None:
 def test_the_median_of_prompts_lies_between_two_of_them() -> None:
     rate = median([1, 2, 3, 4, 100])
     assert rate is not None and (rate.value, rate.low, rate.high) == (3, 1, 100)
+    assert median([1] * 9) == Interval(1, None, None)  # no spread, so no interval
     many = median(list(range(100)))  # P(fewer than 40 of 100 heads) is 1.8%
     assert many is not None and (many.low, many.high) == (39, 60)
 

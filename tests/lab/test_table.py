@@ -36,7 +36,7 @@ def test_it_fits_eighty_columns(run_in: Callable[..., Any], tmp_path: Path, prot
             if (
                 rate is not None
                 and name not in ("alpha_rule", "coverage")
-                and (protocol != "both" or not name.startswith("expected"))
+                and (protocol != "both" or not name.startswith(("expected", "acceptance")))
             ):
                 assert cell(rate, name).split("\n")[0] in text
 
@@ -158,6 +158,8 @@ def test_tasks_are_columns_as_on_the_leaderboard(
     assert "…" not in text
     for word in ("mt", "bench", "qa", "math", "rag", "overall", "tokens", "1.52", "±0.13"):
         assert word in text
+    assert "without ±" not in text
+    assert "without ±: fewer than 5 prompts" in printed(task_table(rows))
     assert "block efficiency by task" in printed(task_table(wide, "block_efficiency"))
 
 
