@@ -62,7 +62,12 @@ ROUND_COLUMNS = {
 
 
 def write_json(summary: Summary, folder: Path) -> None:
-    """Writes `comparison.json`: rows, pairs, prompts, settings, and the state of the run."""
+    """Writes `comparison.json`; see `comparison`."""
+    (folder / "comparison.json").write_text(comparison(summary), encoding="utf-8")
+
+
+def comparison(summary: Summary) -> str:
+    """Returns rows, pairs, prompts, settings, and the state of the run, as JSON."""
     run = summary.run
     content = {
         "schema": SCHEMA,
@@ -76,7 +81,7 @@ def write_json(summary: Summary, folder: Path) -> None:
         "lossless": all(run.facts["lossless"].values()),
         "finished": run.finished,
     }
-    (folder / "comparison.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
+    return json.dumps(content, indent=1)
 
 
 def write_parquet(run: Run, folder: Path) -> None:
