@@ -57,5 +57,7 @@ def serve(folders: Sequence[Path], port: int, console: Console) -> None:
         console.print(f"{count} run{'s' if count != 1 else ''}; stop with Ctrl-C", highlight=False)
         address = f"http://{HOST}:{listener.getsockname()[1]}/{token}/"
         console.print(address, soft_wrap=True, markup=False, highlight=False)
-        config = uvicorn.Config(app(folders, token), log_level="warning", access_log=False)
+        config = uvicorn.Config(
+            app(folders, token), log_level="warning", access_log=False, lifespan="off", ws="none"
+        )
         uvicorn.Server(config).run(sockets=[listener])

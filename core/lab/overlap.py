@@ -46,6 +46,9 @@ class Overlap:
 
     by_rule: the sum over prefixes of sum_x q(x) P(accept x) under the run's acceptance rule; None
         if the rule decides over several tokens together.
+    text, text_p, text_q: the text's tokens, and the probability of each to the target and to the
+        drafter before the run's sampling (1 or 0 for a token that was written, None where there was
+        no draft). Empty in runs of earlier versions, and for trees.
     """
 
     prefixes: tuple[float, ...]
@@ -55,6 +58,9 @@ class Overlap:
     tested: tuple[float, ...]
     accepted: tuple[float, ...]
     by_rule: float | None
+    text: tuple[int, ...] = ()
+    text_p: tuple[float, ...] = ()
+    text_q: tuple[float | None, ...] = ()
 
 
 @final
@@ -107,7 +113,7 @@ def overlap(
         zeros = (0.0,) * gamma
         return Overlap(zeros, zeros, zeros, zeros, zeros, zeros, None)
     depths = 1 if drafter.autoregressive else gamma
-    beta, keep, has, by_rule = _along(text, drafter, verifier, sampling, depths)
+    beta, keep, has, text_q, by_rule = _along(text, drafter, verifier, sampling, depths)
     if drafter.autoregressive:
         beta, keep, has = (_shifted(table[:, 0], gamma) for table in (beta, keep, has))
     positions = len(text.logits)
@@ -122,13 +128,16 @@ def overlap(
         tested=tested,
         accepted=accepted,
         by_rule=by_rule,
+        text=tuple(text.ids[text.start :]),
+        text_p=tuple(map(_probability, text.logits, text.ids[text.start :])),
+        text_q=tuple(text_q),
     )
 
 
 def _along(
     text: Reference, drafter: Drafter, verifier: Verifier, sampling: Sampling, depths: int
-) -> tuple[Floats, Floats, Floats, float | None]:
-    """Returns three tables [positions, depths] over the drafts from each position, and `by_rule`.
+) -> tuple[Floats, Floats, Floats, list[float | None], float | None]:
+    """Returns three tables [positions, depths] over drafts from each position, q, and `by_rule`.
 
     The tables hold sum_x min(p(x), q(x)); the probability that the text's token was drafted and
     accepted; and 1 where the draft has a token at that depth.
@@ -137,10 +146,12 @@ def _along(
     scores = Scores(text.logits, sampling)
     by_rule: float | None = 0.0
     beta, keep, has = np.zeros((3, positions, depths))
+    text_q: list[float | None] = []
     for first in range(0, positions, CHUNK):
         rows = range(first, min(first + CHUNK, positions))
         drafts = _drafts_along(text, drafter, sampling, rows, depths)
         for row, draft in zip(rows, drafts, strict=True):
+            text_q.append(_drafter_probability(draft, text.ids[text.start + row]))
             for depth, (token, probs) in enumerate(zip(draft.tokens, draft.probs, strict=True)):
                 position = row + depth
                 p, actual = scores.probs[position], text.ids[text.start + position]
@@ -152,7 +163,20 @@ def _along(
                 if depth == 0 and by_rule is not None:
                     rates = verifier.accepts(q, scores, row - 1)
                     by_rule = None if rates is None else by_rule + float((q * rates).sum())
-    return beta, keep, has, by_rule
+    return beta, keep, has, text_q, by_rule
+
+
+def _probability(logits: Float[Tensor, "vocab"], token: int) -> float:
+    """Returns the probability of a token at temperature 1."""
+    return float((logits[token] - logits.logsumexp(-1)).exp())
+
+
+def _drafter_probability(draft: Draft, token: int) -> float | None:
+    """Returns the probability of `token` as the first of a draft, None if there is no draft."""
+    if not draft:
+        return None
+    logits = draft.logits[0] if draft.logits else None
+    return float(draft.tokens[0] == token) if logits is None else _probability(logits, token)
 
 
 def replay(keep: Floats, has: Floats, gamma: int, *, ended: bool) -> tuple[float, float, float]:

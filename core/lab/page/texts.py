@@ -1,5 +1,6 @@
 """Texts: who wrote each token, round by round, for the pages."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
@@ -16,7 +17,10 @@ SOME = 6
 @final
 @dataclass(frozen=True, slots=True)
 class ShownToken:
-    """A token of a text. p, q: its probability to the target and to the drafter, if stored."""
+    """A token of a text.
+
+    p, q: its probability to the target and to the drafter before the run's sampling, or None.
+    """
 
     piece: str
     origin: str
@@ -95,7 +99,11 @@ def questions(summary: Summary, limit: int | None = SOME) -> list[ShownQuestion]
     for key in (keys[i * len(keys) // count] for i in range(count)):
         drafted = [pair for pair in answers[key] if pair[1].counts.drafted]
         texts = [
-            ShownText(m.drafter, _rounds(decoding.steps), f"{decoding.counts.block_efficiency:.2f}")
+            ShownText(
+                m.drafter,
+                _rounds(decoding.steps, overlaps.get((*key, m.drafter))),
+                f"{decoding.counts.block_efficiency:.2f}",
+            )
             for m, decoding in drafted
         ]
         columns, agreed = _align([decoding for _, decoding in drafted])
@@ -106,17 +114,18 @@ def questions(summary: Summary, limit: int | None = SOME) -> list[ShownQuestion]
     return shown
 
 
-def _rounds(steps: Sequence[Step]) -> list[ShownRound]:
+def _rounds(steps: Sequence[Step], overlap: Overlap | None) -> list[ShownRound]:
+    """Returns the rounds of a text, with p and q as far as the overlap protocol had this text."""
+    tokens = [token for step in steps for token in step.tokens]
+    known = _common(tokens, overlap.text) if overlap else 0
+    ps = [*(overlap.text_p[:known] if overlap else ()), *[None] * (len(tokens) - known)]
+    qs = [*(overlap.text_q[:known] if overlap else ()), *[None] * (len(tokens) - known)]
+    pieces = [pair for step in steps for pair in zip(step.pieces, step.origins, strict=True)]
+    shown = [ShownToken(*pair, p, q) for pair, p, q in zip(pieces, ps, qs, strict=True)]
+    ends = list(itertools.accumulate(len(step.tokens) for step in steps))
     return [
-        ShownRound(
-            [
-                ShownToken(piece, origin)
-                for piece, origin in zip(step.pieces, step.origins, strict=True)
-            ],
-            _thrown(step),
-            step.drafted,
-        )
-        for step in steps
+        ShownRound(shown[end - len(step.tokens) : end], _thrown(step), step.drafted)
+        for step, end in zip(steps, ends, strict=True)
     ]
 
 
