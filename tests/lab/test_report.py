@@ -164,7 +164,7 @@ def test_each_token_shows_who_wrote_it_by_colour_and_by_line(opened: Callable[..
     kinds = ("accepted", "recovered", "bonus")
     for style in ("backgroundColor", "textDecorationStyle"):
         values = {
-            page.evaluate(f"getComputedStyle(document.querySelector('.text .{kind}')).{style}")
+            page.evaluate(f"getComputedStyle(document.querySelector('.rounds .{kind}')).{style}")
             for kind in kinds
         }
         assert len(values) == 3
@@ -204,6 +204,21 @@ def test_a_token_tells_its_round_and_depth(opened: Callable[..., Page]) -> None:
     assert about.inner_text() == ""
     text.locator("[data-token]").nth(1).hover()
     assert re.search(r"round \d · depth \d", about.inner_text())
+
+
+def test_a_token_tells_its_probabilities(opened: Callable[..., Page], whole_run: Run) -> None:
+    page = opened()
+    open_all(page)
+    overlap = next(m.overlap for m in whole_run.measurements if m.overlap and m.drafter == "bigram")
+    text = page.get_by_role("region", name="The text of bigram").first
+    tokens = text.locator("[data-token]")
+    assert tokens.count() == len(overlap.text)
+    for number, (p, q) in enumerate(zip(overlap.text_p, overlap.text_q, strict=True)):
+        shown = tokens.nth(number)
+        assert shown.get_attribute("data-p") == f"{p:.3g}"
+        assert shown.get_attribute("data-q") == (None if q is None else f"{q:.3g}")
+    tokens.first.hover()
+    assert f"p {overlap.text_p[0]:.3g}" in page.locator("#about").inner_text()
 
 
 def test_drafters_are_aligned_on_the_same_text(opened: Callable[..., Page], whole_run: Run) -> None:
