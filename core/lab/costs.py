@@ -1,7 +1,7 @@
 """Costs: what the target's calls cost, and what a round buys for its cost."""
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from outrider.lab.plotting import Rows, finish, style_of, use_integer_ticks
@@ -62,10 +62,10 @@ def plot_pareto(axes: "Axes", rows: Rows) -> None:
     The front joins the drafters that no other beats both in tokens and in cost.
     """
     points = [
-        (cost, tokens.value, row.drafter)
+        (cost, rate.value, row.drafter)
         for run in rows.values()
         for row in run
-        if (cost := round_cost(row)) is not None and (tokens := row.rates["block_efficiency"])
+        if (cost := round_cost(row)) is not None and (rate := row.rates["block_efficiency"])
     ]
     points.append((1.0, 1.0, ""))  # plain decoding
     right = 1.1 * max(cost for cost, _, _ in points)
@@ -74,12 +74,7 @@ def plot_pareto(axes: "Axes", rows: Rows) -> None:
         end = min(right, top / speedup)
         axes.plot([0, end], [0, speedup * end], color="#999", linewidth=0.6, zorder=0)
         axes.annotate(f"{speedup:g}x", (end, speedup * end), fontsize=8, ha="right", va="top")
-    front = [
-        (cost, tokens)
-        for cost, tokens, _ in points
-        if not any(other < cost and more >= tokens for other, more, _ in points)
-    ]
-    xs, ys = zip(*sorted(front), strict=True)
+    xs, ys = zip(*pareto_front([(cost, tokens) for cost, tokens, _ in points]), strict=True)
     axes.plot(xs, ys, color="#999", linestyle="--", linewidth=1, label="front", zorder=1)
     axes.plot([1], [1], linestyle="none", marker="|", color="#999", label="plain decoding")
     for cost, tokens, drafter in points[:-1]:
@@ -91,6 +86,19 @@ def plot_pareto(axes: "Axes", rows: Rows) -> None:
     axes.set_xlabel("cost of a round, in plain target calls")
     axes.set_ylabel("tokens a target call")
     finish(axes)
+
+
+def pareto_front(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Returns the points (cost, tokens), by cost, that no other point beats or equals in both.
+
+    >>> pareto_front([(1.0, 1.0), (2.0, 3.0), (2.5, 2.0)])
+    [(1.0, 1.0), (2.0, 3.0)]
+    """
+    front: list[tuple[float, float]] = []
+    for cost, tokens in sorted(points, key=lambda point: (point[0], -point[1])):
+        if not front or tokens > front[-1][1]:
+            front.append((cost, tokens))
+    return front
 
 
 def round_cost(row: Row) -> float | None:

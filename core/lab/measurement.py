@@ -22,8 +22,8 @@ class Step:
     ranks: for each position, which sibling was accepted, 0 being the first. Shorter by one than
         `siblings` if all siblings at the last position were rejected.
     draft, score, verify: seconds of each phase.
-    proposed, proposed_pieces, parents: the draft: the ids, the characters of each, and the node
-        that each continues (-1: the context). Empty in runs of earlier versions.
+    proposed, parents: the characters of each token of the draft, and the node that it continues
+        (-1: the context). Empty in runs of earlier versions.
     """
 
     tokens: tuple[int, ...]
@@ -38,8 +38,7 @@ class Step:
     score: float
     verify: float
     stop: str | None
-    proposed: tuple[int, ...] = ()
-    proposed_pieces: tuple[str, ...] = ()
+    proposed: tuple[str, ...] = ()
     parents: tuple[int, ...] = ()
 
     @classmethod
@@ -66,8 +65,7 @@ class Step:
             ),
             **round.seconds,
             stop=round.stop,
-            proposed=round.draft,
-            proposed_pieces=tuple(map(piece, round.draft)),
+            proposed=tuple(map(piece, round.draft)),
             parents=round.parents,
         )
 
@@ -146,8 +144,11 @@ class Measurement:
 
 
 def _read_step(item: Mapping[str, Any]) -> Step:
-    known = _known(Step, item)
-    return Step(**{k: tuple(v) if isinstance(v, list) else v for k, v in known.items()})
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in _known(Step, item).items()
+    }
+    return Step(**values)
 
 
 def _known(kind: type[Any], item: Mapping[str, Any]) -> dict[str, Any]:

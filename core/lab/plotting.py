@@ -33,7 +33,13 @@ def drawn(plot: Plot, rows: Rows, height: float) -> "Figure":
     import matplotlib
     from matplotlib.figure import Figure
 
-    inks = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
+    inks: tuple[Any, ...] = (
+        "text.color",
+        "axes.edgecolor",
+        "axes.labelcolor",
+        "xtick.color",
+        "ytick.color",
+    )
     with matplotlib.rc_context({"font.size": 10, **dict.fromkeys(inks, INK)}):
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
         axes = figure.subplots()

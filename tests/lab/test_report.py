@@ -185,7 +185,7 @@ def test_rounds_show_what_was_thrown_away(opened: Callable[..., Page], whole_run
     rounds = texts.nth(index).locator(".round")
     assert rounds.count() == len(decoding.steps)
     for number, step in enumerate(decoding.steps):
-        thrown = "".join(step.proposed_pieces[step.accepted :])
+        thrown = "".join(step.proposed[step.accepted :])
         struck = rounds.nth(number).locator("del").all_text_contents()
         assert "".join(struck) == thrown
     page.locator("#thrown").uncheck()

@@ -49,7 +49,7 @@ def served(whole_run: Run, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     for name in ("whole", "going", "damaged"):
         shutil.copytree(whole_run.folder, folder / name)
     write_json(Summary(whole_run), folder / "whole")
-    cut(folder / "going", 24)
+    cut(folder / "going", 22)
     (folder / "damaged" / "run.json").write_text("[]")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         config = uvicorn.Config(app([folder], "secret"), log_level="warning", ws="none")
@@ -170,7 +170,7 @@ def test_the_page_follows_a_run(opened: Callable[..., Page], served: Served) -> 
     page.locator(".banner").wait_for(state="detached")
     assert page.locator("figure svg").count() >= 10
     assert page.locator("#meanings").get_attribute("open") is not None
-    cut(folder, 24)
+    cut(folder, 22)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -138,7 +138,7 @@ def _thrown(step: Step) -> list[str]:
     for rank in step.ranks:
         node = children[node][rank] if node in children else ROOT
         kept.add(node)
-    return [piece for node, piece in enumerate(step.proposed_pieces) if node not in kept]
+    return [piece for node, piece in enumerate(step.proposed) if node not in kept]
 
 
 def _align(texts: Sequence[Decoding]) -> tuple[list[Column], bool]:
