@@ -107,7 +107,7 @@ def _plot_depths(axes: "Axes", rows: Rows) -> None:
     axes.set_ylim(-0.02, 1.02)
     use_integer_ticks(axes)
     axes.set_xlabel("depth of the draft token")
-    axes.set_ylabel("accepted, given that the draft got there")
+    axes.set_ylabel("accepted, where the draft got there")
     finish(axes)
 
 
@@ -147,7 +147,7 @@ def _plot_speedups(axes: "Axes", rows: Rows, gammas: Mapping[str, int]) -> None:
             axes.plot([gammas[label]], [measured.value], linestyle="none", **style)
     axes.axhline(1, color="#999", linewidth=0.8, zorder=0)
     use_integer_ticks(axes)
-    axes.set_xlabel("gamma (lines: tokens / (gamma c + 1); marks: measured)")
+    axes.set_xlabel("gamma (lines: expected; marks: measured)")
     axes.set_ylabel("speedup")
     axes.set_ylim(bottom=0)
     finish(axes)

@@ -40,7 +40,7 @@ def drawn(plot: Plot, rows: Rows, height: float) -> "Figure":
         "xtick.color",
         "ytick.color",
     )
-    with matplotlib.rc_context({"font.size": 10, **dict.fromkeys(inks, INK)}):
+    with matplotlib.rc_context({"font.size": 10, "axes.labelsize": 9, **dict.fromkeys(inks, INK)}):
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
         axes = figure.subplots()
         axes.spines[["top", "right"]].set_visible(False)

@@ -44,8 +44,12 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def whole_run(run_in: Callable[..., RunFolder], tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A finished run of all drafters by both protocols."""
-    return run_in(tmp_path_factory.mktemp("runs") / "whole").run
+    """A finished run of all drafters by both protocols, which has its command and date."""
+    folder = tmp_path_factory.mktemp("runs") / "whole"
+    start = {"command": "outrider compare gamma=3", "date": "2026-01-02T03:04:05+00:00"}
+    facts = {**run_in(folder).facts, "starts": [start]}
+    with RunFolder(folder, facts, resume=True) as finished:
+        return finished.run
 
 
 @pytest.fixture(scope="session")

@@ -81,8 +81,8 @@ def drawings(summaries: Mapping[str, Summary]) -> dict[str, "Figure"]:
     gammas = {label: int(summaries[label].run.facts["settings"]["gamma"]) for label in rows}
     times = {label: score_times(summaries[label].run) for label in rows}
     drawn = figures(rows, gammas, times)
-    names = [name for name in ORDER if name in drawn]
-    return {name: drawn[name] for name in [*names, *(drawn.keys() - set(names))]}
+    first = [name for name in ORDER if name in drawn]
+    return {name: drawn[name] for name in dict.fromkeys([*first, *drawn])}
 
 
 def runs_page(
