@@ -4,6 +4,7 @@ import argparse
 import secrets
 import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from rich.console import Console
@@ -60,4 +61,5 @@ def serve(folders: Sequence[Path], port: int, console: Console) -> None:
         config = uvicorn.Config(
             app(folders, token), log_level="warning", access_log=False, lifespan="off", ws="none"
         )
-        uvicorn.Server(config).run(sockets=[listener])
+        with suppress(KeyboardInterrupt):  # Ctrl-C is how it ends
+            uvicorn.Server(config).run(sockets=[listener])

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from outrider.folders import write_whole
 from outrider.lab.measurement import Measurement
 from outrider.lab.store import SCHEMA, Run
 from outrider.lab.summary import Summary
@@ -24,6 +25,7 @@ QUESTION_COLUMNS = {
     "overlap_tested": "list<double>",
     "overlap_accepted": "list<double>",
     "overlap_by_rule": "double",
+    "overlap_ceiling": "list<double>",
     "rounds": "int64",
     "drafted": "int64",
     "tested": "int64",
@@ -63,7 +65,7 @@ ROUND_COLUMNS = {
 
 def write_json(summary: Summary, folder: Path) -> None:
     """Writes `comparison.json`; see `comparison`."""
-    (folder / "comparison.json").write_text(comparison(summary), encoding="utf-8")
+    write_whole(folder / "comparison.json", comparison(summary))
 
 
 def comparison(summary: Summary) -> str:

@@ -40,7 +40,9 @@ def drawn(plot: Plot, rows: Rows, height: float) -> "Figure":
         "xtick.color",
         "ytick.color",
     )
-    with matplotlib.rc_context({"font.size": 10, "axes.labelsize": 9, **dict.fromkeys(inks, INK)}):
+    # Names are not mathematics, whatever dollar signs they hold.
+    settings = {"font.size": 10, "axes.labelsize": 9, "text.parse_math": False}
+    with matplotlib.rc_context({**settings, **dict.fromkeys(inks, INK)}):
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
         axes = figure.subplots()
         axes.spines[["top", "right"]].set_visible(False)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from outrider.folders import write_whole
 from outrider.lab.page.contents import drawings, runs_page
 from outrider.lab.plotting import as_png
 from outrider.lab.store import Run, flatten
@@ -48,7 +49,7 @@ def write_report(summaries: Mapping[str, Summary], folder: Path) -> Path:
     """
     drawn = drawings(summaries)
     for name, figure in drawn.items():
-        (folder / f"{name}.png").write_bytes(as_png(figure))
+        write_whole(folder / f"{name}.png", as_png(figure))
     path = folder / "report.html"
-    path.write_text(runs_page(summaries, drawn), encoding="utf-8")
+    write_whole(path, runs_page(summaries, drawn))
     return path
