@@ -19,9 +19,6 @@ from playwright.sync_api import Page, sync_playwright
 from outrider.lab.page.listing import run_folders
 from outrider.lab.view import app
 
-COLOURS = 64
-"""The colours of a picture's palette, so that the files are small."""
-
 
 class Shot(NamedTuple):
     """A picture: the page, its size and scheme, and what it starts with, if not with the top."""
@@ -37,7 +34,6 @@ SHOTS = (
     Shot("page-run", "runs?run={run}", (1000, 760), "light"),
     Shot("page-figures", "runs?run={run}", (1000, 620), "dark", ".figures"),
     Shot("page-texts", "runs?run={run}", (1000, 560), "light", ".question"),
-    Shot("page-phone", "runs?run={run}", (400, 760), "dark"),
 )
 
 
@@ -63,10 +59,14 @@ def main(folder: Path) -> None:
 
 
 def save(page: Page, shot: Shot) -> None:
-    """Writes what the window shows, in few colours."""
+    """Writes what the window shows, in 256 colours, so that the files are small."""
     if shot.start is not None:
         page.evaluate(f"document.querySelector('{shot.start}').scrollIntoView()")
-    picture = Image.open(BytesIO(page.screenshot())).convert("RGB").quantize(COLOURS)
+    picture = (
+        Image.open(BytesIO(page.screenshot()))
+        .convert("RGB")
+        .quantize(256, Image.Quantize.FASTOCTREE)
+    )
     path = Path(__file__).parent / f"{shot.name}.png"
     picture.save(path, optimize=True)
     print(f"{path}: {path.stat().st_size // 1000} kB")

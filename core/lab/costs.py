@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 ScoreTimes = Mapping[str, Mapping[int, float]]
 """By drafter and by the number of rows that a call scored, the median milliseconds of the call."""
 
+SPEEDUPS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+"""The speedups that may have a line."""
+
 FEWEST = 3
 """How many calls a median needs."""
 
@@ -70,7 +73,10 @@ def plot_pareto(axes: "Axes", rows: Rows) -> None:
     points.append((1.0, 1.0, ""))  # plain decoding
     right = 1.1 * max(cost for cost, _, _ in points)
     top = 1.15 * max(tokens for _, tokens, _ in points)
-    for speedup in (0.5, 1.0, 1.5, 2.0, 3.0):
+    ratios = [tokens / cost for cost, tokens, _ in points]
+    for speedup in SPEEDUPS:
+        if not 0.7 * min(ratios) < speedup < 1.4 * max(ratios):
+            continue
         end = min(right, top / speedup)
         axes.plot([0, end], [0, speedup * end], color="#999", linewidth=0.6, zorder=0)
         axes.annotate(f"{speedup:g}x", (end, speedup * end), fontsize=8, ha="right", va="top")

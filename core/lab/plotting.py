@@ -41,7 +41,7 @@ def drawn(plot: Plot, rows: Rows, height: float) -> "Figure":
         "ytick.color",
     )
     # Names are not mathematics, whatever dollar signs they hold.
-    settings = {"font.size": 10, "axes.labelsize": 9, "text.parse_math": False}
+    settings: dict[Any, Any] = {"font.size": 10, "axes.labelsize": 9, "text.parse_math": False}
     with matplotlib.rc_context({**settings, **dict.fromkeys(inks, INK)}):
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
         axes = figure.subplots()
