@@ -68,7 +68,7 @@ def save(page: Page, shot: Shot) -> None:
         .quantize(256, Image.Quantize.FASTOCTREE)
     )
     path = Path(__file__).parent / f"{shot.name}.png"
-    picture.save(path, optimize=True)
+    picture.quantize(256, Image.Quantize.FASTOCTREE).save(path, optimize=True)
     print(f"{path}: {path.stat().st_size // 1000} kB")
 
 
