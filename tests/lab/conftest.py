@@ -43,28 +43,37 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def whole_run(run_in: Callable[..., RunFolder], tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A finished run of all drafters by both protocols, which has its command and date."""
-    folder = tmp_path_factory.mktemp("runs") / "whole"
-    start = {"command": "outrider compare gamma=3", "date": "2026-01-02T03:04:05+00:00"}
-    facts = {**run_in(folder).facts, "starts": [start]}
-    with RunFolder(folder, facts, resume=True) as finished:
-        return finished.run
-
-
-@pytest.fixture(scope="session")
 def target(llama: Any, words: Any) -> TransformersTarget:
     return TransformersTarget(llama(), words)
 
 
-@pytest.fixture(scope="session")
-def drafters() -> dict[str, Drafter]:
+def three_drafters() -> dict[str, Drafter]:
     return {"none": NoDraft(), "lookup": PromptLookup(), "bigram": bigram()}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
+def drafters() -> dict[str, Drafter]:
+    return three_drafters()
+
+
+@pytest.fixture
 def run_in(target: TransformersTarget, drafters: dict[str, Drafter]) -> Callable[..., RunFolder]:
     """Measures into a folder: all drafters by both protocols, unless the options limit it."""
+    return runner(target, drafters)
+
+
+@pytest.fixture(scope="session")
+def whole_run(target: TransformersTarget, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A finished run of three drafters by both protocols, which has its command and date."""
+    folder = tmp_path_factory.mktemp("runs") / "whole"
+    start = {"command": "outrider compare gamma=3", "date": "2026-01-02T03:04:05+00:00"}
+    facts = {**runner(target, three_drafters())(folder).facts, "starts": [start]}
+    with RunFolder(folder, facts, resume=True) as finished:
+        return finished.run
+
+
+def runner(target: TransformersTarget, drafters: dict[str, Drafter]) -> Callable[..., RunFolder]:
+    """Returns what measures into a folder."""
 
     def go(
         folder: Path,
@@ -94,9 +103,6 @@ def run_in(target: TransformersTarget, drafters: dict[str, Drafter]) -> Callable
             "protocols": PROTOCOLS[protocol],
             "lossless": dict.fromkeys(drafters, rule.lossless),
             "questions": [[question.prompt, question.turn, "asked"] for question in asked],
-            "starts": [
-                {"command": "outrider compare gamma=3", "date": "2026-01-02T03:04:05+00:00"}
-            ],
         }
         with RunFolder(folder, facts, resume=resume) as run:
             done = {(m.protocol, m.prompt, m.turn) for m in run.measurements}
