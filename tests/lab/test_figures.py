@@ -1,6 +1,7 @@
 """Every figure that the runs have data for is plotted."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from PIL import Image
 from outrider.lab.costs import score_times
 from outrider.lab.figures import figures
 from outrider.lab.plotting import COLOURS, INK, MARKS, as_png, as_svg
+from outrider.lab.store import Run
 from outrider.lab.summary import Summary
 from outrider.verifiers.lenient import Lenient
 
@@ -66,3 +68,10 @@ def test_a_lossy_rule_has_a_figure_of_its_own(run_in: Callable[..., Any], tmp_pa
 
 def test_drafters_are_told_apart_by_mark_and_colour() -> None:
     assert len(set(COLOURS)) == len(set(MARKS)) == len(COLOURS) == len(MARKS)
+
+
+def test_names_are_neither_markup_nor_mathematics(whole_run: Run) -> None:
+    rows = {"": [replace(row, drafter="<b>$x$</b>") for row in Summary(whole_run).rows[1:2]]}
+    svg = as_svg(figures(rows, {"": 3}, {})["speedup"], "speedup")
+    assert "<b>" not in svg
+    assert "<b>$x$</b>" in "".join(ElementTree.fromstring(svg).itertext())

@@ -17,6 +17,7 @@ MEANINGS = {
     "block_efficiency": "tokens per call of the target, at most gamma + 1",
     "alpha_tested": "the share of the tested draft tokens that were accepted",
     "alpha": "the overlap of the draft and target distributions",
+    "alpha_ceiling": "the best acceptance that any lossless rule could reach",
     "coverage": "the share of places where the drafter had a draft",
     "acceptance_rate": "accepted draft tokens over all draft tokens",
 }
