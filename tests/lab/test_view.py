@@ -130,6 +130,7 @@ def test_a_damaged_run_is_named_beside_the_others(opened: Callable[..., Page]) -
     assert "damaged" in page.locator(".banner").inner_text()
 
 
+@pytest.mark.usefixtures("drawn_once")
 def test_the_list_is_filtered_and_leads_to_the_runs(opened: Callable[..., Page]) -> None:
     page = opened()
     page.locator("#filter").fill("whole bigram")
@@ -160,6 +161,7 @@ def test_files_are_made_of_unfinished_runs_too(served: Served) -> None:
         assert served.get(files + LINES)[1] == (served.folder / name / LINES).read_bytes()
 
 
+@pytest.mark.usefixtures("drawn_once")
 def test_the_page_follows_a_run(opened: Callable[..., Page], served: Served) -> None:
     folder = served.folder / "going"
     whole = (served.folder / "whole" / LINES).read_text()
