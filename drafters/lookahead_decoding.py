@@ -11,7 +11,6 @@ from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
-from outrider.drafter_parts.window import target_window
 from outrider.errors import is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
 
@@ -55,7 +54,7 @@ class LookaheadDecoding(Drafter):
         self._forget()
 
     def bind(self, target: Target) -> None:
-        self._longest = target_window(target)
+        self._longest = target.max_length
 
     def _forget(self) -> None:
         self._text = Tokens([])
