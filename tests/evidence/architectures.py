@@ -114,7 +114,9 @@ def run(rows: Sequence[tuple[Entry, list[str]]], folder: Path, workers: int) -> 
                 process = multiprocessing.get_context("fork").Process(
                     target=run_row, args=arguments
                 )
-                process.start()
+                with warnings.catch_warnings():  # that a process with threads is forked
+                    warnings.simplefilter("ignore", DeprecationWarning)
+                    process.start()
                 running[process] = (entry, monotonic())
                 progress.update(bar, description=entry.name)
             for process, (entry, began) in list(running.items()):

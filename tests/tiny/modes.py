@@ -196,7 +196,7 @@ def write(subject: Subject) -> Iterator[tuple[str, Check]]:
         return Result(dict(zip(numbers, found, strict=True)))
 
     yield "alone", lambda: texts([0])
-    yield "three", lambda: texts([0, 1, 2])
+    yield "together", lambda: texts(range(len(subject.prompts)))
 
 
 def beams(subject: Subject) -> Iterator[tuple[str, Check]]:
