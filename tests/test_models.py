@@ -1,13 +1,15 @@
 """Every kind of mask, position and cache once: the text is right, or refused in one line."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import transformers
 from tiny.models import entries
+from tiny.modes import MODES
 from tiny.outcomes import outcomes
-from tiny.page import SIGNS, sign
+from tiny.page import BEGIN, END, HEADS, SIGNS, placed, sign
 from tiny.subject import subject
 
 PAGE = Path(__file__).parent.parent / "docs" / "models.md"
@@ -51,3 +53,32 @@ def test_texts_are_those_of_generate_or_refused(name: str) -> None:
     refused = REFUSED.get(name, set())
     expected = {mode: SIGNS["refused" if mode in refused else "right"] for mode in CHECKED}
     assert {mode: sign(checks) for mode, checks in found.items()} == expected, found
+
+
+def test_the_page_has_every_row_and_mode_and_nothing_wrong() -> None:
+    page = PAGE.read_text()
+    swept = page[page.index(BEGIN) : page.index(END)]
+    rows = set(re.findall(r"^\| ([^|]+?) \|", swept, re.MULTILINE))
+    assert set(ENTRIES) <= rows
+    head = next(line for line in swept.splitlines() if line.startswith("| model | logits"))
+    assert [cell.strip() for cell in head.split("|")[2:-1]] == [HEADS.get(x, x) for x in MODES]
+    assert f"transformers {transformers.__version__}" in swept
+    for mark in (SIGNS["WRONG"], SIGNS["RAW"]):
+        assert re.search(rf"^\| {mark} \| .* \| 0 \|$", swept, re.MULTILINE)
+
+
+def test_what_is_written_by_hand_stays() -> None:
+    page = f"# Models\n\n{BEGIN}\nold\n{END}\n\n## By hand\n"
+    assert placed(page, "new") == page.replace("old", "new")
+    assert placed(placed(page, "new"), "old") == page
+    with pytest.raises(ValueError, match="expected one of each"):
+        placed("# Models\n", "new")
+
+
+def test_signs_tell_what_is_wrong() -> None:
+    def cell(*kinds: str) -> str:
+        return sign([{"outcome": kind} for kind in kinds])
+
+    assert [cell("right"), cell("refused", "right"), cell()] == ["✓", "◐", ""]
+    assert cell("refused", "right", "WRONG") == "✗"
+    assert cell("right", "RAW") == "!"

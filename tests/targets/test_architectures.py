@@ -6,12 +6,13 @@ import pytest
 from tiny.models import build, entries
 from tiny.modes import batch, beams, tree, write
 from tiny.outcomes import judged
-from tiny.page import sign
+from tiny.page import SIGNS, sign
 from tiny.subject import Subject, prompts, truth
 
 from outrider import TargetError
 from outrider.targets.transformers import TransformersTarget
 
+REFUSED = SIGNS["refused"]
 ENTRIES = {entry.name: entry for entry in entries()}
 
 
@@ -32,8 +33,8 @@ def signs(subject: Subject, mode: Any) -> str:
 def test_places_of_its_own_leave_batches_right_and_refuse_trees(name: str) -> None:
     subject = with_truths(name)
     assert signs(subject, batch) == "✓✓"
-    assert set(signs(subject, tree)) == {"–"}
-    assert set(signs(subject, beams)) == {"–"}
+    assert set(signs(subject, tree)) == {REFUSED}
+    assert set(signs(subject, beams)) == {REFUSED}
 
 
 @pytest.mark.parametrize("name", ["gpt_oss", "qwen2 (windows)", "doge"])
