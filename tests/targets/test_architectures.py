@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from tiny.models import build, entries
-from tiny.modes import batch, beams, tree, write
+from tiny.modes import batch, beams, custom_generate, tree, write
 from tiny.outcomes import judged
 from tiny.page import SIGNS, sign
 from tiny.subject import Subject, prompts, truth
@@ -53,3 +53,7 @@ def test_a_window_that_no_layer_has_is_no_reason_to_refuse_trees(name: str) -> N
 def test_what_can_not_be_read_in_parts_is_refused_in_one_line(name: str) -> None:
     with pytest.raises(TargetError, match=r"^model [^\n]*: expected [^\n]*$"):
         TransformersTarget(build(ENTRIES[name]))
+
+
+def test_a_model_that_also_reads_images_writes_inside_generate() -> None:
+    assert signs(with_truths("gemma3"), custom_generate) == "✓✓"

@@ -230,7 +230,7 @@ def custom_generate(subject: Subject) -> Iterator[tuple[str, Check]]:
         return Result({number: ended(text, end) for number, text in texts.items()})
 
     yield "chain", lambda: generated([0], ScriptedChain(subject.whole(0)))
-    yield "batch", lambda: generated([0, 2], PromptLookup())
+    yield "batch", lambda: generated([0, len(subject.prompts) - 1], PromptLookup())
 
 
 def packed(subject: Subject) -> Iterator[tuple[str, Check]]:
