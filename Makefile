@@ -44,6 +44,8 @@ evidence: install
 	$(BIN)/python tests/evidence/memory.py
 	$(BIN)/python tests/evidence/greedy.py
 	$(BIN)/python tests/evidence/distribution.py
+	$(BIN)/python tests/evidence/gemma.py
+	$(BIN)/python tests/evidence/precision.py --every 2
 
 # What runs in other engines, which takes too long for `make test`.
 engines: install vllm

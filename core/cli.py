@@ -23,7 +23,7 @@ usage: outrider COMMAND [SETTING=VALUE ...]
   compare    drafters side by side:       outrider compare drafters=[none,prompt_lookup]
   bench      beside other libraries:      outrider bench drafter=prompt_lookup
   theory     the papers' predictions:     outrider theory alpha=.7 gamma=5 c=.05
-  check      test a drafter or rule:      outrider check drafter=prompt_lookup
+  check      test a drafter or target:    outrider check drafter=prompt_lookup
   train      train a drafter or policy:   outrider train drafter=eagle3
   serve-config  the same drafter in vLLM: outrider serve-config drafter=bigram
   serve-check   compare it with vLLM's:   outrider serve-check drafters=[bigram]

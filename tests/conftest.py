@@ -6,7 +6,7 @@ import os
 import random
 import runpy
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -78,6 +78,15 @@ def seeded() -> None:
     """Every test draws the same numbers each time, alone and among others."""
     random.seed(0)
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_self_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Results of self-tests are kept for these tests alone."""
+    place = tmp_path_factory.mktemp("self-tests")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("outrider.targets.kept_tests.kept_folder", lambda: place)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import BloomConfig, BloomForCausalLM
 
 from outrider import Context, Drafter, Pen, hookimpl
 from outrider.plugins import registry as plugins
@@ -62,6 +63,16 @@ def written(folder: Path, name: str) -> Any:
     return json.loads(path.read_text())
 
 
+@pytest.fixture(scope="module")
+def bloom(tmp_path_factory: pytest.TempPathFactory, words: Any) -> Path:
+    """A folder with a tiny model that can't read trees, and a tokenizer."""
+    place = tmp_path_factory.mktemp("tiny-bloom")
+    sizes = {"vocab_size": len(words), "hidden_size": 16, "n_layer": 2, "n_head": 2}
+    BloomForCausalLM(BloomConfig(**sizes, eos_token_id=1)).save_pretrained(place)
+    words.save_pretrained(place)
+    return place
+
+
 def test_help_needs_no_hydra(run: Any) -> None:
     for arguments in ((), ("--help",), ("help",)):
         status, out, _ = run(*arguments)
@@ -104,7 +115,8 @@ def test_help_needs_no_hydra(run: Any) -> None:
             ("generate", *TABULAR, "drafter=small_lm"),
             "drafter SmallLM needs model: the target offers nothing",
         ),
-        (("check",), "nothing to check: expected drafter=NAME, verifier=NAME or"),
+        (("check",), "nothing to check: expected drafter=NAME, verifier=NAME, policy=NAME or"),
+        (("check", "target=transformers"), "target.model: expected a value: target.model=..."),
         (
             ("check", "drafter=eagle"),
             "tiny target of their own: for trained networks set path=untr",
@@ -200,6 +212,27 @@ def test_check_says_what_held(run: Any) -> None:
     status, out, _ = run("check", "verifier=lenient", "drafter=none")
     assert status == 0
     assert "LOSSY" in out
+
+
+def test_check_prints_the_self_test_of_a_target(run: Any, folder: Path) -> None:
+    status, out, _ = run("check", "target=transformers", f"target.model={folder}")
+    assert status == 0
+    assert "self-test of LlamaForCausalLM" in out
+    assert "fewer layers are fewer" in out
+    assert out.count("holds") == 7
+    assert "NO" not in out
+    status, out, _ = run("check", "target=tabular", "target.encoder=true")
+    assert status == 0
+    assert "self-test" not in out
+
+
+def test_check_says_what_a_target_refuses_and_why(run: Any, bloom: Path) -> None:
+    options = ("target=transformers", f"target.model={bloom}")
+    status, out, _ = run("check", *options)
+    assert status == 0
+    told = " ".join(" ".join(line.split("│")[-2:]) for line in out.splitlines() if "│" in line)
+    assert "it can't read a tree" in " ".join(told.split())
+    assert "refused" in out
 
 
 @pytest.mark.usefixtures("with_fails")

@@ -1,19 +1,24 @@
-"""`outrider check`: runs the conformance kit on a drafter, an acceptance rule or a policy."""
+"""`outrider check`: runs the conformance kit on a drafter, a rule, a policy or a target."""
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from omegaconf import DictConfig
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from outrider.contract.drafter import Drafter
+from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
 from outrider.errors import ConfigError, OutriderError
 from outrider.plugins.config import build
-from outrider.testing import run_checks
+from outrider.targets.transformers import TransformersTarget
+from outrider.testing import Outcome, run_checks
 from outrider.testing.stage import stage
 
-ROLES = ("drafter", "verifier", "policy")
+ROLES = ("drafter", "verifier", "policy", "target")
 
 
 def check(config: DictConfig) -> None:
@@ -24,28 +29,61 @@ def check(config: DictConfig) -> None:
     """
     configs = {role: config[role] for role in ROLES if config.get(role)}
     if not configs:
-        raise ConfigError("nothing to check: expected drafter=NAME, verifier=NAME or policy=NAME")
+        raise ConfigError(
+            "nothing to check: expected drafter=NAME, verifier=NAME, policy=NAME or target=NAME"
+        )
     console, failed = Console(), 0
     for role, node in configs.items():
         part = build(node)
+        make: Callable[[], Any] = partial(build, node)
         if isinstance(part, Drafter):
             _check_fit(part)
+        if isinstance(part, Target):
+            make = partial(_same, part)  # a model is loaded once
+        if isinstance(part, TransformersTarget):
+            _print_self_test(part, console)
         table = Table(title=f"{role} {type(part).__name__}", caption=_caption(part))
         for heading in ("check", "held", "seconds", "what it says, or what went wrong"):
             table.add_column(heading)
         with console.status(f"Checking {role} {type(part).__name__}") as status:
-            for outcome in run_checks(partial(build, node)):
+            for outcome in run_checks(make):
                 status.update(f"Checked {outcome.check}")
                 failed += outcome.fault is not None
                 table.add_row(
                     outcome.check.replace("_", " "),
-                    "[red]NO[/]" if outcome.fault else "[green]yes[/]",
+                    _held(outcome),
                     f"{outcome.seconds:.2f}",
-                    outcome.fault or outcome.says,
+                    escape(outcome.fault or outcome.refused or outcome.says),
                 )
         console.print(table)
     if failed:
         raise OutriderError(f"{failed} checks failed")
+
+
+def _same(part: Target) -> Target:
+    return part
+
+
+def _held(outcome: Outcome) -> str:
+    if outcome.fault:
+        return "[red]NO[/]"
+    return "[yellow]refused[/]" if outcome.refused else "[green]yes[/]"
+
+
+def _print_self_test(target: TransformersTarget, console: Console) -> None:
+    """Runs a target's self-test, and prints what holds, and what is refused and why."""
+    with console.status("Running the self-test"):
+        tested = target.test_again()
+    if tested is None:
+        console.print("Compiled passes have no self-test; the checks test them.")
+        return
+    table = Table(title=f"self-test of {type(target.model).__name__}")
+    for heading in ("property", "result", "reason"):
+        table.add_column(heading)
+    for row in tested.properties():
+        result = "[yellow]refused[/]" if row.reason else "[green]holds[/]"
+        table.add_row(row.name, result, escape(row.reason))
+    console.print(table)
 
 
 def _check_fit(drafter: Drafter) -> None:

@@ -18,6 +18,7 @@ from outrider.contract.target import Target
 from outrider.errors import nearest, require
 from outrider.lab.compare import PROTOCOLS, fit, measure, questions
 from outrider.lab.export import write_json, write_parquet
+from outrider.lab.identity import identity, provenance
 from outrider.lab.report import write_report
 from outrider.lab.store import FACTS, RunFolder, unfinished
 from outrider.lab.summary import Summary
@@ -53,11 +54,15 @@ def compare(config: DictConfig) -> None:
     prompts = _with_turns(build(config.data), config.turns)
     entrants = _build_entrants(configs)
     fit(target, entrants)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress:
+    facts = _facts(config, configs, entrants, target, prompts)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+    with (
+        RunFolder(_run_path(config), facts, resume=config.resume) as run_folder,
+        Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress,
+    ):
         asked = _questions(config, target, prompts, settings, progress=progress)
-        facts = _facts(config, configs, entrants, asked, prompts)
-        run_folder = RunFolder(_run_path(config), facts, resume=config.resume)
+        tokens = json.dumps([question.tokens for question in asked])
+        run_folder.confirm("questions_sha256", hashlib.sha256(tokens.encode()).hexdigest())
         task = progress.add_task(
             "measuring",
             total=len(asked) * len(entrants) * len(PROTOCOLS[config.protocol]),
@@ -166,30 +171,28 @@ def _facts(
     config: DictConfig,
     configs: Mapping[str, EntrantConfig],
     entrants: Mapping[str, Entrant],
-    asked: Sequence[Question],
+    target: Target,
     prompts: Sequence[Prompt],
 ) -> dict[str, Any]:
     """Returns the content of `run.json`, which a run that resumes this one has to agree with."""
     settings = {key: value for key, value in plain_values(config).items() if key not in LISTS}
-    turns = {prompt.id: prompt.turns for prompt in prompts}
-    tokens = json.dumps([question.tokens for question in asked])
+    parts = {
+        name: dict(zip(("drafter", "verifier", "policy"), map(plain_values, nodes), strict=True))
+        for name, nodes in configs.items()
+    }
+    arguments = HydraConfig.get().overrides.task
     return {
         "settings": settings,
-        "drafters": {
-            name: {
-                "drafter": plain_values(drafter),
-                "verifier": plain_values(verifier),
-                "policy": plain_values(policy),
-            }
-            for name, (drafter, verifier, policy) in configs.items()
-        },
+        "drafters": parts,
         "protocols": list(PROTOCOLS[config.protocol]),
         "lossless": {name: entrant.verifier.lossless for name, entrant in entrants.items()},
         "questions": [
-            [question.prompt, question.turn, turns[question.prompt][question.turn - 1][:300]]
-            for question in asked
+            [prompt.id, turn, text[:300]]
+            for prompt in prompts
+            for turn, text in enumerate(prompt.turns, start=1)
         ],
-        "questions_sha256": hashlib.sha256(tokens.encode()).hexdigest(),
+        "identity": identity(target, parts),
+        "starts": [provenance("compare", arguments)],
     }
 
 
@@ -199,4 +202,4 @@ def _print(summary: Summary, title: str, paths: Sequence[Path]) -> None:
     if summary.pairs and summary.prompts[1:]:
         console.print(pair_table(summary.pairs))
     for path in paths:
-        console.print(str(path), soft_wrap=True)
+        console.print(str(path), soft_wrap=True, markup=False)

@@ -41,5 +41,6 @@ def report(arguments: Sequence[str]) -> None:
     for summary in summaries.values():
         if not summary.run.finished:
             finished, prompts = len(summary.prompts), summary.run.prompts
-            console.print(f"unfinished, {finished} of {len(prompts)} prompts: {summary.run.folder}")
-    console.print(str(page), soft_wrap=True)
+            line = f"unfinished, {finished} of {len(prompts)} prompts: {summary.run.folder}"
+            console.print(line, soft_wrap=True, markup=False)
+    console.print(str(page), soft_wrap=True, markup=False)

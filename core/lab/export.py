@@ -1,31 +1,78 @@
-"""Export: a run as JSON and parquet, for notebooks."""
+"""Export: a run as JSON and as parquet tables with fixed columns, for notebooks."""
 
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from outrider.lab.measurement import Measurement
-from outrider.lab.store import Run
+from outrider.lab.store import SCHEMA, Run
 from outrider.lab.summary import Summary
 
-OVERLAP_COLUMNS = ("prefixes", "reached", "beta", "rounds", "tested", "accepted", "by_rule")
-"""The columns of the overlap protocol; in the table their names begin with `overlap_`."""
+if TYPE_CHECKING:
+    import pyarrow
 
-COUNT_COLUMNS = ("rounds", "drafted", "tested", "accepted", "emitted")
-TEXT_COLUMNS = ("seconds", "plain_seconds", "plain_call", "text")
-"""The columns of the decode protocol, beside the counts."""
+QUESTION_COLUMNS = {
+    "prompt": "string",
+    "turn": "int64",
+    "category": "string",
+    "drafter": "string",
+    "overlap_prefixes": "list<double>",
+    "overlap_reached": "list<double>",
+    "overlap_beta": "list<double>",
+    "overlap_rounds": "list<double>",
+    "overlap_tested": "list<double>",
+    "overlap_accepted": "list<double>",
+    "overlap_by_rule": "double",
+    "rounds": "int64",
+    "drafted": "int64",
+    "tested": "int64",
+    "accepted": "int64",
+    "emitted": "int64",
+    "seconds": "double",
+    "plain_seconds": "double",
+    "plain_call": "double",
+    "text": "string",
+}
+"""The columns of `comparison.parquet` with their Arrow types: a row for each question and drafter.
+
+`overlap_*` are the sums of `Overlap`, null if the protocol was not run; the columns after them are
+those of the decode protocol, likewise.
+"""
+
+ROUND_COLUMNS = {
+    "prompt": "string",
+    "turn": "int64",
+    "drafter": "string",
+    "round": "int64",
+    "tokens": "list<int64>",
+    "origins": "list<string>",
+    "pieces": "list<string>",
+    "drafted": "int64",
+    "tested": "int64",
+    "accepted": "int64",
+    "siblings": "list<int64>",
+    "ranks": "list<int64>",
+    "draft": "double",
+    "score": "double",
+    "verify": "double",
+    "stop": "string",
+}
+"""The columns of `rounds.parquet` with their Arrow types: a row for each round of decoding."""
 
 
 def write_json(summary: Summary, folder: Path) -> None:
     """Writes `comparison.json`: rows, pairs, prompts, settings, and the state of the run."""
     run = summary.run
     content = {
+        "schema": SCHEMA,
         "rows": [row.plain() for row in summary.rows],
         "pairs": [asdict(pair) for pair in summary.pairs],
         "prompts": summary.prompts,
         "settings": run.facts["settings"],
         "drafters": run.facts["drafters"],
+        "identity": run.facts.get("identity"),
+        "starts": run.facts.get("starts"),
         "lossless": all(run.facts["lossless"].values()),
         "finished": run.finished,
     }
@@ -34,25 +81,52 @@ def write_json(summary: Summary, folder: Path) -> None:
 
 def write_parquet(run: Run, folder: Path) -> None:
     """Writes `comparison.parquet`, a row for each question and drafter, and `rounds.parquet`."""
-    import pyarrow
     from pyarrow import parquet
 
-    tables = {
-        "comparison": _question_rows(run),
-        "rounds": [row for measurement in run.measurements for row in _round_rows(measurement)],
+    for name, table in tables(run).items():
+        parquet.write_table(table, folder / f"{name}.parquet")
+
+
+def tables(run: Run) -> dict[str, "pyarrow.Table"]:
+    """Returns the tables `comparison` and `rounds` of a run.
+
+    Their columns and types are the same for every run, so that tables can be concatenated. The
+    schema's metadata holds the version of the columns as `outrider_schema`.
+    """
+    rounds = [row for measurement in run.measurements for row in _round_rows(measurement)]
+    return {
+        "comparison": _table(_question_rows(run), QUESTION_COLUMNS),
+        "rounds": _table(rounds, ROUND_COLUMNS),
     }
-    for name, rows in tables.items():
-        parquet.write_table(pyarrow.Table.from_pylist(rows), folder / f"{name}.parquet")
+
+
+def _table(rows: list[dict[str, Any]], columns: dict[str, str]) -> "pyarrow.Table":
+    import pyarrow
+
+    def arrow_type(name: str) -> Any:
+        item = name.removeprefix("list<").removesuffix(">")
+        single = pyarrow.float64() if item == "double" else pyarrow.type_for_alias(item)
+        return single if item == name else pyarrow.list_(single)
+
+    schema = pyarrow.schema(
+        [(name, arrow_type(kind)) for name, kind in columns.items()],
+        metadata={"outrider_schema": str(SCHEMA)},
+    )
+    return pyarrow.Table.from_pylist(rows, schema=schema)
 
 
 def _question_rows(run: Run) -> list[dict[str, Any]]:
     rows: dict[tuple[str, int, str], dict[str, Any]] = {}
     for measurement in run.measurements:
-        key = (measurement.prompt, measurement.turn, measurement.drafter)
-        row = rows.setdefault(key, _empty_row(measurement))
+        question = {
+            "prompt": measurement.prompt,
+            "turn": measurement.turn,
+            "category": measurement.category,
+            "drafter": measurement.drafter,
+        }
+        row = rows.setdefault((measurement.prompt, measurement.turn, measurement.drafter), question)
         if measurement.overlap is not None:
-            for name, value in asdict(measurement.overlap).items():
-                row[f"overlap_{name}"] = list(value) if isinstance(value, tuple) else value
+            row.update({f"overlap_{name}": v for name, v in asdict(measurement.overlap).items()})
         decoding = measurement.decoding
         if decoding is not None:
             row.update(asdict(decoding.counts))
@@ -63,18 +137,6 @@ def _question_rows(run: Run) -> list[dict[str, Any]]:
     return list(rows.values())
 
 
-def _empty_row(measurement: Measurement) -> dict[str, Any]:
-    """Returns a row with all columns, in their order."""
-    row: dict[str, Any] = {
-        "prompt": measurement.prompt,
-        "turn": measurement.turn,
-        "category": measurement.category,
-        "drafter": measurement.drafter,
-    }
-    columns = (*(f"overlap_{name}" for name in OVERLAP_COLUMNS), *COUNT_COLUMNS, *TEXT_COLUMNS)
-    return row | dict.fromkeys(columns)
-
-
 def _round_rows(measurement: Measurement) -> list[dict[str, Any]]:
     steps = measurement.decoding.steps if measurement.decoding else ()
     question = {
@@ -83,11 +145,5 @@ def _round_rows(measurement: Measurement) -> list[dict[str, Any]]:
         "drafter": measurement.drafter,
     }
     return [
-        question
-        | {"round": number}
-        | {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in asdict(step).items()
-        }
-        for number, step in enumerate(steps, start=1)
+        question | {"round": number} | asdict(step) for number, step in enumerate(steps, start=1)
     ]

@@ -4,7 +4,7 @@ The fields of these classes are the keys of the file.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, final
 
 from outrider.contract.counts import Counts
@@ -116,22 +116,22 @@ class Measurement:
 
     @classmethod
     def read(cls, item: Mapping[str, Any]) -> "Measurement":
-        """Returns the measurement that `plain` gave as `item`.
+        """Returns the measurement that `plain` gave as `item`; unknown fields are ignored.
 
         Raises:
             KeyError, TypeError: `item` is not a measurement.
         """
-        fields = dict(item)
-        overlap, decoding = fields.pop("overlap"), fields.pop("decoding")
+        known = _known(cls, item)
+        overlap, decoding = known.pop("overlap"), known.pop("decoding")
         if overlap is not None:
-            overlap = dict(overlap)
+            overlap = _known(Overlap, overlap)
             by_rule = overlap.pop("by_rule")
             sums = {name: tuple(values) for name, values in overlap.items()}
             overlap = Overlap(**sums, by_rule=by_rule)
         if decoding is not None:
             steps = tuple(_read_step(step) for step in decoding["steps"])
-            decoding = Decoding(**{**decoding, "steps": steps})
-        return cls(**fields, overlap=overlap, decoding=decoding)
+            decoding = Decoding(**{**_known(Decoding, decoding), "steps": steps})
+        return cls(**known, overlap=overlap, decoding=decoding)
 
 
 TUPLE_FIELDS = ("tokens", "origins", "pieces", "siblings", "ranks")
@@ -140,4 +140,10 @@ TUPLE_FIELDS = ("tokens", "origins", "pieces", "siblings", "ranks")
 
 def _read_step(item: Mapping[str, Any]) -> Step:
     tuples = {name: tuple(item[name]) for name in TUPLE_FIELDS}
-    return Step(**{**item, **tuples})
+    return Step(**{**_known(Step, item), **tuples})
+
+
+def _known(kind: type[Any], item: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the fields that this version knows; a later version may have added others."""
+    names = {field.name for field in fields(kind)}
+    return {name: value for name, value in item.items() if name in names}

@@ -48,22 +48,33 @@ class ShownText:
 
 
 def labels(runs: Sequence[Run]) -> list[str]:
-    """Returns a label for each run: the settings that differ between runs, or else its folder."""
+    """Returns a different label for each run: what differs between runs, or else its folder.
+
+    What differs is looked for in the settings, and where those agree in the identity: the code and
+    the weights.
+    """
     if len(runs) == 1:
         return [""]
-    settings = [dict(flatten(run.facts["settings"])) for run in runs]
-    keys = dict.fromkeys(key for flat in settings for key in flat)
-    differing = [key for key in keys if len({json.dumps(flat.get(key)) for flat in settings}) > 1]
-    names = [
-        ", ".join(f"{key.rpartition('.')[2]} {flat.get(key)}" for key in differing)
-        for flat in settings
+    for fact in ("settings", "identity"):
+        names = _differences([dict(flatten(run.facts.get(fact, {}))) for run in runs])
+        if len(set(names)) == len(names):
+            return names
+    settings = _differences([dict(flatten(run.facts["settings"])) for run in runs])
+    both = [", ".join(filter(None, pair)) for pair in zip(settings, names, strict=True)]
+    return [
+        label if both.count(label) == 1 else f"{label}, {run.folder}".removeprefix(", ")
+        for label, run in zip(both, runs, strict=True)
     ]
-    if len(set(names)) < len(names):  # two runs have the same settings
-        names = [
-            f"{name}, {run.folder.name}".removeprefix(", ")
-            for name, run in zip(names, runs, strict=True)
-        ]
-    return names
+
+
+def _differences(facts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Returns for each of several flat mappings the values that are not the same in all."""
+    keys = dict.fromkeys(key for flat in facts for key in flat)
+    differing = [key for key in keys if len({json.dumps(flat.get(key)) for flat in facts}) > 1]
+    return [
+        ", ".join(f"{key.rpartition('.')[2]} {flat.get(key)}" for key in differing)
+        for flat in facts
+    ]
 
 
 def write_report(summaries: Mapping[str, Summary], folder: Path) -> Path:

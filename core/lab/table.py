@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from rich.box import SIMPLE_HEAD
+from rich.markup import escape
 from rich.table import Table
 
 from outrider.lab.intervals import Interval
@@ -46,7 +47,8 @@ def table(rows: Mapping[str, Sequence[Row]], title: str) -> Table:
     for label, run in rows.items():
         for row in run:
             cells = [cell(row.rates[name], name) for name in columns]
-            result.add_row(*([label] if len(rows) > 1 else []), row.drafter, *cells)
+            names = [label, row.drafter] if len(rows) > 1 else [row.drafter]
+            result.add_row(*map(escape, names), *cells)
     return result
 
 
@@ -74,9 +76,8 @@ def pair_table(pairs: Sequence[Pair]) -> Table:
         result.add_column(heading, justify="right", no_wrap=True)
     for pair in pairs:
         if pair.rate == rate:
-            result.add_row(
-                pair.one, pair.other, with_interval(pair.difference, 3), f"{pair.p_holm:.4f}"
-            )
+            difference = with_interval(pair.difference, 3)
+            result.add_row(*map(escape, (pair.one, pair.other, difference)), f"{pair.p_holm:.4f}")
     return result
 
 

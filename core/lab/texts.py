@@ -14,6 +14,7 @@ import platformdirs
 from outrider.contract.chance import SampledChance
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
+from outrider.plugins.origin import origin
 from outrider.runtime.linear import PackedLinear
 from outrider.runtime.static import is_compiled
 
@@ -98,7 +99,9 @@ def key(target: Target, prompt: Sequence[int], sampling: Sampling, max_new_token
 
 @cache
 def _versions() -> dict[str, str]:
-    return {name: version(name) for name in ("outrider", "torch", "transformers")}
+    versions = {name: version(name) for name in ("outrider", "torch", "transformers")}
+    # An editable Outrider changes under its version.
+    return versions | {"source": origin("outrider").get("source", "")}
 
 
 def _passes(target: Target) -> list[str]:

@@ -10,7 +10,7 @@ from torch import Tensor
 from outrider.errors import TargetError
 from outrider.runtime.encoded import EncodedCache, has_encoder
 from outrider.runtime.growing import GrowingTensor
-from outrider.runtime.passes import PassInput
+from outrider.runtime.passes import PART, PassInput
 from outrider.runtime.step import new_cache, run_pass
 from outrider.runtime.tree_mask import TreeMask, additive_mask
 
@@ -93,6 +93,17 @@ class CachedModel:
         for name, number in self._state_of.items():
             self._states[name].append(result.states[number][0])
         return result.logits[0]
+
+    def read_ahead(self, tokens: Sequence[int]) -> list[int]:
+        """Reads a text's next tokens as a chain, all but the last part; returns those left.
+
+        What is left, at least one token and at most `PART`, may be read under a mask, which a whole
+        prompt would make as wide as it is high.
+        """
+        ahead = max(0, len(tokens) - 1) // PART * PART
+        if ahead:
+            self.feed(tokens[:ahead], 1)
+        return list(tokens[ahead:])
 
     def feed_tree(
         self, tokens: Sequence[int], rows: int, tree: TreeMask

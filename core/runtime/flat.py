@@ -1,16 +1,18 @@
 """The flat pass: a decoder of Llama's kind as one loop, without the overhead of its modules."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import embedding, pad, rms_norm
 
 from outrider.runtime.attention import attention, folded_mask, turn_of, turned
-from outrider.runtime.linear import PackedLinear, merged, product
-from outrider.runtime.passes import Pass, PassInput
+from outrider.runtime.linear import PackedLinear, merged, product, rounded
+from outrider.runtime.passes import Pass, PassInput, in_parts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -18,16 +20,6 @@ if TYPE_CHECKING:
 
 KINDS = ("llama", "mistral", "qwen2", "qwen3")
 """The model types whose layers are: norm, attention, norm, gated feed-forward."""
-
-PART = 256
-"""Tokens of a chain that are read at once; more would make the tensors between layers large."""
-
-EXACT = 32
-"""A part of up to this many tokens is read as it is; a longer one is padded to a multiple.
-
-Packed products make a kernel for each number of rows and keep it, some four megabytes each, so
-that prompts of all lengths would take hundreds.
-"""
 
 Watch = Callable[[Tensor, Tensor, float], None]
 """Is shown what each layer attends with: the queries [batch, tokens, heads, dim] and keys
@@ -39,16 +31,26 @@ Watch = Callable[[Tensor, Tensor, float], None]
 class _Attending:
     """What attention needs besides a layer's own weights; the same for all layers of a pass.
 
+    texts: how many there are, and the number of new tokens of each.
     turn: cosine and sine of the positions.
     folded: what is added to the scores, as `folded_mask` returns it.
     widths: as in `PassInput`.
     """
 
     cache: "Cache"
+    texts: tuple[int, int]
     turn: tuple[Tensor, Tensor]
     folded: Tensor | None
     widths: Sequence[int] | None
     watch: Watch | None
+
+    def text_by_text(self, x: Float[Tensor, "rows width"], *dim: int) -> Tensor:
+        """Returns the rows [batch, tokens, width] of texts, without those that round their number.
+
+        dim: of a head, which makes it [batch, tokens, heads, dim].
+        """
+        batch, count = self.texts
+        return x[: batch * count].view(batch, count, -1, *dim)
 
 
 def is_used_for(model: "PreTrainedModel") -> bool:
@@ -80,58 +82,40 @@ def flat_pass(
     """
     special = (inputs.mask, inputs.positions, inputs.widths, watch)
     if any(option is not None for option in special):
-        return _run_layers(model, cache, inputs, watch=watch)
-    parts, ahead = [], inputs.ids.shape[1]
-    for ids in torch.split(inputs.ids, PART, dim=1):
-        count = ids.shape[1]
-        ahead -= count
-        even = count if count <= EXACT else -(-count // EXACT) * EXACT
-        part = replace(inputs, ids=ids, rows=max(0, min(count, inputs.rows - ahead)))
-        parts.append(_run_layers(model, cache, part, padding=even - count))
-    if len(parts) == 1:
-        return parts[0]
-    states = {
-        number: torch.cat([part.states[number] for part in parts], dim=1)
-        for number in inputs.states
-    }
-    return Pass(torch.cat([part.logits for part in parts], dim=1), states)
+        return _run_layers(model, cache, inputs, watch)
+    return in_parts(inputs, partial(_run_layers, model, cache))
 
 
 def _run_layers(
-    model: "PreTrainedModel",
-    cache: "Cache",
-    inputs: PassInput,
-    *,
-    watch: Watch | None = None,
-    padding: int = 0,
+    model: "PreTrainedModel", cache: "Cache", inputs: PassInput, watch: Watch | None = None
 ) -> Pass:
     """Runs all layers over the tokens at once.
 
-    padding: tokens to read after a chain and then forget; nothing before them sees them.
+    All products run on a rounded number of rows, as `product` wants it. What is in the rows that
+    this adds is never attended to, and never cached.
     """
     base: Any = model.base_model
     config: Any = model.config
-    count, known = inputs.ids.shape[1], int(cache.get_seq_length())
-    ids, positions = _padded(inputs, known, padding)
-    x = embedding(ids, base.embed_tokens.weight)
+    (batch, count), known = inputs.ids.shape, int(cache.get_seq_length())
+    x = embedding(inputs.ids, base.embed_tokens.weight)
     # A single token of each text sees everything up to its width, and needs no mask.
-    unmasked = inputs.widths is not None and ids.shape[1] == 1
+    unmasked = inputs.widths is not None and count == 1
     shared = config.num_attention_heads // config.num_key_value_heads
-    folded = None if unmasked else folded_mask(inputs.mask, ids.shape[1], known, shared, x)
-    attending = _Attending(
-        cache, turn_of(base.rotary_emb, x, positions), folded, inputs.widths, watch
-    )
+    folded = None if unmasked else folded_mask(inputs.mask, count, known, shared, x)
+    positions = inputs.positions
+    if positions is None:
+        positions = torch.arange(known, known + count, device=x.device)[None]
+    turn = turn_of(base.rotary_emb, x, positions)
+    attending = _Attending(cache, (batch, count), turn, folded, inputs.widths, watch)
+    x = _flattened(x)
     states: dict[int, Tensor] = {}
     layers = base.layers[: config.num_hidden_layers]
     for index, layer in enumerate(layers):
         if index in inputs.states:
-            states[index] = x
+            states[index] = attending.text_by_text(x)
         x = _attend(layer, index, x, attending)
         x = _feed_forward(layer, x)
-    if padding:
-        cache.crop(-padding)
-        x = x[:, :count]
-        states = {number: state[:, :count] for number, state in states.items()}
+    x = attending.text_by_text(x)
     last = set(inputs.states) & {len(layers), -1}
     if last:
         states |= dict.fromkeys(last, _norm(base.norm, x))
@@ -143,23 +127,21 @@ def _head(model: Any) -> Any:
     return model.get_output_embeddings()
 
 
-def _padded(inputs: PassInput, known: int, padding: int) -> tuple[Tensor, Tensor]:
-    """Returns ids and positions, with `padding` more tokens at the position of the last."""
-    ids, positions, count = inputs.ids, inputs.positions, inputs.ids.shape[1]
-    if positions is None:
-        positions = torch.arange(known, known + count, device=ids.device)[None]
-    if padding:
-        last = known + count - 1
-        ids, positions = pad(ids, (0, padding)), pad(positions, (0, padding), value=last)
-    return ids, positions
+def _flattened(x: Float[Tensor, "batch tokens width"]) -> Float[Tensor, "rows width"]:
+    """Returns the tokens of all texts below each other, and zeros up to a rounded number."""
+    x = x.flatten(0, 1)
+    missing = rounded(len(x)) - len(x)
+    return pad(x, (0, 0, 0, missing)) if missing else x
 
 
-def _attend(layer: Any, index: int, x: Tensor, attending: _Attending) -> Tensor:
+def _attend(
+    layer: Any, index: int, x: Float[Tensor, "rows width"], attending: _Attending
+) -> Float[Tensor, "rows width"]:
     """Returns the states after a layer's attention."""
     module = layer.self_attn
     inner = _norm(layer.input_layernorm, x)
     queries, keys, values = (
-        product(projection, inner).view(*x.shape[:-1], -1, module.head_dim)
+        attending.text_by_text(product(projection, inner), module.head_dim)
         for projection in (module.q_proj, module.k_proj, module.v_proj)
     )
     if hasattr(module, "q_norm"):
@@ -170,7 +152,7 @@ def _attend(layer: Any, index: int, x: Tensor, attending: _Attending) -> Tensor:
         attending.watch(queries, keys, module.scaling)
     folded, widths = attending.folded, attending.widths
     mixed = attention(queries, keys, values, module.scaling, folded=folded, widths=widths)
-    return merged(module.o_proj, mixed, x, "add")
+    return merged(module.o_proj, _flattened(mixed), x, "add")
 
 
 def _feed_forward(layer: Any, x: Tensor) -> Tensor:

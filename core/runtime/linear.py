@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any, final
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.functional import silu
+from torch.nn.functional import pad, silu
 
 ROWS = 16
 """The number of rows that the packing is chosen for; any other number runs on it too."""
@@ -52,6 +53,16 @@ class PackedLinear(nn.Module):
         return state
 
 
+def rounded(rows: int) -> int:
+    """Returns the number of rows that a packed product is run with: at least `rows`.
+
+    A packed kernel is made for each number of rows and kept, some four megabytes for all layers of
+    a model. There are four numbers from one power of two to the next, and none is left out up to 8.
+    """
+    step = 1 << max(0, (rows - 1).bit_length() - 3)
+    return -(-rows // step) * step
+
+
 def product(layer: nn.Module, x: Tensor, then: str = "none") -> Tensor:
     """Returns the layer's product.
 
@@ -59,9 +70,9 @@ def product(layer: nn.Module, x: Tensor, then: str = "none") -> Tensor:
     """
     if isinstance(layer, PackedLinear):
         result: Tensor = torch.ops.mkldnn._linear_pointwise(
-            x, layer.packed, layer.bias, then, [], ""
+            _padded(x), layer.packed, layer.bias, then, [], ""
         )
-        return result
+        return _cut(result, x)
     result = layer(x)
     return silu(result) if then == "swish" else result
 
@@ -73,11 +84,25 @@ def merged(layer: nn.Module, x: Tensor, other: Tensor, how: str) -> Tensor:
     """
     if isinstance(layer, PackedLinear):
         result: Tensor = torch.ops.mkldnn._linear_pointwise.binary(
-            x, other, layer.packed, layer.bias, how
+            _padded(x), _padded(other), layer.packed, layer.bias, how
         )
-        return result
+        return _cut(result, x)
     plain = product(layer, x)
     return plain + other if how == "add" else plain * other
+
+
+def _padded(x: Float[Tensor, "*rows width"]) -> Tensor:
+    """Returns all rows below each other, with zeros up to a rounded number; x if it has that."""
+    rows = x.numel() // x.shape[-1]
+    missing = rounded(rows) - rows
+    return pad(x.reshape(rows, x.shape[-1]), (0, 0, 0, missing)) if missing else x
+
+
+def _cut(result: Tensor, x: Float[Tensor, "*rows width"]) -> Float[Tensor, "*rows out"]:
+    """Returns the rows of a product that are x's own."""
+    if result.dim() == x.dim() and result.shape[:-1] == x.shape[:-1]:
+        return result
+    return result[: x.shape[:-1].numel()].view(*x.shape[:-1], -1)
 
 
 def can_pack(model: nn.Module) -> bool:

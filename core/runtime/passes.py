@@ -1,13 +1,16 @@
 """Passes: what goes into a forward pass over new tokens, what comes out, and who runs it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+
+PART = 256
+"""Tokens that are read at once; more would make masks and the tensors between layers large."""
 
 
 @final
@@ -48,6 +51,22 @@ class Pass:
 
     logits: Float[Tensor, "batch rows vocab"]
     states: dict[int, Float[Tensor, "batch tokens width"]]
+
+
+def in_parts(inputs: PassInput, run: Callable[[PassInput], Pass]) -> Pass:
+    """Returns what a pass over a chain says, after reading `PART` tokens at a time."""
+    parts, ahead = [], inputs.ids.shape[1]
+    for ids in torch.split(inputs.ids, PART, dim=1):
+        count = ids.shape[1]
+        ahead -= count
+        parts.append(run(replace(inputs, ids=ids, rows=max(0, min(count, inputs.rows - ahead)))))
+    if len(parts) == 1:
+        return parts[0]
+    states = {
+        number: torch.cat([part.states[number] for part in parts], dim=1)
+        for number in inputs.states
+    }
+    return Pass(torch.cat([part.logits for part in parts], dim=1), states)
 
 
 class PassCache(ABC):

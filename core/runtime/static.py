@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast, final
 from weakref import WeakKeyDictionary
 
@@ -12,7 +13,7 @@ from torch.nn.functional import pad
 
 from outrider.runtime import flat
 from outrider.runtime.growing import GrowingTensor
-from outrider.runtime.passes import Pass, PassCache, PassInput
+from outrider.runtime.passes import PART, Pass, PassCache, PassInput, in_parts
 from outrider.runtime.tree_mask import additive_mask
 
 if TYPE_CHECKING:
@@ -126,9 +127,15 @@ class StaticCache(PassCache):
         self._length = start + len(rows)
 
     def feed(self, inputs: PassInput) -> Pass:
-        """Appends tokens, padded to the next size that is compiled."""
+        """Appends tokens; a chain of more than `PART` in parts, none of which is compiled."""
+        if inputs.mask is None and inputs.ids.shape[1] > PART:
+            return in_parts(inputs, partial(self._append, sizes=()))
+        return self._append(inputs)
+
+    def _append(self, inputs: PassInput, sizes: Sequence[int] = SIZES) -> Pass:
+        """Appends tokens, padded to the next of some sizes, which are compiled."""
         count = inputs.ids.shape[1]
-        size = next((size for size in SIZES if size >= count), count)
+        size = next((size for size in sizes if size >= count), count)
         self._reserve(self._length + size)
         self._rooms.slots = torch.arange(
             self._length, self._length + size, device=self._model.device
@@ -136,7 +143,7 @@ class StaticCache(PassCache):
         positions = self._rooms.slots[None].clone()
         if inputs.positions is not None:
             positions[:, :count] = inputs.positions
-        run = _compiled[self._model] if size in SIZES else _uncompiled(self._model)
+        run = _compiled[self._model] if size in sizes else _uncompiled(self._model)
         logits, states = run(
             pad(inputs.ids, (0, size - count)),
             self._rooms,

@@ -68,7 +68,7 @@ class TextTree:
 
     def _read(self, known: int) -> None:
         """Feeds the nodes from `known` on, and the root if the cache lacks it."""
-        root = [] if self._cached.length else self._root
+        root = [] if self._cached.length else self._cached.read_ahead(self._root)
         tokens = [*root, *self._tokens[known:]]
         if not tokens:
             return

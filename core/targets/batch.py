@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
 
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from outrider.contract.chance import Chance
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 FULL = 0.8
 """Texts that have ended leave the cache once no more than this share of a batch goes on."""
+
+ROWS = 1024
+"""Tokens of all texts that are read at once; a pass over all of long prompts needs a large mask."""
 
 
 @torch.no_grad()
@@ -98,20 +102,19 @@ class PaddedBatch:
         Raises:
             TargetError: they are not numbers.
         """
-        logits = run_pass(self._model, self._cache, self._inputs()).logits[:, -1]
+        for tokens in self._tokens.split(max(1, ROWS // len(self._tokens)), dim=1):
+            logits = run_pass(self._model, self._cache, self._inputs(tokens)).logits[:, -1]
         check_finite(logits)
         return logits
 
-    def _inputs(self) -> PassInput:
+    def _inputs(self, tokens: Int[Tensor, "texts tokens"]) -> PassInput:
         if self._encoded:  # the starts of its texts need no padding
-            return PassInput(self._tokens, 1)
-        known, count = int(self._cache.get_seq_length()), self._tokens.shape[1]
-        columns = torch.arange(known, known + count, device=self._tokens.device)
+            return PassInput(tokens, 1)
+        known, count = int(self._cache.get_seq_length()), tokens.shape[1]
+        columns = torch.arange(known, known + count, device=tokens.device)
         positions = (columns - self._padding[:, None]).clamp(min=0)
         sees = padded_causal(self._padding, count, known + count)
-        return PassInput(
-            self._tokens, 1, additive_mask(sees, self._model.dtype)[:, None], positions
-        )
+        return PassInput(tokens, 1, additive_mask(sees, self._model.dtype)[:, None], positions)
 
     def go_on(self, texts: Sequence[Sequence[int]]) -> None:
         """Makes each text's last token the next to read, and drops ended texts if they are many."""

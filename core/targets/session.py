@@ -27,11 +27,11 @@ class CachedSession(Session):
 
     def score(self, draft: Draft) -> Float[Tensor, "nodes+1 vocab"]:
         self._draft = draft
-        tokens = [*self._pending, *draft.tokens]
         if draft.is_chain:
-            return self._cached.feed(tokens, len(draft) + 1)
+            return self._cached.feed([*self._pending, *draft.tokens], len(draft) + 1)
+        self._pending = self._cached.read_ahead(self._pending)
         tree = tree_mask(draft.parents, pending=len(self._pending), cached=self._cached.length)
-        return self._cached.feed_tree(tokens, len(draft) + 1, tree)
+        return self._cached.feed_tree([*self._pending, *draft.tokens], len(draft) + 1, tree)
 
     def commit(self, verdict: Verdict) -> None:
         drafted, accepted = len(self._draft), verdict.accepted

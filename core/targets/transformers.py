@@ -20,12 +20,13 @@ from outrider.runtime.cached_model import CACHE, HIDDEN, SOURCE, CachedModel, re
 from outrider.runtime.encoded import EncodedCache, decoder_start
 from outrider.runtime.first_layers import layer_count
 from outrider.runtime.linear import can_pack, pack
-from outrider.runtime.static import compile_passes
+from outrider.runtime.static import compile_passes, is_compiled
 from outrider.runtime.text_tree import TextTree
 from outrider.runtime.windows import context_window
 from outrider.targets.batch import write
+from outrider.targets.kept_tests import kept_self_test
 from outrider.targets.loading import load
-from outrider.targets.self_test import self_test
+from outrider.targets.self_test import SelfTest, run_self_test, self_test
 from outrider.targets.session import CachedSession
 from outrider.targets.together import TogetherSession, open_sessions, score_sessions
 
@@ -54,9 +55,9 @@ class TransformersTarget(Target):
         plan for it. The first process decides everything, and only it returns from this call; each
         of the others stays in it for its part of the passes, and ends when the first does.
 
-    When it is made, a few tiny passes show what the model can do (`self_test`). If it can't score
-    a tree as its paths, it takes only chains; if it can't read several texts at once, it reads
-    them one by one.
+    tested: what a few tiny passes showed when the target was made (`self_test`). If the model can't
+        score a tree as its paths, the target takes only chains; if it can't read several texts at
+        once, it reads them one by one. For a model that is loaded here, the result is kept on disk.
 
     Raises `ConfigError` if there is no such model, `TargetError` for weights that do not fit, for a
     model that can't be rolled back, and for one whose text would depend on the drafts.
@@ -88,13 +89,25 @@ class TransformersTarget(Target):
             optimize = "packed" if is_name and not self._start and not tensor_parallel else "none"
         if optimize == "packed" and can_pack(model):
             pack(model)
-        self._tested = self_test(model, self._start)
+        proven = kept_self_test if is_name else self_test  # another's class may be of any code
+        self.tested: SelfTest = proven(model, self._start)
         if optimize == "compile":
             _compile(model)
         self.model: PreTrainedModel = model
         self.tokenizer: PreTrainedTokenizerBase | None = tokenizer
         self._fingerprint: str | None = None
         self._describe()
+
+    def test_again(self) -> SelfTest | None:
+        """Runs the self-test, whatever is kept of it, and offers what it shows.
+
+        Returns None for compiled passes, whose sizes are not those of the test.
+        """
+        if is_compiled(self.model):
+            return None
+        self.tested = run_self_test(self.model, self._start)
+        self._describe()
+        return self.tested
 
     def _describe(self) -> None:
         """Sets what a target says of itself, from the model's configuration."""
@@ -105,10 +118,10 @@ class TransformersTarget(Target):
         generation = self.model.generation_config
         eos = generation.eos_token_id if generation else None
         self.eos = frozenset([eos] if isinstance(eos, int) else eos or ())
-        self.trees = not self._tested.trees
+        self.trees = not self.tested.trees
         if not self.trees:
             name = type(self.model).__name__
-            self.no_trees = f"{name} takes only chains, since {self._tested.trees}"
+            self.no_trees = f"{name} takes only chains, since {self.tested.trees}"
 
     def _offers(self, layers: int) -> frozenset[str]:
         """Returns what drafters may need of a model with that many layers."""
@@ -130,7 +143,7 @@ class TransformersTarget(Target):
     def open_together(
         self, prompts: Sequence[Sequence[int]], needs: frozenset[str] = frozenset()
     ) -> list[Session]:
-        if CACHE in needs or self._tested.batches:  # these need a cache for each text
+        if CACHE in needs or self.tested.batches:  # these need a cache for each text
             return super().open_together(prompts, needs)
         return open_sessions(self.model, prompts, needs)
 
@@ -152,7 +165,7 @@ class TransformersTarget(Target):
         chances: Sequence[Chance],
         max_new_tokens: int,
     ) -> list[list[int]]:
-        if self._tested.padding:
+        if self.tested.padding:
             return super().write(prompts, sampling, chances, max_new_tokens)
         starts, encoded = prompts, None
         if self._start:

@@ -1,4 +1,4 @@
-"""Testing: checks that a drafter, rule or policy keeps its contract, exact wherever they can be.
+"""Testing: checks that a drafter, rule, policy or target keeps its contract, exact if they can be.
 
 >>> from outrider.testing import check_drafter, parametrize_with_checks
 >>> check_drafter(MyDrafter)                     # raises at the first check that fails
@@ -6,11 +6,13 @@
 ... def test_conformance(make, check):
 ...     check(make)
 
-`make` is any callable that returns a new part: a class, a partial, a function.
+`make` is any callable that returns a new part: a class, a partial, a function. A target is made
+once: `check_target(MyTarget())`.
 
-`drafters`, `verifiers` and `policies` hold the checks, `kit` the ways to run them. They play on the
-tiny targets of `stage`, and `exact` sums the probability of every text. Testing may import
-everything below the lab, built-in drafters, rules and targets included. Start with `kit`.
+`drafters`, `verifiers`, `policies` and `targets` hold the checks, `kit` the ways to run them. Those
+of the first three play on the tiny targets of `stage`, and `exact` sums the probability of every
+text. Testing may import everything below the lab, built-in drafters, rules and targets included.
+Start with `kit`.
 """
 
 from outrider.testing.exact import (
@@ -23,6 +25,7 @@ from outrider.testing.kit import (
     Outcome,
     check_drafter,
     check_policy,
+    check_target,
     check_verifier,
     checks_of,
     parametrize_with_checks,
@@ -36,6 +39,7 @@ __all__ = [
     "Setup",
     "check_drafter",
     "check_policy",
+    "check_target",
     "check_verifier",
     "checks_of",
     "loop_distribution",

@@ -1,4 +1,4 @@
-"""The kit: which checks a part has to pass, and three ways to run them."""
+"""The kit: which checks a part has to pass, and the ways to run them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,11 +7,13 @@ from typing import Any, final
 
 from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Policy
+from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
-from outrider.testing import drafters, policies, verifiers
+from outrider.testing import drafters, policies, targets, verifiers
 
 Make = Callable[[], Any]
-Check = Callable[[Any], None]
+Check = Callable[[Any], str | None]
+"""Raises AssertionError if a part is at fault; returns why the part refuses what is checked."""
 
 
 @final
@@ -21,19 +23,21 @@ class Outcome:
 
     check: its name. says: what it asserts, the first paragraph of its docstring.
     fault: the fault in one line; None if it passed. seconds: how long it took.
+    refused: why a target does not offer what is checked, which is no fault; None if it does.
     """
 
     check: str
     says: str
     fault: str | None
     seconds: float
+    refused: str | None = None
 
 
 def checks_of(make: Make) -> tuple[Check, ...]:
     """Returns the checks for the part that `make` makes.
 
     Raises:
-        TypeError: the part is not a drafter, verifier or policy.
+        TypeError: the part is not a drafter, verifier, policy or target.
     """
     part = make()
     if isinstance(part, Drafter):
@@ -42,8 +46,11 @@ def checks_of(make: Make) -> tuple[Check, ...]:
         return verifiers.CHECKS
     if isinstance(part, Policy):
         return policies.CHECKS
+    if isinstance(part, Target):
+        return targets.CHECKS
     raise TypeError(
-        f"expected a callable that makes a Drafter, Verifier or Policy, got {type(part).__name__}"
+        "expected a callable that makes a Drafter, Verifier, Policy or Target,"
+        f" got {type(part).__name__}"
     )
 
 
@@ -65,19 +72,29 @@ def check_policy(make: Callable[[], Policy]) -> None:
         check(make)
 
 
+def check_target(target: Target) -> None:
+    """Runs every check of a target; raises AssertionError at the first that fails.
+
+    Unlike the other parts, a target is handed over itself: its sessions are independent.
+    """
+    for check in targets.CHECKS:
+        check(lambda: target)
+
+
 def run_checks(make: Make) -> Iterator[Outcome]:
     """Yields the outcome of each check when it is done; runs the others even if one fails."""
     for check in checks_of(make):
         began = perf_counter()
-        fault = None
+        fault, refused = None, None
         try:
-            check(make)
+            refused = check(make)
         except Exception as error:  # noqa: BLE001  any exception is a fault of the part
             fault = " ".join(str(error).split()) or type(error).__name__
             if not isinstance(error, AssertionError):
                 fault = f"{type(error).__name__}: {fault}"
         says = " ".join((check.__doc__ or "").split("\n\n")[0].split())
-        yield Outcome(check.__name__.removeprefix("check_"), says, fault, perf_counter() - began)
+        name, seconds = check.__name__.removeprefix("check_"), perf_counter() - began
+        yield Outcome(name, says, fault, seconds, refused)
 
 
 def parametrize_with_checks(

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from outrider.lab.store import load
+
 FILES = {
     "comparison.json",
     "comparison.parquet",
@@ -137,7 +139,9 @@ def test_only_the_same_config_goes_on(compared: Any, tmp_path: Path) -> None:
     assert "resume: max_new_tokens is 9 now, and was 8 in" in printed
     assert lines.read_text() == "".join(first_lines)
     compared("protocol=overlap", "resume=true")
-    assert len(lines.read_text().splitlines()) == 12
+    # The question that was cut short is measured again, and nothing is deleted.
+    assert lines.read_text().startswith("".join(first_lines))
+    assert len(load(lines.parent).measurements) == 12
     printed, _ = compared("protocol=overlap", "resume=true", out="new", status=1)
     assert "resume=True: expected a run in" in printed
 

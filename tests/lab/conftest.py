@@ -68,14 +68,14 @@ def run_in(target: TransformersTarget, drafters: dict[str, Drafter]) -> Callable
             "lossless": dict.fromkeys(drafters, rule.lossless),
             "questions": [[question.prompt, question.turn, "asked"] for question in asked],
         }
-        run = RunFolder(folder, facts, resume=resume)
-        done = {(m.protocol, m.prompt, m.turn) for m in run.measurements}
-        for count, measurement in enumerate(
-            measure(target, entrants, asked, settings, protocol=protocol, done=done), start=1
-        ):
-            run.add(measurement)
-            if count == stop_after:
-                break
+        with RunFolder(folder, facts, resume=resume) as run:
+            done = {(m.protocol, m.prompt, m.turn) for m in run.measurements}
+            for count, measurement in enumerate(
+                measure(target, entrants, asked, settings, protocol=protocol, done=done), start=1
+            ):
+                run.add(measurement)
+                if count == stop_after:
+                    break
         return run
 
     return go

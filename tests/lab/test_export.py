@@ -1,14 +1,18 @@
 """The JSON and parquet files of a run agree with the run."""
 
 import json
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet
 import pytest
 
-from outrider.lab.export import write_json, write_parquet
+import outrider.lab
+from outrider.lab.export import tables, write_json, write_parquet
+from outrider.lab.store import SCHEMA
 from outrider.lab.summary import Summary
 
 
@@ -39,6 +43,35 @@ def test_parquet_adds_up_to_the_rows(
             assert sum(entry["accepted"] for entry in steps) == row["counts"]["accepted"]
             assert any(entry["text"] for entry in own_rows)
     assert bool(rounds) == (protocol != "overlap")
+
+
+def test_tables_of_all_runs_have_the_same_columns(
+    run_in: Callable[..., Any], tmp_path: Path
+) -> None:
+    runs = [
+        run_in(tmp_path / protocol, protocol=protocol, stop_after=3).run
+        for protocol in ("overlap", "decode")
+    ]
+    empty = replace(runs[0], measurements=())
+    for name in ("comparison", "rounds"):
+        parts = [tables(run)[name] for run in (*runs, empty)]
+        assert len(pyarrow.concat_tables(parts)) == sum(map(len, parts))
+        assert parts[0].schema.metadata[b"outrider_schema"] == str(SCHEMA).encode()
+
+
+def test_runs_are_read_into_data_frames(run_in: Callable[..., Any], tmp_path: Path) -> None:
+    for gamma in (2, 3):
+        run_in(tmp_path / str(gamma), gamma=gamma)
+    run_in(tmp_path / "unfinished", protocol="overlap", gamma=4, stop_after=7)
+    frames = outrider.lab.load(tmp_path)
+    assert list(frames.runs.run) == ["gamma 2", "gamma 3", "gamma 4"]
+    assert list(frames.runs.finished) == [True, True, False]
+    assert set(frames.questions.drafter) == {"none", "lookup", "bigram"}
+    by_run = frames.questions.groupby("run").emitted.sum()
+    assert by_run["gamma 2"] == by_run["gamma 3"] == frames.rounds.tokens.map(len).sum() / 2
+    rates = frames.rates.set_index(["run", "drafter"])
+    assert rates.loc[("gamma 3", "lookup"), "block_efficiency"] > 1
+    assert math.isnan(rates.loc[("gamma 4", "lookup"), "block_efficiency"])
 
 
 def test_json_has_every_figure_with_its_ends(run_in: Callable[..., Any], tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +147,15 @@ def test_runs_are_labelled_by_what_differs(run_in: Callable[..., Any], tmp_path:
     runs = [run_in(tmp_path / str(gamma), gamma=gamma, protocol="overlap").run for gamma in (2, 4)]
     assert labels(runs[:1]) == [""]
     assert labels(runs) == ["gamma 2", "gamma 4"]
-    assert labels([runs[0], runs[0]]) == ["2", "2"] or len(set(labels([runs[0], runs[0]]))) == 1
+    twin = replace(runs[0], folder=tmp_path / "other" / "2")
+    assert labels([runs[0], twin]) == [str(runs[0].folder), str(twin.folder)]
+    names = [f"gamma 2, {runs[0].folder}", "gamma 4", f"gamma 2, {twin.folder}"]
+    assert labels([*runs, twin]) == names
+    edited = [
+        replace(runs[0], facts={**runs[0].facts, "identity": {"echo": {"source": source}}})
+        for source in ("1a", "2b")
+    ]
+    assert labels(edited) == ["source 1a", "source 2b"]
     path = write_report(
         {label: Summary(run) for label, run in zip(labels(runs), runs, strict=True)}, tmp_path
     )

@@ -81,6 +81,108 @@ def test_a_config_that_does_not_match_is_refused_by_name(run_in: Go, tmp_path: P
     assert (tmp_path / LINES).read_text() == before
 
 
+@pytest.mark.parametrize("end", ["\u2028", "\u2029", "\x85", "\r", "\x0c", "\ud800"])
+def test_ends_of_lines_inside_a_text_end_no_measurement(
+    run_in: Go, tmp_path: Path, end: str
+) -> None:
+    run = run_in(tmp_path, stop_after=17)
+    decoded = run.measurements[-1].decoding
+    assert decoded is not None
+    strange = replace(decoded.steps[0], pieces=(f"a{end}b",) * len(decoded.steps[0].tokens))
+    odd = replace(run.measurements[-1], decoding=replace(decoded, steps=(strange,)), turn=7)
+    with RunFolder(tmp_path, run.facts, resume=True) as folder:
+        folder.add(odd)
+    assert load(tmp_path).measurements == (*run.measurements, odd)
+
+
+def test_lines_of_an_older_version_are_read_though_they_were_not_escaped(
+    run_in: Go, tmp_path: Path
+) -> None:
+    run = run_in(tmp_path, stop_after=17)
+    lines = [json.dumps(item.plain(), ensure_ascii=False) for item in run.measurements]
+    lines[-1] = lines[-1].replace('"category": "', '"category": "\u2028')
+    (tmp_path / LINES).write_text("\n".join([*lines, ""]), encoding="utf-8")
+    assert [m.category for m in load(tmp_path).measurements[-2:]] == ["chat", "\u2028chat"]
+
+
+def test_a_resumed_run_deletes_nothing(run_in: Go, tmp_path: Path) -> None:
+    run_in(tmp_path, stop_after=8)  # two questions of three drafters, and two of the third
+    before = (tmp_path / LINES).read_text()
+    resumed = run_in(tmp_path, resume=True, stop_after=1)
+    assert (tmp_path / LINES).read_text().startswith(before)
+    assert len(resumed.measurements) == 7
+    again = load(tmp_path).measurements
+    assert len(again) == 8
+    assert resumed.measurements[-1] in again  # the later one counts
+
+
+def test_fields_of_a_later_version_are_ignored(run_in: Go, tmp_path: Path) -> None:
+    run = run_in(tmp_path, stop_after=18)
+    items = [item.plain() | {"mood": "good"} for item in run.measurements]
+    for item in items:
+        for part in (item["overlap"], item["decoding"], *(item["decoding"] or {}).get("steps", ())):
+            if part is not None:
+                part["colour"] = [1]
+    (tmp_path / LINES).write_text("".join(json.dumps(item) + "\n" for item in items))
+    assert load(tmp_path).measurements == tuple(run.measurements)
+
+
+def test_other_code_or_weights_are_another_run(run_in: Go, tmp_path: Path) -> None:
+    facts = run_in(tmp_path, stop_after=2).facts
+    for identity, line in (
+        ({"echo": {"drafter": {"code": {"echo": {"source": "b"}}}}}, r"resume: echo\.drafter"),
+        ({"target": {"fingerprint": "b"}}, r"resume: target\.fingerprint is 'b' now, and was None"),
+    ):
+        with pytest.raises(ConfigError, match=line):
+            RunFolder(tmp_path, {**facts, "identity": identity}, resume=True)
+
+
+def test_each_start_of_a_run_is_recorded(run_in: Go, tmp_path: Path) -> None:
+    facts = run_in(tmp_path, stop_after=2).facts
+    for date in ("monday", "tuesday"):
+        with RunFolder(tmp_path, {**facts, "starts": [{"date": date}]}, resume=True):
+            pass
+    assert load(tmp_path).facts["starts"] == [{"date": "monday"}, {"date": "tuesday"}]
+
+
+def test_a_fact_that_is_known_late_is_compared_as_well(run_in: Go, tmp_path: Path) -> None:
+    facts = run_in(tmp_path, stop_after=2).facts
+    with RunFolder(tmp_path, facts, resume=True) as folder:
+        folder.confirm("questions_sha256", "a")
+    with (
+        pytest.raises(ConfigError, match="resume: questions_sha256 is 'b' now, and was 'a'"),
+        RunFolder(tmp_path, facts, resume=True) as folder,
+    ):
+        folder.confirm("questions_sha256", "b")
+    assert load(tmp_path).facts["questions_sha256"] == "a"
+
+
+def test_a_run_belongs_to_one_process_at_a_time(run_in: Go, tmp_path: Path) -> None:
+    facts = run_in(tmp_path / "run", stop_after=2).facts
+    with RunFolder(tmp_path / "run", facts, resume=True):
+        with pytest.raises(ConfigError, match="another process writes to this run"):
+            RunFolder(tmp_path / "run", facts, resume=True)
+        assert unfinished(tmp_path) is None
+    assert unfinished(tmp_path) == tmp_path / "run"
+
+
+def test_a_run_that_was_refused_at_its_start_leaves_nothing_to_resume(
+    run_in: Go, tmp_path: Path
+) -> None:
+    facts = run_in(tmp_path / "run", stop_after=2).facts
+    (tmp_path / "new").mkdir()
+    with (
+        pytest.raises(ConfigError, match="prompt 3"),
+        RunFolder(tmp_path / "new", facts, resume=False),
+    ):
+        raise ConfigError("prompt 3 is empty")
+    assert not (tmp_path / "new" / FACTS).exists()
+    # Killed while the target writes, a run is there to resume.
+    with pytest.raises(KeyboardInterrupt), RunFolder(tmp_path / "new", facts, resume=False):
+        raise KeyboardInterrupt
+    assert load(tmp_path / "new").measurements == ()
+
+
 def test_damage_is_named_by_file_and_line(run_in: Go, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"expected the folder of a run, with run\.json in it"):
         load(tmp_path)
@@ -101,6 +203,7 @@ def test_runs_are_gathered_from_below(run_in: Go, tmp_path: Path) -> None:
     runs = gather([tmp_path / "sweep"])
     assert [run.facts["settings"]["gamma"] for run in runs] == [3, 2]
     assert [run.finished for run in runs] == [True, False]
+    assert len(gather([tmp_path / "sweep", tmp_path / "sweep" / "0"])) == 2
     with pytest.raises(ConfigError, match="expected a folder that exists"):
         gather([tmp_path / "gone"])
     (tmp_path / "empty").mkdir()

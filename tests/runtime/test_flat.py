@@ -14,10 +14,10 @@ from transformers import (
     Qwen3Config,
 )
 
-from outrider.runtime import flat
+from outrider.runtime import flat, linear
 from outrider.runtime.cache import GrowingCache
-from outrider.runtime.linear import pack
-from outrider.runtime.passes import PassInput
+from outrider.runtime.linear import pack, rounded
+from outrider.runtime.passes import PART, PassInput
 from outrider.runtime.step import run_pass
 
 SIZES: dict[str, Any] = {
@@ -90,18 +90,23 @@ def test_chains_and_trees_score_as_in_transformers(kind: str) -> None:
                 cache.retain_rows(3, [0, 2])
 
 
-def test_long_chains_are_read_in_few_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def kernels(monkeypatch: pytest.MonkeyPatch) -> set[int]:
+    """The numbers of rows that packed products are run with."""
+    numbers, known = set[int](), linear._padded
+
+    def padded(x: torch.Tensor) -> torch.Tensor:
+        rows = known(x)
+        numbers.add(rows.shape[:-1].numel())
+        return rows
+
+    monkeypatch.setattr(linear, "_padded", padded)
+    return numbers
+
+
+def test_long_chains_are_read_in_few_sizes(kernels: set[int]) -> None:
     plain = make("llama")
-    fast, sizes = packed(plain), set()
-    known: Any = flat.product
-
-    def product(layer: Any, x: torch.Tensor, *then: str) -> Any:
-        if layer is not head:
-            sizes.add(x.shape[1])
-        return known(layer, x, *then)
-
-    monkeypatch.setattr(flat, "product", product)
-    head = fast.get_output_embeddings()
+    fast = packed(plain)
     for count in range(33, 560, 7):
         ids = torch.arange(count)[None] % 40
         cache, other = GrowingCache(), DynamicCache()
@@ -114,7 +119,31 @@ def test_long_chains_are_read_in_few_sizes(monkeypatch: pytest.MonkeyPatch) -> N
                 state = right.hidden_states[number]
                 assert torch.allclose(result.states[number], state, atol=1e-3)
         assert cache.get_seq_length() == count + 35
-    assert {size for size in sizes if size > 32} == set(range(64, 257, 32))
+    assert kernels - {0} <= {rounded(rows) for rows in range(1, PART + 1)}
+
+
+@pytest.mark.parametrize("texts", [1, 3])
+def test_passes_with_masks_are_read_in_few_sizes(texts: int, kernels: set[int]) -> None:
+    plain = make("llama")
+    fast, draw = packed(plain), torch.Generator().manual_seed(texts)
+    caches = (GrowingCache(), GrowingCache())
+    for count in range(1, 42):
+        mask = torch.zeros(texts, 1, count, caches[0].get_seq_length() + count)
+        mask[..., -count:].masked_fill_(torch.rand(count, count, generator=draw) < 0.5, -1e30)
+        ids = torch.randint(0, 40, (texts, count), generator=draw)
+        positions = torch.randint(0, 99, (texts, count), generator=draw)
+        inputs = PassInput(ids, (count + 1) // 2, mask, positions, (0, 2, 3))
+        right, result = (
+            run_pass(either, cache, inputs)
+            for either, cache in zip((plain, fast), caches, strict=True)
+        )
+        torch.testing.assert_close(result.logits, right.logits, rtol=1e-3, atol=1e-3)
+        for number, state in right.states.items():
+            torch.testing.assert_close(result.states[number], state, rtol=1e-3, atol=1e-3)
+        for cache in caches:
+            cache.crop(1 - count)  # the next tree stands on one token more
+            assert cache.get_seq_length() == caches[0].get_seq_length()
+    assert kernels == {rounded(rows) for rows in kernels}
 
 
 def test_texts_side_by_side_score_as_alone() -> None:

@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 from torch import nn
 from torch.nn.functional import linear, silu
 
-from outrider.runtime.linear import PackedLinear, can_pack, merged, pack, product
+from outrider.runtime.linear import PackedLinear, can_pack, merged, pack, product, rounded
 
 SHAPES = [(8, 8), (48, 16), (31, 16), (100, 7)]
 
@@ -17,7 +17,7 @@ SHAPES = [(8, 8), (48, 16), (31, 16), (100, 7)]
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("rows", [1, 3, 16, 40])
+@pytest.mark.parametrize("rows", [1, 3, 11, 40])
 def test_products_are_those_of_the_plain_layer(
     rows: int, shape: tuple[int, int], bias: bool, dtype: torch.dtype
 ) -> None:
@@ -32,6 +32,15 @@ def test_products_are_those_of_the_plain_layer(
         torch.testing.assert_close(merged(either, x, other, "add"), right + other, **close)
         torch.testing.assert_close(merged(either, x, other, "mul"), right * other, **close)
     torch.testing.assert_close(packed(x), right, **close)
+
+
+def test_kernels_are_made_for_few_numbers_of_rows() -> None:
+    numbers = [rounded(rows) for rows in range(257)]
+    assert sorted(set(numbers)) == [
+        *(0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32),
+        *(40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256),
+    ]
+    assert all(rows <= number <= 1.25 * rows for rows, number in enumerate(numbers))
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from outrider.runtime import text_tree
+from outrider.runtime import cached_model, text_tree
 from outrider.runtime.cached_model import CachedModel
 from outrider.runtime.linear import pack
 from outrider.runtime.text_tree import TextTree
@@ -57,6 +57,18 @@ def test_each_token_is_read_once(llama: Any, monkeypatch: pytest.MonkeyPatch) ->
     tree.logits([(5, 7, 9), (5, 7, 8)])
     tree.logits([(5, 7, 9)])
     assert fed == [2 + 4, 1]
+
+
+def test_a_long_root_is_read_ahead(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cached_model, "PART", 4)
+    model, root = llama().double(), [3, 4, 5, 6, 7, 8, 9, 10, 11]
+    cached = CachedModel(model)
+    tree = TextTree(cached, root)
+    paths = [(), (7,), (7, 2), (4, 5, 6)]
+    for _ in range(2):
+        for path, row in zip(paths, tree.logits(paths), strict=True):
+            torch.testing.assert_close(row, alone(model, [*root, *path]), rtol=1e-9, atol=1e-9)
+        paths = [(*path, 8) for path in paths[1:]]
 
 
 def test_tokens_that_no_text_uses_are_taken_out(llama: Any, monkeypatch: Any) -> None:

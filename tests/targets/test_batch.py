@@ -8,6 +8,7 @@ import torch
 from outrider import Chance, Sampling, TargetError
 from outrider.contract.chance import SampledChance
 from outrider.contract.target import Target
+from outrider.targets import batch
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 
@@ -22,9 +23,26 @@ def chances() -> list[Chance]:
 @pytest.mark.parametrize("sampling", SETTINGS)
 def test_a_batch_writes_what_one_by_one_writes(llama: Any, sampling: Sampling) -> None:
     target = TransformersTarget(llama().double())
-    batch = target.write(PROMPTS, sampling, chances(), 25)
-    assert batch == Target.write(target, PROMPTS, sampling, chances(), 25)
-    assert any(text[-1] == 1 for text in batch) or all(len(text) == 25 for text in batch)
+    texts = target.write(PROMPTS, sampling, chances(), 25)
+    assert texts == Target.write(target, PROMPTS, sampling, chances(), 25)
+    assert any(text[-1] == 1 for text in texts) or all(len(text) == 25 for text in texts)
+
+
+def test_long_prompts_are_read_in_parts(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = TransformersTarget(llama().double())
+    sampling = Sampling(temperature=1.0)
+    at_once = target.write(PROMPTS, sampling, chances(), 12)
+    masks, known = [], batch.run_pass
+
+    def run_pass(model: Any, cache: Any, inputs: Any) -> Any:
+        masks.append(tuple(inputs.mask.shape))
+        return known(model, cache, inputs)
+
+    monkeypatch.setattr(batch, "run_pass", run_pass)
+    monkeypatch.setattr(batch, "ROWS", 13)
+    assert target.write(PROMPTS, sampling, chances(), 12) == at_once
+    assert masks[:3] == [(4, 1, 3, 3), (4, 1, 3, 6), (4, 1, 1, 7)]
+    assert {mask[2] for mask in masks[3:]} == {1}
 
 
 def test_an_end_takes_one_text_out_of_the_batch(llama: Any) -> None:

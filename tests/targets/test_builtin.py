@@ -4,5 +4,5 @@ from outrider.plugins.registry import installed
 
 
 def test_names() -> None:
-    assert {"smollm2", "tabular", "transformers"} <= set(installed().of("target"))
+    assert {"gemma3", "smollm2", "tabular", "transformers"} <= set(installed().of("target"))
     assert "fixed" in installed().of("policy")

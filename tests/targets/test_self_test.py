@@ -37,7 +37,7 @@ from outrider.contract.chance import SampledChance
 from outrider.decoding.decode import decode_together
 from outrider.drafters.ngram import NGram
 from outrider.drafters.prompt_lookup import PromptLookup
-from outrider.targets.self_test import self_test
+from outrider.targets.self_test import SelfTest, self_test
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.token import Token
@@ -116,6 +116,37 @@ def test_a_long_window_is_tested_too_and_left_as_it_was() -> None:
     result = self_test(model)
     assert not (result.trees or result.batches or result.padding)
     assert model.config.sliding_window == model.model.config.sliding_window == 4096
+
+
+def refused(result: SelfTest) -> dict[str, str]:
+    """Returns the properties that do not hold, with the reasons."""
+    return {row.name: row.reason for row in result.properties() if row.reason}
+
+
+def test_every_property_has_a_row() -> None:
+    names = [row.name for row in self_test(llama()).properties()]
+    assert len(names) == 7
+    windowed = self_test(mistral())
+    assert windowed.window == 6
+    more = {row.name for row in windowed.properties()} - set(names)
+    assert more == {"also past a window (of 6 tokens in the test)"}
+    assert not refused(windowed)
+
+
+class FixedDepth(LlamaForCausalLM):
+    """Has layers of its own, and runs those of another model."""
+
+    def forward(self, *args: Any, **options: Any) -> Any:
+        return self.__dict__["whole"](*args, **options)
+
+
+def test_fewer_layers_are_fewer_or_refused() -> None:
+    model = lively(FixedDepth(LlamaConfig(**SIZES)))
+    model.__dict__["whole"] = llama()
+    reason = "it can't be cut after its first layers"
+    assert refused(self_test(model)) == {"fewer layers are fewer": reason}
+    single = lively(LlamaForCausalLM(LlamaConfig(**SIZES | {"num_hidden_layers": 1})))
+    assert refused(self_test(single)) == {"fewer layers are fewer": "it has a single layer"}
 
 
 class FixedWindow(MistralForCausalLM):

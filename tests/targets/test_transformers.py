@@ -1,15 +1,19 @@
 """Any decoder-only transformers model: exact scores, exact rollback, clear refusals."""
 
+import copy
 import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from transformers import MistralConfig, MistralForCausalLM
 
 from outrider import ConfigError, Draft, Sampling, Verdict, decode
 from outrider.drafters.none import NoDraft
 from outrider.drafters.random import Random
+from outrider.runtime import cached_model
+from outrider.runtime.linear import pack
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.token import Token
 
@@ -39,6 +43,53 @@ def test_scores_of_trees_after_any_history_are_those_of_each_path(llama: Any) ->
             session.features()["hidden_states"], states, rtol=1e-9, atol=1e-9
         )
         text.append(7)
+
+
+@pytest.mark.parametrize("kind", ["plain", "packed", "windowed"])
+@pytest.mark.parametrize("part", [1, 4, 40])
+def test_a_prompt_is_read_ahead_of_a_tree(
+    kind: str, part: int, llama: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = _windowed() if kind == "windowed" else copy.deepcopy(llama())
+    if kind == "packed":
+        pack(model)
+    masks, known = [], cached_model.run_pass
+
+    def run_pass(model: Any, cache: Any, inputs: Any) -> Any:
+        masks.append(None if inputs.mask is None else tuple(inputs.mask.shape[2:]))
+        return known(model, cache, inputs)
+
+    monkeypatch.setattr(cached_model, "run_pass", run_pass)
+    monkeypatch.setattr(cached_model, "PART", part)
+    target = TransformersTarget(model)
+    needs = frozenset({"hidden_states", "hidden_states.2"})
+    tree = Draft((6, 7, 8, 9), (-1, -1, 0, 1), (None,) * 4)
+    for length in (1, 2, 4, 5, 8, 9, 30):
+        text = [3 + token % 7 for token in range(length)]
+        session = target.open(text, needs)
+        masks.clear()
+        rows = session.score(tree)
+        left = (length - 1) % part + 1
+        assert masks == [*[None] * (length > part), (left + 4, length + 4)]
+        for node in range(-1, 4):
+            path = [tree.tokens[step] for step in tree.path(node)]
+            alone = target.open([*text, *path]).score(Draft())[0]
+            torch.testing.assert_close(rows[node + 1], alone, rtol=1e-4, atol=1e-4)
+        session.commit(Verdict((1, 3), 2))
+        right = target.open([*text, 7, 9], needs)
+        right.score(Draft())
+        for name, states in session.features().items():
+            torch.testing.assert_close(states, right.features()[name], rtol=1e-4, atol=1e-4)
+
+
+def _windowed() -> Any:
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_key_value_heads": 2}
+    config = MistralConfig(
+        vocab_size=31, num_hidden_layers=4, num_attention_heads=2, sliding_window=5, **sizes
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return MistralForCausalLM(config).eval()
 
 
 def test_sessions_do_not_disturb_each_other(llama: Any) -> None:

@@ -1,4 +1,4 @@
-"""The three ways to run the checks agree."""
+"""The ways to run the checks agree."""
 
 from collections.abc import Callable
 from typing import Any
@@ -31,7 +31,7 @@ class Impatient(Drafter):
 def test_a_part_has_the_checks_of_its_role() -> None:
     assert checks_of(NoDraft) == drafters.CHECKS
     assert checks_of(Token) == verifiers.CHECKS
-    with pytest.raises(TypeError, match="Drafter, Verifier or Policy, got int"):
+    with pytest.raises(TypeError, match="Drafter, Verifier, Policy or Target, got int"):
         checks_of(int)
 
 

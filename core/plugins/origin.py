@@ -1,0 +1,93 @@
+"""Origin: which distribution, version and source a class or function comes from."""
+
+import hashlib
+import importlib
+from collections.abc import Iterable
+from functools import cache
+from importlib.metadata import (
+    Distribution,
+    PackageNotFoundError,
+    distribution,
+    packages_distributions,
+)
+from pathlib import Path
+
+HASHED = (".py", ".json", ".safetensors")
+"""The files of a package that decide what it computes."""
+
+DECIDING = (
+    "contract",
+    "decoding",
+    "drafter_parts",
+    "drafters",
+    "lab",
+    "policies",
+    "runtime",
+    "targets",
+    "verifiers",
+)
+"""The folders of Outrider that decide what a run measures."""
+
+Origin = dict[str, str]
+"""A distribution's name and version, and the hash of its source where the version is not enough."""
+
+
+def origin(module: str) -> Origin:
+    """Returns where a module comes from.
+
+    Code of an installed wheel is told by `distribution` and `version`. Code that can change under
+    its version has a `source` as well, a hash of its files: code that is installed as editable, and
+    code that belongs to no distribution.
+    """
+    package = module.partition(".")[0]
+    installed = _distribution(package)
+    result = {"distribution": installed.name, "version": installed.version} if installed else {}
+    if installed is None or not _is_in_site_packages(package):
+        names = (f"{package}.{name}" for name in DECIDING) if package == "outrider" else [package]
+        result["source"] = source_hash(*names)
+    return result
+
+
+@cache
+def source_hash(*modules: str) -> str:
+    """Returns the first 16 hexadecimal digits of the SHA-256 of the modules' files."""
+    return hash_files(file for module in modules for file in _files(module))
+
+
+def hash_files(files: Iterable[Path]) -> str:
+    """Returns the first 16 hexadecimal digits of the SHA-256 of the files' names and contents."""
+    digest = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as content:
+            own = hashlib.file_digest(content, "sha256").digest()
+        digest.update(file.name.encode() + b"\0" + own)
+    return digest.hexdigest()[:16]
+
+
+def _files(name: str) -> list[Path]:
+    """Returns the files of a package or a module, in the order of their paths."""
+    module = importlib.import_module(name)
+    if (folders := getattr(module, "__path__", None)) is None:
+        return [Path(module.__file__)] if module.__file__ else []
+    return sorted(
+        file
+        for folder in folders
+        for file in Path(folder).rglob("*")
+        if file.suffix in HASHED and file.is_file()
+    )
+
+
+@cache
+def _distribution(package: str) -> Distribution | None:
+    """Returns the distribution that a package belongs to, or None."""
+    try:
+        return distribution(package)  # by far the quickest, where the names agree
+    except PackageNotFoundError:
+        names = packages_distributions().get(package, ())
+    return distribution(names[0]) if names else None
+
+
+def _is_in_site_packages(package: str) -> bool:
+    """Returns whether a package's files are those of its wheel, rather than somebody's checkout."""
+    file = importlib.import_module(package).__file__ or ""
+    return not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)

@@ -1,0 +1,125 @@
+"""Readings of one text in several ways, each held against a single pass over all of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from outrider.contract.draft import ROOT, Draft
+from outrider.contract.verifier import Verdict
+from outrider.runtime.cached_model import CachedModel
+from outrider.runtime.encoded import EncodedCache
+from outrider.runtime.passes import PassInput
+from outrider.runtime.step import new_cache, run_pass
+from outrider.runtime.tree_mask import tree_mask
+from outrider.targets.batch import PaddedBatch
+from outrider.targets.together import TogetherSession, open_sessions, score_sessions
+from outrider.targets.trial import differ
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+TAIL = 4
+"""The tokens at the end of the test's text, which are read in several ways."""
+
+HEAD = 3
+"""The tokens before them, at least."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A model and a text, with what the model says of it.
+
+    text: the start tokens of an encoder-decoder, if it is one, and ordinary tokens.
+    others: tokens that differ from the first of the text's tail.
+    source: what the encoder reads.
+    logits: of the text, read in one pass. other_logits: of `others`, after the text's head.
+    """
+
+    model: "PreTrainedModel"
+    text: list[int]
+    others: list[int]
+    source: list[int] | None
+    logits: Float[Tensor, "tokens vocab"]
+    other_logits: Float[Tensor, "others vocab"]
+
+    @property
+    def head(self) -> int:
+        """Returns how many tokens come before the tail."""
+        return len(self.text) - TAIL
+
+
+def whole(
+    model: "PreTrainedModel", texts: Sequence[Sequence[int]], source: list[int] | None
+) -> Float[Tensor, "texts tokens vocab"]:
+    """Returns the logits of texts of one length, read in one pass."""
+    ids = torch.tensor(texts, device=model.device)
+    sources = [source or []] * len(texts)
+    cache = new_cache(model) if source is None else EncodedCache(model, sources)
+    return run_pass(model, cache, PassInput(ids, ids.shape[1])).logits
+
+
+def tree_differs(cached: CachedModel, subject: Subject) -> bool:
+    """Returns whether a tree is off, behind a text whose last token is read along with it."""
+    (one, two, *_), head = subject.text[-TAIL:], subject.head
+    other, another = subject.others
+    cached.drop(TAIL + 1)
+    tree = tree_mask((ROOT, ROOT, 0, 1), pending=1, cached=head - 1)
+    rows = cached.feed_tree([subject.text[head - 1], other, one, another, two], 5, tree)
+    logits, others = subject.logits, subject.other_logits
+    wanted = [logits[head - 1], others[0], logits[head], others[1], logits[head + 1]]
+    return differ(rows, torch.stack(wanted))
+
+
+def batch_differs(subject: Subject, *, branches: bool) -> bool:
+    """Returns whether two texts of a batch are off, before and after a rollback."""
+    (one, two, three, four), head, text = subject.text[-TAIL:], subject.head, subject.text
+    long, short = opened = [
+        session
+        for session in open_sessions(subject.model, [text[:head], text[:2]], frozenset())
+        if isinstance(session, TogetherSession)
+    ]
+    other, another = subject.others
+    draft, path = Draft((one, two), (ROOT, 0), (None,) * 2), (0, 1)
+    if branches:
+        draft = Draft((other, one, another, two), (ROOT, ROOT, 0, 1), (None,) * 4)
+        path = (1, 3)
+    rows, short_rows = score_sessions(opened, [draft, _chain(text[2])])
+    on_path = rows[[0, *(node + 1 for node in path)]]
+    long.commit(Verdict(path, three))
+    short.commit(Verdict((), text[2]))
+    more, short_more = score_sessions(opened, [_chain(four), _chain(text[3])])
+    read = torch.cat([on_path, more, short_rows, short_more])
+    logits = subject.logits
+    return differ(read, torch.cat([logits[head - 1 :], logits[1:3], logits[2:4]]))
+
+
+def _chain(token: int) -> Draft:
+    return Draft((token,), (ROOT,), (None,))
+
+
+def padded_differs(subject: Subject, *, more: bool = False) -> bool:
+    """Returns whether two texts are off, of which one is padded on the left.
+
+    more: whether to read further tokens, if no batch has shown that masks hold there too.
+    """
+    text, head, logits = subject.text, subject.head, subject.logits
+    batch = PaddedBatch(subject.model, [text[:head], text[:2]], None)
+    off = differ(batch.logits(), logits[[head - 1, 1]])
+    if off or not more:
+        return off
+    batch.go_on([[text[head]], [text[2]]])
+    return differ(batch.logits(), logits[[head, 2]])
+
+
+def sources_differ(subject: Subject, start: int) -> bool:
+    """Returns whether texts about two sources of different lengths are off."""
+    model, text = subject.model, subject.text[:start]
+    sources = [subject.source or [], (subject.source or [])[:-2]]
+    batch = PaddedBatch(model, [text, text], EncodedCache(model, sources))
+    alone = CachedModel(model, source=sources[1]).feed(text, 1)
+    return differ(batch.logits(), torch.cat([subject.logits[start - 1 : start], alone]))

@@ -1,0 +1,134 @@
+"""The target's stage: texts for a target, its plain passes, and what counts as the same."""
+
+from collections.abc import Sequence
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from outrider.contract.chance import Chance, SampledChance
+from outrider.contract.draft import Draft
+from outrider.contract.sampling import Sampling
+from outrider.contract.target import Session, Target
+from outrider.contract.verifier import Verdict
+
+LENGTHS = (18, 3, 9)
+"""How many tokens the prompts have."""
+
+NEW = 9
+"""How many tokens come after a prompt, at most."""
+
+WRITTEN = 5
+"""How many tokens a target writes by itself."""
+
+APART = {torch.float64: 1e-6, torch.float16: 0.1, torch.bfloat16: 0.2}
+"""How far apart two distributions may be that differ by rounding alone; 1e-3 in float32."""
+
+PLAIN = Sampling(temperature=1.0)
+
+
+def ordinary_ids(target: Target, count: int) -> list[int]:
+    """Returns ids that end no text and differ from their neighbours, if there are two such ids."""
+    ids = [token for token in range(target.vocab_size) if token not in target.eos]
+    assert ids, "expected an id that is not in eos"
+    step = int(0.382 * len(ids)) or 1
+    return [ids[(1 + step * number) % len(ids)] for number in range(count)]
+
+
+def prompts_for(target: Target) -> list[list[int]]:
+    """Returns prompts of several lengths that leave room for `NEW` tokens.
+
+    Raises:
+        AssertionError: the target's texts are too short for it.
+    """
+    room = max(LENGTHS) + NEW
+    if target.max_length is not None:
+        assert target.max_length >= room, (
+            f"max_length is {target.max_length}: the checks need texts of {room} tokens"
+        )
+    ids = ordinary_ids(target, sum(LENGTHS))
+    starts = (sum(LENGTHS[:number]) for number in range(len(LENGTHS)))
+    return [ids[start : start + length] for start, length in zip(starts, LENGTHS, strict=True)]
+
+
+def next_tokens(target: Target) -> list[int]:
+    """Returns `NEW` ids to continue a prompt with."""
+    return ordinary_ids(target, sum(LENGTHS) + NEW)[-NEW:]
+
+
+def others(target: Target, tokens: Sequence[int]) -> list[int]:
+    """Returns another id for each token, if the vocabulary has one that ends no text."""
+    ids = ordinary_ids(target, 3)
+    return [next((other for other in ids if other != token), token) for token in tokens]
+
+
+def accept(session: Session, count: int, token: int) -> None:
+    """Commits the first `count` nodes of a chain, and a token after them."""
+    session.commit(Verdict(tuple(range(count)), token))
+
+
+def plain_rows(
+    target: Target, prompt: Sequence[int], tokens: Sequence[int]
+) -> Float[Tensor, "tokens+1 vocab"]:
+    """Returns the logits after a prompt and after each further token, from a pass for each."""
+    session = target.open(prompt)
+    rows = [session.score(Draft())]
+    for token in tokens:
+        session.commit(Verdict((), token))
+        rows.append(session.score(Draft()))
+    return torch.cat(rows)
+
+
+def assert_same(
+    logits: Float[Tensor, "rows vocab"], wanted: Float[Tensor, "rows vocab"], case: str
+) -> None:
+    """Raises AssertionError unless the distributions of two sets of rows are the same."""
+    assert logits.shape == wanted.shape, (
+        f"logits of shape {tuple(logits.shape)}: expected {tuple(wanted.shape)} ({case})"
+    )
+    assert_near(logits.double().softmax(-1), wanted.double().softmax(-1), wanted.dtype, case)
+
+
+def assert_near(
+    probs: Float[Tensor, "rows vocab"],
+    wanted: Float[Tensor, "rows vocab"],
+    dtype: torch.dtype,
+    case: str,
+) -> None:
+    """Raises AssertionError unless distributions are the same but for rounding in `dtype`.
+
+    They are compared by total variation. In half precision rounding may send a single token far
+    off, to another expert, so that half of the rows count.
+    """
+    apart = (probs.to(wanted.device) - wanted).abs().sum(-1) / 2
+    worst = float(apart.median() if tolerance(dtype) > 1e-2 else apart.max())
+    assert worst <= tolerance(dtype), (
+        f"distributions are {worst:.1e} apart (total variation): expected the same but for"
+        f" rounding, {tolerance(dtype):.0e} ({case})"
+    )
+
+
+def tolerance(dtype: torch.dtype) -> float:
+    """Returns how far apart distributions may be by rounding alone."""
+    return APART.get(dtype, 1e-3)
+
+
+@final
+class WatchedChance(Chance):
+    """Draws as a seeded chance does, and keeps every distribution that it was asked to draw from.
+
+    drawn: these distributions, normalised.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._chance = SampledChance.seeded(seed)
+        self.drawn: list[Tensor] = []
+
+    def coins(self, probs: Float[Tensor, "n"]) -> list[bool]:
+        return self._chance.coins(probs)
+
+    def categorical(self, probs: Float[Tensor, "vocab"]) -> int:
+        exact = probs.detach().double().cpu()
+        self.drawn.append(exact / exact.sum())
+        return self._chance.categorical(probs)

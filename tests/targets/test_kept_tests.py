@@ -1,0 +1,143 @@
+"""A self-test is read from the disk for the same model and code, and for nothing else."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from outrider.runtime.linear import pack
+from outrider.targets import kept_tests
+from outrider.targets.kept_tests import kept_self_test
+from outrider.targets.self_test import SelfTest
+from outrider.targets.transformers import TransformersTarget
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder for results."""
+    kept = tmp_path / "kept"
+    monkeypatch.setattr(kept_tests, "kept_folder", lambda: kept)
+    return kept
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The models whose self-test ran, one entry for each run."""
+    models: list[Any] = []
+
+    def counted(model: Any, start: Any = ()) -> SelfTest:
+        models.append(model)
+        return SelfTest(trees="it was not asked", window=3)
+
+    monkeypatch.setattr(kept_tests, "self_test", counted)
+    return models
+
+
+def test_the_same_model_is_tested_once(place: Path, runs: list[Any], llama: Any) -> None:
+    first = kept_self_test(llama())
+    assert kept_self_test(llama()) == first == SelfTest(trees="it was not asked", window=3)
+    assert len(runs) == 1
+    (path,) = place.iterdir()
+    assert json.loads(path.read_text())["trees"] == "it was not asked"
+
+
+def changed_weight(model: Any) -> Any:
+    with torch.no_grad():
+        model.model.layers[2].mlp.up_proj.weight[3, 4] += 1e-3
+    return model
+
+
+def changed_buffer(model: Any) -> Any:
+    model.model.rotary_emb.inv_freq[1] *= 2
+    return model
+
+
+def eager(model: Any) -> Any:
+    model.set_attn_implementation("eager")
+    return model
+
+
+def changed_setting(model: Any) -> Any:
+    model.config.rms_norm_eps = 1e-3
+    return model
+
+
+@pytest.mark.parametrize(
+    "change",
+    [changed_weight, changed_buffer, eager, changed_setting, torch.nn.Module.half],
+)
+def test_another_model_is_tested_itself(
+    place: Path, runs: list[Any], llama: Any, change: Callable[[Any], Any]
+) -> None:
+    kept_self_test(llama())
+    kept_self_test(change(llama()))
+    assert len(runs) == len(list(place.iterdir())) == 2
+
+
+@pytest.mark.parametrize("what", ["_versions", "_code"])
+def test_other_versions_or_sources_are_tested_again(
+    place: Path, runs: list[Any], llama: Any, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    kept_self_test(llama())
+    monkeypatch.setattr(kept_tests, what, lambda: "another")
+    kept_self_test(llama())
+    assert len(runs) == 2
+
+
+@pytest.mark.parametrize("damaged", ["", "{", "[1]", '{"shape": 3}', "\x00\xff"])
+def test_a_damaged_file_is_written_again(
+    place: Path, runs: list[Any], llama: Any, damaged: str
+) -> None:
+    result = kept_self_test(llama())
+    (path,) = place.iterdir()
+    path.write_text(damaged)
+    assert kept_self_test(llama()) == result
+    assert len(runs) == 2
+    assert kept_self_test(llama()) == result
+    assert len(runs) == 2
+
+
+def test_a_folder_that_cannot_be_written_only_costs_the_test(
+    place: Path, runs: list[Any], llama: Any
+) -> None:
+    place.write_text("a file where the folder should be")
+    kept_self_test(llama())
+    kept_self_test(llama())
+    assert len(runs) == 2
+
+
+def test_targets_keep_what_they_load_and_nothing_else(
+    place: Path, runs: list[Any], folder: Path, llama: Any
+) -> None:
+    TransformersTarget(llama())
+    TransformersTarget(str(folder))  # its flat pass needs no test
+    assert not place.exists()
+    runs.clear()
+    plain = [TransformersTarget(str(folder), optimize="none") for _ in range(2)]
+    assert len(runs) == 1
+    assert [target.trees for target in plain] == [False, False]
+    assert plain[0].no_trees == "LlamaForCausalLM takes only chains, since it was not asked"
+    tested = plain[0].test_again()
+    assert plain[0].trees
+    assert tested == plain[0].tested == SelfTest()
+    assert len(runs) == 1
+
+
+def test_compiled_passes_have_no_self_test(llama: Any) -> None:
+    target = TransformersTarget(llama(), optimize="compile")
+    assert target.test_again() is None
+    assert target.tested == SelfTest()
+
+
+def test_packed_weights_and_odd_sizes_count(place: Path, llama: Any) -> None:
+    """Packed layers are no parameters; a tensor of 3 bytes fills no word."""
+    model, other = llama(), changed_weight(llama())
+    for one in (model, other):
+        one.register_buffer("odd", torch.zeros(11, dtype=torch.uint8)[8:])
+        pack(one)
+    sums = {kept_tests._checksum(one) for one in (model, other)}
+    model.odd[2] = 1
+    assert len(sums | {kept_tests._checksum(model)}) == 3

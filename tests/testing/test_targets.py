@@ -1,0 +1,349 @@
+"""Each check of a target catches the wrong target that was made for it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from outrider import Chance, ConfigError, Draft, Sampling, Verdict
+from outrider.contract.target import PathScorer, Session, Target
+from outrider.targets.tabular import TabularTarget
+from outrider.targets.transformers import TransformersTarget
+from outrider.testing import check_target, checks_of, parametrize_with_checks, run_checks, targets
+from outrider.testing.target_claims import (
+    check_offers_work,
+    check_scores_are_distributions,
+    check_scores_are_the_same_each_time,
+    check_what_is_not_offered_is_refused,
+    check_write_equals_plain_decoding,
+)
+
+VOCABULARY, POSITIONS = 7, 64
+TABLE = torch.randn(POSITIONS, VOCABULARY, VOCABULARY, generator=torch.Generator().manual_seed(0))
+Seen = list[tuple[int, int]]
+
+
+class Plain(Target):
+    """A toy with all that attention has: a token sees those before it, each at its position.
+
+    The logits are the mean of a row for each token that is seen, and for its position.
+    """
+
+    vocab_size, max_length, eos = VOCABULARY, POSITIONS, frozenset({0})
+    offers = frozenset({"states"})
+
+    def open(self, tokens: Sequence[int], needs: frozenset[str] = frozenset()) -> Session:
+        return PlainSession(list(tokens), needs)
+
+
+class PlainSession(Session):
+    def __init__(self, tokens: list[int], needs: frozenset[str]) -> None:
+        self.cache: Seen = []
+        self.pending, self.draft, self.needs = tokens, Draft(), needs
+
+    def positions(self) -> list[int]:
+        """Returns where the draft's nodes stand, counted from the last token of the text."""
+        return [len(self.draft.path(node)) for node in range(len(self.draft))]
+
+    def seen(self, node: int) -> list[int]:
+        """Returns the nodes that a node sees."""
+        return list(self.draft.path(node))
+
+    def score(self, draft: Draft) -> Tensor:
+        self.draft, known = draft, len(self.cache)
+        self.cache += [(token, known + i) for i, token in enumerate(self.pending)]
+        last = len(self.cache) - 1
+        nodes = [(t, last + p) for t, p in zip(draft.tokens, self.positions(), strict=True)]
+        rows = [self.cache] + [
+            self.cache + [nodes[at] for at in self.seen(node)] for node in range(len(draft))
+        ]
+        self.nodes = nodes
+        return torch.stack([self.row(row) for row in rows])
+
+    def row(self, seen: Seen) -> Tensor:
+        table = TABLE.double()
+        return 4 * torch.stack([table[place, token] for token, place in seen]).mean(0)
+
+    def commit(self, verdict: Verdict) -> None:
+        self.cache += [self.nodes[node] for node in verdict.accepted]
+        self.pending = [verdict.next_token]
+
+    def features(self) -> dict[str, Tensor]:
+        return {name: torch.tensor(self.cache).double() for name in self.needs}
+
+
+def with_session(session_class: Any) -> Callable[[], Target]:
+    """Returns what makes the toy with another kind of session."""
+
+    class Wrong(Plain):
+        def open(self, tokens: Sequence[int], needs: frozenset[str] = frozenset()) -> Session:
+            session: Session = session_class(list(tokens), needs)
+            return session
+
+    return Wrong
+
+
+class ForgetsNothing(PlainSession):
+    """Keeps the whole draft, whatever was rejected."""
+
+    def commit(self, verdict: Verdict) -> None:
+        self.cache += self.nodes
+        self.pending = [verdict.next_token]
+
+
+class PositionsOffByOne(PlainSession):
+    """The first token of a draft stands where the last of the text does."""
+
+    def positions(self) -> list[int]:
+        return [position - 1 for position in super().positions()]
+
+
+class CountsRejectedPositions(PlainSession):
+    """Forgets what was rejected, and goes on counting after it, if a draft was accepted in part."""
+
+    shift = 0
+
+    def score(self, draft: Draft) -> Tensor:
+        return super().score(draft) if not self.shift else super().score(draft).roll(1, -1)
+
+    def commit(self, verdict: Verdict) -> None:
+        self.shift += len(self.draft) > len(verdict.accepted) > 0
+        super().commit(verdict)
+
+
+class LosesALongAcceptance(PlainSession):
+    """Drops the last token of a draft that was accepted as a whole."""
+
+    def commit(self, verdict: Verdict) -> None:
+        accepted = verdict.accepted
+        whole = bool(accepted) and len(accepted) == len(self.draft)
+        super().commit(Verdict(accepted[:-1] if whole else accepted, verdict.next_token))
+
+
+class IgnoresTheTreeMask(PlainSession):
+    def seen(self, node: int) -> list[int]:
+        return list(range(node + 1))
+
+
+class KeepsTheFirstPath(PlainSession):
+    """Keeps as many nodes as were accepted, but the first ones."""
+
+    def commit(self, verdict: Verdict) -> None:
+        super().commit(Verdict(tuple(range(len(verdict.accepted))), verdict.next_token))
+
+
+class NotANumber(PlainSession):
+    def score(self, draft: Draft) -> Tensor:
+        return super().score(draft).index_fill(0, torch.tensor([len(draft)]), float("nan"))
+
+
+class TooFewRows(PlainSession):
+    def score(self, draft: Draft) -> Tensor:
+        return super().score(draft)[-max(1, len(draft)) :]
+
+
+class GlobalNoise(PlainSession):
+    def row(self, seen: Seen) -> Tensor:
+        return super().row(seen) + 0.1 * torch.rand(VOCABULARY)
+
+
+class NewFeatures(PlainSession):
+    """Its features keep what was rejected."""
+
+    def features(self) -> dict[str, Tensor]:
+        kept = super().features()
+        return {name: torch.cat([kept[name], kept[name][-len(self.draft) :]]) for name in kept}
+
+
+class ShowsMore(PlainSession):
+    def features(self) -> dict[str, Tensor]:
+        return {"states": torch.zeros(1, 1)}
+
+
+class SharedCache(PlainSession):
+    """The texts of one target write to one cache, which a text of more tokens begins anew."""
+
+    held: Seen = []  # noqa: RUF012
+
+    def __init__(self, tokens: list[int], needs: frozenset[str]) -> None:
+        super().__init__(tokens, needs)
+        SharedCache.held = self.cache
+
+    def commit(self, verdict: Verdict) -> None:
+        self.cache = SharedCache.held
+        super().commit(verdict)
+
+
+class RowsMixed(Plain):
+    """Scores the texts of a batch in the order of their drafts' lengths."""
+
+    def score_together(self, sessions: Sequence[Session], drafts: Sequence[Draft]) -> list[Tensor]:
+        rows = super().score_together(sessions, drafts)
+        return [rows[-1][: len(rows[0])].clone(), *rows[1:]] if len(rows) == 3 else rows
+
+
+class BatchShifted(Plain):
+    """In a batch, every text but the first stands one position late, as if it were padded."""
+
+    def open_together(
+        self, prompts: Sequence[Sequence[int]], needs: frozenset[str] = frozenset()
+    ) -> list[Session]:
+        first, *rest = prompts
+        return [self.open(first), *(self.open([1, *prompt]) for prompt in rest)]
+
+
+class PathsWithoutPrompt(Plain):
+    def path_scorer(self, prompt: Sequence[int]) -> PathScorer:
+        return super().path_scorer(prompt[-1:])
+
+
+Texts = list[list[int]]
+
+
+class WritesShifted(Plain):
+    """Writes as if the shorter prompts began with their padding."""
+
+    def write(
+        self,
+        prompts: Sequence[Sequence[int]],
+        sampling: Sampling,
+        chances: Sequence[Chance],
+        max_new_tokens: int,
+    ) -> Texts:
+        width = max(map(len, prompts))
+        padded = [[1] * (width - len(prompt)) + list(prompt) for prompt in prompts]
+        return super().write(padded, sampling, chances, max_new_tokens)
+
+
+class WritesUnwarped(Plain):
+    """Forgets the temperature, unless it is 0."""
+
+    def write(
+        self,
+        prompts: Sequence[Sequence[int]],
+        sampling: Sampling,
+        chances: Sequence[Chance],
+        max_new_tokens: int,
+    ) -> Texts:
+        plain = sampling if sampling.greedy else Sampling(temperature=1.0)
+        return super().write(prompts, plain, chances, max_new_tokens)
+
+
+class WritesPastTheEnd(Plain):
+    eos = frozenset({5})
+
+    def write(
+        self,
+        prompts: Sequence[Sequence[int]],
+        sampling: Sampling,
+        chances: Sequence[Chance],
+        max_new_tokens: int,
+    ) -> Texts:
+        return super().write(prompts, sampling, chances, max_new_tokens + 1)
+
+
+class OffersWhatItLacks(Plain):
+    offers = frozenset({"tokenizer"})
+
+
+class TakesAnyIds(Plain):
+    def encode(self, prompt: str | Sequence[int], *, chat: bool = False) -> list[int]:
+        if isinstance(prompt, str):
+            raise ConfigError("no tokenizer")
+        return list(prompt)
+
+
+class OffersEverything(frozenset[str]):
+    def __rsub__(self, other: object) -> Any:
+        return frozenset()
+
+
+class OffersAll(Plain):
+    offers = OffersEverything({"states"})
+
+
+class NoReason(Plain):
+    trees, no_trees = False, ""
+
+
+CULPRITS: list[tuple[Any, Callable[[Any], Any]]] = [
+    (with_session(NotANumber), check_scores_are_distributions),
+    (with_session(TooFewRows), check_scores_are_distributions),
+    (with_session(GlobalNoise), check_scores_are_the_same_each_time),
+    (with_session(PositionsOffByOne), targets.check_a_chain_equals_token_by_token),
+    (with_session(ForgetsNothing), targets.check_a_rollback_forgets_what_was_rejected),
+    (with_session(CountsRejectedPositions), targets.check_a_rollback_forgets_what_was_rejected),
+    (with_session(LosesALongAcceptance), targets.check_rounds_follow_each_other),
+    (with_session(IgnoresTheTreeMask), targets.check_a_tree_equals_its_paths),
+    (with_session(KeepsTheFirstPath), targets.check_a_tree_equals_its_paths),
+    (NoReason, targets.check_a_tree_equals_its_paths),
+    (with_session(SharedCache), targets.check_sessions_are_independent),
+    (RowsMixed, targets.check_a_batch_equals_its_texts),
+    (BatchShifted, targets.check_a_batch_equals_its_texts),
+    (PathsWithoutPrompt, targets.check_paths_are_scored_as_texts),
+    (WritesShifted, check_write_equals_plain_decoding),
+    (WritesUnwarped, check_write_equals_plain_decoding),
+    (WritesPastTheEnd, check_write_equals_plain_decoding),
+    (OffersWhatItLacks, check_offers_work),
+    (with_session(NewFeatures), check_offers_work),
+    (with_session(ShowsMore), check_what_is_not_offered_is_refused),
+    (TakesAnyIds, check_what_is_not_offered_is_refused),
+    (OffersAll, check_what_is_not_offered_is_refused),
+]
+
+
+@pytest.mark.parametrize(("culprit", "check"), CULPRITS)
+def test_the_check_catches_its_culprit(culprit: Any, check: Callable[[Any], Any]) -> None:
+    with pytest.raises(AssertionError):
+        check(culprit)
+
+
+def test_every_check_has_a_culprit() -> None:
+    assert {check for _, check in CULPRITS} == set(targets.CHECKS)
+
+
+@parametrize_with_checks([Plain, TabularTarget, partial(TabularTarget, 4, encoder=True)])
+def test_honest_targets_pass(make: Callable[[], Target], check: Callable[[Any], Any]) -> None:
+    check(make)
+
+
+@pytest.fixture(scope="module")
+def tiny(llama: Any, t5: Any, words: Any) -> Iterator[list[TransformersTarget]]:
+    """A decoder in two precisions, packed, and an encoder-decoder."""
+    yield [
+        TransformersTarget(llama(), words),
+        TransformersTarget(llama().bfloat16()),
+        TransformersTarget(llama(), optimize="packed"),
+        TransformersTarget(t5()),
+    ]
+
+
+def test_transformers_targets_pass(tiny: list[TransformersTarget]) -> None:
+    for target in tiny:
+        check_target(target)
+
+
+def test_a_target_without_trees_refuses_them_and_passes() -> None:
+    class Chains(Plain):
+        trees, no_trees = False, "the toy takes only chains"
+
+    outcomes = {outcome.check: outcome for outcome in run_checks(Chains)}
+    assert not any(outcome.fault for outcome in outcomes.values())
+    refused = {name for name, outcome in outcomes.items() if outcome.refused}
+    assert refused == {"a_tree_equals_its_paths", "paths_are_scored_as_texts"}
+    assert outcomes["a_tree_equals_its_paths"].refused == "the toy takes only chains"
+
+
+def test_texts_that_are_too_short_to_check_say_so() -> None:
+    class Short(Plain):
+        max_length = 20
+
+    with pytest.raises(AssertionError, match="max_length is 20: the checks need texts of 27"):
+        check_target(Short())
+
+
+def test_a_target_has_the_checks_of_its_role() -> None:
+    assert checks_of(Plain) == targets.CHECKS
