@@ -28,7 +28,7 @@ def first_layers(model: "PreTrainedModel", layers: int | None) -> "PreTrainedMod
     Raises:
         ConfigError: `model` does not have more layers than that, or can't be cut after them.
     """
-    field, total = layer_count(model)
+    field, total = _layer_count(model)
     layers = total * 4 // 5 if layers is None else layers
     require(layers < total, "drafter.layers", layers, f"fewer than the target's {total} layers")
     short: PreTrainedModel = _cut(model, total, layers)
@@ -43,7 +43,12 @@ def first_layers(model: "PreTrainedModel", layers: int | None) -> "PreTrainedMod
     return short
 
 
-def layer_count(model: "PreTrainedModel") -> tuple[str, int]:
+def depth(model: "PreTrainedModel") -> int:
+    """Returns the number of a model's layers; those of the decoder if it has an encoder too."""
+    return _layer_count(model)[1]
+
+
+def _layer_count(model: "PreTrainedModel") -> tuple[str, int]:
     """Returns how many layers a model has, or its decoder, and the config's field that says so.
 
     The field is that of which the model has a list. A layer of LongCat-Flash fills two layers of
