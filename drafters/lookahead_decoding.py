@@ -13,6 +13,7 @@ from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.errors import is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
+from outrider.runtime.windows import context_window
 
 
 @final
@@ -55,6 +56,8 @@ class LookaheadDecoding(Drafter):
 
     def bind(self, target: Target) -> None:
         self._longest = target.max_length
+        if self._longest is None and target.model is not None:  # the model has its limits still
+            self._longest = context_window(target.model)
 
     def _forget(self) -> None:
         self._text = Tokens([])

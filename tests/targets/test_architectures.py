@@ -3,13 +3,15 @@
 from typing import Any
 
 import pytest
+import torch
 from tiny.models import build, entries
 from tiny.modes import batch, beams, custom_generate, tree, write
 from tiny.outcomes import judged
 from tiny.page import SIGNS, sign
 from tiny.subject import Subject, prompts, truth
 
-from outrider import TargetError
+from outrider import ConfigError, TargetError
+from outrider.serving.transformers import Speculation
 from outrider.targets.transformers import TransformersTarget
 
 REFUSED = SIGNS["refused"]
@@ -57,3 +59,15 @@ def test_what_can_not_be_read_in_parts_is_refused_in_one_line(name: str) -> None
 
 def test_a_model_that_also_reads_images_writes_inside_generate() -> None:
     assert signs(with_truths("gemma3"), custom_generate) == "✓✓"
+
+
+def test_longrope_ends_at_its_original_window_inside_generate() -> None:
+    model = build(ENTRIES["llama (LongRoPE)"])
+    ids = torch.tensor(prompts()[:1])
+    options = {"do_sample": False, "attention_mask": torch.ones_like(ids)}
+    draft = {"custom_generate": Speculation("prompt_lookup", gamma=4)}
+    right = model.generate(ids, **options, max_new_tokens=8)
+    assert torch.equal(model.generate(ids, **options, **draft, max_new_tokens=8), right)
+    line = "max_length=49: expected at most 48, where LongRoPE's factors change"
+    with pytest.raises(ConfigError, match=line):
+        model.generate(ids, **options, **draft, max_new_tokens=9)

@@ -31,7 +31,7 @@ from tiny.drafters import ScriptedChain, ScriptedTree
 from tiny.logits import differences
 from tiny.models import build
 from tiny.settings import LAYERS
-from tiny.subject import NEW, Subject, ended, written
+from tiny.subject import NEW, Subject, ended, room, written
 
 GAMMA = 4
 SIZES: dict[str, Any] = {"gamma": GAMMA, "budget": 24, "max_new_tokens": NEW}
@@ -47,6 +47,7 @@ class Result:
     whole: whether the drafter is the target itself; fewer layers must not draft the whole text.
     truths: what is right, where it is not the greedy text.
     difference: how far logits are off, relative to their spread.
+    most: the number of tokens at which texts end.
     """
 
     texts: dict[int, list[int]]
@@ -55,6 +56,7 @@ class Result:
     whole: bool = True
     truths: dict[int, list[int]] | None = None
     difference: float = 0.0
+    most: int = NEW
 
 
 Check = Callable[[], Result]
@@ -212,6 +214,8 @@ def beams(subject: Subject) -> Iterator[tuple[str, Check]]:
 
 
 def custom_generate(subject: Subject) -> Iterator[tuple[str, Check]]:
+    most = room(subject.model, subject.prompts[0])  # also of the shorter rows of a batch
+
     def generated(numbers: Sequence[int], drafter: Drafter) -> Result:
         width = max(len(subject.prompts[number]) for number in numbers)
         rows = [[0] * (width - len(subject.prompts[n])) + subject.prompts[n] for n in numbers]
@@ -222,12 +226,12 @@ def custom_generate(subject: Subject) -> Iterator[tuple[str, Check]]:
             torch.tensor(rows),
             attention_mask=torch.tensor(mask),
             do_sample=False,
-            max_new_tokens=NEW,
+            max_new_tokens=most,
             custom_generate=Speculation(drafter, gamma=GAMMA),
         )
         end = subject.model.generation_config.eos_token_id
         texts = {number: row[width:].tolist() for number, row in zip(numbers, out, strict=True)}
-        return Result({number: ended(text, end) for number, text in texts.items()})
+        return Result({number: ended(text, end) for number, text in texts.items()}, most=most)
 
     yield "chain", lambda: generated([0], ScriptedChain(subject.whole(0)))
     yield "batch", lambda: generated([0, len(subject.prompts) - 1], PromptLookup())

@@ -84,7 +84,7 @@ def compared(subject: Subject, result: Result) -> tuple[str, str]:
 def departure(subject: Subject, result: Result, number: int, text: list[int]) -> str:
     """Returns where a text leaves the right one; nothing where it does not, or there is a tie."""
     truth = subject.truths[number]
-    accepted = [list(right) for right in truth.texts]
+    accepted = [list(right)[: result.most] for right in truth.texts]
     if result.truths is not None:
         accepted = [result.truths[number]]
     if text in accepted:
