@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test evidence install typecheck wheel browser engines vllm edits clean
+.PHONY: demo test pytest style evidence install typecheck wheel browser engines vllm edits clean
 
 install: .venv/installed
 
@@ -16,12 +16,18 @@ install: .venv/installed
 demo: install
 	$(BIN)/outrider compare $(DEMO)
 
-test: install browser typecheck
+# Types and style are checked beside the tests, since they keep only one core busy.
+test:
+	$(MAKE) --no-print-directory --jobs=2 pytest typecheck style
+
+pytest: browser wheel
+	OUTRIDER_WHEEL=build/wheel OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
+
+style: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/vulture
 	$(BIN)/vulture core drafters verifiers examples tests
-	OUTRIDER_WHEEL=build/wheel OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
 # The report is looked at in a real browser: the system's, or else one that Playwright fetches.
 browser: install

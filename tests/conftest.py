@@ -25,6 +25,7 @@ from transformers import (
 
 from outrider import Context, Draft, Drafter, Pen, cli
 from outrider.contract.round import Round
+from outrider.lab import figures
 from outrider.plugins.registry import make
 from outrider.policies.classifier import FEATURES, save_weights
 from outrider.targets.transformers import TransformersTarget
@@ -275,6 +276,48 @@ class Scripted(Drafter):
 def scripted() -> type[Scripted]:
     """A drafter that is told what to draft."""
     return Scripted
+
+
+PICTURES: dict[str, bytes] = {}
+
+
+@pytest.fixture
+def drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draws each kind of figure of a single run once: the others only have other numbers.
+
+    What is drawn is tested in tests/lab.
+    """
+    inner = figures._png
+
+    def png(draw: Any, rows: Any, height: float) -> bytes:
+        if len(rows) > 1:  # of several runs
+            return inner(draw, rows, height)
+        is_partial = isinstance(draw, partial)
+        kind = str((draw.func, draw.keywords.get("rate"))) if is_partial else str(draw)
+        if kind not in PICTURES:
+            PICTURES[kind] = inner(draw, rows, height)
+        return PICTURES[kind]
+
+    monkeypatch.setattr(figures, "_png", png)
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Makes writing fail, as on a full disk: to files with a name, after some that succeeded."""
+
+    def fail(name: str, number: int, after: int = 0) -> None:
+        inner, opened = Path.open, list[Path]()
+
+        def open_file(self: Path, mode: str = "r", *rest: Any, **options: Any) -> Any:
+            if name in self.name and mode[0] in "wa":
+                opened.append(self)
+                if len(opened) > after:
+                    raise OSError(number, os.strerror(number))
+            return inner(self, mode, *rest, **options)
+
+        monkeypatch.setattr(Path, "open", open_file)
+
+    return fail
 
 
 @pytest.fixture

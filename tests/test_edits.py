@@ -84,6 +84,7 @@ def test_texts_are_cached_by_their_source(
     assert written(target_again, prompts[::-1], Sampling(), 40, **options) == first[::-1]
 
 
+@pytest.mark.usefixtures("drawn_once")
 def test_compare_measures_alpha_by_both_protocols(run: Any, edits: Path, tmp_path: Path) -> None:
     status, printed, complaint = run(
         "compare", "target=transformers", f"target.model={edits / 'target'}", "data=jsonl",

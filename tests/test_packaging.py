@@ -112,46 +112,59 @@ def stranger(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 COMMANDS = """
 import json, sys
+import outrider, pytest
 from outrider import cli
-for words in json.loads(sys.argv[1]):
+print(outrider.__file__, end="\\f")
+commands, tests = sys.argv[1:]
+for words in json.loads(commands):
     sys.argv = ["outrider", *words]
     cli.main()
-    print("\\f")
+    print(end="\\f")
+imported = "ignore::pytest.PytestAssertRewriteWarning"
+pytest.main(["-q", "-p", "no:cacheprovider", "-W", imported, tests])
 """
-"""Runs several commands in one process, each followed by a form feed."""
+"""Runs commands and then the example's tests in one process, with form feeds between them."""
+
+GENERATE = ["generate", "target=tabular", "prompt=[0,1]", "max_new_tokens=30"]
+DRAFTERS = ("echo", "echo_word")
 
 
-def test_a_strangers_plugin_is_listed(stranger: Path, tmp_path: Path) -> None:
-    where = run(stranger, "-c", "import outrider; print(outrider.__file__)", cwd=tmp_path)
+@pytest.fixture(scope="module")
+def printed(stranger: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """A folder in which a stranger ran each command, and what each of them printed."""
+    place = tmp_path_factory.mktemp("commands")
+    commands = [
+        *([*GENERATE, f"drafter={name}", f"hydra.run.dir={name}"] for name in DRAFTERS),
+        ["check", "drafter=echo"],
+        [*GENERATE, "drafter=echo_word", "--cfg", "job"],
+        ["plugins"],
+    ]
+    out = run(stranger, "-c", COMMANDS, json.dumps(commands), EXAMPLE / "test_echo.py", cwd=place,
+              COLUMNS="120")  # fmt: skip
+    return place, out.split("\f")
+
+
+def test_a_strangers_plugin_is_listed(printed: tuple[Path, list[str]]) -> None:
+    _, (where, *_, listed, _) = printed
     assert "venv" in where
     assert str(ROOT / "core") not in where
-    listed = run(stranger, "-m", "outrider.cli", "plugins", cwd=tmp_path, COLUMNS="120")
     assert "outrider-echo" in listed
 
 
 def test_a_strangers_plugin_decodes_with_its_preset_and_is_checked(
-    stranger: Path, tmp_path: Path
+    printed: tuple[Path, list[str]],
 ) -> None:
-    generate = ["generate", "target=tabular", "prompt=[0,1]", "max_new_tokens=30"]
-    drafters = ("echo", "echo_word")
-    commands = [
-        *([*generate, f"drafter={name}", f"hydra.run.dir={name}"] for name in drafters),
-        ["check", "drafter=echo"],
-        [*generate, "drafter=echo_word", "--cfg", "job"],
-    ]
-    printed = run(stranger, "-c", COMMANDS, json.dumps(commands), cwd=tmp_path).split("\f")
-    for name in drafters:
-        report = json.loads((tmp_path / name / "generation.json").read_text())
+    place, (_, _, _, checked, config, *_) = printed
+    for name in DRAFTERS:
+        report = json.loads((place / name / "generation.json").read_text())
         assert report["counts"]["emitted"] == 30
         assert report["counts"]["drafted"] > 0
-    assert "NO" not in printed[2]
-    assert "period: 1" in printed[3]
+    assert "NO" not in checked
+    assert "period: 1" in config
 
 
-def test_the_example_passes_its_own_tests(stranger: Path, tmp_path: Path) -> None:
-    out = run(stranger, "-m", "pytest", "-q", "-p", "no:cacheprovider", EXAMPLE / "test_echo.py",
-              cwd=tmp_path)  # fmt: skip
-    assert "22 passed" in out
+def test_the_example_passes_its_own_tests(printed: tuple[Path, list[str]]) -> None:
+    assert "22 passed" in printed[1][-1]
 
 
 def test_a_blocked_plugin_is_not_there(stranger: Path, tmp_path: Path) -> None:
@@ -162,19 +175,8 @@ def test_a_blocked_plugin_is_not_there(stranger: Path, tmp_path: Path) -> None:
     assert "prompt_lookup" in listed
 
 
-def test_nothing_is_fetched_at_import(tmp_path: Path) -> None:
-    """Importing the package opens no socket."""
-    code = (
-        "import socket\n"
-        "def refuse(*a, **k): raise AssertionError('network at import')\n"
-        "socket.socket.connect = refuse\n"
-        "import outrider, outrider.cli, outrider.plugins.registry, outrider.testing\n"
-        "outrider.plugins.registry.installed()"
-    )
-    run(sys.executable, "-c", code, cwd=tmp_path)
-
-
 def test_what_goes_into_vllm_needs_no_more_than_make_installs_there(tmp_path: Path) -> None:
+    """And neither that nor any other import opens a socket."""
     inside = re.search(r"^INSIDE := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert inside is not None
     # Of these vLLM has its own: the rest of ours may not be imported there.
@@ -182,9 +184,14 @@ def test_what_goes_into_vllm_needs_no_more_than_make_installs_there(tmp_path: Pa
     names = {re.split(r"[>=<]", each)[0] for each in SETTINGS["project"]["dependencies"]}
     missing = sorted(names - has - set(inside[1].split()))
     script = (
+        "import socket\n"
+        "def refuse(*a, **k): raise AssertionError('network at import')\n"
+        "socket.socket.connect = refuse\n"
         "import sys; from outrider.serving.vllm import from_environment, title\n"
         "print(title(from_environment()))\n"
-        f"print([each for each in {missing} if each in sys.modules])"
+        f"print([each for each in {missing} if each in sys.modules])\n"
+        "import outrider, outrider.cli, outrider.plugins.registry, outrider.testing\n"
+        "outrider.plugins.registry.installed()"
     )
     drafter = '{"_target_": "outrider.drafters.ngram.bigram"}'
     found = run(sys.executable, "-c", script, cwd=tmp_path, OUTRIDER_DRAFTER=drafter)

@@ -1,5 +1,6 @@
 """KSeq: SpecTr's rule, which tests every sibling in the same way."""
 
+from bisect import bisect_right
 from typing import final
 
 from jaxtyping import Float
@@ -55,16 +56,20 @@ def sibling_rate(p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"], rho: floa
 def smallest_rho(p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"], siblings: int) -> float:
     """Returns the smallest rho in [1, K] with 1 - (1 - beta)^K <= rho beta, by bisection."""
 
-    def fits(rho: float) -> bool:
-        beta = sibling_rate(p, q, rho)
+    def fits(rho: float, beta: float) -> bool:
         return 1 - (1 - beta) ** siblings <= rho * beta + 1e-15
 
     low, high = 1.0, float(siblings)
-    if fits(low):
+    if fits(low, sibling_rate(p, q, low)):
         return low
+    # Sorted by p / q, the tokens with the smaller part in p come first: beta is two running sums.
+    ratios, order = (p / q).nan_to_num(nan=0.0).sort()
+    limits, of_p = ratios.tolist(), [0.0, *p[order].cumsum(-1).tolist()]
+    of_q = [*q[order].flip(-1).cumsum(-1).flip(-1).tolist(), 0.0]
     for _ in range(STEPS):
         middle = (low + high) / 2
-        if fits(middle):
+        smaller = bisect_right(limits, middle)
+        if fits(middle, of_p[smaller] / middle + of_q[smaller]):
             high = middle
         else:
             low = middle

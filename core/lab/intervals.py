@@ -7,7 +7,7 @@ from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from outrider.errors import require
 
@@ -68,8 +68,8 @@ class Bootstrap:
         figures = figures[np.isfinite(figures)]
         if self.prompts == 1 or not len(figures):
             return Interval(value, None, None)
-        t = stats.t.ppf((1 - CONFIDENCE) / 2, self.prompts - 1)
-        tail = stats.norm.cdf(np.sqrt(self.prompts / (self.prompts - 1)) * t)
+        t = special.stdtrit(self.prompts - 1, (1 - CONFIDENCE) / 2)
+        tail = special.ndtr(np.sqrt(self.prompts / (self.prompts - 1)) * t)
         low, high = np.quantile(figures, [tail, 1 - tail])
         return Interval(value, float(low), float(high))
 

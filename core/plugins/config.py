@@ -23,7 +23,7 @@ from omegaconf.errors import (
     ValidationError,
 )
 
-from outrider.errors import ConfigError, OutriderError, PluginError, nearest
+from outrider.errors import ConfigError, OutriderError, PluginError, described, nearest
 from outrider.plugins.ray_launcher import RayLauncher
 from outrider.plugins.registry import ROLES, Entry, Registry, installed, plural
 
@@ -108,6 +108,8 @@ def build(node: Any) -> Any:
         if isinstance(error.__cause__, OutriderError):
             raise error.__cause__ from error
         raise ConfigError(_line(error)) from error
+    except SystemExit as error:
+        raise ConfigError(f"{node.get('_target_')}: {described(error)}") from error
 
 
 def factory_of(node: Mapping[str, Any]) -> Any:
@@ -132,7 +134,7 @@ def option_configs(role: str, options: Any) -> dict[str, DictConfig]:
     if not isinstance(options, Sequence) or isinstance(options, str):
         examples = ",".join(list(installed().of(role))[:2])
         raise ConfigError(f"{plural(role)}={options!r}: expected a list, such as [{examples}]")
-    configs: dict[str, DictConfig] = {}
+    wanted: dict[str, tuple[str, dict[str, Any]]] = {}
     for item in options:
         arguments = dict(item) if isinstance(item, Mapping) else {role: item}
         option = arguments.pop(role, None)
@@ -141,14 +143,18 @@ def option_configs(role: str, options: Any) -> dict[str, DictConfig]:
                 f"{plural(role)}: {item!r}: expected a name, or a mapping with {role!r}"
             )
         name = str(arguments.pop("name", option))
-        if name in configs:
+        if name in wanted:
             raise ConfigError(
                 f"{plural(role)}: two are named {name!r}: give one another with"
                 f" {{{role}: {option}, name: ...}}"
             )
-        config = hydra_compose(overrides=[f"+{role}={option}"])[role]
-        _set_arguments(config, arguments, f"{plural(role)}: {name}")
-        configs[name] = config
+        wanted[name] = option, arguments
+    # One composition for all: each option gets a place of its own.
+    overrides = [f"+{role}@_{i}={option}" for i, (option, _) in enumerate(wanted.values())]
+    composed = hydra_compose(overrides=overrides)
+    configs = {name: composed[f"_{i}"] for i, name in enumerate(wanted)}
+    for name, (_, arguments) in wanted.items():
+        _set_arguments(configs[name], arguments, f"{plural(role)}: {name}")
     return configs
 
 

@@ -11,10 +11,11 @@ once: `check_target(MyTarget())`.
 
 `drafters`, `verifiers`, `policies` and `targets` hold the checks, `kit` the ways to run them. Those
 of the first three play on the tiny targets of `stage`, and `exact` sums the probability of every
-text. Testing may import everything below the lab, built-in drafters, rules and targets included.
-Start with `kit`.
+text; `chi_square` is for what was sampled. Testing may import everything below the lab, built-in
+drafters, rules and targets included. Start with `kit`.
 """
 
+from outrider.testing.chi_square import chi_square
 from outrider.testing.exact import (
     Setup,
     loop_distribution,
@@ -42,6 +43,7 @@ __all__ = [
     "check_target",
     "check_verifier",
     "checks_of",
+    "chi_square",
     "loop_distribution",
     "output_distribution",
     "parametrize_with_checks",

@@ -1,8 +1,10 @@
 """Checks of a drafter's distributions: those it records, and those of the texts it leads to."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -12,20 +14,19 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.verifier import Verifier
 from outrider.runtime.cached_model import SOURCE
 from outrider.targets.tabular import TabularTarget
-from outrider.testing.chi_square import SIGNIFICANCE, chi_square
 from outrider.testing.exact import (
+    Conditionals,
     Distribution,
     Setup,
     loop_distribution,
-    output_distribution,
+    possible_drafts,
+    round_distribution,
     target_distribution,
 )
 from outrider.testing.stage import (
     SAMPLED,
     VOCAB_SIZE,
-    context_after,
     draft_after,
-    play_draft,
     same_draft,
     stage,
 )
@@ -36,35 +37,55 @@ from outrider.verifiers.traversal import Traversal
 Make = Callable[[], Drafter]
 
 PROMPTS = ([0, 1, 2, 0, 1], [2, 2, 2, 2], [1])
+PAIRS = ([0, 3], [1, 1], [2, 0], [3, 2], [3, 3])
 NARROW = Sampling(temperature=0.7, top_k=2)
 TOLERANCE = 1e-12
 
 
 def check_tokens_follow_recorded_distributions(make: Make) -> None:
-    """Tokens follow the distributions recorded for them, and draws do not depend on each other.
+    """Tokens follow the distributions recorded for them, whatever was drawn before.
 
-    The probability integral transform of a draw is uniform whatever its distribution, so the draws
-    of all contexts share one chi-square test of 16 bins, and neighbours in a draft another one of
-    4 x 4 bins.
+    All outcomes of all draws are taken, so this is exact: among the drafts that begin alike, the
+    next token has the distribution that is recorded for it.
     """
     drafter = make()
     target = stage(drafter)
-    blur = torch.Generator().manual_seed(6)
-    bins, pairs = torch.zeros(16), torch.zeros(4, 4)
-    prompts = itertools.product(range(4), repeat=3)
-    contexts = [context_after(drafter, target, prompt) for prompt in prompts]
-    for seed in range(600):
-        context = contexts[seed % len(contexts)]
-        draft = play_draft(drafter, target, context, gamma=4, sampling=SAMPLED, seed=seed + 1000)
-        before = None
-        for u, parent in zip(_transforms(draft, blur), draft.parents, strict=True):
-            bins[int(u * 16)] += 1
-            if before is not None and parent >= 0:
-                pairs[int(before * 4), int(u * 4)] += 1
-            before = u
-    for counts, kind in ((bins, "draws"), (pairs.flatten(), "neighbouring draws")):
-        p = chi_square(counts, torch.full((len(counts),), 1 / len(counts)))
-        assert p > SIGNIFICANCE, f"{kind} do not follow the recorded distributions (p = {p:.0e})"
+    wide = 3 if drafter.trees else None
+    deep = 6 if drafter.trees else None
+    cases = (
+        *((prompt, SAMPLED, 2, wide) for prompt in (*PROMPTS, *PAIRS)),
+        *((prompt, NARROW, 4, deep) for prompt in PROMPTS),
+    )
+    for prompt, sampling, gamma, budget in cases:
+        # The first draft reads the prompt, so that all others are written in the same way.
+        draft_after(drafter, target, prompt, 1)
+        setup = Setup(
+            target, drafter, Token(), prompt, gamma=gamma, sampling=sampling, budget=budget
+        )
+        _assert_recorded(possible_drafts(setup), prompt)
+
+
+def _assert_recorded(outcomes: Iterable[tuple[float, Draft]], prompt: Sequence[int]) -> None:
+    """Raises AssertionError unless each token has the distribution that is recorded for it.
+
+    outcomes: all drafts with their probabilities.
+    """
+    weights: dict[Any, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    for p, draft in outcomes:
+        for node, probs in enumerate(draft.probs):
+            if probs is None:
+                continue
+            recorded = tuple(round(q, 9) for q in probs.tolist())
+            before = (draft.tokens[:node], draft.parents[: node + 1])
+            weights[recorded, before][draft.tokens[node]] += p
+    for (recorded, (tokens, _)), drawn in weights.items():
+        total = sum(drawn.values())
+        for token, q in enumerate(recorded):
+            p = drawn.get(token, 0.0) / total
+            assert abs(p - q) <= 1e-8, (
+                f"after {list(prompt)} and the draft {list(tokens)} it draws token {token} with"
+                f" probability {p:.6f}: it records {q:.6f}"
+            )
 
 
 def check_is_autoregressive_if_it_says_so(make: Make) -> None:
@@ -93,17 +114,17 @@ def check_output_distribution_is_the_targets(make: Make) -> None:
     if not drafter.trees:
         rules.append(Token())
     budget = _budget(drafter)
+    conditionals = Conditionals(target, [0, 2])
     for sampling in (SAMPLED, NARROW):
+        setup = Setup(target, drafter, rules[0], [0, 2], gamma=2, sampling=sampling, budget=budget)
         # All of these rules are lossless, so one target distribution serves them all.
         of_round = target_distribution(target, [0, 2], 3, sampling, rules[0])
         of_loop = target_distribution(target, [1], 2, sampling, rules[0])
+        drafts = list(possible_drafts(setup))
         for verifier in rules:
-            setup = Setup(
-                target, drafter, verifier, [0, 2], gamma=2, sampling=sampling, budget=budget
-            )
-            _assert_equal(output_distribution(setup), of_round)
-            setup = replace(setup, prompt=[1], gamma=1)
-            _assert_equal(loop_distribution(setup, 2), of_loop)
+            setup = replace(setup, verifier=verifier)
+            _assert_equal(round_distribution(setup, drafts, conditionals), of_round)
+            _assert_equal(loop_distribution(replace(setup, prompt=[1], gamma=1), 2), of_loop)
 
 
 def check_the_source_is_part_of_the_context(make: Make) -> None:
@@ -129,21 +150,6 @@ def check_the_source_is_part_of_the_context(make: Make) -> None:
     setup = Setup(target, used, rule, [2, 0], gamma=1, sampling=SAMPLED, budget=_budget(used))
     exact = target_distribution(target, [2, 0], 2, SAMPLED, rule)
     _assert_equal(loop_distribution(setup, 2), exact)
-
-
-def _transforms(draft: Draft, blur: torch.Generator) -> Iterator[float]:
-    """Yields the probability integral transform of each token of a draft, below 1.
-
-    Tokens are ranked by falling probability. A token that was written gets a uniform number.
-    """
-    for token, probs in zip(draft.tokens, draft.probs, strict=True):
-        u = float(torch.rand((), generator=blur, dtype=torch.float64))
-        if probs is not None:
-            order = probs.argsort(descending=True, stable=True)
-            rank = int((order == token).nonzero())
-            u = float(probs[order[:rank]].sum() + u * probs[token])
-            assert probs[token] > 0, f"token {token} has no probability under its distribution"
-        yield min(u, 1 - 1e-9)
 
 
 def _assert_equal(probs: Distribution, exact: Distribution) -> None:

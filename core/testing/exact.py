@@ -2,13 +2,17 @@
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import final
 
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
 from outrider.contract.chance import Chance, EnumeratedChance
-from outrider.contract.draft import Draft
+from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.policy import Fixed, Policy
@@ -18,7 +22,8 @@ from outrider.contract.verifier import Scores, Verifier
 from outrider.decoding.decode import decode
 from outrider.testing.stage import context_after
 
-Distribution = dict[tuple[int, ...], float]
+Text = tuple[int, ...]
+Distribution = dict[Text, float]
 """The probability of each text."""
 
 
@@ -44,6 +49,30 @@ class Setup:
     budget: int | None = None
 
 
+@final
+class Conditionals:
+    """The target's logits after each text behind a prompt; each text is scored only once."""
+
+    def __init__(self, target: Target, prompt: Sequence[int]) -> None:
+        self._target, self._prompt = target, list(prompt)
+        self._rows: dict[Text, Float[Tensor, vocab]] = {}
+
+    def after(self, text: Text) -> Float[Tensor, "vocab"]:
+        """Returns the logits of the token after the prompt and `text`."""
+        if text not in self._rows:
+            rows = self._target.open(self._prompt).score(Draft.chain(text))
+            self._rows |= {text[:length]: row for length, row in enumerate(rows)}
+        return self._rows[text]
+
+    def scores(self, draft: Draft, sampling: Sampling) -> Scores:
+        """Returns the target's scores of a draft."""
+        paths = [draft.path(node) for node in range(ROOT, len(draft))]
+        texts = [tuple(draft.tokens[node] for node in path) for path in paths]
+        # From the last on: its text is the longest, and its pass has the rows of its prefixes.
+        rows = [self.after(text) for text in reversed(texts)]
+        return Scores(torch.stack(rows[::-1]), sampling)
+
+
 def target_distribution(
     target: Target, prompt: Sequence[int], length: int, sampling: Sampling, ceiling: Verifier
 ) -> Distribution:
@@ -53,23 +82,24 @@ def target_distribution(
 
     ceiling: the rule.
     """
-    allowed: Distribution = {(): 1.0}
-    for _ in range(length):
-        longer: Distribution = {}
-        for text, weight in allowed.items():
-            logits = target.open(prompt).score(Draft.chain(text))[-1:]
-            row = ceiling.ceiling(Scores(logits, sampling))[0].tolist()
-            for token, p in enumerate(row):
-                longer[(*text, token)] = weight * p
-        allowed = longer
-    return allowed
+    conditionals = Conditionals(target, prompt)
+    return _continued(
+        length, lambda text: ceiling.ceiling(Scores(conditionals.after(text)[None], sampling))[0]
+    )
 
 
-def output_distribution(setup: Setup, make_policy: Callable[[], Policy] = Fixed) -> Distribution:
-    """Returns the distribution of the next gamma + 1 tokens: one round, filled up by the target.
+def possible_drafts(
+    setup: Setup, make_policy: Callable[[], Policy] = Fixed
+) -> Iterator[tuple[float, Draft]]:
+    """Yields every draft that can follow the prompt, with its probability.
 
     make_policy: makes the policy, a new one for each outcome, with all that it has learned.
     """
+    return EnumeratedChance.outcomes(_writer(setup, make_policy))
+
+
+def _writer(setup: Setup, make_policy: Callable[[], Policy]) -> Callable[[Chance], Draft]:
+    """Returns the function that writes the draft after the prompt."""
     context = context_after(setup.drafter, setup.target, setup.prompt)
 
     def write(chance: Chance) -> Draft:
@@ -81,22 +111,63 @@ def output_distribution(setup: Setup, make_policy: Callable[[], Policy] = Fixed)
             gamma=policy.depth(setup.gamma),
             budget=setup.budget,
             more=policy.more,
+            start=0 if setup.verifier.coupled else None,
         )
         setup.drafter.propose_batch([(context, pen)])
         return pen.finish()
 
+    return write
+
+
+def output_distribution(setup: Setup, make_policy: Callable[[], Policy] = Fixed) -> Distribution:
+    """Returns the distribution of the next gamma + 1 tokens: one round, filled up by the target.
+
+    make_policy: as for `possible_drafts`.
+    """
+    conditionals = Conditionals(setup.target, setup.prompt)
+    if not setup.verifier.coupled:
+        return round_distribution(setup, possible_drafts(setup, make_policy), conditionals)
+    write = _writer(setup, make_policy)
+
+    def play(chance: Chance) -> tuple[int, ...]:  # the verdict shares its noise with the draft
+        draft = write(chance)
+        return _block(setup.verifier, draft, conditionals.scores(draft, setup.sampling), chance)
+
+    return _filled_up(setup, _summed(play), conditionals)
+
+
+def round_distribution(
+    setup: Setup, drafts: Iterable[tuple[float, Draft]], conditionals: Conditionals
+) -> Distribution:
+    """Returns the output distribution of a setup whose possible drafts are known.
+
+    A verdict depends on the draft alone, so the same drafts serve every rule that is not coupled.
+
+    conditionals: those of the setup's target after its prompt.
+    """
     blocks: Distribution = defaultdict(float)
-    # A verdict depends on the draft alone, so each draft is written and scored only once, however
-    # many verdicts it can get.
-    for p_draft, draft in EnumeratedChance.outcomes(write):
-        scores = Scores(setup.target.open(setup.prompt).score(draft), setup.sampling)
-        verify = partial(setup.verifier.verify, draft, scores)
-        for p_verdict, verdict in EnumeratedChance.outcomes(verify):
-            accepted = (draft.tokens[node] for node in verdict.accepted)
-            blocks[*accepted, verdict.next_token] += p_draft * p_verdict
+    for p_draft, draft in drafts:
+        verify = partial(_block, setup.verifier, draft, conditionals.scores(draft, setup.sampling))
+        for p_verdict, block in EnumeratedChance.outcomes(verify):
+            blocks[block] += p_draft * p_verdict
+    return _filled_up(setup, blocks, conditionals)
+
+
+def _block(verifier: Verifier, draft: Draft, scores: Scores, chance: Chance) -> tuple[int, ...]:
+    """Returns the tokens that a round adds to the text."""
+    verdict = verifier.verify(draft, scores, chance)
+    return (*(draft.tokens[node] for node in verdict.accepted), verdict.next_token)
+
+
+def _filled_up(setup: Setup, blocks: Distribution, conditionals: Conditionals) -> Distribution:
+    """Returns the distribution of gamma + 1 tokens, given that of the tokens of a round."""
     probs: Distribution = defaultdict(float)
     for block, probability in blocks.items():
-        for text, p in _filled_up(setup, block).items():
+
+        def after(text: Text, block: Text = block) -> Float[Tensor, "vocab"]:
+            return setup.sampling.probs(conditionals.after((*block, *text)))
+
+        for text, p in _continued(setup.gamma + 1 - len(block), after).items():
             probs[(*block, *text)] += probability * p
     return probs
 
@@ -130,15 +201,16 @@ def _summed(play: Callable[[Chance], tuple[int, ...]]) -> Distribution:
     return probs
 
 
-def _filled_up(setup: Setup, block: Sequence[int]) -> Distribution:
-    """Returns the target's distribution of the tokens after a block, up to gamma + 1 in all."""
-    target, sampling = setup.target, setup.sampling
-    probs: Distribution = {(): 1.0}
-    for _ in range(setup.gamma + 1 - len(block)):
-        longer: Distribution = {}
-        for text, weight in probs.items():
-            logits = target.open(setup.prompt).score(Draft.chain([*block, *text]))[-1]
-            for token, p in enumerate(sampling.probs(logits).tolist()):
-                longer[(*text, token)] = weight * p
-        probs = longer
-    return probs
+def _continued(length: int, probs: Callable[[Text], Float[Tensor, "vocab"]]) -> Distribution:
+    """Returns the product of conditionals for each text of `length` tokens.
+
+    probs: returns the conditional after a text.
+    """
+    products: Distribution = {(): 1.0}
+    for _ in range(length):
+        products = {
+            (*text, token): weight * p
+            for text, weight in products.items()
+            for token, p in enumerate(probs(text).tolist())
+        }
+    return products

@@ -1,6 +1,8 @@
 """The stage: tiny targets with known conditionals, and drafters that write every kind of draft."""
 
+import copy
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, final
 
 import torch
@@ -32,14 +34,29 @@ def stage(drafter: Drafter) -> Target:
     Raises:
         ConfigError: the drafter can't be bound to a vocabulary of `VOCAB_SIZE`.
     """
-    tabular = TabularTarget(VOCAB_SIZE, encoder=SOURCE in drafter.needs)
-    target = tabular if drafter.needs <= tabular.offers else tiny_target(VOCAB_SIZE)
+    target = unbound_stage(drafter)
     drafter.bind(target)
     return target
 
 
+def unbound_stage(drafter: Drafter) -> Target:
+    """Returns the target of `stage`, of which the drafter knows nothing."""
+    tabular = TabularTarget(VOCAB_SIZE, encoder=SOURCE in drafter.needs)
+    return tabular if drafter.needs <= tabular.offers else tiny_target(VOCAB_SIZE)
+
+
 def tiny_target(vocab_size: int, seed: int = 0) -> TransformersTarget:
-    """Returns a random Llama with five layers in float64, and a tokenizer of one-letter words."""
+    """Returns a random Llama with five layers in float64, and a tokenizer of one-letter words.
+
+    Each call returns a model of its own. It is made and tested once, and then copied.
+    """
+    target = copy.copy(_tiny_target(vocab_size, seed))
+    target.model = copy.deepcopy(target.model)
+    return target
+
+
+@cache
+def _tiny_target(vocab_size: int, seed: int) -> TransformersTarget:
     import tokenizers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 

@@ -7,6 +7,11 @@ from typing import Any
 import pytest
 
 
+@pytest.fixture(autouse=True)
+def sketched(drawn_once: None) -> None:
+    """No command here is about its figures."""
+
+
 @pytest.fixture
 def quick(folder: Path, data: Path) -> list[str]:
     return [

@@ -1,15 +1,12 @@
 """`outrider compare` from the command line: the table, the files, and resuming a run."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tiny import forked
 
 from outrider.lab.store import load
 
@@ -99,18 +96,13 @@ def test_a_killed_run_goes_on_and_gives_the_same_table(
     sampled = ["sampling=standard", "protocol=overlap", "max_new_tokens=64"]
     _, whole = compared(*sampled, out="runs/whole")
     lines = tmp_path / "runs" / "killed" / "measurements.jsonl"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "outrider.cli", "compare", *quick, *sampled,
-         f"hydra.run.dir={lines.parent}"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+    words = ("compare", *quick, *sampled, f"hydra.run.dir={lines.parent}")
+    process = forked.start("-m", "outrider.cli", *words, cwd=tmp_path)
     end = time.monotonic() + 120
     while time.monotonic() < end and not (lines.is_file() and lines.read_text().count("\n") >= 4):
         time.sleep(0.001)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.kill()
+    process.join()
     assert lines.read_text().count("\n") < 12, "it was done before it could be killed"
     # In another folder, as a new start has it: the unfinished run beside it is resumed.
     printed, _ = compared(*sampled, "resume=true", out="runs/new")

@@ -1,35 +1,13 @@
 """Every built-in experiment runs as a sweep, and `outrider report` gathers it."""
 
 import json
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from outrider.lab import figures
-
 ROOT = Path(__file__).parent.parent.parent
 JOBS = {"table2": 6, "table3": 2, "lenience": 8, "chen": 14, "scaled_uniform": 5}
-
-
-@pytest.fixture(autouse=True)
-def drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draws figures for the first job of a sweep only: those of the others have other numbers."""
-    pictures: dict[str, bytes] = {}
-    inner = figures._png
-
-    def png(draw: Any, rows: Any, height: float) -> bytes:
-        kind = (
-            str((draw.func, draw.keywords.get("rate"))) if isinstance(draw, partial) else str(draw)
-        )
-        if len(rows) > 1:  # of the report
-            return inner(draw, rows, height)
-        if kind not in pictures:
-            pictures[kind] = inner(draw, rows, height)
-        return pictures[kind]
-
-    monkeypatch.setattr(figures, "_png", png)
 
 
 def test_every_experiment_is_tested() -> None:

@@ -4,13 +4,12 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tiny import forked
 
 from outrider import ConfigError
 from outrider.runtime import launch
@@ -31,20 +30,6 @@ def divisible(tmp_path_factory: pytest.TempPathFactory, llama: Any, words: Any) 
     return path
 
 
-def torchrun(*words: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Runs a program on two ranks; a hang is an error."""
-    launcher = ["torch.distributed.run", "--nproc-per-node", "2"]
-    return subprocess.run(
-        [sys.executable, "-m", *launcher, *map(str, words)],
-        check=False,
-        cwd=cwd,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-
-
 @pytest.fixture
 def two_ranks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
     """Gives this process the environment of one of two ranks."""
@@ -60,7 +45,7 @@ def two_ranks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]
 
 def test_spread_and_whole_decode_alike(divisible: Path, folder: Path, tmp_path: Path) -> None:
     result = tmp_path / "result.json"
-    done = torchrun(HERE / "on_ranks.py", divisible, folder, result, cwd=tmp_path)
+    done = forked.run(HERE / "on_ranks.py", divisible, folder, result, cwd=tmp_path, ranks=2)
     assert done.returncode == 0, done.stderr
     report = json.loads(result.read_text())
     assert report["shards"] == [[4, 16], [8, 16]]
@@ -84,8 +69,8 @@ def test_only_the_first_rank_speaks_and_writes(
 ) -> None:
     settings = ("target=transformers", f"target.model={divisible}", "max_new_tokens=12")
     command = ("generate", *settings, PROMPT, "sampling=standard")
-    spread = torchrun("-m", "outrider.cli", *command, "target.tensor_parallel=true",
-                      "hydra.run.dir=spread", cwd=tmp_path)  # fmt: skip
+    spread = forked.run("-m", "outrider.cli", *command, "target.tensor_parallel=true",
+                        "hydra.run.dir=spread", cwd=tmp_path, ranks=2)  # fmt: skip
     assert spread.returncode == 0, spread.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"spread", "data.jsonl"}
     status, alone, _ = run(*command, "hydra.run.dir=alone")
@@ -104,9 +89,9 @@ def test_only_the_first_rank_speaks_and_writes(
 def test_a_killed_rank_ends_the_run_on_the_others(
     divisible: Path, tmp_path: Path, rank: int
 ) -> None:
-    done = torchrun(HERE / "killed_rank.py", rank, "generate", "target=transformers",
-                    f"target.model={divisible}", "target.tensor_parallel=true", PROMPT,
-                    "max_new_tokens=40", "hydra.run.dir=out", cwd=tmp_path)  # fmt: skip
+    done = forked.run(HERE / "killed_rank.py", rank, "generate", "target=transformers",
+                      f"target.model={divisible}", "target.tensor_parallel=true", PROMPT,
+                      "max_new_tokens=40", "hydra.run.dir=out", cwd=tmp_path, ranks=2)  # fmt: skip
     assert done.returncode == 1
     (line,) = re.findall("outrider: .*", done.stderr)
     others = "another rank" if rank else "rank 0"

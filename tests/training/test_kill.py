@@ -1,14 +1,10 @@
 """A training that `kill -9` ended continues where it was, and ends with the same curve."""
 
-import os
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
-import torch
+from tiny import forked
 
 from outrider.training.progress import CHECKPOINT, CURVE
 
@@ -35,17 +31,13 @@ def words(model: Path, folder: Path) -> list[str]:
 def test_the_curve_is_the_same(folder: Path, tmp_path: Path, run: Any) -> None:
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     assert run(*words(folder, whole))[0] == 0
-    with subprocess.Popen(
-        [sys.executable, "-m", "outrider.cli", *words(folder, broken)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=os.environ | {"OMP_NUM_THREADS": str(torch.get_num_threads())},
-    ) as process:
-        deadline = time.monotonic() + 120
-        while not (broken / CHECKPOINT).is_file():
-            assert process.poll() is None and time.monotonic() < deadline
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
+    process = forked.start("-m", "outrider.cli", *words(folder, broken), cwd=tmp_path)
+    deadline = time.monotonic() + 300
+    while not (broken / CHECKPOINT).is_file():
+        assert process.is_alive() and time.monotonic() < deadline
+        time.sleep(0.01)
+    process.kill()
+    process.join()
     before = (broken / CURVE).read_text() if (broken / CURVE).is_file() else ""
     right = (whole / CURVE).read_text()
     assert len(before.splitlines()) < len(right.splitlines())  # it was killed before the end

@@ -1,0 +1,97 @@
+"""Processes of their own for commands, forked from a server that has imported everything once."""
+
+import atexit
+import multiprocessing
+import os
+import runpy
+import subprocess
+import sys
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from outrider import cli
+
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(
+    [
+        "tiny.forked",
+        "outrider.commands.compare",
+        "outrider.commands.generate",
+        "outrider.commands.train",
+        "outrider.plugins.config",
+        "outrider.targets.builtin",
+        "torch.distributed.launcher.api",
+        "transformers.models.auto.modeling_auto",
+        "transformers.models.llama.modeling_llama",
+    ]
+)
+
+
+def start(*words: object, cwd: Path, ranks: int = 1) -> BaseProcess:
+    """Starts a program, which prints into the files `stdout` and `stderr` beside its folder.
+
+    words: those after `python`: -m outrider.cli and its own, or a script and its arguments.
+    ranks: with more than one, torchrun's agent starts it on so many.
+    """
+    arguments = ([str(word) for word in words], cwd, ranks)
+    process = CONTEXT.Process(target=_run, args=arguments)
+    process.start()
+    return process
+
+
+def run(*words: object, cwd: Path, ranks: int = 1) -> "subprocess.CompletedProcess[str]":
+    """Runs a program to its end, as `start` does; a hang is an error."""
+    process = start(*words, cwd=cwd, ranks=ranks)
+    process.join(300)
+    if process.exitcode is None:
+        process.kill()
+        raise TimeoutError(f"{words} did not end")
+    printed = (path.read_text() for path in _printed(cwd))
+    return subprocess.CompletedProcess(words, process.exitcode, *printed)
+
+
+def _printed(cwd: Path) -> list[Path]:
+    return [cwd.with_name(f"{cwd.name}.{name}") for name in ("stdout", "stderr")]
+
+
+def _run(words: list[str], cwd: Path, ranks: int) -> None:
+    for number, path in enumerate(_printed(cwd), start=1):
+        with path.open("w") as file:
+            os.dup2(file.fileno(), number)
+    os.chdir(cwd)
+    if ranks == 1:
+        _program(words)
+    else:
+        _launch(words, ranks)
+
+
+def _program(words: list[str]) -> None:
+    try:
+        if words[:2] == ["-m", "outrider.cli"]:
+            sys.argv = ["outrider", *words[2:]]
+            cli.main()
+        else:
+            sys.argv = words
+            runpy.run_path(words[0], run_name="__main__")
+    except SystemExit as stop:  # the agent waits for a result of each rank that does not fail
+        if stop.code:
+            raise
+    finally:
+        atexit._run_exitfuncs()  # which a process that was forked leaves out
+
+
+def _launch(words: list[str], ranks: int) -> None:
+    """Does what torchrun does, which would start each rank as a new interpreter."""
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    config = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=ranks,
+        run_id="tests",
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        max_restarts=0,
+        start_method="fork",
+    )
+    elastic_launch(config, _program)(words)
