@@ -16,7 +16,6 @@ PAGE = Path(__file__).parent.parent / "docs" / "models.md"
 ENTRIES = {entry.name: entry for entry in entries()}
 CHECKED = ("logits", "chain", "early exit", "write", "batch")
 ROWS = {
-    "llama": "full attention, rotary positions",
     "gpt2": "learned positions",
     "mistral": "one window, in a mask for all layers",
     "gemma3_text": "windows in some layers, a mask for each type",
@@ -26,7 +25,6 @@ ROWS = {
     "bloom": "ALiBi",
     "gpt_neo": "windows by places in the cache",
     "bart": "positions that the model counts itself",
-    "roberta": "positions behind the padding id",
     "phi3 (LongRoPE)": "factors that change at the original window",
     "openai-gpt": "no cache",
     "t5": "an encoder, and a bias by distance",
