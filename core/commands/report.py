@@ -10,6 +10,7 @@ from rich.console import Console
 
 from outrider.folders import write_whole
 from outrider.lab.across import config_differences, pairs_across
+from outrider.lab.page.contents import plain_rows
 from outrider.lab.pairs import Pair
 from outrider.lab.report import labels, write_report
 from outrider.lab.store import gather
@@ -39,13 +40,8 @@ def report(arguments: Sequence[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     page = write_report(summaries, folder)
     rows = {label: summary.rows for label, summary in summaries.items()}
-    plain_rows = [
-        {"run": str(summary.run.folder), "label": label, **row.plain()}
-        for label, summary in summaries.items()
-        for row in summary.rows
-    ]
     pairs = pairs_across(summaries) if options.pairs else []
-    content = {"rows": plain_rows, "pairs": [asdict(pair) for pair in pairs]}
+    content = {"rows": plain_rows(summaries), "pairs": [asdict(pair) for pair in pairs]}
     write_whole(folder / "report.json", json.dumps(content, indent=1))
     console = Console()
     console.print(table(rows, f"{len(runs)} run{'s' if len(runs) > 1 else ''}"))

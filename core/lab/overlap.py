@@ -18,6 +18,7 @@ from outrider.contract.verifier import Scores, Verifier
 from outrider.lab.intervals import Floats
 from outrider.lab.reference import Drafting, Reference, drafts_along
 from outrider.lab.replay import Replay, replay
+from outrider.lab.text_probs import drafter_probability, probability
 from outrider.verifiers.ceiling import acceptance_ceiling
 
 CHUNK = 64
@@ -56,6 +57,9 @@ class Overlap:
     ceiling: the sum over prefixes of the best acceptance that any lossless rule can reach at the
         first node of a draft, and the number of these prefixes: all but those whose ceiling has no
         short formula. See `outrider.verifiers.ceiling`.
+    text, text_p, text_q: the text's tokens, and the probability of each to the target and to the
+        drafter before the run's sampling (1 or 0 for a token that was written, None where there was
+        no draft). Empty in runs of earlier versions, and for trees.
     """
 
     prefixes: tuple[float, ...]
@@ -68,6 +72,9 @@ class Overlap:
     ceiling: tuple[float, float] = (0.0, 0.0)
     survived: tuple[float, ...] = ()
     ended: tuple[float, ...] = ()
+    text: tuple[int, ...] = ()
+    text_p: tuple[float, ...] = ()
+    text_q: tuple[float | None, ...] = ()
 
 
 def overlap(  # noqa: PLR0913  the options of a run, by name
@@ -133,6 +140,9 @@ def overlap(  # noqa: PLR0913  the options of a run, by name
         ceiling=(float(along.beta[:, 0].sum()), float(positions)),
         survived=tuple(np.concatenate([counts.survived for counts in replays]).tolist()),
         ended=tuple(np.concatenate([counts.ended for counts in replays]).tolist()),
+        text=tuple(text.ids[text.start :]),
+        text_p=tuple(map(probability, text.logits, text.ids[text.start :])),
+        text_q=tuple(along.text_q),
     )
 
 
@@ -167,7 +177,7 @@ class _Along:
     keep: the probability that the text's token was drafted and accepted by the token rule.
     keep_by_rule: the same for the run's rule; only if that is lossless.
     has: 1 where the draft has a token. allowed: the same under the run's policy.
-    by_rule: see `Overlap`.
+    by_rule, text_q: see `Overlap`.
     """
 
     beta: Floats
@@ -176,6 +186,7 @@ class _Along:
     has: Floats
     allowed: Floats
     by_rule: float | None
+    text_q: list[float | None]
 
     def shifted(self, gamma: int) -> "_Along":
         """Returns the tables up to depth `gamma`, from their first column.
@@ -189,6 +200,7 @@ class _Along:
             has=_shifted(self.has[:, 0], gamma),
             allowed=_shifted(self.allowed[:, 0], gamma),
             by_rule=self.by_rule,
+            text_q=self.text_q,
         )
 
 
@@ -197,10 +209,12 @@ def _along(text: Reference, drafter: Drafter, verifier: Verifier, drafting: Draf
     scores = Scores(text.logits, drafting.sampling)
     by_rule: float | None = 0.0
     beta, keep, keep_by_rule, has, allowed = np.zeros((5, positions, depths))
+    text_q: list[float | None] = []
     for first in range(0, positions, CHUNK):
         rows = range(first, min(first + CHUNK, positions))
         drafts = drafts_along(text, drafter, drafting, rows)
         for row, (draft, length) in zip(rows, drafts, strict=True):
+            text_q.append(drafter_probability(draft, text.ids[text.start + row]))
             has[row, : len(draft)] = 1.0
             allowed[row, : min(len(draft), length)] = 1.0
             for depth, (token, probs) in enumerate(zip(draft.tokens, draft.probs, strict=True)):
@@ -219,7 +233,7 @@ def _along(text: Reference, drafter: Drafter, verifier: Verifier, drafting: Draf
                 if p[actual] > 0 and rates is not None:
                     share = float(q[actual] * rates[actual] / p[actual])
                     keep_by_rule[row, depth] = min(1.0, share)
-    return _Along(beta, keep, keep_by_rule, has, allowed, by_rule)
+    return _Along(beta, keep, keep_by_rule, has, allowed, by_rule, text_q)
 
 
 def _point_mass(token: int, like: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from typing import final
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.contract.chance import Chance, SampledChance
+from outrider.contract.chance import SampledChance
 from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
@@ -16,6 +16,7 @@ from outrider.contract.policy import Policy
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.decoding.rounds import call_drafter
+from outrider.lab.text_probs import LedChance
 
 
 @final
@@ -119,7 +120,7 @@ def drafts_along(
 class _Leader:
     """Keeps a draft on the text, and notes where the policy would have ended it."""
 
-    def __init__(self, chance: "LedChance", policy: Policy) -> None:
+    def __init__(self, chance: LedChance, policy: Policy) -> None:
         self.chance, self._policy = chance, policy
         self.answers: list[bool] = []
 
@@ -127,28 +128,3 @@ class _Leader:
         """Returns whether the draft's last token is the text's, whatever the policy answers."""
         self.answers.append(self._policy.more(draft))
         return self.chance.more(draft)
-
-
-@final
-class LedChance(Chance):
-    """Draws the next token of a given text wherever that token has any probability.
-
-    text: the tokens that follow. other: what draws elsewhere.
-    """
-
-    def __init__(self, text: Sequence[int], other: Chance) -> None:
-        self._text = text
-        self._other = other
-        self._position = 0
-
-    def more(self, draft: Draft) -> bool:
-        """Notes the length of a draft, and returns whether its last token is the text's."""
-        self._position = len(draft)
-        return draft.tokens[-1] == self._text[self._position - 1]
-
-    def coins(self, probs: Float[Tensor, "n"]) -> list[bool]:
-        return self._other.coins(probs)
-
-    def categorical(self, probs: Float[Tensor, "vocab"]) -> int:
-        token = self._text[self._position]
-        return token if probs[token] > 0 else self._other.categorical(probs)

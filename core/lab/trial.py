@@ -2,8 +2,9 @@
 
 import copy
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from time import perf_counter
 from typing import final
 
@@ -128,9 +129,10 @@ def trials(
             if repeat and name is not None:
                 entrant = _with_own_policy(before[name])
             texts[name].append(_decode(target, entrant, questions, settings))
+    piece = cache(partial(_piece, target))
     return {
         name: [
-            _decoding(generations, baselines)
+            _decoding(generations, baselines, piece)
             for generations, baselines in zip(
                 zip(*texts[name if name in timed else None], strict=True),
                 zip(*texts[None], strict=True),
@@ -146,13 +148,22 @@ def _with_own_policy(entrant: Entrant) -> Entrant:
     return replace(entrant, policy=copy.deepcopy(entrant.policy))
 
 
-def _decoding(generations: Sequence[Generation], baselines: Sequence[Generation]) -> Decoding:
+def _piece(target: Target, token: int) -> str:
+    """Returns the characters of a token, or its id where there is no tokenizer."""
+    return str(target.tokenizer.decode([token])) if target.tokenizer else f" {token}"
+
+
+def _decoding(
+    generations: Sequence[Generation],
+    baselines: Sequence[Generation],
+    piece: Callable[[int], str],
+) -> Decoding:
     """Returns one question's decoding, from all repeats of it and of plain decoding."""
     generation, baseline = _median(generations), _median(baselines)
     # Without the first call, which reads the prompt.
     calls = [round.seconds["score"] for round in baseline.rounds[1:] or baseline.rounds]
     return Decoding(
-        steps=tuple(map(Step.of, generation.rounds)),
+        steps=tuple(Step.of(round, piece) for round in generation.rounds),
         seconds=generation.total_seconds,
         plain_seconds=baseline.total_seconds / len(baseline.tokens),
         plain_call=statistics.median(calls),
