@@ -46,7 +46,10 @@ HYDRA_COMMANDS = (
 )
 """The commands that are Hydra apps: each is a function, in a module of its own name."""
 
-COMMANDS = (*HYDRA_COMMANDS, "report", "plugins")
+PLAIN_COMMANDS = ("report", "plugins", "doctor", "new-plugin")
+"""The commands that take a list of arguments; also functions in modules of their own names."""
+
+COMMANDS = (*HYDRA_COMMANDS, *PLAIN_COMMANDS)
 
 TENSOR_PARALLEL_COMMANDS = ("generate", "compare")
 """The commands that can run on several ranks."""
@@ -60,14 +63,8 @@ def main() -> None:
     try:
         if command in ("-h", "--help", "help"):
             print(USAGE)
-        elif command == "plugins":
-            from outrider.commands.plugins import plugins
-
-            plugins()
-        elif command == "report":
-            from outrider.commands.report import report
-
-            report(arguments)
+        elif command in PLAIN_COMMANDS:
+            _command_function(command)(arguments)
         else:
             _run_hydra_command(command, arguments)
     except KeyboardInterrupt:
@@ -110,7 +107,7 @@ def _run_hydra_command(command: str, arguments: list[str]) -> None:
 
 
 def _command_function(command: str) -> Callable[[Any], None]:
-    if command not in HYDRA_COMMANDS:
+    if command not in COMMANDS:
         raise ConfigError(f"{command!r}: {nearest(command, COMMANDS)}")
     name = command.replace("-", "_")
     function: Callable[[Any], None] = getattr(import_module(f"outrider.commands.{name}"), name)

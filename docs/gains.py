@@ -39,12 +39,15 @@ def picture(table: list[Row]) -> str:
     """Returns the SVG: a bar and an interval for each row."""
     height = TOP + STEP * len(table) + 14
     width = LEFT + round(2.1 * UNIT) + 110
+    caption = (
+        "SmolLM2-135M-Instruct, 240 prompts of Spec-Bench, temperature 0,"
+        " chains of up to 4 draft tokens, 95% intervals"
+    )
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">',
         f"<style>{STYLE}</style>",
         '<text class="title" x="14" y="24">Tokens per call of the target</text>',
-        '<text class="faint" x="14" y="44">SmolLM2-135M-Instruct, 240 prompts of Spec-Bench,'
-        " temperature 0, chains of up to 4 draft tokens, 95% intervals</text>",
+        f'<text class="faint" x="14" y="44">{caption}</text>',
     ]
     for number, row in enumerate(table):
         parts += bar(row, TOP + STEP * number, best=number == 0)
@@ -56,10 +59,10 @@ def bar(row: Row, top: int, *, best: bool) -> list[str]:
     name, value, low, high = row
     colour = "--best" if best else "--plain" if name == "none" else "--bar"
     middle, base = top + BAR / 2, top + BAR - 4
+    size = f'width="{value * UNIT:.0f}" height="{BAR}"'
     elements = [
         f'<text x="{LEFT - 10}" y="{base}" text-anchor="end">{escape(name)}</text>',
-        f'<rect x="{LEFT}" y="{top}" width="{value * UNIT:.0f}" height="{BAR}" rx="3"'
-        f' fill="var({colour})"/>',
+        f'<rect x="{LEFT}" y="{top}" {size} rx="3" fill="var({colour})"/>',
         f'<text x="{LEFT + high * UNIT + 10:.0f}" y="{base}">{value:.2f}</text>',
     ]
     if low < high:
