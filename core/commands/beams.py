@@ -10,6 +10,7 @@ from rich.console import Console
 
 from outrider.decoding.beams.speculation import beam_search
 from outrider.plugins.config import build, plain_values
+from outrider.prompts import prompt_text
 
 
 def beams(config: DictConfig) -> None:
@@ -22,7 +23,7 @@ def beams(config: DictConfig) -> None:
         if name not in ("target", "prompt", "drafter")
     }
     target, drafter = build(config.target), build(config.drafter)
-    result = beam_search(target, settings["prompt"], drafter, **options)
+    result = beam_search(target, prompt_text(settings["prompt"]), drafter, **options)
     for text, tokens, score in zip(result.texts, result.tokens, result.scores, strict=True):
         console.rule(f"{score:.4f}", align="left")
         console.print(text or list(tokens), markup=False)

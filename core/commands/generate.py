@@ -14,6 +14,7 @@ from rich.text import Text
 from outrider.decoding.decode import decode
 from outrider.decoding.generation import Generation, generate_together
 from outrider.plugins.config import build, plain_values
+from outrider.prompts import prompt_text
 
 STYLES = {"accepted": "green", "recovered": "red", "bonus": "blue"}
 """By who wrote a token (see `outrider.Round`), its colour."""
@@ -39,7 +40,7 @@ def generate(config: DictConfig) -> None:
         target,
         build(config.drafter),
         verifier,
-        target.encode(prompt, chat=config.chat),
+        target.encode(prompt_text(prompt), chat=config.chat),
         policy=build(config.policy),
         **options,
     )
