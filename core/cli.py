@@ -41,6 +41,7 @@ HYDRA_COMMANDS = (
     "generate",
     "beams",
     "compare",
+    "demo",
     "bench",
     "theory",
     "check",

@@ -17,6 +17,7 @@ QUICK = {
     "generate": ["max_new_tokens=6"],
     "beams": ["max_new_tokens=6"],
     "compare": ["max_new_tokens=4", "data.limit=1"],
+    "demo": ["max_new_tokens=4", "data.limit=1"],
     "bench": [
         "max_new_tokens=4",
         "repeats=1",
