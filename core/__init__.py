@@ -4,6 +4,7 @@
 >>> outrider.generate("smollm2", "Name three rivers.", drafter="prompt_lookup").text
 """
 
+from outrider.contract.budget import Budget
 from outrider.contract.chance import Chance, EnumeratedChance, SampledChance
 from outrider.contract.constraint import Constraint
 from outrider.contract.context import Context, Tokens
@@ -32,6 +33,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Beams",
+    "Budget",
     "Chance",
     "ConfigError",
     "Constraint",

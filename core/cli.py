@@ -13,8 +13,11 @@ from rich.console import Console
 from rich.markup import escape
 
 from outrider.commands.usage import command_help
-from outrider.errors import ConfigError, OutriderError, TargetError, nearest, require
+from outrider.errors import ConfigError, OutriderError, TargetError, is_int, nearest, require
+from outrider.interruption import Terminated, advice_in, out_of_memory, terminable
+from outrider.prompts import is_encodable
 from outrider.runtime.launch import FIELD, lost, rank, world
+from outrider.terminal import visible
 
 USAGE = """\
 usage: outrider COMMAND [SETTING=VALUE ...]
@@ -69,28 +72,55 @@ COMPLETION = ("-sc", "--shell-completion")
 
 SWEEP_FLAGS = ("-m", "--multirun")
 
+FAULTS = (OutriderError, OSError, MemoryError, RuntimeError)
+"""The errors that may end in a line: the user's, those of files and those of memory."""
+
+QUOTATION = ("'", '"', "[")
+"""How a quotation or a list begins."""
+
 
 def main() -> None:
-    """Runs the command in `sys.argv`; an error is one line on stderr, and exit status 1."""
-    command, *arguments = sys.argv[1:] or ["--help"]
+    """Runs the command in `sys.argv`; an error is one line on stderr, and exit status 1.
+
+    A line below it says how to go on, if something was finished before.
+    """
     try:
-        if command in ("-h", "--help", "help"):
-            print(USAGE)
-        elif command in PLAIN_COMMANDS:
-            _command_function(command)(arguments)
-        elif command in COMPLETION:
-            _complete(arguments)
-        elif command in HYDRA_COMMANDS and any(word in HELP for word in arguments):
-            print(command_help(command))
-        else:
-            _run_hydra_command(command, arguments)
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        sys.exit(130)
-    except OutriderError as error:
-        _fail(str(error))
-    except OSError as error:
-        _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        with terminable():
+            _run(*sys.argv[1:] or ["--help"])
+    except KeyboardInterrupt as error:
+        is_terminated = isinstance(error, Terminated)
+        print("terminated" if is_terminated else "interrupted", file=sys.stderr)
+        _print_advice(error)
+        sys.exit(143 if is_terminated else 130)
+    except FAULTS as error:
+        line = _line_of(error)
+        if line is None:
+            raise
+        _fail(line, error)
+
+
+def _line_of(error: Exception) -> str | None:
+    """Returns the line for an error that is the user's or the machine's; None for any other."""
+    if isinstance(error, OutriderError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    return out_of_memory(error)
+
+
+def _run(command: str, *arguments: str) -> None:
+    for argument in (command, *arguments):
+        require(is_encodable(argument), "argument", argument, "text in UTF-8")
+    if command in ("-h", "--help", "help"):
+        print(USAGE)
+    elif command in PLAIN_COMMANDS:
+        _command_function(command)(arguments)
+    elif command in COMPLETION:
+        _complete(list(arguments))
+    elif command in HYDRA_COMMANDS and any(word in HELP for word in arguments):
+        print(command_help(command))
+    else:
+        _run_hydra_command(command, list(arguments))
 
 
 def _run_hydra_command(command: str, arguments: list[str]) -> None:
@@ -165,19 +195,42 @@ def _hydra_arguments(arguments: list[str]) -> list[str]:
 def quote_prompt(override: str) -> str:
     """Returns the override, quoted if it is a prompt, so that Hydra reads the prompt as typed.
 
-    Hydra would read a comma as a sweep, quotation marks as a quotation and brackets as a list. A
-    prompt that starts with a quotation mark or a bracket (a list of ids) is left to Hydra.
+    Hydra would read a comma as a sweep, a quotation as its content, and ${...} as a reference. A
+    prompt in quotation marks, or a list of prompts or ids in brackets, is taken as one if all of it
+    is; otherwise the marks and brackets are a part of the text.
     """
     key, equals, text = override.partition("=")
-    if key != "prompt" or not equals or text[:1] in ("'", '"', "["):
+    if key != "prompt" or not equals:
         return override
+    return f"prompt={_literal(_content(override) if text[:1] in QUOTATION else text)}"
 
-    # A backslash stands for itself, except before a quotation mark, where it must be doubled.
-    def escape_quote(match: re.Match[str]) -> str:
-        return 2 * match[1] + ('\\"' if match[2] else "")
 
-    escaped = re.sub(r'(\\*)("|$)', escape_quote, text)
-    return 'prompt="' + escaped.replace("${", "\\${") + '"'
+def _content(override: str) -> Any:
+    """Returns a prompt that may be a quotation, or a list of prompts or ids, as Hydra reads it."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    try:
+        value: Any = OverridesParser.create().parse_override(override).value()
+    except HydraException:
+        return override.partition("=")[2]
+    items = [value] if isinstance(value, str) else value
+    is_prompt = all(isinstance(item, str | list) or is_int(item) for item in items)
+    return value if is_prompt else override.partition("=")[2]
+
+
+def _literal(value: Any) -> str:
+    """Returns a prompt, or a list of prompts or ids, in Hydra's grammar."""
+    if isinstance(value, list):
+        return f"[{','.join(map(_literal, value))}]"
+    if not isinstance(value, str):
+        return str(value)
+
+    # A backslash stands for itself, except before what is escaped, where it must be doubled.
+    def escape_mark(match: re.Match[str]) -> str:
+        return 2 * match[1] + (f"\\{match[2]}" if match[2] else "")
+
+    return '"' + re.sub(r'(\\*)(\$\{|"|\Z)', escape_mark, value) + '"'
 
 
 def _run_guarded(function: Callable[[Any], None], command: str, config: Any) -> None:
@@ -191,11 +244,14 @@ def _run_guarded(function: Callable[[Any], None], command: str, config: Any) -> 
     try:
         _check_ranks(config, command)
         function(config)
-    except (OutriderError, MissingMandatoryValue) as error:
+    except (*FAULTS, MissingMandatoryValue) as error:
+        is_setting = isinstance(error, MissingMandatoryValue)
+        line = explain_error(error, command, ()) if is_setting else _line_of(error)
         # In a sweep Hydra reports the error: it names the job and runs the others.
-        if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:
+        is_sweep = HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN
+        if line is None or is_sweep:
             raise
-        _fail(explain_error(error, command, ()))
+        _fail(line, error)
 
 
 def _check_ranks(config: Any, command: str) -> None:
@@ -223,10 +279,18 @@ def _on_sigterm(*_: Any) -> None:
         )
 
 
-def _fail(line: str) -> None:
+def _fail(line: str, error: BaseException | None = None) -> None:
+    """Prints an error, and how to go on after it, and ends the process."""
     prefix = f"rank {rank()}: " if rank() else ""
-    Console(stderr=True, soft_wrap=True).print(f"[red]outrider:[/] {prefix}{escape(line)}")
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console.print(f"[red]outrider:[/] {prefix}{escape(visible(line))}")
+    _print_advice(error)
     sys.exit(1)
+
+
+def _print_advice(error: BaseException | None) -> None:
+    for line in advice_in(error) if error is not None else ():
+        print(visible(line), file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,19 @@ class TargetError(OutriderError):
     """A target can't be loaded, or returned scores that are not valid."""
 
 
+ANY_FAULT = (Exception, SystemExit)
+"""What the code of others can raise; `sys.exit` there would end a command without a word."""
+
+
+def described(error: BaseException) -> str:
+    """Returns an error of others as one line: its type and what it says.
+
+    >>> described(SystemExit(0))
+    'SystemExit: 0'
+    """
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
 def require(holds: bool, field: str, value: object, expected: str) -> None:
     """Raises `ConfigError` unless `holds`.
 

@@ -87,6 +87,18 @@ def parse(item: Any, where: str) -> Prompt:
     )
 
 
+def is_encodable(text: str) -> bool:
+    """Returns whether a text can be written as UTF-8; half of a surrogate pair can't.
+
+    JSON can hold such a half, and Python gives invalid bytes of a command line as one.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def spaced(prompts: list[Prompt], limit: int | None) -> list[Prompt]:
     """Returns `limit` of the prompts, evenly spaced, or all of them if it is None."""
     if limit is None:
@@ -107,6 +119,11 @@ def collect(items: Iterable[tuple[str, Any]], path: str) -> list[Prompt]:
     prompts: dict[str, Prompt] = {}
     for where, item in items:
         prompt = parse(item, where)
+        for text in (prompt.id, prompt.category, *prompt.turns):
+            if not is_encodable(text):
+                raise ConfigError(
+                    f"{where}: {text!r}: expected text in UTF-8, it holds half of a surrogate pair"
+                )
         if prompt.id in prompts:
             raise ConfigError(
                 f"{where}: id {prompt.id}: expected another, an earlier prompt has it"

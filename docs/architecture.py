@@ -28,6 +28,9 @@ HOLDS = {
     "contract": "the classes that an author of a plugin reads",
     "prompts": "prompts and their files",
     "theory": "the papers' formulas",
+    "folders": "whole files, locks",
+    "interruption": "early ends",
+    "terminal": "safe output",
     "errors": "one-line error messages",
 }
 """What each folder or module holds."""

@@ -58,7 +58,8 @@ class Hierarchy(Drafter):
     def propose(self, context: Context, pen: Pen) -> None:
         text, source = context.tokens[:], context.source
         reach = self._small.reach(len(text))
-        pen.gamma = pen.gamma if reach is None else min(pen.gamma, reach)
+        if reach is not None:
+            pen.limit(reach)
         while pen.open:
             faster_pen = pen.faster(min(self._ahead, pen.gamma - pen.last - 2))
             so_far = Context(Tokens(list(text)), source, context.features)

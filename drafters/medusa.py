@@ -170,7 +170,7 @@ class Medusa(TrainedDrafter[MedusaNetwork]):
         if not pen.open or states is None:
             return
         network = self._network
-        pen.gamma = min(pen.gamma, len(network.heads))
+        pen.limit(len(network.heads))
         last = states[len(context.tokens) - 2]
         logits_at: dict[int, Tensor] = {}
 

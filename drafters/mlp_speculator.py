@@ -167,7 +167,7 @@ class MLPSpeculator(TrainedDrafter[MLPSpeculatorNetwork]):
         if not pen.open or features is None:
             return
         network = self._network
-        pen.gamma = min(pen.gamma, network.stages)
+        pen.limit(network.stages)
         start = network.start(features[len(context.tokens) - 2])
         newest = context.tokens[-1]
         states: dict[tuple[int, ...], Tensor] = {}

@@ -118,7 +118,8 @@ class SmallLM(Drafter):
 
     def propose(self, context: Context, pen: Pen) -> None:
         reach = self.reach(len(context.tokens))
-        pen.gamma = pen.gamma if reach is None else min(pen.gamma, reach)
+        if reach is not None:
+            pen.limit(reach)
         if not pen.open:
             return
         base = self._text.follow(context.tokens, context.source)

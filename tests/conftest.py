@@ -302,6 +302,25 @@ def drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Makes writing fail, as on a full disk: to files with a name, after some that succeeded."""
+
+    def fail(name: str, number: int, after: int = 0) -> None:
+        inner, opened = Path.open, list[Path]()
+
+        def open_file(self: Path, mode: str = "r", *rest: Any, **options: Any) -> Any:
+            if name in self.name and mode[0] in "wa":
+                opened.append(self)
+                if len(opened) > after:
+                    raise OSError(number, os.strerror(number))
+            return inner(self, mode, *rest, **options)
+
+        monkeypatch.setattr(Path, "open", open_file)
+
+    return fail
+
+
+@pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
     """Runs a command in a fresh folder; returns (exit status, stdout, stderr)."""
     monkeypatch.chdir(tmp_path)

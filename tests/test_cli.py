@@ -1,7 +1,9 @@
 """The console script: commands run, and a mistake gives one line."""
 
 import json
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,6 +13,7 @@ import torch
 from transformers import BloomConfig, BloomForCausalLM
 
 from outrider import Context, Drafter, Pen, cli, hookimpl
+from outrider.cli import quote_prompt
 from outrider.commands.usage import GROUPS, read_settings
 from outrider.plugins import registry as plugins
 from outrider.targets.transformers import TransformersTarget
@@ -22,6 +25,8 @@ class Fails(Drafter):
     """Fails in its third round, in one of several ways."""
 
     def __init__(self, way: str = "raise") -> None:
+        if way == "exit at once":
+            sys.exit(0)
         self.way = way
         self.rounds = 0
 
@@ -29,6 +34,8 @@ class Fails(Drafter):
         self.rounds += 1
         if self.rounds < 3:
             return
+        if self.way == "exit":
+            sys.exit(0)
         if self.way == "raise":
             raise ZeroDivisionError("by accident")
         if self.way == "nan":
@@ -124,6 +131,14 @@ def test_help_needs_no_hydra(run: Any) -> None:
         ),
         (("check", "drafter=bigrm"), "drafter='bigrm': did you mean 'bigram' or"),
         (("generate", *TABULAR, "hydra.run.dir=/dev/null/x"), "/dev/null/x: Not a directory"),
+        (
+            ("generate", "target=tabular", "prompt=\udcff"),
+            "argument='prompt=\\udcff': expected text",
+        ),
+        (
+            ("generate", *TABULAR, "draft_timeout=0"),
+            "draft_timeout=0: expected a number of seconds",
+        ),
     ],
 )
 def test_a_fault_is_one_line(run: Any, arguments: tuple[str, ...], line: str) -> None:
@@ -189,6 +204,7 @@ def test_a_lossy_run_says_so(run: Any, tmp_path: Path) -> None:
     ("way", "line"),
     [
         ("raise", "drafter Fails raised ZeroDivisionError: by accident"),
+        ("exit", "drafter Fails raised SystemExit: 0"),
         ("nan", "drafter Fails gave logits with NaN, infinity or no finite entry"),
         ("id", "drafter Fails wrote id 6: the vocabulary has 6 tokens"),
         ("more", "drafter Fails wrote to depth 6: gamma is 5"),
@@ -204,6 +220,13 @@ def test_nothing_is_lost_when_a_drafter_fails(
     assert len(report["tokens"]) == 2
     assert report["error"] == f"DrafterError: {line}"
     assert "generation.json" in out
+
+
+@pytest.mark.usefixtures("with_fails")
+def test_a_part_that_exits_when_it_is_made_is_a_fault(run: Any) -> None:
+    status, _, err = run("generate", *TABULAR, "drafter=fails", "drafter.way=exit at once")
+    assert status == 1
+    assert err.endswith("test_cli.Fails: SystemExit: 0\n")
 
 
 def test_check_says_what_held(run: Any) -> None:
@@ -260,6 +283,11 @@ def test_plugins_lists_parts_and_their_losslessness(run: Any) -> None:
         'he said "no" , and (then) {so} : ?',
         "it's a = b",
         "one\ntwo ${three}",
+        "back \\${oc.env:HOME} \\\\${oc.env:HOME}",
+        "[INST] the cat, [/INST] [bold]",
+        "[",
+        "'tis so",
+        '"a" and "b"',
         "back \\ slash \\",
         'say \\"hi\\\\" \\\\',
         "null",
@@ -286,6 +314,25 @@ def test_a_prompt_is_taken_as_it_was_typed(
     )
     assert status == 0, err
     assert seen[0] == prompt
+
+
+def test_a_list_of_prompts_is_taken_as_it_was_typed() -> None:
+    assert quote_prompt("prompt=[0,1]") == "prompt=[0,1]"
+    assert quote_prompt("prompt=[a b,'c,d']") == 'prompt=["a b","c,d"]'
+    assert quote_prompt("prompt=[${oc.env:X}]") == 'prompt=["\\${oc.env:X}"]'
+    assert quote_prompt('prompt="in, marks"') == 'prompt="in, marks"'
+
+
+def test_control_characters_of_a_text_do_not_reach_the_terminal(
+    run: Any, monkeypatch: pytest.MonkeyPatch, outcome: Any
+) -> None:
+    pieces = ("\x1b[2J\r\b\t", "[/x]")
+    round = replace(outcome(1, 1), origins=("accepted", "bonus"), pieces=pieces, stop="eos")
+    monkeypatch.setattr("outrider.commands.generate.decode", lambda *_, **options: iter([round]))
+    status, out, err = run("generate", *TABULAR)
+    assert status == 0, err
+    assert "\\x1b[2J\\r\\x08\\t[/x]" in out
+    assert not {"\x1b", "\r", "\b", "\t"} & set(out)
 
 
 def test_a_sweep_runs_each_job(run: Any, tmp_path: Path) -> None:

@@ -73,7 +73,10 @@ def test_texts_of_a_batch_have_each_their_own() -> None:
         texts[number] += round.tokens
     for witness, prompt, text in zip(witnesses, prompts, texts, strict=True):
         assert consistent(witness, prompt, text)
-    alone = [generate(TARGET, prompt, Random(), sampling=SAMPLED).tokens for prompt in prompts]
+    alone = [
+        generate(TARGET, prompt, Random(), sampling=SAMPLED, number=number).tokens
+        for number, prompt in enumerate(prompts)
+    ]
     together = generate_together(TARGET, prompts, Random(), sampling=SAMPLED)
     assert [each.tokens for each in together] == alone
 

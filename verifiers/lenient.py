@@ -3,7 +3,7 @@
 from typing import final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from outrider.contract.chance import Chance
@@ -65,7 +65,8 @@ class Lenient(Verifier):
     ) -> Float[Tensor, "vocab"]:
         if scores.sampling.greedy:
             return self._likely(scores)[node + 1].to(q.dtype)
-        scaled = scores.after(node) / (self.lenience * q)
+        p = scores.after(node)
+        scaled = p / (self.lenience * q.to(p.device))
         return scaled.nan_to_num(0.0, posinf=1.0).clamp(max=1)
 
     def ceiling(self, scores: Scores) -> Float[Tensor, "nodes+1 vocab"]:
@@ -73,7 +74,9 @@ class Lenient(Verifier):
             return self._likely(scores).double()
         return scores.probs / self.lenience
 
-    def _likely(self, scores: Scores) -> Float[Tensor, "nodes+1 vocab"]:
+    def _likely(self, scores: Scores) -> Bool[Tensor, "nodes+1 vocab"]:
+        if self.lossless:  # of several tokens that tie, the target writes one
+            return scores.probs > 0
         # p(x) >= l max p, in logarithms: the normaliser cancels.
         floor = scores.logits.amax(-1, keepdim=True) + torch.tensor(self.lenience).log()
         return scores.logits >= floor

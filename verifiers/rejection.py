@@ -35,7 +35,8 @@ class Rejection(Verifier):
     def accepts(
         self, q: Float[Tensor, "vocab"], scores: Scores, node: int
     ) -> Float[Tensor, "vocab"]:
-        ratio = (scores.after(node) / q).nan_to_num(0.0, posinf=float("inf"))
+        p = scores.after(node)
+        ratio = (p / q.to(p.device)).nan_to_num(0.0, posinf=float("inf"))
         return ratio / ratio.max() if ratio.max() < float("inf") else torch.zeros_like(ratio)
 
 

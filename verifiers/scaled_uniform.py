@@ -57,7 +57,8 @@ class ScaledUniform(Verifier):
     def accepts(
         self, q: Float[Tensor, "vocab"], scores: Scores, node: int
     ) -> Float[Tensor, "vocab"]:
-        scaled = scores.after(node) / (self.b * q)
+        p = scores.after(node)
+        scaled = p / (self.b * q.to(p.device))
         return scaled.nan_to_num(0.0, posinf=1.0).clamp(max=1)
 
     def ceiling(self, scores: Scores) -> Float[Tensor, "nodes+1 vocab"]:

@@ -33,7 +33,8 @@ class Token(Verifier):
     def accepts(
         self, q: Float[Tensor, "vocab"], scores: Scores, node: int
     ) -> Float[Tensor, "vocab"]:
-        return (scores.after(node) / q).nan_to_num(0.0, posinf=1.0).clamp(max=1)
+        p = scores.after(node)
+        return (p / q.to(p.device)).nan_to_num(0.0, posinf=1.0).clamp(max=1)
 
 
 def acceptance(draft: Draft, scores: Scores) -> Float[Tensor, "gamma"]:
@@ -64,7 +65,7 @@ def residual(
         rest = p.clone()
         rest[token] = 0
     else:
-        rest = (p - q).clamp(min=0)
+        rest = (p - q.to(p.device)).clamp(min=0)
     return rest if rest.any() else p
 
 

@@ -24,6 +24,12 @@ OUTRIDER_PLAIN = "outrider plain"
 TRANSFORMERS_PLAIN = "transformers plain"
 VLLM_PLAIN = "vllm plain"
 
+OUTRIDER_SETTINGS = (
+    "target", "sampling", "budget", "gamma", "chat", "drafter", "verifier", "policy",
+    "draft_timeout",
+)  # fmt: skip
+"""What a worker of Outrider's is told of the run's settings."""
+
 NO_DRAFT = {"_target_": "outrider.drafters.none.NoDraft"}
 FIXED_POLICY = {"_target_": "outrider.contract.policy.Fixed"}
 
@@ -168,6 +174,5 @@ def weights_location(config: Mapping[str, Any]) -> str:
 
 
 def _outrider(name: str, config: Mapping[str, Any], rivals: tuple[str, ...]) -> Entrant:
-    keys = ("target", "sampling", "budget", "gamma", "chat", "drafter", "verifier", "policy")
-    settings = {key: config[key] for key in keys}
+    settings = {key: config[key] for key in OUTRIDER_SETTINGS}
     return Entrant(name, (sys.executable, "-m", "outrider.bench.ours"), settings, rivals)

@@ -49,6 +49,7 @@ def start(settings: dict[str, Any]) -> Answer:
             sampling=build(config.sampling),
             policy=build(config.policy),
             max_new_tokens=question["max_new_tokens"],
+            draft_timeout=config.draft_timeout,
         )
         generation = Generation()
         for round in rounds:

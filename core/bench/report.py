@@ -9,6 +9,7 @@ from rich.table import Table
 from outrider.bench.curves import Curve
 from outrider.bench.measure import Difference, Run, speed
 from outrider.lab.intervals import Interval
+from outrider.terminal import plain
 
 PHASES = ("draft", "score", "verify")
 
@@ -64,7 +65,7 @@ def bench_table(result: BenchResult, title: str) -> Table:
         phases = _phases(result.runs, name)
         per_call = _tokens_per_call(result.runs, name)
         table.add_row(
-            name,
+            plain(name),
             f"{speed(result.runs, name):.1f}",
             f"{per_call:.2f}" if per_call else "-",
             *(f"{phases[phase] / phases['total']:.1%}" if phases else "-" for phase in PHASES),

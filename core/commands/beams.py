@@ -9,8 +9,10 @@ from omegaconf import DictConfig
 from rich.console import Console
 
 from outrider.decoding.beams.speculation import beam_search
+from outrider.folders import write_whole
 from outrider.plugins.config import build, plain_values
 from outrider.prompts import prompt_text
+from outrider.terminal import plain
 
 
 def beams(config: DictConfig) -> None:
@@ -26,7 +28,7 @@ def beams(config: DictConfig) -> None:
     result = beam_search(target, prompt_text(settings["prompt"]), drafter, **options)
     for text, tokens, score in zip(result.texts, result.tokens, result.scores, strict=True):
         console.rule(f"{score:.4f}", align="left")
-        console.print(text or list(tokens), markup=False)
+        console.print(plain(text or list(tokens)))
     console.rule()
     calls, seconds = len(result.rounds), sum(result.seconds.values())
     console.print(
@@ -34,5 +36,5 @@ def beams(config: DictConfig) -> None:
     )
     path = Path(HydraConfig.get().runtime.output_dir) / "beams.json"
     counts = {"calls": calls, "steps": result.steps, "saved": result.saved}
-    path.write_text(json.dumps(asdict(result) | counts, indent=1))
-    console.print(f"{path}")
+    write_whole(path, json.dumps(asdict(result) | counts, indent=1))
+    console.print(plain(path))

@@ -20,20 +20,30 @@ from outrider.bench.report import BenchResult, bench_lines, bench_table
 from outrider.bench.roofline import memory_bandwidth
 from outrider.bench.worker import Worker
 from outrider.errors import is_int, require
+from outrider.folders import append_line, claimed, write_whole
+from outrider.interruption import advising
 from outrider.plugins.config import build, plain_values
+from outrider.terminal import plain, visible
+
+RUNS = "runs.jsonl"
+"""The file of a bench's runs, in its folder."""
 
 
 def bench(config: DictConfig) -> None:
     """Prints the table; each run, the curves and their plots are saved in Hydra's run dir."""
     _check(config)
     folder = Path(HydraConfig.get().runtime.output_dir)
+    is_new = not (folder / RUNS).exists()
+    require(is_new, "hydra.run.dir", str(folder), f"a folder without the {RUNS} of another bench")
     settings = plain_values(config)
-    bandwidth = memory_bandwidth()
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with (
+        claimed(folder),
+        advising(lambda: _advice(folder)),
         ExitStack() as stack,
         Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress,
     ):
+        bandwidth = memory_bandwidth()
         participants = entrants(settings, weights_location(settings), _dtype(config))
         workers = _start_workers(participants, folder, stack, progress)
         reference = workers[OUTRIDER_PLAIN]
@@ -83,7 +93,7 @@ def _start_workers(
     task = progress.add_task("starting", total=len(participants))
     workers: dict[str, Worker] = {}
     for entrant in participants:
-        progress.update(task, description=f"starting {entrant.name}")
+        progress.update(task, description=visible(f"starting {entrant.name}"))
         log = folder / f"{entrant.name.replace(' ', '_')}.log"
         worker = Worker(entrant.name, entrant.command, entrant.settings, log, entrant.environment)
         stack.callback(worker.close)
@@ -109,26 +119,34 @@ def _measure_runs(
     folder: Path,
     progress: Progress,
 ) -> list[Run]:
-    """Returns all runs, and saves them in `runs.jsonl`."""
+    """Returns all runs, each of which is saved in `runs.jsonl` as soon as it is done."""
     task = progress.add_task("writing", total=len(workers) * len(prompts) * config.repeats)
     runs: list[Run] = []
-    try:
-        for run in measure_runs(workers, prompts, config.repeats, config.max_new_tokens):
-            runs.append(run)
-            progress.advance(task)
-    finally:  # a bench that breaks off leaves the runs that it finished
-        lines = [json.dumps(run.plain()) + "\n" for run in runs]
-        (folder / "runs.jsonl").write_text("".join(lines))
+    for run in measure_runs(workers, prompts, config.repeats, config.max_new_tokens):
+        append_line(folder / RUNS, json.dumps(run.plain()))
+        runs.append(run)
+        progress.advance(task)
     return runs
+
+
+def _advice(folder: Path) -> str | None:
+    """Returns what a bench that broke off has left."""
+    if not (folder / RUNS).is_file():
+        return None
+    count = (folder / RUNS).read_text(encoding="utf-8").count("\n")
+    return (
+        f"{count} runs are in {folder / RUNS}; the same command measures all of them again, since"
+        " only speeds of one session can be compared"
+    )
 
 
 def _report(result: BenchResult, settings: Mapping[str, Any], title: str, folder: Path) -> None:
     """Saves `bench.json` and the plots, and prints the table and the lines below it."""
     path = folder / "bench.json"
-    path.write_text(json.dumps(result.plain(settings), indent=1) + "\n")
+    write_whole(path, json.dumps(result.plain(settings), indent=1) + "\n")
     console = Console()
     console.print(bench_table(result, title))
     for line in bench_lines(result):
-        console.print(line, highlight=False)
+        console.print(plain(line))
     for saved in [path, *plot_curves(result.curves, folder)]:
-        console.print(str(saved), soft_wrap=True)
+        console.print(plain(saved), soft_wrap=True)

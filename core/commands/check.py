@@ -15,6 +15,7 @@ from outrider.contract.verifier import Verifier
 from outrider.errors import ConfigError, OutriderError
 from outrider.plugins.config import build
 from outrider.targets.transformers import TransformersTarget
+from outrider.terminal import plain
 from outrider.testing import Outcome, run_checks
 from outrider.testing.stage import stage
 
@@ -53,7 +54,7 @@ def check(config: DictConfig) -> None:
                     outcome.check.replace("_", " "),
                     _held(outcome),
                     f"{outcome.seconds:.2f}",
-                    escape(outcome.fault or outcome.refused or outcome.says),
+                    plain(outcome.fault or outcome.refused or outcome.says),
                 )
         console.print(table)
     if failed:

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from outrider.contract.target import Target
 from outrider.errors import nearest, require
+from outrider.interruption import advising
 from outrider.lab.compare import PROTOCOLS, fit, measure, questions
 from outrider.lab.export import write_json, write_parquet
 from outrider.lab.finding import finding
@@ -29,6 +30,7 @@ from outrider.lab.trial import Entrant, Question, Settings
 from outrider.plugins.config import build, option_configs, plain_values
 from outrider.plugins.registry import plural
 from outrider.prompts import Prompt
+from outrider.terminal import plain, visible
 
 EntrantConfig = tuple[DictConfig, DictConfig, DictConfig]
 """The configs of a drafter, an acceptance rule and a policy."""
@@ -43,6 +45,7 @@ def compare(config: DictConfig) -> None:
     # Hydra would print the log of all libraries, and matplotlib logs where it finds its fonts.
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
     configs = _entrant_configs(config)
+    _say_what_is_unfinished(config, Console(stderr=True))
     target = build(config.target)
     settings = Settings(
         gamma=config.gamma,
@@ -51,6 +54,7 @@ def compare(config: DictConfig) -> None:
         max_new_tokens=config.max_new_tokens,
         batch=config.batch,
         together=config.together,
+        draft_timeout=config.draft_timeout,
     )
     prompts = _with_turns(build(config.data), config.turns)
     entrants = _build_entrants(configs)
@@ -59,6 +63,7 @@ def compare(config: DictConfig) -> None:
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with (
         RunFolder(_run_path(config), facts, resume=config.resume) as run_folder,
+        advising(lambda: _advice(run_folder)),
         Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress,
     ):
         asked = _questions(config, target, prompts, settings, progress=progress)
@@ -76,7 +81,7 @@ def compare(config: DictConfig) -> None:
             ):
                 run_folder.add(measurement)
                 step = f"{measurement.protocol}, prompt {measurement.prompt}, {measurement.drafter}"
-                progress.update(task, advance=1, description=step)
+                progress.update(task, advance=1, description=visible(step))
         finally:  # a run that breaks off leaves the figures of what it finished
             summary = Summary(run_folder.run)
             write_json(summary, run_folder.path)
@@ -87,6 +92,28 @@ def compare(config: DictConfig) -> None:
         f" gamma {config.gamma}, temperature {settings.sampling.temperature:g}"
     )
     _print(summary, title, [run_folder.path / "comparison.json", page])
+
+
+def _advice(run_folder: RunFolder) -> str | None:
+    """Returns how to go on with a run that broke off; None if it has measured nothing."""
+    if not run_folder.measurements:
+        return None
+    hydra = HydraConfig.get()
+    where = f"hydra.run.dir={run_folder.path}"
+    if hydra.mode == RunMode.MULTIRUN:
+        where = f"hydra.sweep.dir={hydra.sweep.dir}"
+    count = len(run_folder.measurements)
+    return f"{count} measurements are saved: the same command with resume=true {where} goes on"
+
+
+def _say_what_is_unfinished(config: DictConfig, console: Console) -> None:
+    """Prints how to go on with the newest run beside this one, if it is unfinished."""
+    output = Path(HydraConfig.get().runtime.output_dir)
+    is_sweep = HydraConfig.get().mode == RunMode.MULTIRUN
+    path = None if config.resume or is_sweep else unfinished(output.parent)
+    if path is not None:
+        line = f"an unfinished run is in {path}: the command that started it goes on with"
+        console.print(plain(f"{line} resume=true hydra.run.dir={path}"), soft_wrap=True)
 
 
 def _check_protocol(protocol: str) -> None:
@@ -205,4 +232,4 @@ def _print(summary: Summary, title: str, paths: Sequence[Path]) -> None:
     if summary.pairs and summary.prompts[1:]:
         console.print(pair_table(summary.pairs))
     for path in paths:
-        console.print(str(path), soft_wrap=True, markup=False)
+        console.print(plain(path), soft_wrap=True)

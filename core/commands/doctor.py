@@ -20,7 +20,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from outrider.decoding.generation import generate
-from outrider.errors import OutriderError
+from outrider.errors import ANY_FAULT, OutriderError, described
 from outrider.lab.identity import provenance
 from outrider.plugins.registry import GROUP, installed, make, plugin_manager, registry_from
 from outrider.runtime.kernels import kernels
@@ -149,10 +149,9 @@ def plugins(faults: list[str]) -> dict[str, Any]:
         try:
             parts = _parts(entry)
             facts[f"{entry.name} of {owner}"] = parts
-        except (Exception, SystemExit) as error:  # noqa: BLE001  the code of others can raise anything
+        except ANY_FAULT as error:
             facts[f"{entry.name} of {owner}"] = "FAILED"
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
-            faults.append(f"plugin {entry.name!r} of {owner} can't be loaded: {reason}")
+            faults.append(f"plugin {entry.name!r} of {owner} can't be loaded: {described(error)}")
     if not faults:  # each is right by itself; together they may claim the same name
         try:
             facts["parts in all"] = len(installed().entries)

@@ -11,10 +11,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from outrider.decoding.decode import decode
-from outrider.decoding.generation import Generation, generate_together
+from outrider.decoding.decode import decode, decode_together, prepare
+from outrider.decoding.generation import Generation
+from outrider.errors import described
+from outrider.folders import claimed, write_whole
+from outrider.interruption import advising
 from outrider.plugins.config import build, plain_values
 from outrider.prompts import prompt_text
+from outrider.terminal import plain, visible
 
 STYLES = {"accepted": "green", "recovered": "red", "bonus": "blue"}
 """By who wrote a token (see `outrider.Round`), its colour."""
@@ -31,11 +35,27 @@ def generate(config: DictConfig) -> None:
         "sampling": build(config.sampling),
         "max_new_tokens": config.max_new_tokens,
         "stops": plain_values(config.stop),
+        "draft_timeout": config.draft_timeout,
     }
-    if not isinstance(prompt, str) and any(isinstance(item, str) for item in prompt):
-        _generate_batch(config, console, path, options)
-        return
+    is_batch = not isinstance(prompt, str) and any(isinstance(item, str) for item in prompt)
+    with claimed(path.parent), advising(lambda: _advice(path)):
+        if is_batch:
+            _generate_batch(config, console, path, options)
+        else:
+            _generate_one(config, console, path, options)
+
+
+def _advice(path: Path) -> str | None:
+    if not path.is_file():
+        return None
+    return f"{path} has what was written; the same command starts over, in another folder"
+
+
+def _generate_one(
+    config: DictConfig, console: Console, path: Path, options: dict[str, Any]
+) -> None:
     target, verifier = build(config.target), build(config.verifier)
+    prompt = config.prompt if isinstance(config.prompt, str) else plain_values(config.prompt)
     rounds = decode(
         target,
         build(config.drafter),
@@ -49,43 +69,62 @@ def generate(config: DictConfig) -> None:
         for round in rounds:
             generation.add(round)
             for piece, origin in zip(round.pieces, round.origins, strict=True):
-                console.print(Text(piece, style=STYLES[origin]), end="")
+                console.print(plain(piece, STYLES[origin]), end="")
     except BaseException as error:
-        fault = f"{type(error).__name__}: {error}"
+        fault = described(error)
         raise
     finally:  # a run that breaks off leaves what it wrote
         console.print("\n")
-        path.write_text(json.dumps(plain_report(generation, verifier.lossless, fault), indent=1))
+        report = plain_report(generation, verifier.lossless, fault)
         console.print(counts_table(generation, verifier.lossless))
-        console.print(f"{path}")
+        write_whole(path, json.dumps(report, indent=1))
+        console.print(plain(path))
 
 
 def _generate_batch(
     config: DictConfig, console: Console, path: Path, options: dict[str, Any]
 ) -> None:
-    """Writes the texts of several prompts in one batch, and prints them at the end."""
+    """Writes the texts of several prompts in one batch, and prints them at the end.
+
+    Whenever one of the texts ends, what is there of all of them is saved.
+    """
     prompts, verifier = plain_values(config.prompt), build(config.verifier)
-    generations = generate_together(
-        build(config.target),
-        prompts,
-        build(config.drafter),
-        verifier,
-        chat=config.chat,
-        policies=[build(config.policy) for _ in prompts],
-        **options,
-    )
-    for prompt, generation in zip(prompts, generations, strict=True):
-        console.rule(str(prompt), align="left")
-        console.print(Text.assemble(*_pieces(generation)))
-        console.print(counts_table(generation, verifier.lossless))
-    reports = [plain_report(generation, verifier.lossless, None) for generation in generations]
-    path.write_text(json.dumps(reports, indent=1))
-    console.print(f"{path}")
+    target, drafter = build(config.target), build(config.drafter)
+    encoded = [target.encode(prompt, chat=config.chat) for prompt in prompts]
+    prepare(target, drafter, verifier)  # before it is forked, so that the forks share what it loads
+    generations, fault = [Generation() for _ in prompts], None
+
+    def save() -> None:
+        reports = [plain_report(text, verifier.lossless, fault) for text in generations]
+        write_whole(path, json.dumps(reports, indent=1))
+
+    try:
+        for number, round in decode_together(
+            target,
+            [drafter.fork() for _ in prompts],
+            verifier,
+            encoded,
+            policies=[build(config.policy) for _ in prompts],
+            **options,
+        ):
+            generations[number].add(round)
+            if round.stop is not None:
+                save()
+    except BaseException as error:
+        fault = described(error)
+        raise
+    finally:  # a run that breaks off leaves what it wrote
+        for prompt, generation in zip(prompts, generations, strict=True):
+            console.rule(plain(prompt), align="left")
+            console.print(Text.assemble(*_pieces(generation)))
+            console.print(counts_table(generation, verifier.lossless))
+        save()
+        console.print(plain(path))
 
 
 def _pieces(generation: Generation) -> list[tuple[str, str]]:
     return [
-        (piece, STYLES[origin])
+        (visible(piece), STYLES[origin])
         for round in generation.rounds
         for piece, origin in zip(round.pieces, round.origins, strict=True)
     ]

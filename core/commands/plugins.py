@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from outrider.plugins.registry import Entry, installed
+from outrider.terminal import plain
 
 
 def plugins(arguments: Sequence[str]) -> None:
@@ -17,7 +18,8 @@ def plugins(arguments: Sequence[str]) -> None:
     for heading in ("role", "name", "distribution", "plugin", "lossless"):
         table.add_column(heading)
     for entry in installed().entries:
-        table.add_row(entry.role, entry.name, entry.distribution, entry.plugin, lossless(entry))
+        names = (entry.name, entry.distribution, entry.plugin)
+        table.add_row(entry.role, *map(plain, names), lossless(entry))
     Console().print(table)
 
 

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from rich.console import Console
 
+from outrider.folders import write_whole
 from outrider.lab.report import labels, write_report
 from outrider.lab.store import gather
 from outrider.lab.summary import Summary
 from outrider.lab.table import table
+from outrider.terminal import plain
 
 
 def report(arguments: Sequence[str]) -> None:
@@ -35,12 +37,12 @@ def report(arguments: Sequence[str]) -> None:
         for row in summary.rows
     ]
     content = json.dumps({"rows": plain_rows}, indent=1)
-    (folder / "report.json").write_text(content, encoding="utf-8")
+    write_whole(folder / "report.json", content)
     console = Console()
     console.print(table(rows, f"{len(runs)} run{'s' if len(runs) > 1 else ''}"))
     for summary in summaries.values():
         if not summary.run.finished:
             finished, prompts = len(summary.prompts), summary.run.prompts
             line = f"unfinished, {finished} of {len(prompts)} prompts: {summary.run.folder}"
-            console.print(line, soft_wrap=True, markup=False)
-    console.print(str(page), soft_wrap=True, markup=False)
+            console.print(plain(line))
+    console.print(plain(page), soft_wrap=True)

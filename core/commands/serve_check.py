@@ -19,10 +19,12 @@ from outrider.commands.serve_config import vllm_settings
 from outrider.contract.drafter import Drafter
 from outrider.contract.target import Target
 from outrider.errors import OutriderError, is_int, require
+from outrider.folders import write_whole
 from outrider.plugins.config import build, option_configs, plain_values
 from outrider.serving.check import Difference, ask, differences, lab_counts
 from outrider.serving.server import Drafted, Server, version_in
 from outrider.serving.vllm import check_version
+from outrider.terminal import plain
 
 
 @final
@@ -95,8 +97,8 @@ def serve_check(config: DictConfig) -> None:
     console = Console()
     console.print(_table(comparisons, len(prompts), title))
     path = folder / "serve-check.json"
-    path.write_text(json.dumps(_report(settings, comparisons), indent=1) + "\n")
-    console.print(str(path), soft_wrap=True)
+    write_whole(path, json.dumps(_report(settings, comparisons), indent=1) + "\n")
+    console.print(plain(path), soft_wrap=True)
     wrong = sum(
         not difference.tie
         for comparison in comparisons.values()
@@ -153,7 +155,7 @@ def _compare(
 @contextmanager
 def _steps(total: int) -> Iterator[Any]:
     """Shows a progress bar; yields the context manager that shows one step of it."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as progress:
         task = progress.add_task("", total=total)
 
@@ -174,7 +176,7 @@ def _table(comparisons: Mapping[str, Comparison], texts: int, title: str) -> Tab
     for name, comparison in comparisons.items():
         alike = f"{texts - len(comparison.differences)} of {texts}"
         ties = str(sum(difference.tie for difference in comparison.differences))
-        table.add_row(name, "lab", *_cells(comparison.lab), "", "")
+        table.add_row(plain(name), "lab", *_cells(comparison.lab), "", "")
         table.add_row("", "vLLM", *_cells(comparison.vllm), alike, ties)
     return table
 

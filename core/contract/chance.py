@@ -1,16 +1,25 @@
 """Chance: every random decision of a round, drawn to decode or enumerated to prove."""
 
+import hashlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, final
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.contract.race import Region, winner
+
 T = TypeVar("T")
+
+DRAFTER = "drafter"
+"""The part of a text's chance that a pen draws with."""
+TARGET = "target"
+"""The part that belongs to the acceptance rule, and to what the target writes by itself."""
 
 
 class Chance(ABC):
@@ -28,28 +37,63 @@ class Chance(ABC):
             ValueError: `probs` sums to zero, or holds NaN or infinity.
         """
 
+    def race(self, probs: Float[Tensor, "vocab"], position: int) -> int:
+        """Returns an index drawn from `probs` by the noise of a position of the text.
+
+        All who draw at a position share its noise, so close distributions mostly give the same
+        index; see `outrider.contract.race`. A chance without such noise draws independently.
+
+        Raises:
+            ValueError: as `categorical` does.
+        """
+        return self.categorical(probs)
+
+    def named(self, name: str) -> "Chance":
+        """Returns the chance for one part of a text: the drafter or the target's side.
+
+        Parts with different names are independent. This one returns itself, so that all parts share
+        one enumeration.
+        """
+        return self
+
 
 @final
 class SampledChance(Chance):
-    """Draws from its own generator and never touches the global one."""
+    """Draws from generators of its own: one for coins, one for tokens.
 
-    def __init__(self, generator: torch.Generator) -> None:
-        self.generator = generator
+    All of them follow from one seed, as docs/measures.md writes down. A text has a key, the SHA-256
+    of "outrider/SEED/NUMBER". The key of a part is the SHA-256 of the key above it and the part's
+    name. A generator is numpy's Philox, with the first 16 bytes of its key. A part can't tell from
+    its key what the other parts draw.
+
+    key: 32 bytes; equal keys make equal decisions.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._coins = _generator(_key_of_part(key, "coins"))
+        self._tokens = _generator(_key_of_part(key, "tokens"))
 
     @classmethod
-    def seeded(cls, seed: int) -> "SampledChance":
-        """Returns a chance that makes the same decisions for the same seed.
+    def seeded(cls, seed: int, number: int = 0) -> "SampledChance":
+        """Returns the chance of one text of a seed; the same two numbers make the same decisions.
 
         It draws on the CPU, so a seed means the same on every device.
-        """
-        return cls(torch.Generator().manual_seed(seed))
 
-    def _uniform(self, n: int) -> list[float]:
-        drawn: list[float] = torch.rand(n, dtype=torch.float64, generator=self.generator).tolist()
-        return drawn
+        number: which of the texts that are written with this seed.
+        """
+        return cls(hashlib.sha256(f"outrider/{seed}/{number}".encode()).digest())
+
+    def named(self, name: str) -> "SampledChance":
+        return SampledChance(_key_of_part(self._key, name))
+
+    def race(self, probs: Float[Tensor, "vocab"], position: int) -> int:
+        noise = _generator(_key_of_part(self._key, f"race/{position}"))
+        return winner(probs, torch.from_numpy(noise.standard_exponential(len(probs))))
 
     def coins(self, probs: Float[Tensor, "n"]) -> list[bool]:
-        return [u < p for u, p in zip(self._uniform(len(probs)), probs.tolist(), strict=True)]
+        uniforms = self._coins.random(len(probs)).tolist()
+        return [u < p for u, p in zip(uniforms, probs.tolist(), strict=True)]
 
     def categorical(self, probs: Float[Tensor, "vocab"]) -> int:
         # Inverse transform sampling in float64. A token of probability zero has an interval of
@@ -59,8 +103,16 @@ class SampledChance(Chance):
         if not (math.isfinite(total) and total > 0):
             raise ValueError(f"probabilities sum to {total}")
         # Rounding may lift u * total to the total itself, past the last token.
-        u = min(self._uniform(1)[0] * total, math.nextafter(total, 0))
+        u = min(self._tokens.random() * total, math.nextafter(total, 0))
         return int(torch.searchsorted(below, u, right=True))
+
+
+def _key_of_part(key: bytes, name: str) -> bytes:
+    return hashlib.sha256(key + name.encode()).digest()
+
+
+def _generator(key: bytes) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(key=int.from_bytes(key[:16], "little")))
 
 
 @dataclass
@@ -86,6 +138,7 @@ class EnumeratedChance(Chance):
     def __init__(self, forks: list[_Fork]) -> None:
         self._forks = forks
         self._depth = 0
+        self._noise: dict[int, Region] = {}  # by position, what the races so far leave of it
         self.probability = 1.0
 
     @classmethod
@@ -108,6 +161,18 @@ class EnumeratedChance(Chance):
             if not forks:
                 return
             forks[-1].taken += 1
+
+    def race(self, probs: Float[Tensor, "vocab"], position: int) -> int:
+        exact = probs.double().tolist()
+        noise = self._noise.get(position, Region.whole(len(exact)))
+        parts = [noise.won_by(token, exact) for token in range(len(exact))]
+        shares = [part.share for part in parts]
+        total = sum(shares)
+        # A share this small is rounding: the token can't win given the races before.
+        possible = [share / total if share > 1e-14 * total else 0.0 for share in shares]
+        index: int = self._decide(range(len(parts)), possible)
+        self._noise[position] = parts[index]
+        return index
 
     def _decide(self, values: Sequence[Any], probs: Sequence[float]) -> Any:
         possible = [(value, p) for value, p in zip(values, probs, strict=True) if p > 0]

@@ -33,12 +33,15 @@ class Draft:
         None stands for a point mass: the token was written, not drawn.
     logits: the drafter's logits for each token, before the run's sampling; None if it was written.
         Policies judge by them, since at temperature 0 the distribution says nothing.
+    calls: the first node that the same call of the pen wrote, for each token. It tells which
+        siblings were drawn together, and so of which kind a draft is.
     """
 
     tokens: tuple[int, ...] = ()
     parents: tuple[int, ...] = ()
     probs: tuple[Float[Tensor, "vocab"] | None, ...] = ()
     logits: tuple[Float[Tensor, "vocab"] | None, ...] = ()
+    calls: tuple[int, ...] = ()
 
     @classmethod
     def chain(cls, tokens: Sequence[int]) -> "Draft":
@@ -92,14 +95,6 @@ class Draft:
         point = torch.zeros_like(like)
         point[self.tokens[node]] = 1.0
         return point
-
-    def is_of(self, kind: str) -> bool:
-        """Returns whether the draft can be of a kind, by its shape and the tokens drawn."""
-        if kind == "chain":
-            return self.is_chain
-        if kind == "paths":
-            return max((self.parents.count(node) for node in range(len(self))), default=0) <= 1
-        return kind != "deterministic" or all(probs is None for probs in self.probs)
 
     def path(self, node: int) -> tuple[int, ...]:
         """Returns the nodes from below the root to `node` itself."""

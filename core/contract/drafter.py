@@ -2,7 +2,10 @@
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from types import BuiltinFunctionType, FunctionType, MemberDescriptorType, ModuleType
 from typing import Any, Self
 
 from jaxtyping import Float
@@ -28,7 +31,8 @@ class Drafter(ABC):
         the first seven layers, and "cache" the keys and values of each layer ("keys.0",
         "values.0", ...), shaped [tokens, heads, dim].
     kind: how siblings in a draft are chosen, one of `outrider.contract.draft.KINDS`. An acceptance
-        rule takes some kinds only. A drafter that never branches writes a "chain".
+        rule takes some kinds only, and a draft that the pen recorded as another kind is refused. A
+        drafter that never branches writes a "chain".
     asks: whether the drafter uses `pen.ask`.
     autoregressive: whether the distribution of a token depends on the text before it and nothing
         else, not even on where the draft began. The lab then computes the distributions along a
@@ -62,9 +66,12 @@ class Drafter(ABC):
     def fork(self) -> Self:
         """Returns a copy of the drafter, bound to the same target, for another text.
 
-        Networks and the target are shared. Whatever is kept of a text is copied.
+        The target and all networks are shared, and so are the tensors that are attributes of the
+        drafter, or are held there by lists, dicts and the like: replace such a tensor, but don't
+        write into it. Whatever else is kept of a text is copied, the tensors of a cache included.
         """
-        return copy.deepcopy(self, {id(part): part for part in _shared(self, set())})
+        parts = list(_shared(vars(self), set(), is_own=True))
+        return copy.deepcopy(self, {id(part): part for part in parts})
 
     def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
         """Writes a draft for each pair. Override this if the drafter can write them at once."""
@@ -72,18 +79,37 @@ class Drafter(ABC):
             self.propose(context, pen)
 
 
-def _shared(part: Any, known: set[int]) -> Iterator[Any]:
-    """Yields the objects below `part` that forks share."""
-    if id(part) in known:
+_CONTAINERS = (list, tuple, set, frozenset, deque, Mapping)
+_ATOMS = (FunctionType, BuiltinFunctionType, ModuleType, type, str, bytes)
+"""What a copy leaves as it is."""
+
+
+def _shared(part: Any, known: set[int], *, is_own: bool) -> Iterator[Any]:
+    """Yields the objects below `part` that forks share.
+
+    is_own: whether the drafter holds `part` itself, not as a part of another object.
+    """
+    if id(part) in known or isinstance(part, _ATOMS):
         return
     known.add(id(part))
     if isinstance(part, Target):
         yield from (part, part.tokenizer, part.model)
-    elif isinstance(part, nn.Module):
+    elif isinstance(part, nn.Module) or (is_own and isinstance(part, Tensor)):
         yield part
-    elif isinstance(part, list | tuple | dict):
-        for item in part.values() if isinstance(part, dict) else part:
-            yield from _shared(item, known)
-    elif hasattr(part, "__dict__"):
-        for attribute in vars(part).values():
-            yield from _shared(attribute, known)
+    elif isinstance(part, _CONTAINERS):
+        for item in part.values() if isinstance(part, Mapping) else part:
+            yield from _shared(item, known, is_own=is_own)
+    elif not isinstance(part, Tensor):
+        for attribute in _attributes(part):
+            yield from _shared(attribute, known, is_own=False)
+
+
+def _attributes(part: Any) -> Iterator[Any]:
+    """Yields the values of an object's attributes, those in slots and in C included."""
+    if hasattr(part, "__dict__"):
+        yield from vars(part).values()
+    for kind in type(part).__mro__:
+        for member in vars(kind).values():
+            if isinstance(member, MemberDescriptorType):
+                with suppress(AttributeError):  # a slot that holds nothing
+                    yield member.__get__(part)

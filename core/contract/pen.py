@@ -20,6 +20,8 @@ class Pen:
     gamma: the greatest depth of the draft (Leviathan's γ).
     budget: the greatest number of nodes. Defaults to gamma, which is enough for a chain.
     more: the policy's answer to whether to go on, given the draft so far.
+    start: the position in the text of the draft's first token, if the acceptance rule is coupled.
+        Tokens are then drawn with the noise of their position. None draws them independently.
     """
 
     def __init__(
@@ -31,20 +33,42 @@ class Pen:
         gamma: int,
         budget: int | None = None,
         more: Callable[[Draft], bool] | None = None,
+        start: int | None = None,
     ) -> None:
-        self.gamma = gamma
-        self.budget = gamma if budget is None else budget
-        self.vocab_size = vocab_size
+        self._gamma = gamma
+        self._budget = gamma if budget is None else budget
+        self._vocab_size = vocab_size
         self._sampling = sampling
         self._chance = chance
         self._more = more
+        self._start = start
         self._tokens: list[int] = []
         self._parents: list[int] = []
         self._depths: list[int] = []
+        self._calls: list[int] = []
         self._laws: list[Tensor | None] = []
         self._logits: list[Tensor | None] = []
         self._stopped = False
         self._asked: list[tuple[int, int]] = []
+
+    @property
+    def gamma(self) -> int:
+        """Returns the greatest depth of the draft."""
+        return self._gamma
+
+    @property
+    def budget(self) -> int:
+        """Returns the greatest number of nodes of the draft."""
+        return self._budget
+
+    @property
+    def vocab_size(self) -> int:
+        """Returns the size of the vocabulary."""
+        return self._vocab_size
+
+    def limit(self, depth: int) -> None:
+        """Lowers gamma to `depth`, for a drafter that can't reach deeper. It never rises."""
+        self._gamma = min(self._gamma, depth)
 
     @property
     def open(self) -> bool:
@@ -93,8 +117,8 @@ class Pen:
         Raises:
             DrafterError: as `draw` does.
         """
-        if self._sampling.greedy:
-            return self.draw(logits)
+        if self._sampling.greedy or self._start is not None:
+            return self.draw(logits)  # shared noise has made the guess likely already
         probs, token = self._distribution(logits), guess.tokens[node]
         q = guess.distribution(node, probs)
         if not self._chance.coins((probs[token] / q[token])[None])[0]:
@@ -105,7 +129,11 @@ class Pen:
     def faster(self, gamma: int) -> "Pen":
         """Returns a pen for the guesses of a faster drafter, with the same sampling and chance."""
         return Pen(
-            sampling=self._sampling, chance=self._chance, vocab_size=self.vocab_size, gamma=gamma
+            sampling=self._sampling,
+            chance=self._chance,
+            vocab_size=self.vocab_size,
+            gamma=gamma,
+            start=None if self._start is None else self._start + self._depth_after(self.last),
         )
 
     def write(self, token: int, after: int | None = None) -> int:
@@ -161,7 +189,7 @@ class Pen:
         probs = self._distribution(logits)
         drawn: list[tuple[int, Tensor | None]] = []
         for _ in range(width):
-            token = self._chance.categorical(probs)
+            token = self._next(probs, self.last if after is None else after)
             drawn.append((token, probs))
             if not replacement and len(drawn) < width:
                 probs = probs.clone()
@@ -171,6 +199,15 @@ class Pen:
                     break
                 probs = probs / mass
         return self._submit(drawn, after, logits)
+
+    def _next(self, probs: Float[Tensor, "vocab"], parent: int) -> int:
+        if self._start is None:
+            return self._chance.categorical(probs)
+        return self._chance.race(probs, self._start + self._depth_after(parent))
+
+    def _depth_after(self, node: int) -> int:
+        """Returns how many tokens of the draft precede a child of `node`."""
+        return 0 if node == ROOT else self._depths[node]
 
     def _distribution(self, logits: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
         # In float64, so that the recorded distribution is the one drawn from to every bit used.
@@ -198,7 +235,11 @@ class Pen:
     def finish(self) -> Draft:
         """Returns the draft written so far."""
         return Draft(
-            tuple(self._tokens), tuple(self._parents), tuple(self._laws), tuple(self._logits)
+            tuple(self._tokens),
+            tuple(self._parents),
+            tuple(self._laws),
+            tuple(self._logits),
+            tuple(self._calls),
         )
 
     def _submit(
@@ -210,7 +251,7 @@ class Pen:
         parent = self.last if after is None else after
         if not ROOT <= parent <= self.last:
             raise DrafterError(f"wrote after node {parent}: the last node is {self.last}")
-        depth = 1 + (0 if parent == ROOT else self._depths[parent])
+        depth = 1 + self._depth_after(parent)
         if self._stopped:
             raise DrafterError(f"wrote token {len(self) + 1}: the policy stopped at {len(self)}")
         if depth > self.gamma:
@@ -218,12 +259,15 @@ class Pen:
         if len(self) + len(drawn) > self.budget:
             raise DrafterError(f"wrote {len(self) + len(drawn)} tokens: budget is {self.budget}")
         first = len(self)
+        # The drafter may use its buffer again, and the row may be a view of a large one.
+        kept = None if logits is None else logits.clone()
         for token, probs in drawn:
             self._tokens.append(token)
             self._parents.append(parent)
             self._depths.append(depth)
             self._laws.append(probs)
-            self._logits.append(logits)
+            self._logits.append(kept)
+            self._calls.append(first)
         if self._more is not None:
             self._stopped = not self._more(self.finish())
         return tuple(range(first, len(self)))

@@ -8,6 +8,9 @@ from torch import Tensor
 
 from outrider.errors import is_int, is_number, require
 
+LOWEST = 1e-20
+"""The lowest temperature above 0: logits divided by it stay finite in float32, up to 1e18."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
@@ -16,10 +19,12 @@ class Sampling:
     They mean what they mean in transformers. Target and drafter use the same sampling.
 
     temperature: 0 is greedy: a point mass on the highest logit, the first of several equal ones.
+        Other temperatures are at least 1e-20, so that no logit overflows.
     top_k: keep the k highest logits and those that tie with the last of them; 0 keeps all.
     top_p: keep the smallest set of tokens whose probability reaches top_p; 1 keeps all.
     min_p: keep tokens at least min_p times as likely as the likeliest one; 0 keeps all.
-    seed: seeds every random decision; the same seed gives the same text.
+    seed: seeds every random decision, from 0 to 2**64 - 1; the same seed gives the same text. See
+        `SampledChance` for how.
 
     Raises `ConfigError` for a value outside its range.
     """
@@ -31,15 +36,19 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        valid = is_number(self.temperature) and 0 <= self.temperature < float("inf")
-        require(valid, "sampling.temperature", self.temperature, "a number of at least 0")
+        temperature = self.temperature
+        valid = is_number(temperature) and 0 <= temperature < float("inf")
+        require(valid, "sampling.temperature", temperature, "a number of at least 0")
+        valid = temperature == 0 or temperature >= LOWEST
+        require(valid, "sampling.temperature", temperature, f"0, or a number of at least {LOWEST}")
         valid = is_int(self.top_k) and self.top_k >= 0
         require(valid, "sampling.top_k", self.top_k, "a whole number of at least 0")
         valid = is_number(self.top_p) and 0 < self.top_p <= 1
         require(valid, "sampling.top_p", self.top_p, "a number in (0, 1]")
         valid = is_number(self.min_p) and 0 <= self.min_p <= 1
         require(valid, "sampling.min_p", self.min_p, "a number in [0, 1]")
-        require(is_int(self.seed), "sampling.seed", self.seed, "a whole number")
+        valid = is_int(self.seed) and 0 <= self.seed < 2**64
+        require(valid, "sampling.seed", self.seed, "a whole number from 0 to 2**64 - 1")
 
     @property
     def greedy(self) -> bool:

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.contract.chance import Chance
+from outrider.contract.chance import TARGET, Chance
 from outrider.contract.context import Tokens
 from outrider.contract.draft import Draft
 from outrider.contract.sampling import Sampling
@@ -134,10 +134,13 @@ class Target(ABC):
 
         The texts are independent of each other. Override this if the target can write them at once.
 
-        chances: one for each prompt.
+        chances: one for each prompt; the tokens are drawn with the target's part of it, as those
+            that the target adds to drafts are.
         """
         texts: list[list[int]] = []
-        for prompt, chance in zip(prompts, chances, strict=True):
+        for prompt, chance in zip(
+            prompts, [chance.named(TARGET) for chance in chances], strict=True
+        ):
             session, text = self.open(prompt), list[int]()
             start = len(self.begin(prompt)[0])
             limit = min(max_new_tokens, (self.max_length or start + max_new_tokens) - start)

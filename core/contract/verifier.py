@@ -8,6 +8,7 @@ from typing import final
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.contract.budget import Budget
 from outrider.contract.chance import Chance
 from outrider.contract.draft import Draft
 from outrider.contract.sampling import Sampling
@@ -20,10 +21,12 @@ class Scores:
 
     logits: row 0 is for the token after the context, row i + 1 for the token after node i.
     sampling: turns logits into distributions.
+    start: the position in the text of the token after the context; for rules that are coupled.
     """
 
     logits: Float[Tensor, "nodes+1 vocab"]
     sampling: Sampling
+    start: int = 0
 
     @cached_property
     def probs(self) -> Float[Tensor, "nodes+1 vocab"]:
@@ -53,9 +56,14 @@ class Verifier(ABC):
     """Accepts a path of the draft and adds one token.
 
     takes: the kinds of drafts that the rule can verify; see `outrider.contract.draft.KINDS`.
+    budget: how far a lossy rule may take the distribution of each token from the target's. None,
+        the default, promises nothing; the conformance kit holds a rule to what it promises.
+    coupled: whether the rule draws with `Chance.race`, from noise that it shares with the pen.
     """
 
     takes: frozenset[str] = frozenset({"chain"})
+    budget: Budget | None = None
+    coupled: bool = False
 
     @property
     @abstractmethod
@@ -72,6 +80,8 @@ class Verifier(ABC):
         """Returns for each token the probability that it is accepted, if drawn from q after `node`.
 
         None if that depends on more than one position, as in block verification.
+
+        q: on any device; the result is on that of `scores`.
         """
         return None
 

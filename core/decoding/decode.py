@@ -14,7 +14,7 @@ from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
 from outrider.decoding.rounds import finish, propose
 from outrider.decoding.run import ActiveText, Run, begin_text
-from outrider.errors import ConfigError, require
+from outrider.errors import ConfigError, is_int, require
 from outrider.plugins.registry import installed
 
 
@@ -29,9 +29,11 @@ def decode(  # noqa: PLR0913  the options of a run, by name
     sampling: Sampling | None = None,
     policy: Policy | None = None,
     chance: Chance | None = None,
+    number: int = 0,
     max_new_tokens: int = 128,
     stops: Sequence[str] = (),
     constraint: Constraint | None = None,
+    draft_timeout: float | None = None,
 ) -> Iterator[Round]:
     """Yields the rounds of speculative decoding (Leviathan et al. 2211.17192, Algorithm 1).
 
@@ -43,10 +45,14 @@ def decode(  # noqa: PLR0913  the options of a run, by name
     budget: the most nodes of a draft that is a tree. Defaults to `gamma`.
     sampling: Defaults to `Sampling()`, which is greedy.
     policy: decides how long each draft is, up to gamma. Defaults to `Fixed()`.
-    chance: the source of all randomness. Defaults to one seeded by `sampling.seed`.
+    chance: the source of all random decisions, in place of the seed and the number.
+    number: which of the texts of one seed to write. They are independent of each other, and
+        `decode_together` writes those from 0 up.
     max_new_tokens: the most tokens to write after the prompt.
     stops: strings that end the text.
     constraint: changes the target's logits, and may end the text.
+    draft_timeout: the most seconds that the drafter may take for a draft, for one that may hang.
+        Defaults to no limit. It needs the main thread of a Unix process.
 
     Raises:
         ConfigError: at the call, before any model runs, for what can't work.
@@ -60,12 +66,21 @@ def decode(  # noqa: PLR0913  the options of a run, by name
         budget=budget,
         max_new_tokens=max_new_tokens,
         stops=stops,
+        draft_timeout=draft_timeout,
     )
+    require(is_int(number) and number >= 0, "number", number, "a whole number of at least 0")
     prompt = target.encode(tokens)
     prepare(target, drafter, verifier)
     session = target.open(prompt, drafter.needs)
     text = begin_text(
-        run, prompt, session, drafter, policy=policy, chance=chance, constraint=constraint
+        run,
+        prompt,
+        session,
+        drafter,
+        policy=policy,
+        chance=chance,
+        number=number,
+        constraint=constraint,
     )
     return _rounds(run, text)
 
@@ -96,12 +111,14 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
     max_new_tokens: int = 128,
     stops: Sequence[str] = (),
     constraints: Sequence[Constraint] | None = None,
+    draft_timeout: float | None = None,
 ) -> Iterator[tuple[int, Round]]:
     """Yields the rounds of several texts, each with the index of its prompt.
 
     All drafts of a round are scored in one pass. Each text ends by itself, and is the one that
-    `decode` writes for its prompt: the other texts of the batch change its logits by rounding
-    alone. The seconds of a round are the text's equal share of the pass.
+    `decode` writes for its prompt and its number in the batch: the other texts change its logits by
+    rounding alone. So equal prompts get different texts above temperature 0. The seconds of a round
+    are the text's equal share of the pass.
 
     drafters, policies, chances, constraints: one for each prompt, since each keeps the state of
         its own text; see `Drafter.fork`. The defaults are those of `decode`.
@@ -117,6 +134,7 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
         budget=budget,
         max_new_tokens=max_new_tokens,
         stops=stops,
+        draft_timeout=draft_timeout,
     )
     require(len(drafters) == len(prompts), "drafters", len(drafters), "one for each prompt")
     encoded = [target.encode(prompt) for prompt in prompts]
@@ -132,6 +150,7 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
             drafters[index],
             policy=policies[index] if policies else None,
             chance=chances[index] if chances else None,
+            number=index,
             constraint=constraints[index] if constraints else None,
         )
         for index, session in enumerate(sessions)

@@ -109,7 +109,8 @@ def generate_together(
 
     >>> texts = outrider.generate_together("smollm2", ["Name three rivers.", "And three lakes?"])
 
-    Each text is the one that `generate` writes, and ends by itself.
+    Each text is the one that `generate` writes with the text's `number`, which counts from 0, and
+    ends by itself. One prompt several times gives several independent texts above temperature 0.
 
     drafter: a name or an instance. Each text gets a fork of it.
     options: the options of `outrider.decode_together`.

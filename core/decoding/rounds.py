@@ -1,6 +1,6 @@
 """One round of one text: propose a draft, have it scored, verify it, commit the result."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import final
@@ -10,14 +10,17 @@ from torch import Tensor
 
 from outrider.contract.constraint import constrained
 from outrider.contract.context import Context
-from outrider.contract.draft import KINDS, ROOT, Draft
+from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
+from outrider.contract.kinds import departure
 from outrider.contract.pen import Pen
+from outrider.contract.policy import Policy
 from outrider.contract.round import Round
 from outrider.contract.target import check_finite
 from outrider.contract.verifier import Scores, Verdict
 from outrider.decoding.run import ActiveText, Run
-from outrider.errors import DrafterError, OutriderError
+from outrider.decoding.time_limit import TimeUp, time_limit
+from outrider.errors import ANY_FAULT, DrafterError, OutriderError, described
 
 
 @final
@@ -50,18 +53,29 @@ def propose(run: Run, text: ActiveText) -> Proposal:
     depth = min(text.policy.depth(run.gamma), text.limit - len(text.ids) - 1)
     pen = Pen(
         sampling=run.sampling,
-        chance=text.chance,
+        # A coupled rule and the pen draw with the same noise. The text follows from that noise and
+        # the target alone, so a drafter that knew it could not change the text.
+        chance=text.chance if run.verifier.coupled else text.drafter_chance,
         vocab_size=run.target.vocab_size,
         gamma=depth,
         budget=run.nodes,
-        more=text.policy.more,
+        more=_asked_after_layers(text.policy) if text.drafter.kind == "paths" else text.policy.more,
+        start=len(text.ids) if run.verifier.coupled else None,
     )
-    call_drafter(text.drafter, [(text.context, pen)])
+    call_drafter(text.drafter, [(text.context, pen)], run.draft_timeout)
     draft = pen.finish()
-    if not draft.is_of(text.drafter.kind):
+    if reason := departure(draft, text.drafter.kind):
         name, kind = type(text.drafter).__name__, text.drafter.kind
-        raise DrafterError(f"drafter {name} wrote what is no {kind!r}: {KINDS[kind]}")
+        raise DrafterError(f"drafter {name} says kind={kind!r}, but {reason}")
     return Proposal(draft, pen.questions(), perf_counter() - began)
+
+
+def _asked_after_layers(policy: Policy) -> Callable[[Draft], bool]:
+    """Returns the policy's `more`, asked only where all paths are of one length.
+
+    A rule for paths takes equal ones, so a draft of them may stop nowhere else.
+    """
+    return lambda draft: len(draft) % len(draft.children(ROOT)) > 0 or policy.more(draft)
 
 
 def finish(
@@ -85,7 +99,7 @@ def finish(
     logits, answers = logits[: len(draft) + 1], logits[len(draft) + 1 :]
     if text.constraint is not None:
         logits = constrained(text.constraint, text.ids, draft, logits)
-    verdict = run.verifier.verify(draft, Scores(logits, run.sampling), text.chance)
+    verdict = run.verifier.verify(draft, Scores(logits, run.sampling, len(text.ids)), text.chance)
     text.session.commit(verdict)
     if questions:
         text.drafter.answer(questions, answers)
@@ -110,21 +124,31 @@ def finish(
     return round
 
 
-def call_drafter(drafter: Drafter, pairs: Sequence[tuple[Context, Pen]]) -> None:
+def call_drafter(
+    drafter: Drafter, pairs: Sequence[tuple[Context, Pen]], timeout: float | None = None
+) -> None:
     """Has a drafter write its drafts, and names it in whatever error it raises.
 
+    timeout: the most seconds that it may take. Defaults to no limit.
+
     Raises:
-        DrafterError: the drafter failed.
+        DrafterError: the drafter failed, or took too long.
     """
     name = type(drafter).__name__
     try:
-        drafter.propose_batch(pairs)
+        with time_limit(timeout):
+            drafter.propose_batch(pairs)
+    except TimeUp as error:
+        drafts = "a draft" if len(pairs) == 1 else f"{len(pairs)} drafts"
+        raise DrafterError(
+            f"drafter {name} took longer than {timeout:g} s for {drafts} (draft_timeout)"
+        ) from error
     except DrafterError as error:
         raise DrafterError(f"drafter {name} {error}") from error
     except OutriderError:
         raise
-    except Exception as error:
-        raise DrafterError(f"drafter {name} raised {type(error).__name__}: {error}") from error
+    except ANY_FAULT as error:
+        raise DrafterError(f"drafter {name} raised {described(error)}") from error
 
 
 @final

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import final
 
-from outrider.contract.chance import Chance, SampledChance
+from outrider.contract.chance import DRAFTER, TARGET, Chance, SampledChance
 from outrider.contract.constraint import Constraint
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
@@ -13,6 +13,7 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Verifier
 from outrider.decoding.text_stream import TextStream
+from outrider.decoding.time_limit import check_limit
 from outrider.errors import is_int, require
 
 
@@ -26,8 +27,9 @@ class Run:
     budget: the most nodes of a draft; None for `gamma`, all that a chain can use.
     max_new_tokens: the most tokens of a text after its prompt.
     stops: strings that end a text.
+    draft_timeout: the most seconds that a drafter may take for a draft; None for no limit.
 
-    Raises `ConfigError` for a length below 1.
+    Raises `ConfigError` for a length below 1, and for a limit that can't be kept.
     """
 
     target: Target
@@ -37,8 +39,10 @@ class Run:
     budget: int | None = None
     max_new_tokens: int = 128
     stops: Sequence[str] = ()
+    draft_timeout: float | None = None
 
     def __post_init__(self) -> None:
+        check_limit("draft_timeout", self.draft_timeout)
         check_lengths(self.gamma, self.budget, self.max_new_tokens)
 
     @property
@@ -52,6 +56,8 @@ class Run:
 class ActiveText:
     """A text under way, with everything that belongs to it alone.
 
+    drafter_chance, chance: what the drafter's pen draws with, and what the rule decides by. They
+        are independent of each other, so a drafter can't know what will be accepted.
     ids: the prompt and the text so far; the list grows with each round.
     source: the encoder's input, None for a decoder-only target.
     limit: the most ids that the text may have, prompt included.
@@ -62,6 +68,7 @@ class ActiveText:
     session: Session
     drafter: Drafter
     policy: Policy
+    drafter_chance: Chance
     chance: Chance
     constraint: Constraint | None
     ids: list[int]
@@ -76,7 +83,7 @@ class ActiveText:
         return Context(Tokens(self.ids, len(self.ids)), self.source, self.session.features())
 
 
-def begin_text(
+def begin_text(  # noqa: PLR0913  all that belongs to one text
     run: Run,
     prompt: Sequence[int],
     session: Session,
@@ -84,12 +91,15 @@ def begin_text(
     *,
     policy: Policy | None,
     chance: Chance | None,
+    number: int = 0,
     constraint: Constraint | None,
 ) -> ActiveText:
     """Returns a text that has only its prompt.
 
-    policy: None for `Fixed`. chance: None for one seeded by the run's `sampling.seed`.
+    policy: None for `Fixed`.
+    chance: None for that of text `number` under the run's `sampling.seed`.
     """
+    chance = SampledChance.seeded(run.sampling.seed, number) if chance is None else chance
     ids, source = run.target.begin(prompt)
     limit, reason = len(ids) + run.max_new_tokens, "max_new_tokens"
     if run.target.max_length is not None and run.target.max_length < limit:
@@ -98,7 +108,8 @@ def begin_text(
         session=session,
         drafter=drafter,
         policy=Fixed() if policy is None else policy,
-        chance=SampledChance.seeded(run.sampling.seed) if chance is None else chance,
+        drafter_chance=chance.named(DRAFTER),
+        chance=chance.named(TARGET),
         constraint=constraint,
         ids=ids,
         source=source,

@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from outrider.errors import ConfigError
+from outrider.folders import replacing, write_whole
 
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
@@ -30,8 +31,9 @@ def write_checkpoint(
         name: (tensor.to(dtype) if tensor.is_floating_point() else tensor).contiguous().cpu()
         for name, tensor in tensors.items()
     }
-    save_file(stored, folder / WEIGHTS, metadata={"format": "pt"})
-    (folder / CONFIG).write_text(json.dumps(dict(config), indent=1) + "\n")
+    with replacing(folder / WEIGHTS) as scratch:
+        save_file(stored, scratch, metadata={"format": "pt"})
+    write_whole(folder / CONFIG, json.dumps(dict(config), indent=1) + "\n")
 
 
 def read_config(folder: Path) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from safetensors.numpy import save_file
 
 from outrider.contract.context import Tokens
 from outrider.errors import ConfigError, require
+from outrider.folders import replacing
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -73,6 +74,9 @@ class NGramTable:
         self.order = len(levels)
         self._levels = list(levels)
 
+    def __deepcopy__(self, _: object) -> "NGramTable":
+        return self  # it never changes, so the forks of a drafter share it
+
     @classmethod
     def fit(cls, texts: Iterable[Sequence[int]], order: int, vocab_size: int) -> "NGramTable":
         """Returns the counts of `texts`; n-grams do not cross from one text to the next."""
@@ -118,7 +122,8 @@ class NGramTable:
         for length, (keys, seen) in enumerate(self._levels, start=1):
             tensors |= {f"keys.{length}": keys, f"counts.{length}": seen}
         facts = {"format": "outrider-ngrams-1", "vocab_size": str(self.vocab_size)}
-        save_file(tensors, path, metadata=facts | {"order": str(self.order)})
+        with replacing(Path(path)) as scratch:
+            save_file(tensors, scratch, metadata=facts | {"order": str(self.order)})
 
     @classmethod
     def load(cls, path: str | Path) -> "NGramTable":

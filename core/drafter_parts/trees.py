@@ -61,6 +61,8 @@ class Static(Shape):
             parents = [parent for parent in layer if self.width(parent[1])]
             if not parents:
                 return
+            if self.kind == "paths" and parents[0][0] != ROOT and pen.room < len(parents):
+                return  # a rule for paths takes equal ones
             logits = next_logits([tokens for *_, tokens in parents])
             layer = []
             for (node, path, tokens), row in zip(parents, logits, strict=True):

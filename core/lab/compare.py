@@ -136,5 +136,13 @@ def _measure_overlap(
     needs = frozenset[str]().union(*(drafter.needs for drafter in drafters))
     text = reference(target, question.tokens, question.text, needs)
     for name, entrant in entrants.items():
-        sums = overlap(text, entrant.drafter, entrant.verifier, settings.sampling, settings.gamma)
+        sums = overlap(
+            text,
+            entrant.drafter,
+            entrant.verifier,
+            settings.sampling,
+            settings.gamma,
+            budget=settings.budget,
+            draft_timeout=settings.draft_timeout,
+        )
         yield Measurement(question.prompt, question.turn, question.category, name, overlap=sums)

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from outrider.folders import write_whole
 from outrider.lab.measurement import Measurement
 from outrider.lab.store import SCHEMA, Run
 from outrider.lab.summary import Summary
@@ -24,6 +25,7 @@ QUESTION_COLUMNS = {
     "overlap_tested": "list<double>",
     "overlap_accepted": "list<double>",
     "overlap_by_rule": "double",
+    "overlap_ceiling": "list<double>",
     "rounds": "int64",
     "drafted": "int64",
     "tested": "int64",
@@ -76,7 +78,7 @@ def write_json(summary: Summary, folder: Path) -> None:
         "lossless": all(run.facts["lossless"].values()),
         "finished": run.finished,
     }
-    (folder / "comparison.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
+    write_whole(folder / "comparison.json", json.dumps(content, indent=1))
 
 
 def write_parquet(run: Run, folder: Path) -> None:

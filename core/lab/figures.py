@@ -66,7 +66,8 @@ def _png(plot: Plot, rows: Rows, height: float) -> bytes:
     import matplotlib
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context({"font.size": 9}):
+    # Names are not mathematics, whatever dollar signs they hold.
+    with matplotlib.rc_context({"font.size": 9, "text.parse_math": False}):
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
         axes = figure.subplots()
         axes.spines[["top", "right"]].set_visible(False)

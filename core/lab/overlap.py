@@ -12,12 +12,14 @@ from torch import Tensor
 
 from outrider.contract.chance import Chance, SampledChance
 from outrider.contract.context import Context, Tokens
-from outrider.contract.draft import Draft
+from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.contract.verifier import Scores, Verifier
+from outrider.decoding.rounds import call_drafter
+from outrider.verifiers.ceiling import acceptance_ceiling
 
 CHUNK = 64
 """Prefixes given to a drafter at once; all of their distributions are in memory together."""
@@ -46,6 +48,9 @@ class Overlap:
 
     by_rule: the sum over prefixes of sum_x q(x) P(accept x) under the run's acceptance rule; None
         if the rule decides over several tokens together.
+    ceiling: the sum over prefixes of the best acceptance that any lossless rule can reach at the
+        first node of a draft, and the number of these prefixes: all but those whose ceiling has no
+        short formula. See `outrider.verifiers.ceiling`.
     """
 
     prefixes: tuple[float, ...]
@@ -55,6 +60,7 @@ class Overlap:
     tested: tuple[float, ...]
     accepted: tuple[float, ...]
     by_rule: float | None
+    ceiling: tuple[float, float] = (0.0, 0.0)
 
 
 @final
@@ -76,6 +82,13 @@ class Reference:
     features: dict[str, Tensor]
     ended: bool
 
+    def before(self, row: int) -> Context:
+        """Returns the context before token `row` of the text."""
+        length = self.start + row
+        # As in decoding, without the state of the newest token: the target has not read it yet.
+        features = {name: states[: length - 1] for name, states in self.features.items()}
+        return Context(Tokens(self.ids, length), self.source, features)
+
 
 def reference(
     target: Target, prompt: Sequence[int], text: Sequence[int], needs: frozenset[str] = frozenset()
@@ -92,7 +105,14 @@ def reference(
 
 
 def overlap(
-    text: Reference, drafter: Drafter, verifier: Verifier, sampling: Sampling, gamma: int
+    text: Reference,
+    drafter: Drafter,
+    verifier: Verifier,
+    sampling: Sampling,
+    gamma: int,
+    *,
+    budget: int | None = None,
+    draft_timeout: float | None = None,
 ) -> Overlap:
     """Returns how far the drafter's distributions overlap with the target's along `text`.
 
@@ -101,13 +121,20 @@ def overlap(
     drafted and accepted with probability min(1, q(x) / p(x)). With these weights the mean over
     texts is exactly the mean over drawn drafts, without the noise of drawing.
 
-    For a drafter that writes trees all sums are 0: a tree has no single token at a depth.
+    For a drafter that writes trees all sums but `ceiling` are 0: a tree has no single token at a
+    depth.
+
+    budget: the most nodes of a tree. Defaults to gamma.
+    draft_timeout: the most seconds that the drafter may take for a draft; None for no limit.
     """
     if drafter.trees:
         zeros = (0.0,) * gamma
-        return Overlap(zeros, zeros, zeros, zeros, zeros, zeros, None)
+        ceiling = _tree_ceiling(text, drafter, sampling, gamma, budget)
+        return Overlap(zeros, zeros, zeros, zeros, zeros, zeros, None, ceiling)
     depths = 1 if drafter.autoregressive else gamma
-    beta, keep, has, by_rule = _along(text, drafter, verifier, sampling, depths)
+    beta, keep, has, by_rule = _along(
+        text, drafter, verifier, sampling, depths, draft_timeout=draft_timeout
+    )
     if drafter.autoregressive:
         beta, keep, has = (_shifted(table[:, 0], gamma) for table in (beta, keep, has))
     positions = len(text.logits)
@@ -122,11 +149,41 @@ def overlap(
         tested=tested,
         accepted=accepted,
         by_rule=by_rule,
+        # Of one token, sum_x min(p, q) is the best: a prefix without a draft counts as 0.
+        ceiling=(float(beta[:, 0].sum()), float(positions)),
     )
 
 
+def _tree_ceiling(
+    text: Reference, drafter: Drafter, sampling: Sampling, gamma: int, budget: int | None
+) -> tuple[float, float]:
+    """Returns the ceiling of the first tokens of trees, summed over prefixes, and their number."""
+    probs = Scores(text.logits, sampling).probs
+    total = count = 0.0
+    for row, p in enumerate(probs):
+        pen = Pen(
+            sampling=sampling,
+            chance=SampledChance.seeded(sampling.seed + row),
+            vocab_size=text.logits.shape[-1],
+            gamma=gamma,
+            budget=budget,
+        )
+        drafter.propose_batch([(text.before(row), pen)])
+        draft = pen.finish()
+        ceiling = acceptance_ceiling(draft, ROOT, p, drafter.kind) if draft else 0.0
+        if ceiling is not None:
+            total, count = total + ceiling, count + 1
+    return total, count
+
+
 def _along(
-    text: Reference, drafter: Drafter, verifier: Verifier, sampling: Sampling, depths: int
+    text: Reference,
+    drafter: Drafter,
+    verifier: Verifier,
+    sampling: Sampling,
+    depths: int,
+    *,
+    draft_timeout: float | None,
 ) -> tuple[Floats, Floats, Floats, float | None]:
     """Returns three tables [positions, depths] over the drafts from each position, and `by_rule`.
 
@@ -139,7 +196,7 @@ def _along(
     beta, keep, has = np.zeros((3, positions, depths))
     for first in range(0, positions, CHUNK):
         rows = range(first, min(first + CHUNK, positions))
-        drafts = _drafts_along(text, drafter, sampling, rows, depths)
+        drafts = _drafts_along(text, drafter, sampling, rows, depths, draft_timeout=draft_timeout)
         for row, draft in zip(rows, drafts, strict=True):
             for depth, (token, probs) in enumerate(zip(draft.tokens, draft.probs, strict=True)):
                 position = row + depth
@@ -187,14 +244,18 @@ def replay(keep: Floats, has: Floats, gamma: int, *, ended: bool) -> tuple[float
 
 
 def _drafts_along(
-    text: Reference, drafter: Drafter, sampling: Sampling, rows: range, gamma: int
+    text: Reference,
+    drafter: Drafter,
+    sampling: Sampling,
+    rows: range,
+    gamma: int,
+    *,
+    draft_timeout: float | None,
 ) -> list[Draft]:
     """Returns the drafts that start at some positions and follow the text as far as they can."""
     pairs = []
     for row in rows:
         length = text.start + row
-        # As in decoding, without the state of the newest token: the target has not read it yet.
-        features = {name: states[: length - 1] for name, states in text.features.items()}
         following = text.ids[length : length + gamma]
         chance = LedChance(following, SampledChance.seeded(sampling.seed + row))
         pen = Pen(
@@ -204,8 +265,10 @@ def _drafts_along(
             gamma=len(following),
             more=chance.more,
         )
-        pairs.append((Context(Tokens(text.ids, length), text.source, features), pen))
-    drafter.propose_batch(pairs)
+        pairs.append((text.before(row), pen))
+    # The limit of each draft, for all of them together.
+    seconds = None if draft_timeout is None else draft_timeout * len(pairs)
+    call_drafter(drafter, pairs, seconds)
     return [pen.finish() for _, pen in pairs]
 
 

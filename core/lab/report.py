@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
+from outrider.folders import write_whole
 from outrider.lab.figures import figures
 from outrider.lab.measurement import Decoding, Measurement
 from outrider.lab.prediction import FACTORS
@@ -90,7 +91,7 @@ def write_report(summaries: Mapping[str, Summary], folder: Path) -> Path:
     }
     pngs = figures(rows, gammas) if rows else {}
     for name, png in pngs.items():
-        (folder / f"{name}.png").write_bytes(png)
+        write_whole(folder / f"{name}.png", png)
     all_rows = [row for run in rows.values() for row in run]
     template = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     page = template.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
@@ -113,7 +114,7 @@ def write_report(summaries: Mapping[str, Summary], folder: Path) -> Path:
         generations=_generations(next(iter(summaries.values()))),
     )
     path = folder / "report.html"
-    path.write_text(page, encoding="utf-8")
+    write_whole(path, page)
     return path
 
 

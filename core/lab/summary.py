@@ -212,6 +212,10 @@ RATIOS: dict[str, tuple[Callable[[Measurement], float], Callable[[Measurement], 
         _of_overlap(lambda sums: sums.by_rule or 0.0),
         _of_overlap(lambda sums: 0.0 if sums.by_rule is None else sums.prefixes[0]),
     ),
+    "alpha_ceiling": (
+        _of_overlap(lambda sums: sums.ceiling[0]),
+        _of_overlap(lambda sums: sums.ceiling[1]),
+    ),
     "expected_alpha_tested": (
         _of_overlap(lambda sums: sums.accepted[-1]),
         _of_overlap(lambda sums: sums.tested[-1]),

@@ -3,16 +3,17 @@
 from collections.abc import Mapping, Sequence
 
 from rich.box import SIMPLE_HEAD
-from rich.markup import escape
 from rich.table import Table
 
 from outrider.lab.intervals import Interval
 from outrider.lab.summary import Pair, Row
+from outrider.terminal import plain
 
 COLUMNS = {
     "alpha": ("alpha", 3),
     "coverage": ("cover-\nage", 2),
     "alpha_rule": ("alpha\nof rule", 3),
+    "alpha_ceiling": ("alpha\nceiling", 3),
     "expected_alpha_tested": ("expect.\ntested", 3),
     "expected_block_efficiency": ("expect.\ntokens", 2),
     "alpha_tested": ("alpha\ntested", 3),
@@ -22,6 +23,9 @@ COLUMNS = {
     "speedup": ("speed-\nup", 2),
 }
 """By rate, the heading and the number of decimals."""
+
+BESIDE_ALPHA = ("alpha_rule", "alpha_ceiling")
+"""The rates that are shown only where they differ from alpha."""
 
 WITH_INTERVAL = ("alpha", "alpha_rule", "alpha_tested", "speedup")
 
@@ -48,20 +52,20 @@ def table(rows: Mapping[str, Sequence[Row]], title: str) -> Table:
         for row in run:
             cells = [cell(row.rates[name], name) for name in columns]
             names = [label, row.drafter] if len(rows) > 1 else [row.drafter]
-            result.add_row(*map(escape, names), *cells)
+            result.add_row(*map(plain, names), *cells)
     return result
 
 
 def columns_of(rows: Sequence[Row]) -> list[str]:
     """Returns the rates to show: those that have values.
 
-    `alpha_rule` is left out if it equals alpha everywhere.
+    `alpha_rule` and `alpha_ceiling` are left out if they equal alpha everywhere.
     """
     return [
         name
         for name in COLUMNS
         if any(row.rates[name] is not None for row in rows)
-        and (name != "alpha_rule" or any(_rule_differs(row) for row in rows))
+        and (name not in BESIDE_ALPHA or any(_differs_from_alpha(row, name) for row in rows))
     ]
 
 
@@ -76,8 +80,8 @@ def pair_table(pairs: Sequence[Pair]) -> Table:
         result.add_column(heading, justify="right", no_wrap=True)
     for pair in pairs:
         if pair.rate == rate:
-            difference = with_interval(pair.difference, 3)
-            result.add_row(*map(escape, (pair.one, pair.other, difference)), f"{pair.p_holm:.4f}")
+            names = (pair.one, pair.other, with_interval(pair.difference, 3))
+            result.add_row(*map(plain, names), f"{pair.p_holm:.4f}")
     return result
 
 
@@ -103,8 +107,8 @@ def with_interval(figure: Interval, digits: int) -> str:
     return f"{figure.value:.{digits}f} [{figure.low:.{digits}f}, {figure.high:.{digits}f}]"
 
 
-def _rule_differs(row: Row) -> bool:
-    alpha, alpha_rule = row.rates["alpha"], row.rates["alpha_rule"]
-    if alpha is None or alpha_rule is None:
+def _differs_from_alpha(row: Row, name: str) -> bool:
+    alpha, rate = row.rates["alpha"], row.rates[name]
+    if rate is None:
         return False
-    return abs(alpha.value - alpha_rule.value) > 1e-6
+    return alpha is None or abs(alpha.value - rate.value) > 1e-6

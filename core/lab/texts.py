@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import cache
@@ -14,6 +13,7 @@ import platformdirs
 from outrider.contract.chance import SampledChance
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
+from outrider.folders import write_whole
 from outrider.plugins.origin import origin
 from outrider.runtime.linear import PackedLinear
 from outrider.runtime.static import is_compiled
@@ -134,9 +134,7 @@ def _write(path: Path | None, text: list[int]) -> None:
     if path is None:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_suffix(f".{os.getpid()}")
-    scratch.write_text(json.dumps(text))
-    scratch.replace(path)
+    write_whole(path, json.dumps(text))
 
 
 def _digest(value: object) -> str:

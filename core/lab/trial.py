@@ -33,6 +33,7 @@ class Settings:
 
     batch: how many texts the target writes at once when only the text is needed.
     together: how many questions are decoded at once; each gets its share of the seconds.
+    draft_timeout: the most seconds that a drafter may take for a draft; None for no limit.
 
     Raises:
         ConfigError: a length is out of range.
@@ -44,6 +45,7 @@ class Settings:
     max_new_tokens: int = 128
     batch: int = 16
     together: int = 1
+    draft_timeout: float | None = None
 
     def __post_init__(self) -> None:
         check_lengths(self.gamma, self.budget, self.max_new_tokens)
@@ -138,6 +140,7 @@ def _decode(
             SampledChance.seeded(seed(settings.sampling, question.tokens)) for question in questions
         ],
         max_new_tokens=settings.max_new_tokens,
+        draft_timeout=settings.draft_timeout,
     ):
         generations[number].add(round)
     _share_seconds(generations, perf_counter() - began)
@@ -158,6 +161,7 @@ def _decode_alone(
         sampling=seeded(settings.sampling, question.tokens),
         policy=entrant.policy,
         max_new_tokens=settings.max_new_tokens,
+        draft_timeout=settings.draft_timeout,
     ):
         generation.add(round)
     return generation

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -54,7 +55,7 @@ class RayLauncher(Launcher):
     """Runs each job as a Ray task, in its own process.
 
     address: the running cluster to join, "auto" for the one on this machine. Defaults to None,
-        which starts Ray on this machine for the length of the sweep.
+        which starts Ray on this machine for the length of the sweep, closed to all others.
     workers: how many jobs run at once, if Ray is started here. Defaults to None: as many as fit.
     cpus, gpus: what each job takes.
     retries: how often a job is repeated after its worker died. A repeated job runs with
@@ -107,6 +108,8 @@ class RayLauncher(Launcher):
 
     def _start(self) -> Any:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no reports over the network
+        if self._address is None:
+            os.environ.update(private_settings())
         try:
             ray: Any = import_module("ray")
         except ImportError as error:
@@ -172,6 +175,20 @@ class RayLauncher(Launcher):
             if job.tried and "resume" in config:
                 config.resume = True
         return config
+
+
+def private_settings() -> dict[str, str]:
+    """Returns the environment of a Ray that only this sweep can reach; read when Ray is imported.
+
+    It listens on the loopback interface, where it has no network to reach, and requires a token
+    that is drawn anew. Ray has tokens since version 2.52.
+    """
+    return {
+        # Named after the systems where Ray takes the loopback address unless this is set.
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+    }
 
 
 def run_in_worker(

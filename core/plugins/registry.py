@@ -16,7 +16,7 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Policy
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
-from outrider.errors import ConfigError, PluginError, nearest
+from outrider.errors import ANY_FAULT, ConfigError, PluginError, described, nearest
 from outrider.plugins import hookspecs
 
 GROUP = "outrider"
@@ -48,17 +48,22 @@ BUILTIN = (
     "outrider.drafters.shallow_aggressive",
     "outrider.verifiers.token",
     "outrider.verifiers.block",
+    "outrider.verifiers.hierarchical",
     "outrider.verifiers.sample_match",
     "outrider.verifiers.rejection",
+    "outrider.verifiers.gumbel",
     "outrider.verifiers.multi_step",
     "outrider.verifiers.without_replacement",
     "outrider.verifiers.k_seq",
+    "outrider.verifiers.optimal_transport",
     "outrider.verifiers.traversal",
     "outrider.verifiers.multi_path_block",
     "outrider.verifiers.candidates",
     "outrider.verifiers.scaled_uniform",
     "outrider.verifiers.lenient",
     "outrider.verifiers.typical",
+    "outrider.verifiers.cactus",
+    "outrider.verifiers.cascade",
     "outrider.policies.fixed",
     "outrider.policies.heuristic",
     "outrider.policies.confidence",
@@ -241,11 +246,9 @@ def _load(manager: pluggy.PluginManager, entry: EntryPoint) -> None:
         module = entry.load()
         manager.register(module, entry.name)
         manager.check_pending()
-    except Exception as error:  # importing a third-party module can raise anything
-        line = " ".join(str(error).split())
+    except ANY_FAULT as error:
         raise PluginError(
-            f"plugin {entry.name!r} of {owner} can't be loaded:"
-            f" {type(error).__name__}: {line} {hint}"
+            f"plugin {entry.name!r} of {owner} can't be loaded: {described(error)} {hint}"
         ) from error
 
 
@@ -254,10 +257,10 @@ def _call(impl: pluggy.HookImpl, owner: str, *arguments: Any) -> Any:
         return impl.function(*arguments[: len(impl.argnames)])
     except PluginError:
         raise
-    except Exception as error:
+    except ANY_FAULT as error:
         raise PluginError(
             f"plugin {impl.plugin_name!r} of {owner} failed in {impl.function.__name__}:"
-            f" {type(error).__name__}: {error}"
+            f" {described(error)}"
         ) from error
 
 

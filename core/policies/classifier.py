@@ -13,7 +13,9 @@ from torch import Tensor
 from outrider.contract.draft import Draft
 from outrider.contract.policy import Policy
 from outrider.errors import ConfigError, require
+from outrider.folders import replacing
 from outrider.plugins.hookspecs import Register, hookimpl
+from outrider.policies.branches import NodeValues, some_branch_holds
 
 FORMAT = "outrider-classifier-1"
 FEATURES = 6
@@ -27,7 +29,8 @@ class Classifier(Policy):
     """Stops behind a token that is too likely to be rejected (DISCO, 2405.04304, Section 3).
 
     The token itself stays in the draft, since it was drawn. A token that was written, not drawn,
-    has no features and never stops a draft.
+    has no features and never stops a draft. A tree goes on while it has a branch in which every
+    token is likely enough to be accepted.
 
     path: a file that `outrider train recipe=classifier` wrote.
     threshold: the least probability of acceptance at which to draft on, in [0, 1].
@@ -41,18 +44,23 @@ class Classifier(Policy):
         require(in_range, "policy.threshold", threshold, "a number in [0, 1]")
         self._weights = load_weights(path)
         self._threshold = threshold
+        self._foreseen = NodeValues(self._foresee)
 
     def depth(self, gamma: int) -> int:
         return gamma
 
     def more(self, draft: Draft) -> bool:
-        newest = features(draft)
-        return newest is None or float(foresee(self._weights, newest)) >= self._threshold
+        foreseen = self._foreseen.of(draft)
+        return some_branch_holds(draft, lambda node: foreseen[node] >= self._threshold)
+
+    def _foresee(self, draft: Draft, node: int) -> float:
+        seen = features(draft, node)
+        return 1.0 if seen is None else float(foresee(self._weights, seen))
 
 
-def features(draft: Draft) -> Float[Tensor, "features"] | None:
-    """Returns the features of the newest token of a draft; None if it was written, not drawn."""
-    logits = draft.logits[-1]
+def features(draft: Draft, node: int) -> Float[Tensor, "features"] | None:
+    """Returns the features of a node of a draft; None if its token was written, not drawn."""
+    logits = draft.logits[node]
     if logits is None:
         return None
     logs = logits.double().log_softmax(-1)
@@ -60,8 +68,8 @@ def features(draft: Draft) -> Float[Tensor, "features"] | None:
     best = logs.topk(min(3, len(logs))).values
     likeliest[: len(best)] = best
     entropy = torch.special.entr(logs.exp()).sum()
-    own = logs[draft.tokens[-1]]
-    depth = own.new_tensor(len(draft))
+    own = logs[draft.tokens[node]]
+    depth = own.new_tensor(len(draft.path(node)))
     return torch.stack([own, *likeliest, entropy, depth]).clamp(min=MIN_LOG_PROB).cpu()
 
 
@@ -77,7 +85,8 @@ def foresee(
 def save_weights(weights: dict[str, Tensor], path: Path, facts: Mapping[str, str]) -> None:
     """Writes the weights as safetensors, with `facts` in the file's metadata."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    save_file(weights, path, metadata={"format": FORMAT, **facts})
+    with replacing(path) as scratch:
+        save_file(weights, scratch, metadata={"format": FORMAT, **facts})
 
 
 def load_weights(path: str) -> dict[str, Tensor]:

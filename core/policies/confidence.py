@@ -7,6 +7,7 @@ from outrider.contract.policy import Policy
 from outrider.contract.round import Round
 from outrider.errors import require
 from outrider.plugins.hookspecs import Register, hookimpl
+from outrider.policies.branches import NodeValues, some_branch_holds, tested_nodes
 from outrider.policies.memory import Memory
 
 WINDOW = 1000
@@ -19,7 +20,8 @@ class Confidence(Policy):
 
     This is the rule of transformers' assisted generation. The token itself stays in the draft,
     since it was drawn. Its probability is the softmax of the drafter's own logits, whatever the
-    temperature. A token that was written, not drawn, has none and never stops a draft.
+    temperature. A token that was written, not drawn, has none and never stops a draft. A tree goes
+    on while it has a branch in which every token is likely enough.
 
     threshold: in [0, 1].
     refit: set the threshold anew after each round, to minimise the share of rejected tokens above
@@ -39,29 +41,35 @@ class Confidence(Policy):
         learned = self._memory.load({"threshold": threshold, "_seen": []})
         self.threshold: float = learned["threshold"]
         self._refit = refit
-        self._sure: list[float | None] = []  # the drafter's probability of each token of the draft
+        self._sure = NodeValues(own_probability)
         self._seen: list[tuple[float, bool]] = learned["_seen"]
 
     def depth(self, gamma: int) -> int:
-        self._sure = []
         return gamma
 
     def more(self, draft: Draft) -> bool:
-        logits = draft.logits[-1]
-        sure = None if logits is None else float(logits.double().softmax(-1)[draft.tokens[-1]])
-        self._sure.append(sure)
-        return sure is None or sure >= self.threshold
+        sure = self._sure.of(draft)
+        return some_branch_holds(
+            draft, lambda node: sure[node] is None or sure[node] >= self.threshold
+        )
 
     def observe(self, round: Round) -> None:
         if not self._refit:
             return
-        for index, sure in enumerate(self._sure[: round.tested]):
+        for node, accepted in tested_nodes(round):
+            sure = self._sure.values[node]
             if sure is not None:
-                self._seen.append((sure, index < round.accepted))
+                self._seen.append((sure, accepted))
         self._seen = self._seen[-WINDOW:]
         self.threshold = fitted(self._seen, self.threshold)
         if round.stop is not None:
             self._memory.save({"threshold": self.threshold, "_seen": self._seen})
+
+
+def own_probability(draft: Draft, node: int) -> float | None:
+    """Returns the probability that the drafter gave a node's token; None if it was written."""
+    logits = draft.logits[node]
+    return None if logits is None else float(logits.double().softmax(-1)[draft.tokens[node]])
 
 
 def fitted(seen: list[tuple[float, bool]], before: float) -> float:

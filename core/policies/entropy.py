@@ -10,6 +10,7 @@ from outrider.contract.policy import Policy
 from outrider.contract.round import Round
 from outrider.errors import require
 from outrider.plugins.hookspecs import Register, hookimpl
+from outrider.policies.branches import NodeValues, some_branch_holds
 
 
 @final
@@ -19,7 +20,8 @@ class Entropy(Policy):
     AdaEDL (2410.18351) bounds the acceptance from below by 1 - sqrt(scale H(q)), H in nats, and
     stops where the bound is less than 1 - limit. With a fixed limit this is also SVIP's rule
     (2411.18462: scale .15, limit .3). The token itself stays in the draft. A token that was
-    written, not drawn, has no distribution and never stops a draft.
+    written, not drawn, has no distribution and never stops a draft. A tree goes on while it has a
+    branch in which every distribution is sharp enough.
 
     scale, limit: see above.
     target: the acceptance to steer for, as AdaEDL does: the limit grows by `step` after a round
@@ -45,6 +47,7 @@ class Entropy(Policy):
         self._start = limit
         self._target = target
         self._step = step
+        self._entropies = NodeValues(entropy)
         self.reset()
 
     def reset(self) -> None:
@@ -55,12 +58,10 @@ class Entropy(Policy):
         return gamma
 
     def more(self, draft: Draft) -> bool:
-        logits = draft.logits[-1]
-        if logits is None:
-            return True
-        probs = logits.double().softmax(-1)
-        entropy = max(0.0, float(-torch.xlogy(probs, probs).sum()))
-        return math.sqrt(self._scale * entropy) <= self.limit
+        entropies = self._entropies.of(draft)
+        return some_branch_holds(
+            draft, lambda node: math.sqrt(self._scale * entropies[node]) <= self.limit
+        )
 
     def observe(self, round: Round) -> None:
         if self._target is None or not round.tested:
@@ -68,6 +69,15 @@ class Entropy(Policy):
         rate = round.accepted / round.tested
         self._rate = rate if self._rate is None else (self._rate + rate) / 2
         self.limit = max(0.0, self.limit + math.copysign(self._step, self._rate - self._target))
+
+
+def entropy(draft: Draft, node: int) -> float:
+    """Returns the entropy of a node's distribution, in nats; 0 if the token was written."""
+    logits = draft.logits[node]
+    if logits is None:
+        return 0.0
+    probs = logits.double().softmax(-1)
+    return max(0.0, float(-torch.xlogy(probs, probs).sum()))
 
 
 @hookimpl

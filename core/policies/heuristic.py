@@ -33,7 +33,7 @@ class Heuristic(Policy):
 
     def observe(self, round: Round) -> None:
         if round.drafted:
-            fully_accepted = round.accepted == round.drafted
+            fully_accepted = round.accepted == round.tested  # in a tree: to the end of a branch
             self._k = self._k + 2 if fully_accepted else max(1, self._k - 1)
 
     def reset(self) -> None:

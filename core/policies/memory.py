@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, final
 
 from outrider.errors import ConfigError
+from outrider.folders import write_whole
 
 
 @final
@@ -37,9 +38,10 @@ class Memory:
             ) from error
 
     def save(self, values: Mapping[str, Any]) -> None:
-        """Replaces the file by one with these values, which must be JSON; call it once a prompt."""
+        """Replaces the file by one with these values, which must be JSON; call it once a prompt.
+
+        If two processes share the file, the one that saves last wins.
+        """
         if self._path is not None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            scratch = self._path.with_suffix(".new")
-            scratch.write_text(json.dumps({self._policy: dict(values)}), encoding="utf-8")
-            scratch.replace(self._path)
+            write_whole(self._path, json.dumps({self._policy: dict(values)}))

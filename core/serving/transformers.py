@@ -43,8 +43,9 @@ class Speculation:
     verifier: a name or an instance.
     gamma, budget: as for `outrider.decode`.
     policy: a name or an instance; each row gets a copy of it.
-    chance: makes all random decisions. Defaults to torch's global generator, so that
-        `torch.manual_seed` makes a text repeatable.
+    chance: makes all random decisions; each call and each row gets a part of its own. Defaults to
+        one for each call, with a seed from torch's global generator, so that `torch.manual_seed`
+        makes texts repeatable.
     tokenizer: for drafters that need one.
     generations: counts, rounds and times of the last call, one `Generation` a row.
 
@@ -70,6 +71,7 @@ class Speculation:
         self._policy: Policy = make("policy", policy)
         self._lengths: dict[str, Any] = {"gamma": gamma, "budget": budget}
         self._chance = chance
+        self._calls = 0
         self._tokenizer = tokenizer
         self._target: TransformersTarget | None = None
         self._lock = threading.RLock()
@@ -150,7 +152,7 @@ class Speculation:
     ) -> Iterator[tuple[int, Round]]:
         """Yields the rounds of all rows, each with the number of its row."""
         target = self._bound(call.model, rows[0].eos)
-        chance = self._chance or SampledChance(torch.default_generator)
+        chances = self._chances(len(rows), sampling)
         options = self._lengths | {"sampling": sampling, "max_new_tokens": call.max_new_tokens}
         if len(rows) > 1:
             prepare(target, self._drafter, self._verifier)  # before it has forks
@@ -160,7 +162,7 @@ class Speculation:
                 self._verifier,
                 [row.prompt for row in rows],
                 policies=[copy.deepcopy(self._policy) for _ in rows],
-                chances=[chance] * len(rows),
+                chances=chances,
                 constraints=rows,
                 **options,
             )
@@ -170,11 +172,21 @@ class Speculation:
             self._verifier,
             rows[0].prompt,
             policy=self._policy,
-            chance=chance,
+            chance=chances[0],
             constraint=rows[0],
             **options,
         )
         return ((0, round) for round in rounds)
+
+    def _chances(self, count: int, sampling: Sampling) -> list[Chance]:
+        """Returns the chance of each row of a call."""
+        if self._chance is not None:
+            call = self._chance.named(f"call {self._calls}")
+            self._calls += 1
+            return [call.named(f"row {row}") for row in range(count)]
+        # A greedy text draws nothing, so it leaves the global generator alone.
+        seed = 0 if sampling.greedy else int(torch.randint(2**63 - 1, ()))
+        return [SampledChance.seeded(seed, row) for row in range(count)]
 
     def _bound(self, model: Any, eos: frozenset[int]) -> TransformersTarget:
         """Returns the target that wraps a model, made anew only when the model is another."""

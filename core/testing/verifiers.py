@@ -8,12 +8,13 @@ from functools import partial
 
 import torch
 
-from outrider.contract.chance import EnumeratedChance, SampledChance
+from outrider.contract.chance import Chance, EnumeratedChance, SampledChance
 from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.sampling import Sampling
 from outrider.contract.verifier import Scores, Verdict, Verifier
+from outrider.decoding.decode import decode
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.exact import (
     Distribution,
@@ -35,6 +36,8 @@ Make = Callable[[], Verifier]
 
 VOCAB = 3
 TOLERANCE = 1e-12
+BUDGET_TOLERANCE = 1e-9
+"""For conditional distributions, whose rounding grows as the text before them gets unlikely."""
 GREEDY = Sampling()
 SETTINGS = (SAMPLED, Sampling(temperature=0.7, top_k=2), Sampling(temperature=1.3, top_p=0.8))
 
@@ -63,6 +66,28 @@ def check_loop_distribution_is_as_claimed(make: Make) -> None:
         setup = Setup(target, drafter, verifier, [1], gamma=2, sampling=SAMPLED, budget=budget)
         case = f"{name} draft, three tokens of the loop"
         _assert_claim(loop_distribution(setup, 3), setup, case)
+
+
+def check_tokens_keep_to_the_budget(make: Make) -> None:
+    """If a rule states a budget, the distribution of every token, given the text before it, is
+    within that budget of the target's, in one round and over several.
+    """
+    verifier = make()
+    if verifier.budget is None:
+        return
+    target = TabularTarget(VOCAB)
+    for (name, drafter), gamma in itertools.product(_drafters(verifier, target), (1, 2)):
+        for sampling in (*SETTINGS, GREEDY):
+            setup = Setup(
+                target, drafter, verifier, [0, 2], gamma=gamma, sampling=sampling, budget=6
+            )
+            case = f"{name} draft, gamma {gamma}, {sampling}"
+            _assert_within_budget(output_distribution(setup), setup, case)
+    small = TabularTarget(2)
+    for name, drafter in _drafters(verifier, small):
+        setup = Setup(small, drafter, verifier, [1], gamma=2, sampling=SAMPLED, budget=2)
+        case = f"{name} draft, three tokens of the loop"
+        _assert_within_budget(loop_distribution(setup, 3), setup, case)
 
 
 def check_greedy_text_is_as_claimed(make: Make) -> None:
@@ -138,15 +163,49 @@ def check_accepts_reports_true_probabilities(make: Make) -> None:
             reported = verifier.accepts(q, scores, ROOT)
             if reported is None:
                 return
-            exact = sum(
-                p
-                for p, verdict in EnumeratedChance.outcomes(partial(verifier.verify, draft, scores))
-                if verdict.accepted
-            )
+            exact = _acceptance(verifier, draft, scores)
+            if verifier.coupled:
+                exact = _coupled_acceptance(verifier, q, token, scores)
             assert abs(exact - float(reported[token])) <= TOLERANCE, (
                 f"accepts token {token} with probability {exact:.6f}: it reports"
                 f" {reported[token]:.6f} ({sampling})"
             )
+
+
+def check_text_depends_on_the_seed_alone(make: Make) -> None:
+    """A coupled rule writes the same text for a seed with every drafter and every gamma."""
+    verifier, target = make(), TabularTarget(VOCAB)
+    if not verifier.coupled:
+        return
+    for seed in range(5):
+        texts: dict[tuple[int, ...], str] = {}
+        for (name, drafter), gamma in itertools.product(_drafters(verifier, target), (1, 3)):
+            sampling = Sampling(temperature=1.0, seed=seed)
+            rounds = decode(
+                target, drafter, verifier, [0, 2], gamma=gamma, budget=6, sampling=sampling,
+                max_new_tokens=12,
+            )  # fmt: skip
+            text = tuple(itertools.chain.from_iterable(round.tokens for round in rounds))
+            texts.setdefault(text, f"{name} draft, gamma {gamma}")
+        assert len(texts) == 1, f"seed {seed} gives different texts: {'; '.join(texts.values())}"
+
+
+def _acceptance(verifier: Verifier, draft: Draft, scores: Scores) -> float:
+    """Returns the probability that the first token of a draft is accepted."""
+    outcomes = EnumeratedChance.outcomes(partial(verifier.verify, draft, scores))
+    return sum(p for p, verdict in outcomes if verdict.accepted)
+
+
+def _coupled_acceptance(verifier: Verifier, q: torch.Tensor, token: int, scores: Scores) -> float:
+    """Returns the probability that `token` is accepted, given that it wins the race for q."""
+
+    def play(chance: Chance) -> bool:
+        drawn = chance.race(q, scores.start)
+        verdict = verifier.verify(Draft((drawn,), (ROOT,), (q,)), scores, chance)
+        return drawn == token and bool(verdict.accepted)
+
+    joint = sum(p for p, accepted in EnumeratedChance.outcomes(play) if accepted)
+    return joint / float(q[token])
 
 
 def _drafters(verifier: Verifier, target: TabularTarget) -> Iterator[tuple[str, Drafter]]:
@@ -166,6 +225,30 @@ def _verdict(
     draft = play_draft(drafter, target, context, gamma=2, sampling=SAMPLED, seed=seed)
     scores = Scores(target.open([0, 1]).score(draft), SAMPLED)
     return verifier.verify(draft, scores, SampledChance.seeded(seed)), draft.parents
+
+
+def _assert_within_budget(probs: Distribution, setup: Setup, case: str) -> None:
+    """Raises AssertionError if a token strays further from the target than the budget allows."""
+    budget, vocab = setup.verifier.budget, range(setup.target.vocab_size)
+    assert budget is not None
+    prefixes: Distribution = defaultdict(float)
+    for text, p in probs.items():
+        for known in range(len(text) + 1):
+            prefixes[text[:known]] += p
+    length = len(next(iter(probs)))
+    for text, mass in list(prefixes.items()):
+        if len(text) == length or mass <= 0:
+            continue
+        h = torch.tensor(
+            [prefixes.get((*text, token), 0.0) / mass for token in vocab], dtype=torch.float64
+        )
+        logits = setup.target.open([*setup.prompt, *text]).score(Draft())[0]
+        spent = budget.spent(h, setup.sampling.probs(logits).double())
+        if spent > budget.limit + BUDGET_TOLERANCE:
+            raise AssertionError(
+                f"the token after text {text} is {spent:.6f} away from the target's distribution"
+                f" ({budget.divergence}): its budget is {budget.limit} ({case})"
+            )
 
 
 def _assert_claim(probs: Distribution, setup: Setup, case: str) -> None:
@@ -190,9 +273,11 @@ def _assert_claim(probs: Distribution, setup: Setup, case: str) -> None:
 CHECKS = (
     check_output_distribution_is_as_claimed,
     check_loop_distribution_is_as_claimed,
+    check_tokens_keep_to_the_budget,
     check_greedy_text_is_as_claimed,
     check_accepts_a_path,
     check_accepts_reports_true_probabilities,
+    check_text_depends_on_the_seed_alone,
     check_draws_only_from_chance,
     check_leaves_distributions_alone,
 )

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from outrider.folders import write_whole
+
 CARD = """\
 # {family}
 
@@ -47,8 +49,8 @@ def write_card(
         lines="|".join("---" for _ in names),
         rows="\n".join(rows),
     )
-    (folder / "README.md").write_text(text)
-    (folder / "facts.json").write_text(json.dumps(dict(facts), indent=1) + "\n")
+    write_whole(folder / "README.md", text)
+    write_whole(folder / "facts.json", json.dumps(dict(facts), indent=1) + "\n")
     plot_curve(folder / "curve.png", curve)
 
 

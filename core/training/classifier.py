@@ -16,8 +16,10 @@ from outrider.contract.round import Round
 from outrider.decoding.decode import decode
 from outrider.errors import ConfigError, require
 from outrider.lab.texts import seeded
+from outrider.policies.branches import NodeValues, tested_nodes
 from outrider.policies.classifier import FEATURES, features, foresee, save_weights
 from outrider.prompts import Prompt
+from outrider.terminal import plain
 from outrider.training.job import Job
 
 HELD_OUT = 5
@@ -36,21 +38,21 @@ class Recorder(Policy):
     def __init__(self) -> None:
         self.features: list[Tensor] = []
         self.accepted: list[bool] = []
-        self._draft: list[Tensor | None] = []
+        self._draft = NodeValues(features)
 
     def depth(self, gamma: int) -> int:
-        self._draft = []
         return gamma
 
     def more(self, draft: Draft) -> bool:
-        self._draft.append(features(draft))
+        self._draft.of(draft)
         return True
 
     def observe(self, round: Round) -> None:
-        for node, token_features in enumerate(self._draft[: round.tested]):
+        for node, accepted in tested_nodes(round):
+            token_features = self._draft.values[node]
             if token_features is not None:
                 self.features.append(token_features)
-                self.accepted.append(node < round.accepted)
+                self.accepted.append(accepted)
 
 
 @final
@@ -91,7 +93,7 @@ class ClassifierRecipe:
             f"Of {len(held_y)} held-out tokens {share:.0%} were accepted: cross entropy {loss:.3f}"
             f" nats, {_entropy(share):.3f} without features ({len(y)} tokens to learn from)"
         )
-        job.console.print(str(path), soft_wrap=True)
+        job.console.print(plain(path), soft_wrap=True)
 
 
 def fit(
@@ -157,6 +159,7 @@ def _record(job: Job, drafter: Drafter, prompt: Prompt, recorder: Recorder) -> N
         sampling=seeded(job.sampling, tokens),
         policy=recorder,
         max_new_tokens=job.max_new_tokens,
+        draft_timeout=job.draft_timeout,
     ):
         pass
 

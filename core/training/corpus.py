@@ -12,8 +12,11 @@ from rich.progress import track
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.errors import ConfigError, is_int, require
+from outrider.folders import append_line, claimed, write_whole
 from outrider.prompts import Prompt
 from outrider.runtime.cached_model import SOURCE
+from outrider.terminal import plain
+from outrider.training.identity import check_same, identity
 from outrider.training.job import Job
 from outrider.training.writing import Text, Writing, write_texts
 
@@ -91,21 +94,41 @@ def collect_texts(
     """Returns `count` texts of the target, from a file as far as it goes.
 
     prompts: questions to answer, in turn. If there are none, the target writes its own.
-    path: a file of JSON lines; new texts are added to it batch by batch.
+    path: a file of JSON lines; new texts are added to it batch by batch. If another process writes
+        to it, this one waits.
 
     Raises:
-        ConfigError: the file holds something else.
+        ConfigError: the file holds something else, or texts that were written in another way.
     """
-    texts = _read_texts(path)[:count]
     path.parent.mkdir(parents=True, exist_ok=True)
-    firsts = range(len(texts), count, writing.batch)
-    for first in track(firsts, "The target writes", console=console, disable=not firsts):
-        numbers = range(first, min(first + writing.batch, count))
-        new = write_texts(target, prompts, numbers, writing)
-        with path.open("a") as file:
-            file.writelines(json.dumps(asdict(text)) + "\n" for text in new)
-        texts += new
+    with claimed(path, wait=lambda line: console.print(plain(line))):
+        _check_origin(path, target, prompts, writing)
+        texts = _read_texts(path)[:count]
+        firsts = range(len(texts), count, writing.batch)
+        for first in track(firsts, "The target writes", console=console, disable=not firsts):
+            numbers = range(first, min(first + writing.batch, count))
+            new = write_texts(target, prompts, numbers, writing)
+            append_line(path, "\n".join(json.dumps(asdict(text)) for text in new))
+            texts += new
     return texts
+
+
+def _check_origin(path: Path, target: Target, prompts: Sequence[Prompt], writing: Writing) -> None:
+    """Writes beside a file of texts what decides them, or compares that with what is there.
+
+    A file of texts that has no such file beside it is taken as it is.
+
+    Raises:
+        ConfigError: the texts there were written in another way.
+    """
+    origin = path.with_name(f"{path.name}.origin.json")
+    settings = {key: value for key, value in asdict(writing).items() if key != "batch"}
+    facts = identity(settings, target, prompts)
+    del facts["versions"]  # later versions may read the texts
+    if origin.is_file():
+        check_same(origin, json.loads(origin.read_text(encoding="utf-8")), facts)
+    elif not path.is_file():
+        write_whole(origin, json.dumps(facts, indent=1))
 
 
 def _read_texts(path: Path) -> list[Text]:
@@ -114,7 +137,7 @@ def _read_texts(path: Path) -> list[Text]:
         return []
     lines = path.read_text().splitlines(keepends=True)
     if lines and not lines[-1].endswith("\n"):  # the run was killed; the line is written again
-        path.write_text("".join(lines[:-1]))
+        write_whole(path, "".join(lines[:-1]))
         lines = lines[:-1]
     try:
         return [Text(**json.loads(line)) for line in lines]

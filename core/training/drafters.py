@@ -12,6 +12,7 @@ from outrider.contract.target import Target
 from outrider.drafter_parts.vocabulary import frequent
 from outrider.lab.overlap import overlap, reference
 from outrider.plugins.registry import make
+from outrider.terminal import plain
 from outrider.training.card import write_card
 from outrider.training.contamination import write_fingerprints
 from outrider.training.corpus import split_texts
@@ -114,7 +115,7 @@ class DrafterRecipe:
         }
         write_fingerprints(job.out, job.target, split.learned)
         write_card(job.out, facts, curve)
-        job.console.print(str(job.out), soft_wrap=True)
+        job.console.print(plain(job.out), soft_wrap=True)
 
 
 def measure_drafter(

@@ -25,6 +25,7 @@ class Job:
     question_tokens: the most tokens that the target adds to an opening.
     command: the command that trains the same again, without the settings that name folders.
     folder: the run's folder, for what the recipe keeps on the way.
+    draft_timeout: the most seconds that a drafter may take for a draft; None for no limit.
     out: the file or folder to write, without a suffix; the recipe adds its own.
     """
 
@@ -38,6 +39,7 @@ class Job:
     question_tokens: int
     gamma: int
     max_new_tokens: int
+    draft_timeout: float | None
     command: str
     folder: Path
     out: Path

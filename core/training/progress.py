@@ -8,11 +8,15 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
-from outrider.errors import require
+from outrider.errors import ConfigError, require
+from outrider.folders import replacing, write_whole
 from outrider.training.schedule import Schedule
 
 CURVE = "curve.jsonl"
 CHECKPOINT = "checkpoint.pt"
+
+FIELDS = {"facts", "network", "optimizer", "step", "stale", "best", "curve"}
+"""What a checkpoint holds."""
 
 Figures = dict[str, float]
 """What was measured, by name."""
@@ -27,7 +31,7 @@ class TrainingProgress:
     losses: those of the steps since the last evaluation.
     curve: what was measured at each evaluation.
 
-    Raises `ConfigError` if the checkpoint belongs to another schedule.
+    Raises `ConfigError` if the checkpoint belongs to another schedule, or is damaged.
     """
 
     def __init__(
@@ -44,12 +48,18 @@ class TrainingProgress:
             self._resume()
 
     def _resume(self) -> None:
-        checkpoint = torch.load(self._folder / CHECKPOINT, weights_only=True)
+        checkpoint = _load(self._folder / CHECKPOINT)
         for name, stored in checkpoint["facts"].items():
             value = self._facts.get(name)
             expected = f"{stored!r}, as in the run that broke off"
             require(stored == value, f"recipe.{name}", value, expected)
-        self._network.load_state_dict(checkpoint["network"])
+        try:
+            self._network.load_state_dict(checkpoint["network"])
+        except RuntimeError as error:
+            raise ConfigError(
+                f"{self._folder / CHECKPOINT}: expected a network of the same shape"
+                f" ({' '.join(str(error).split())})"
+            ) from error
         self._optimizer.load_state_dict(checkpoint["optimizer"])
         self.step, self.stale = checkpoint["step"], checkpoint["stale"]
         self._best = checkpoint["best"]
@@ -69,24 +79,42 @@ class TrainingProgress:
             self.stale += 1
         self.losses.clear()
         self.curve.append(point)
-        scratch = self._folder / "unfinished"
-        torch.save(
-            {
-                "facts": self._facts,
-                "network": self._network.state_dict(),
-                "optimizer": self._optimizer.state_dict(),
-                "step": self.step,
-                "stale": self.stale,
-                "best": self._best,
-                "curve": self.curve,
-            },
-            scratch,
-        )
-        scratch.replace(self._folder / CHECKPOINT)
+        with replacing(self._folder / CHECKPOINT) as scratch:
+            torch.save(
+                {
+                    "facts": self._facts,
+                    "network": self._network.state_dict(),
+                    "optimizer": self._optimizer.state_dict(),
+                    "step": self.step,
+                    "stale": self.stale,
+                    "best": self._best,
+                    "curve": self.curve,
+                },
+                scratch,
+            )
         lines = [json.dumps(past) + "\n" for past in self.curve]
-        (self._folder / CURVE).write_text("".join(lines))
+        write_whole(self._folder / CURVE, "".join(lines))
 
     def restore_best(self) -> None:
         """Gives the network the weights with the best held-out loss."""
         if self._best:
             self._network.load_state_dict(self._best)
+
+
+def _load(path: Path) -> dict[str, Any]:
+    """Returns the checkpoint in a file.
+
+    Raises:
+        ConfigError: the file is damaged.
+    """
+    try:
+        checkpoint = torch.load(path, weights_only=True)
+    except Exception as error:  # torch and pickle raise many types
+        reason = " ".join(str(error).split()).partition(". ")[0]
+        raise ConfigError(
+            f"{path}: damaged, no checkpoint can be read ({reason}): expected it to be deleted, to"
+            " train from the first step"
+        ) from error
+    if not (isinstance(checkpoint, dict) and checkpoint.keys() >= FIELDS):
+        raise ConfigError(f"{path}: expected a checkpoint of `outrider train`")
+    return checkpoint

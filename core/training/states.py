@@ -11,15 +11,17 @@ import torch
 from jaxtyping import Bool, Float, Int
 from rich.console import Console
 from rich.progress import track
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from outrider.contract.target import Target
+from outrider.folders import claimed, replacing
 from outrider.runtime.cache import GrowingCache
 from outrider.runtime.cached_model import state_number
 from outrider.runtime.passes import PassInput
 from outrider.runtime.step import run_pass
+from outrider.terminal import plain
 from outrider.training.writing import Text
 
 SHARD = 32
@@ -104,10 +106,20 @@ def compute_states(
 ) -> Examples:
     """Returns texts with the target's states along them.
 
-    Files in the folder are used if they hold these states of these texts, and written if not.
+    Files in the folder are used if they hold these states of these texts, by a target with the same
+    weights, and written if not. If another process writes to the folder, this one waits.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    digests = [_digest(texts[first : first + SHARD]) for first in range(0, len(texts), SHARD)]
+    with claimed(folder, wait=lambda line: console.print(plain(line))):
+        return _compute_states(target, texts, names, folder, console)
+
+
+def _compute_states(
+    target: Target, texts: Sequence[Text], names: Sequence[str], folder: Path, console: Console
+) -> Examples:
+    weights = target.fingerprint() or ""
+    starts = range(0, len(texts), SHARD)
+    digests = [_digest(weights, texts[first : first + SHARD]) for first in starts]
     missing = [
         shard
         for shard, digest in enumerate(digests)
@@ -123,14 +135,14 @@ def compute_states(
             tensors[f"{number}.best"] = output.logits[0].argmax(-1).int().cpu()
             for name, index in layers.items():
                 tensors[f"{number}.{name}"] = output.states[index][0].half().cpu().contiguous()
-        scratch = folder / "unfinished"
-        save_file(tensors, scratch, metadata={"texts": digests[shard]})
-        scratch.replace(_shard_path(folder, shard))
+        with replacing(_shard_path(folder, shard)) as scratch:
+            save_file(tensors, scratch, metadata={"texts": digests[shard]})
     return Examples(texts, tuple(names), folder)
 
 
-def _digest(texts: Sequence[Text]) -> str:
-    return hashlib.sha256(json.dumps([text.ids for text in texts]).encode()).hexdigest()
+def _digest(weights: str, texts: Sequence[Text]) -> str:
+    content = json.dumps([weights, [text.ids for text in texts]])
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def _holds(path: Path, digest: str, prefix: str, names: Sequence[str]) -> bool:
@@ -140,9 +152,12 @@ def _holds(path: Path, digest: str, prefix: str, names: Sequence[str]) -> bool:
     """
     if not path.is_file():
         return False
-    with safe_open(path, "pt") as file:
-        same_texts = (file.metadata() or {}).get("texts") == digest
-        return same_texts and {prefix + name for name in names} <= set(file.keys())
+    try:
+        with safe_open(path, "pt") as file:
+            same_texts = (file.metadata() or {}).get("texts") == digest
+            return same_texts and {prefix + name for name in names} <= set(file.keys())
+    except SafetensorError:
+        return False  # the file is damaged; it is written again
 
 
 def _shard_path(folder: Path, shard: int) -> Path:

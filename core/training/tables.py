@@ -9,6 +9,7 @@ from outrider.drafter_parts.checkpoint import WEIGHTS
 from outrider.drafter_parts.ngrams import NGramTable
 from outrider.drafters.ngram import NGram
 from outrider.errors import is_int, require
+from outrider.terminal import plain
 from outrider.training.card import write_card
 from outrider.training.contamination import write_fingerprints
 from outrider.training.corpus import split_texts
@@ -68,4 +69,4 @@ class TableRecipe:
         write_card(job.out, facts, [{"step": 1.0, **figures}])
         line = ", ".join(f"{name} {value:.3f}" for name, value in figures.items())
         job.console.print(f"{facts['tokens']} tokens; on held-out texts {line}", highlight=False)
-        job.console.print(str(job.out), soft_wrap=True)
+        job.console.print(plain(job.out), soft_wrap=True)

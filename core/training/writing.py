@@ -130,7 +130,7 @@ def _answers(
         ]
         # Texts of similar length go together, since a batch is padded to its longest.
         rows.sort(key=lambda row: len(questions[row].ids))
-        seeding = replace(sampling, seed=sampling.seed + 1)
+        seeding = replace(sampling, seed=(sampling.seed + 1) % 2**64)
         for first in range(0, len(rows), TOGETHER):
             group = rows[first : first + TOGETHER]
             chances = [SampledChance.seeded(seed(seeding, [numbers[row]])) for row in group]

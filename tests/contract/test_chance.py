@@ -1,12 +1,18 @@
 """Chance draws what it is told to draw, and enumerates all of it."""
 
+import hashlib
 import math
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from scipy.stats import binom
+from torch import Tensor
 
 from outrider import Chance, EnumeratedChance, SampledChance
-from outrider.testing.chi_square import SIGNIFICANCE, chi_square
 
 
 def test_enumeration_is_exact() -> None:
@@ -61,32 +67,128 @@ def test_the_global_generator_is_left_alone() -> None:
     assert torch.equal(before, torch.get_rng_state())
 
 
-@pytest.mark.parametrize("size", [4, 50, 5000])
-def test_draws_follow_their_distribution(size: int) -> None:
-    probs = torch.rand(size, generator=torch.Generator().manual_seed(size)) ** 3
+class Uniforms:
+    """A generator of numbers that are known beforehand, one after another."""
+
+    def __init__(self, numbers: Iterable[float]) -> None:
+        self._numbers = iter(numbers)
+
+    def random(self, size: int | None = None) -> Any:
+        if size is None:
+            return next(self._numbers)
+        return np.array([next(self._numbers) for _ in range(size)])
+
+
+def drawn_with(uniforms: Sequence[float], probs: Tensor) -> list[int]:
+    """Returns the token that each uniform number draws."""
+    chance = SampledChance.seeded(0)
+    chance._tokens = Uniforms(uniforms)  # type: ignore[assignment]
+    return [chance.categorical(probs) for _ in uniforms]
+
+
+def test_a_coin_is_true_on_just_its_share_of_the_numbers() -> None:
+    chance = SampledChance.seeded(0)
+    chance._coins = Uniforms([0.0, 0.0, 0.25, 0.25 - 2**-53])  # type: ignore[assignment]
+    assert chance.coins(torch.tensor([0.0, 1e-12, 0.25, 0.25])) == [False, True, False, True]
+
+
+def check_frequencies(happened: Tensor, probability: float) -> None:
+    """Asserts that events are as frequent as they should be, by an exact binomial interval.
+
+    A right generator falls outside of it once in a billion times; the seed is fixed.
+    """
+    low, high = binom.interval(1 - 1e-9, happened.numel(), probability)
+    assert low <= int(happened.sum()) <= high, (happened.double().mean(), probability)
+
+
+def test_coins_have_their_probabilities_in_order_and_independently() -> None:
+    rates = torch.tensor([0.1, 0.6, 0.3, 0.9])
+    chance = SampledChance.seeded(5)
+    coins = torch.tensor([chance.coins(rates) for _ in range(20_000)])
+    for i, rate in enumerate(rates.tolist()):
+        check_frequencies(coins[:, i], rate)
+        for j, other in enumerate(rates.tolist()):
+            check_frequencies(coins[1:, i] & coins[:-1, j], rate * other)  # from call to call
+            if i < j:
+                check_frequencies(coins[:, i] & coins[:, j], rate * other)  # within a call
+
+
+def test_tokens_have_their_probabilities_independently() -> None:
+    probs = torch.tensor([0.5, 0.0, 0.3, 0.2])
+    chance = SampledChance.seeded(6)
+    outcomes = []
+    for _ in range(20_000):
+        outcomes.append((chance.categorical(probs), chance.coins(torch.tensor([0.3]))[0]))
+    tokens, coins = torch.tensor(outcomes).unbind(-1)
+    for i, p in enumerate(probs.tolist()):
+        check_frequencies(tokens == i, p)
+        check_frequencies((tokens == i) & (coins == 1), p * 0.3)
+        check_frequencies((tokens[:-1] == i) & (coins[1:] == 1), p * 0.3)
+        for j, q in enumerate(probs.tolist()):
+            check_frequencies((tokens[:-1] == i) & (tokens[1:] == j), p * q)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-30, 3e7])
+def test_evenly_spread_numbers_draw_each_token_in_proportion(scale: float) -> None:
+    """The share of [0, 1) that draws a token is its probability, to the width of the grid."""
+    probs = torch.rand(50, generator=torch.Generator().manual_seed(0)) ** 3
     probs[::3] = 0
-    chance = SampledChance.seeded(1)
-    draws = torch.tensor([chance.categorical(probs) for _ in range(20_000)])
-    counts = torch.bincount(draws, minlength=size)
+    count = 5000
+    drawn = drawn_with([(k + 0.5) / count for k in range(count)], probs * scale)
+    counts = torch.bincount(torch.tensor(drawn), minlength=50)
+    exact = probs.double() / probs.double().sum() * count
+    assert (counts - exact).abs().max() <= 1
     assert not counts[probs == 0].any()
-    parts = [counts[probs > 0], probs[probs > 0].double() / probs.double().sum()]
-    while len(parts[0]) > 40:  # cells together, so that each expects enough
-        parts = [
-            torch.stack([part[::2][: len(part) // 2], part[1::2]]).sum(0)
-            for part in (part[: len(part) // 2 * 2] for part in parts)
-        ]
-    assert chi_square(parts[0], parts[1] / parts[1].sum()) > SIGNIFICANCE
+
+
+def test_a_large_vocabulary_is_cut_where_exact_sums_say() -> None:
+    """Sums in float32 would move the bounds by more than a token's own probability."""
+    size = 50_000
+    probs = (torch.randn(size, generator=torch.Generator().manual_seed(1)) * 2).exp()
+    sums = [Fraction(0)]
+    for p in probs.tolist():
+        sums.append(sums[-1] + Fraction(p))
+    tokens = range(999, size, 2477)
+    bounds = [float(sums[token] / sums[-1]) for token in tokens]
+    margin = 1e-11
+    assert all(float(probs[token - 1 : token + 1].min()) > margin * sums[-1] for token in tokens)
+    assert drawn_with([u - margin for u in bounds], probs) == [token - 1 for token in tokens]
+    assert drawn_with([u + margin for u in bounds], probs) == list(tokens)
 
 
 @pytest.mark.parametrize("u", [0.0, 0.5, 1 - 2**-53])
-def test_no_uniform_hits_a_token_without_probability(
-    u: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chance = SampledChance.seeded(0)
-    monkeypatch.setattr(chance, "_uniform", lambda n: [u] * n)
+def test_no_uniform_hits_a_token_without_probability(u: float) -> None:
     probs = torch.tensor([0, 0.1, 0, 0, 0.7, 0.2, 0, 0])
     for scale in (1.0, 1e-30, 3e7):
-        assert probs[chance.categorical(probs * scale)] > 0
+        (token,) = drawn_with([u], probs * scale)
+        assert probs[token] > 0
+
+
+def test_the_generators_are_those_of_the_written_scheme() -> None:
+    """docs/measures.md: SHA-256 from the seed down to the generator, and numpy's Philox."""
+    key = hashlib.sha256(b"outrider/7/2").digest()
+    for part in (b"target", b"coins"):
+        key = hashlib.sha256(key + part).digest()
+    philox = np.random.Philox(key=int.from_bytes(key[:16], "little"))
+    uniforms = np.random.Generator(philox).random(50).tolist()
+    coins = SampledChance.seeded(7, 2).named("target").coins(torch.full((50,), 0.4))
+    assert coins == [u < 0.4 for u in uniforms]
+
+
+def test_no_text_changes_with_a_release() -> None:
+    """Sampled texts are repeatable: these are the first draws of seed 0."""
+    chance = SampledChance.seeded(0)
+    parts = [chance.named(name) for name in ("target", "drafter")]
+    draws = [[part.categorical(torch.ones(1000)) for _ in range(3)] for part in parts]
+    assert draws == [[577, 353, 51], [981, 558, 901]]
+
+
+def test_a_name_stands_for_the_same_part_whatever_was_drawn_before() -> None:
+    chance, probs = SampledChance.seeded(3), torch.full((60,), 0.5)
+    first = chance.named("target").coins(probs)
+    chance.coins(probs)
+    assert chance.named("target").coins(probs) == first
+    assert chance.named("drafter").coins(probs) != first
 
 
 @pytest.mark.parametrize("probs", [[0.0, 0.0], [float("nan"), 1.0], [float("inf"), 1.0]])

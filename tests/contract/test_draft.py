@@ -1,9 +1,9 @@
-"""A draft knows its shape, and what kinds of drafts it could be one of."""
+"""A draft knows its shape and its distributions."""
 
 import torch
 
 from outrider import Draft
-from outrider.contract.draft import KINDS, ROOT
+from outrider.contract.draft import ROOT
 
 PROBS = torch.tensor([0.5, 0.25, 0.25])
 
@@ -12,7 +12,6 @@ def test_a_chain() -> None:
     chain = Draft((2, 0), (ROOT, 0), (PROBS, None))
     assert chain.is_chain
     assert Draft().is_chain
-    assert [kind for kind in KINDS if chain.is_of(kind)] == ["chain", "paths", "iid", "distinct"]
     assert chain.distribution(0, PROBS) is PROBS
     assert chain.distribution(1, PROBS).tolist() == [1, 0, 0]
 
@@ -22,13 +21,6 @@ def test_a_tree() -> None:
     assert tree.children(ROOT) == [0, 1]
     assert tree.path(2) == (1, 2)
     assert tree.path(ROOT) == ()
-    assert [kind for kind in KINDS if tree.is_of(kind)] == [
-        "paths",
-        "iid",
-        "distinct",
-        "deterministic",
-    ]
-    assert not Draft((0, 1, 2), (ROOT, 0, 0), (None,) * 3).is_of("paths")
 
 
 def test_two_trees_side_by_side() -> None:

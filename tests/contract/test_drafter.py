@@ -1,13 +1,19 @@
 """What a drafter does unless it says otherwise."""
 
+from collections import deque
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
+import torch
 from torch import nn
 
 from outrider import Context, Drafter, Pen, SampledChance, Sampling, Tokens
+from outrider.drafter_parts.ngrams import NGramTable
 from outrider.drafters.eagle import Eagle
 from outrider.drafters.hierarchy import Hierarchy
 from outrider.drafters.hybrid import Hybrid
+from outrider.drafters.ngram import NGram
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
@@ -67,3 +73,37 @@ def test_a_fork_shares_networks_wherever_they_are_kept() -> None:
     assert fork.by_name is not drafter.by_name
     assert fork.by_name["a"] is drafter.by_name["a"]
     assert fork.by_name["b"][0] is drafter.by_name["b"][0]
+
+
+def test_a_fork_shares_the_tensors_of_a_drafter_in_whatever_holds_them() -> None:
+    class Slotted:
+        __slots__ = ("empty", "network")
+
+    class Keeps(Counting):
+        def __init__(self) -> None:
+            self.table = torch.zeros(3)
+            self.weights = {"a": torch.zeros(3)}
+            self.layers = deque([(torch.zeros(3), {"b": torch.zeros(3)})])
+            self.slotted = Slotted()
+            self.slotted.network = nn.Linear(2, 2)
+            self.partial = partial(nn.Linear.forward, nn.Linear(2, 2))
+            self.method = nn.Linear(2, 2).forward
+            self.cache = SimpleNamespace(room=torch.zeros(3))
+
+    drafter: Any = Keeps()
+    fork = drafter.fork()
+    assert fork.table is drafter.table
+    assert fork.weights is not drafter.weights and fork.weights["a"] is drafter.weights["a"]
+    assert fork.layers is not drafter.layers and fork.layers[0][0] is drafter.layers[0][0]
+    assert fork.layers[0][1]["b"] is drafter.layers[0][1]["b"]
+    assert fork.slotted is not drafter.slotted and fork.slotted.network is drafter.slotted.network
+    assert fork.partial.args[0] is drafter.partial.args[0]
+    assert fork.method.__self__ is drafter.method.__self__
+    # A cache of a text is written in place, so it is copied.
+    assert fork.cache.room is not drafter.cache.room
+
+
+def test_a_fork_shares_the_counts_of_n_grams() -> None:
+    drafter: Any = NGram(2)
+    drafter._table = NGramTable.fit([[1, 2, 3]], 2, 9)
+    assert drafter.fork()._table is drafter._table

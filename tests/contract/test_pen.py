@@ -167,3 +167,40 @@ def test_questions_are_a_tree_of_their_own() -> None:
         pen.ask(0, after=4)
     with pytest.raises(DrafterError, match="wrote id 6: the vocabulary has 6 tokens"):
         pen.ask(6)
+
+
+@pytest.mark.parametrize(("name", "value"), [("gamma", 40), ("budget", 40), ("vocab_size", 9)])
+def test_what_bounds_a_draft_is_read_only(name: str, value: int) -> None:
+    ink = pen()
+    with pytest.raises(AttributeError):
+        setattr(ink, name, value)
+
+
+def test_a_drafter_may_lower_gamma_and_never_raise_it() -> None:
+    ink = pen(gamma=3)
+    ink.limit(5)
+    assert ink.gamma == 3
+    ink.limit(1)
+    ink.limit(2)
+    assert ink.gamma == 1
+    ink.write(0)
+    assert not ink.open
+    with pytest.raises(DrafterError, match="wrote to depth 2: gamma is 1"):
+        ink.write(0)
+
+
+@pytest.mark.parametrize("sampling", [SAMPLED, Sampling()])
+def test_a_buffer_that_is_used_again_changes_nothing_recorded(sampling: Sampling) -> None:
+    ink, buffer = pen(sampling=sampling), LOGITS.clone()
+    ink.draw(buffer)
+    before = ink.finish()
+    buffer.fill_(0.0)
+    (logits,), (probs,) = ink.finish().logits, ink.finish().probs
+    assert logits is not None
+    assert torch.equal(logits, LOGITS)
+    if sampling.greedy:
+        assert probs is None
+    else:
+        assert probs is not None
+        torch.testing.assert_close(probs, LOGITS.softmax(-1))
+    assert before.tokens == ink.finish().tokens

@@ -13,7 +13,7 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from outrider import ConfigError, Sampling
+from outrider import ConfigError, SampledChance, Sampling
 
 SETTINGS = list(
     itertools.product((0.3, 1.0, 1.7), (0, 1, 5, 1000), (0.05, 0.5, 0.9, 1.0), (0.0, 0.1, 1.0))
@@ -69,10 +69,25 @@ def test_logits_are_left_alone() -> None:
         ("top_p", 0, "a number in (0, 1]"),
         ("top_p", 1.1, "a number in (0, 1]"),
         ("min_p", -0.1, "a number in [0, 1]"),
-        ("seed", "x", "a whole number"),
+        ("temperature", 1e-310, "0, or a number of at least 1e-20"),
+        ("temperature", 9e-21, "0, or a number of at least 1e-20"),
+        ("seed", "x", "a whole number from 0 to 2**64 - 1"),
+        ("seed", -1, "a whole number from 0 to 2**64 - 1"),
+        ("seed", 2**64, "a whole number from 0 to 2**64 - 1"),
     ],
 )
 def test_a_value_outside_its_range(field: str, value: Any, expected: str) -> None:
     with pytest.raises(ConfigError) as caught:
         Sampling(**{field: value})
     assert str(caught.value) == f"sampling.{field}={value!r}: expected {expected}"
+
+
+def test_the_lowest_temperature_above_zero_is_a_point_mass_too() -> None:
+    for logits in (torch.tensor([9e17, 1.0, -3e38]), torch.tensor([1.0, 2.0, float("-inf")])):
+        probs = Sampling(1e-20).probs(logits)
+        assert torch.equal(probs, Sampling().probs(logits))
+
+
+def test_every_seed_in_range_can_be_drawn_with() -> None:
+    for seed in (0, 2**63, 2**64 - 1):
+        SampledChance.seeded(Sampling(seed=seed).seed).coins(torch.tensor([0.5]))

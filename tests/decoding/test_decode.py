@@ -253,7 +253,7 @@ class Fails(Drafter):
         ("shape", r"drafter Fails gave logits of shape \(1, 6\): expected \(6,\)"),
         ("id", "drafter Fails wrote id -1: the vocabulary has 6 tokens"),
         ("more", "drafter Fails wrote to depth 6: gamma is 5"),
-        ("tree", "drafter Fails wrote what is no 'chain': no token has a sibling"),
+        ("tree", "drafter Fails says kind='chain', but tokens 0 and 1 are siblings"),
     ],
 )
 def test_a_faulty_drafter_is_named_and_nothing_is_lost(way: str, line: str) -> None:

@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 
 import outrider
-from outrider import ConfigError, Context, Drafter, DrafterError, Pen, Sampling
+from outrider import (
+    ConfigError,
+    Context,
+    Drafter,
+    DrafterError,
+    Pen,
+    SampledChance,
+    Sampling,
+)
 from outrider.drafters.none import NoDraft
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
@@ -82,6 +90,43 @@ def test_several_prompts_at_once_are_those_that_each_is_alone(folder: Path) -> N
     for prompt, found in zip(prompts, both, strict=True):
         alone = outrider.generate(str(folder), prompt, "prompt_lookup", **options)
         assert found.text == alone.text and found.counts == alone.counts
+
+
+def test_one_prompt_several_times_gives_several_texts_that_can_be_repeated() -> None:
+    """Each is the text that `generate` writes for its number; another seed gives others."""
+    prompts, options = [[0, 1]] * 4 + [[2]], {"gamma": 3, "max_new_tokens": 30}
+    texts = {}
+    for seed in (0, 1):
+        sampling = Sampling(temperature=1.0, seed=seed)
+        for _ in range(2):
+            both = outrider.generate_together(
+                TARGET, prompts, "random", sampling=sampling, **options
+            )
+            for number, (prompt, together) in enumerate(zip(prompts, both, strict=True)):
+                alone = outrider.generate(
+                    TARGET, prompt, "random", sampling=sampling, number=number, **options
+                )
+                assert together.tokens == alone.tokens
+                assert together.counts == alone.counts
+                texts[seed, number] = tuple(together.tokens)
+    assert len(set(texts.values())) == len(texts) == 10
+    first = outrider.generate(TARGET, [0, 1], "random", sampling=Sampling(1.0), **options)
+    assert tuple(first.tokens) == texts[0, 0]
+
+
+def test_the_target_alone_writes_what_decoding_without_drafts_does() -> None:
+    sampling = Sampling(temperature=1.0, seed=4)
+    chances = [SampledChance.seeded(4, number) for number in range(2)]
+    own = TARGET.write([[0], [0]], sampling, chances, 20)
+    options: dict[str, Any] = {"sampling": sampling, "max_new_tokens": 20}
+    generations = outrider.generate_together(TARGET, [[0], [0]], "none", **options)
+    assert [generation.tokens for generation in generations] == own
+
+
+@pytest.mark.parametrize("number", [-1, 1.5, True])
+def test_a_number_that_is_none_is_refused(number: Any) -> None:
+    with pytest.raises(ConfigError, match=f"number={number}: expected a whole number of at least"):
+        outrider.generate(TARGET, [0], "none", number=number)
 
 
 def test_what_was_written_together_survives_a_fault() -> None:

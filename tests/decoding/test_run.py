@@ -1,22 +1,39 @@
 """What a run allows each of its texts, and what a text shows its drafter."""
 
+import itertools
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import torch
+from scipy.stats import binom
 
-from outrider import Fixed, Sampling
+from outrider import Chance, EnumeratedChance, Fixed, Sampling
 from outrider.decoding.run import ActiveText, Run, begin_text
 from outrider.drafters.none import NoDraft
 from outrider.targets.tabular import TabularTarget
 from outrider.verifiers.token import Token
 
 
-def begun(target: TabularTarget, prompt: Sequence[int], **options: Any) -> ActiveText:
+def begun(
+    target: TabularTarget,
+    prompt: Sequence[int],
+    chance: Chance | None = None,
+    number: int = 0,
+    **options: Any,
+) -> ActiveText:
     run = Run(target=target, verifier=Token(), **options)
-    session = target.open(prompt)
-    return begin_text(run, prompt, session, NoDraft(), policy=None, chance=None, constraint=None)
+    return begin_text(
+        run,
+        prompt,
+        target.open(prompt),
+        NoDraft(),
+        policy=None,
+        chance=chance,
+        number=number,
+        constraint=None,
+    )
 
 
 def test_a_chain_may_have_as_many_nodes_as_it_is_deep() -> None:
@@ -59,3 +76,21 @@ def test_a_text_has_a_fixed_policy_and_a_seeded_chance_by_default() -> None:
     assert all(isinstance(text.policy, Fixed) for text in texts)
     first, second, third = (text.chance.coins(probs) for text in texts)
     assert first == second != third
+
+
+def test_each_part_of_each_text_draws_its_own() -> None:
+    """Parts, numbers and seeds make random decisions that do not depend on each other."""
+    probs, draws = torch.full((4000,), 0.5), {}
+    for seed, number in ((1, 0), (1, 1), (2, 0)):
+        text = begun(TabularTarget(6), [0], number=number, sampling=Sampling(seed=seed))
+        draws[seed, number, "drafter"] = text.drafter_chance.coins(probs)
+        draws[seed, number, "target"] = text.chance.coins(probs)
+    low, high = binom.interval(1 - 1e-9, len(probs), 0.5)
+    for one, other in itertools.combinations(draws.values(), 2):
+        assert low <= sum(map(operator.eq, one, other)) <= high
+
+
+def test_one_chance_serves_all_parts_of_an_enumeration() -> None:
+    chance = EnumeratedChance([])
+    text = begun(TabularTarget(6), [0], chance=chance)
+    assert text.drafter_chance is text.chance is chance

@@ -24,3 +24,11 @@ def test_the_distribution_is_uniform() -> None:
     for probs in pen.finish().probs:
         assert probs is not None
         torch.testing.assert_close(probs, torch.full((8,), 1 / 8, dtype=torch.float64))
+
+
+def test_paths_stay_equal_where_the_budget_ends_in_the_middle(run: Any) -> None:
+    """The rule takes equal paths: with two of them a budget of 5 nodes is used up to the fourth."""
+    settings = ("target=tabular", "prompt=[0,1]", "sampling=standard", "max_new_tokens=12")
+    tree = ("drafter=random", "drafter.tree=paths:2", "verifier=multi_path_block")
+    status, _, err = run("generate", *settings, *tree)
+    assert status == 0, err

@@ -18,10 +18,12 @@ from outrider.drafters.random import Random
 from outrider.lab.overlap import Overlap, overlap, reference
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing.stage import ChainDrafter
+from outrider.testing.stage import ChainDrafter, TreeDrafter, draft_after
+from outrider.verifiers.ceiling import acceptance_ceiling
 from outrider.verifiers.lenient import Lenient
 from outrider.verifiers.sample_match import SampleMatch
 from outrider.verifiers.token import Token
+from outrider.verifiers.traversal import Traversal
 
 TARGET = TabularTarget(6, seed=2)
 PROMPT, TEXT = [0, 1], [3, 2, 5, 5, 0, 1]
@@ -104,6 +106,27 @@ def test_what_the_runs_rule_accepts_is_taken_at_each_prefix(sampling: Sampling) 
             assert rates is not None
             expected += float((q * rates).sum())
         assert sums.by_rule == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_ceiling_of_a_chain_is_its_alpha() -> None:
+    sums = overlapped(ChainDrafter(TARGET, "drawn"), SAMPLED)
+    assert sums.ceiling == pytest.approx((sums.beta[0], sums.prefixes[0]), abs=1e-12)
+    assert overlapped(NoDraft()).ceiling == (0, len(TEXT))
+
+
+@pytest.mark.parametrize("kind", ["paths", "iid", "distinct", "deterministic"])
+def test_the_ceiling_of_a_tree_is_that_of_its_first_tokens(kind: str) -> None:
+    drafter = TreeDrafter(TARGET, kind)
+    sums = overlap(reference(TARGET, PROMPT, TEXT), drafter, Traversal(), SAMPLED, 1, budget=2)
+    expected = 0.0
+    for prefix in PREFIXES:
+        draft = draft_after(drafter, TARGET, prefix, 1)
+        p = TARGET.logits(prefix).softmax(-1)
+        ceiling = acceptance_ceiling(draft, -1, p, kind)
+        assert ceiling is not None
+        expected += ceiling
+    assert sums.ceiling == pytest.approx((expected, len(TEXT)), abs=1e-12)
+    assert sums.beta == (0,)
 
 
 class Stepwise(Drafter):

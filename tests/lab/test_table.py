@@ -10,10 +10,13 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
+from outrider import Drafter
+from outrider.drafters.ngram import bigram
 from outrider.lab.intervals import Interval
 from outrider.lab.summary import Summary
 from outrider.lab.table import cell, pair_table, table, with_interval
 from outrider.verifiers.lenient import Lenient
+from outrider.verifiers.optimal_transport import OptimalTransport
 
 
 def printed(shown: Table) -> str:
@@ -54,6 +57,24 @@ def test_a_lossy_rule_is_named_and_its_own_alpha_shown(
     text = printed(table({"": Summary(run).rows}, "3 prompts"))
     assert "LOSSY" in text
     assert "of rule" in text
+
+
+def test_trees_have_a_ceiling_and_chains_show_none(
+    run_in: Callable[..., Any], drafters: dict[str, Drafter], tmp_path: Path
+) -> None:
+    chains = Summary(run_in(tmp_path / "chains", protocol="overlap", temperature=1.0).run).rows
+    assert "ceiling" not in printed(table({"": chains}, "4 prompts"))
+    drafters.clear()
+    drafters["tree"] = bigram(tree="iid:3x1")
+    run = run_in(
+        tmp_path / "trees", protocol="overlap", verifier=OptimalTransport(), temperature=1.0
+    ).run
+    (row,) = Summary(run).rows
+    alpha = next(chain for chain in chains if chain.drafter == "bigram").rates["alpha"]
+    ceiling = row.rates["alpha_ceiling"]
+    assert alpha is not None and ceiling is not None
+    assert alpha.value < ceiling.value < 1  # three siblings instead of one
+    assert "ceiling" in printed(table({"": [row]}, "4 prompts"))
 
 
 def test_several_runs_are_told_apart(run_in: Callable[..., Any], tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Plugins: one entry point makes a part known, and a fault names the distribution."""
 
 import inspect
+import sys
 from abc import abstractmethod
 from types import SimpleNamespace
 from typing import Any
@@ -34,7 +35,7 @@ class EntryPoint:
         self.dist = SimpleNamespace(name=distribution)
 
     def load(self) -> Any:
-        if isinstance(self.thing, Exception):
+        if isinstance(self.thing, BaseException):
             raise self.thing
         return self.thing
 
@@ -107,6 +108,20 @@ def test_a_plugin_that_can_not_be_imported_names_its_distribution(install: Any) 
     with pytest.raises(PluginError) as caught:
         registry()
     assert str(caught.value) == line
+
+
+def test_a_plugin_that_exits_ends_no_command_silently(install: Any) -> None:
+    install(EntryPoint("mine", SystemExit(0)))
+    line = r"plugin 'mine' of strange-dist can't be loaded: SystemExit: 0 \(OUTRIDER_BLOCK_PLUGINS="
+    with pytest.raises(PluginError, match=line):
+        registry()
+
+    def exits(register: Any) -> None:
+        sys.exit(0)
+
+    install(EntryPoint("mine", plugin(register_drafters=exits)))
+    with pytest.raises(PluginError, match="'mine' of strange-dist failed in exits: SystemExit: 0"):
+        registry()
 
 
 def test_a_blocked_plugin_is_not_loaded(install: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,22 +19,29 @@ def test_conformance(foresight: Path) -> None:
     assert [outcome.fault for outcome in outcomes if outcome.fault] == []
 
 
-def test_the_features_describe_the_newest_token(sure: Any) -> None:
-    newest = features(sure(0.5, 0.8))
+def test_the_features_describe_a_token(sure: Any) -> None:
+    newest = features(sure(0.5, 0.8), 1)
     assert newest is not None
     logs = torch.tensor([0.8, 0.8, 0.1, 0.1]).double().log()
     entropy = -(0.8 * logs[0] + 0.2 * logs[2])
     expected = torch.cat([logs, torch.stack([entropy, torch.tensor(2.0)])])
     torch.testing.assert_close(newest, expected, rtol=1e-6, atol=1e-6)
-    assert features(Draft((0,), (-1,), (None,), (None,))) is None
+    assert features(Draft((0,), (-1,), (None,), (None,)), 0) is None
 
 
 def test_a_small_vocabulary_and_a_token_without_mass_have_features_too() -> None:
     logits = torch.tensor([0.0, -torch.inf])
-    newest = features(Draft((1,), (-1,), (None,), (logits,)))
+    newest = features(Draft((1,), (-1,), (None,), (logits,)), 0)
     assert newest is not None
     assert newest.shape == (FEATURES,)
     assert newest.isfinite().all()
+
+
+def test_in_a_tree_the_depth_is_that_of_the_branch(sure: Any) -> None:
+    chain = sure(0.5, 0.8, 0.7)
+    tree = Draft(chain.tokens, (-1, -1, 0), chain.probs, chain.logits)
+    depths = [int(row[-1]) for node in range(3) if (row := features(tree, node)) is not None]
+    assert depths == [1, 1, 2]
 
 
 def test_it_stops_behind_a_token_that_will_be_rejected(foresight: Path, sure: Any) -> None:
@@ -43,7 +50,7 @@ def test_it_stops_behind_a_token_that_will_be_rejected(foresight: Path, sure: An
     weights = load_weights(str(foresight))
     for p in (0.95, 0.6, 0.1, 0.01):
         draft = sure(0.9, p)
-        newest = features(draft)
+        newest = features(draft, 1)
         assert newest is not None
         assert policy.more(draft) == (float(foresee(weights, newest)) >= 0.5)
     assert policy.more(sure(0.95))

@@ -2,13 +2,27 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
 import torch
 
-from outrider import ConfigError, Context, Draft, Drafter, Fixed, Pen, Policy, decode, theory
+from outrider import (
+    ConfigError,
+    Context,
+    Draft,
+    Drafter,
+    Fixed,
+    Pen,
+    Policy,
+    Sampling,
+    decode,
+    theory,
+)
+from outrider.drafter_parts.tree_forms import parse_tree
+from outrider.drafter_parts.trees import one_by_one
 from outrider.policies.bandit import Bandit
 from outrider.policies.confidence import Confidence, fitted
 from outrider.policies.entropy import Entropy
@@ -18,7 +32,9 @@ from outrider.policies.optimal import Optimal
 from outrider.policies.utility import Utility, best
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import parametrize_with_checks
+from outrider.verifiers.multi_path_block import MultiPathBlock
 from outrider.verifiers.token import Token
+from outrider.verifiers.without_replacement import WithoutReplacement
 
 
 @parametrize_with_checks(
@@ -88,6 +104,87 @@ def test_the_unsure_token_stays_in_the_draft(policy: Policy, length: int) -> Non
     target = TabularTarget(6)
     rounds = decode(target, Unsure(), Token(), [0], gamma=4, policy=policy, max_new_tokens=9)
     assert len(next(rounds).draft) == length
+
+
+class Branching(Drafter):
+    """Writes a tree of 15 nodes, one branch of which it is sure of."""
+
+    kind = "distinct"
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        logits = torch.tensor([0.95, 0.02, 0.01, 0.01, 0.01]).log()
+        parse_tree("3x2x1").grow(pen, one_by_one(lambda path: logits))
+
+
+@pytest.mark.parametrize("policy", [Confidence(0.4), Entropy(target=None)], ids=["sure", "sharp"])
+def test_a_tree_goes_on_while_one_branch_is_sure(policy: Policy) -> None:
+    """The last sibling of a group is always an unlikely one, and says nothing of the first."""
+    target, sampling = TabularTarget(5), Sampling(temperature=1.0)
+    rounds = decode(
+        target, Branching(), WithoutReplacement(), [0], gamma=3, budget=15, policy=policy,
+        sampling=sampling, max_new_tokens=60,
+    )  # fmt: skip
+    lengths = [len(round.draft) for round in list(rounds)[:-3]]
+    assert sum(lengths) / len(lengths) > 12  # it is 3 where the last sibling decides
+
+
+def test_a_tree_stops_where_every_branch_has_an_unsure_token(sure: Any) -> None:
+    policy, chain = Confidence(0.4), sure(0.9, 0.2, 0.9, 0.2)
+
+    def more(*parents: int) -> bool:
+        count = len(parents)
+        return policy.more(
+            Draft(chain.tokens[:count], parents, chain.probs[:count], chain.logits[:count])
+        )
+
+    assert more(-1)
+    assert more(-1, -1)  # the second is unsure, the first is not
+    assert more(-1, -1, 1)  # sure, but behind an unsure token: the first still counts
+    assert not more(-1, -1, 1, 0)  # now no branch is left
+
+
+def test_a_refit_takes_each_node_of_a_tree_for_itself(outcome: Any, sure: Any) -> None:
+    """Node 1 was accepted, its sibling 0 tested before; both children of 1 were rejected."""
+    policy, chain = Confidence(threshold=0.0, refit=True), sure(0.1, 0.9, 0.3, 0.2, 0.15)
+    parents = (-1, -1, 0, 1, 1)
+    policy.depth(2)
+    for count in (2, 3, 5):  # siblings are written together
+        cut = slice(count)
+        policy.more(Draft(chain.tokens[cut], parents[cut], chain.probs[cut], chain.logits[cut]))
+    policy.observe(replace(outcome(5, 1), parents=parents, path=(1,)))
+    seen = [(round(sure, 2), accepted) for sure, accepted in policy._seen]
+    assert seen == [(0.1, False), (0.9, True), (0.2, False), (0.15, False)]
+
+
+def test_heuristic_grows_where_a_branch_was_accepted_to_its_end(outcome: Any) -> None:
+    policy = Heuristic(start=2)
+    policy.depth(9)
+    policy.observe(replace(outcome(6, 2), parents=(-1, -1, 0, 0, 1, 1), path=(1, 4), tested=2))
+    assert policy.depth(9) == 4
+
+
+def test_paths_stop_together() -> None:
+    """A policy that stops behind the first path would leave the rule paths of unequal lengths."""
+
+    class Paths(Drafter):
+        kind = "paths"
+
+        def propose(self, context: Context, pen: Pen) -> None:
+            logits = torch.tensor([0.4, 0.3, 0.3]).log()
+            parse_tree("paths:2").grow(pen, one_by_one(lambda path: logits))
+
+    class StopsAfterThree(Policy):
+        def depth(self, gamma: int) -> int:
+            return gamma
+
+        def more(self, draft: Draft) -> bool:
+            return len(draft) < 3
+
+    rounds = decode(
+        TabularTarget(3), Paths(), MultiPathBlock(), [0], gamma=4, budget=8,
+        policy=StopsAfterThree(), sampling=Sampling(temperature=1.0), max_new_tokens=9,
+    )  # fmt: skip
+    assert len(next(rounds).draft) == 4
 
 
 def test_the_threshold_is_fitted_to_what_was_accepted() -> None:

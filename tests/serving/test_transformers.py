@@ -2,6 +2,7 @@
 
 import threading
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Any
@@ -27,7 +28,7 @@ from transformers import (
 )
 
 import outrider
-from outrider import ConfigError, EnumeratedChance, Sampling
+from outrider import ConfigError, EnumeratedChance, SampledChance, Sampling
 from outrider.drafters.ngram import bigram
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.random import Random
@@ -131,14 +132,16 @@ def test_drafts_are_accepted(llama: Any) -> None:
         ),
     ],
 )
-def test_the_text_is_outriders(
+def test_the_text_is_outriders_with_a_seed_from_torchs_generator(
     llama: Any, name: str, sampling: Sampling, options: dict[str, Any]
 ) -> None:
     model, fast = llama(), Speculation(name, gamma=3)
     for prompt in PROMPTS:
         target = TransformersTarget(model)
+        torch.manual_seed(sampling.seed)
+        drawn = replace(sampling, seed=int(torch.randint(2**63 - 1, ())))
         expected = outrider.generate(
-            target, prompt, name, gamma=3, sampling=sampling, max_new_tokens=40
+            target, prompt, name, gamma=3, sampling=drawn, max_new_tokens=40
         )
         torch.manual_seed(sampling.seed)
         text = model.generate(**rows(prompt), **options, max_new_tokens=40, custom_generate=fast)
@@ -187,6 +190,17 @@ def test_samples_differ_from_call_to_call_and_from_row_to_row(llama: Any) -> Non
     assert len(texts) == 6
     torch.manual_seed(0)
     assert torch.equal(model.generate(**rows([5, 6]), num_return_sequences=3, **options), first)
+
+
+def test_a_chance_of_ones_own_serves_every_call_and_row_anew(llama: Any) -> None:
+    model, runs = llama(), []
+    for _ in range(2):
+        fast = Speculation("prompt_lookup", chance=SampledChance.seeded(3))
+        options = {"do_sample": True, "max_new_tokens": 30, "custom_generate": fast}
+        texts = [model.generate(**rows([5, 6]), num_return_sequences=2, **options) for _ in "12"]
+        runs.append([tuple(row.tolist()) for text in texts for row in text])
+    assert runs[0] == runs[1]
+    assert len(set(runs[0])) == 4
 
 
 def test_a_streamer_is_handed_each_token_once(llama: Any) -> None:

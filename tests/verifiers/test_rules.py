@@ -244,5 +244,6 @@ def test_every_rule_takes_chains() -> None:
     entries = installed().of("verifier")
     assert {"token", "block", "rejection", "multi_step", "without_replacement", "k_seq",
             "traversal", "multi_path_block", "candidates", "typical", "scaled_uniform",
-            "lenient", "sample_match"} <= set(entries)  # fmt: skip
+            "lenient", "sample_match", "hierarchical", "gumbel", "optimal_transport", "cactus",
+            "cascade"} <= set(entries)  # fmt: skip
     assert all("chain" in entry.product.takes for entry in entries.values())

@@ -1,0 +1,91 @@
+"""Kinds: whether a draft was written as its drafter says, by the pen's record of its calls."""
+
+import torch
+
+from outrider.contract.draft import ROOT, Draft
+
+ROUNDING = 0.1
+"""How far, in total variation, rounding may drive apart the distributions of one text in a tree."""
+
+
+def departure(draft: Draft, kind: str, tolerance: float = ROUNDING) -> str | None:
+    """Returns in words how a draft departs from a kind, None if it is of that kind.
+
+    A token without siblings may be drawn or written, except in a "deterministic" draft, which
+    allows no draws.
+
+    kind: one of `outrider.contract.draft.KINDS`.
+    tolerance: paths that share their first tokens must go on with the same distribution, up to
+        this total variation.
+    """
+    if kind == "deterministic":
+        drawn = (node for node, probs in enumerate(draft.probs) if probs is not None)
+        return next((f"token {node} was drawn" for node in drawn), None)
+    if draft.is_chain:
+        return None
+    families: dict[int, list[int]] = {}
+    for node, parent in enumerate(draft.parents):
+        families.setdefault(parent, []).append(node)
+    for parent, family in families.items():
+        if reason := _fault_of_family(draft, parent, family, kind):
+            return reason
+    return _unequal_paths(draft, tolerance) if kind == "paths" else None
+
+
+def _fault_of_family(draft: Draft, parent: int, family: list[int], kind: str) -> str | None:
+    """Returns why the children of one node are not of a kind."""
+    if len(family) == 1:
+        return None
+    if kind == "chain" or (kind == "paths" and parent != ROOT):
+        return f"tokens {family[0]} and {family[1]} are siblings"
+    return _repeated(draft, family) if kind == "distinct" else _dependent(draft, family)
+
+
+def _dependent(draft: Draft, family: list[int]) -> str | None:
+    """Returns why siblings were not drawn independently, as many as one call asked for."""
+    first, *others = family
+    for node in others:
+        if not draft.calls or draft.calls[node] != draft.calls[first]:
+            # How many there are could depend on what the first ones are.
+            return f"tokens {first} and {node} come from separate calls of the pen"
+        p, q = draft.probs[first], draft.probs[node]
+        if p is None or q is None:
+            same = p is q and draft.tokens[first] == draft.tokens[node]
+        else:
+            same = p is q or torch.equal(p, q)
+        if not same:
+            return f"tokens {first} and {node} were drawn without replacement"
+    return None
+
+
+def _repeated(draft: Draft, family: list[int]) -> str | None:
+    """Returns why a sibling could have been the same token as one before it."""
+    for rank, node in enumerate(family):
+        probs = draft.probs[node]
+        for earlier in family[:rank]:
+            token = draft.tokens[earlier]
+            possible = token == draft.tokens[node] if probs is None else bool(probs[token] > 0)
+            if possible:
+                return f"token {node} could have been the same as its sibling {earlier}"
+    return None
+
+
+def _unequal_paths(draft: Draft, tolerance: float) -> str | None:
+    """Returns which paths share their first tokens and then go on differently."""
+    first_after: dict[tuple[int, ...], int] = {}
+    texts: dict[int, tuple[int, ...]] = {ROOT: ()}
+    for node, parent in enumerate(draft.parents):
+        texts[node] = (*texts[parent], draft.tokens[node])
+        other = first_after.setdefault(texts[parent], node)
+        if not _agree(draft, other, node, tolerance):
+            return f"tokens {other} and {node} follow the same text with different distributions"
+    return None
+
+
+def _agree(draft: Draft, one: int, other: int, tolerance: float) -> bool:
+    p, q = draft.probs[one], draft.probs[other]
+    if p is not None and q is not None:
+        return p is q or float((p - q).abs().sum()) <= 2 * tolerance
+    # At temperature 0 a drawn token has logits but no distribution, and rounding decides ties.
+    greedy = bool(draft.logits) and None not in (draft.logits[one], draft.logits[other])
+    return p is q and (greedy or draft.tokens[one] == draft.tokens[other])

@@ -1,0 +1,53 @@
+"""Time limit: ends a call that takes too long, such as a draft by a plugin that hangs."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from outrider.errors import is_number, require
+
+
+class TimeUp(BaseException):
+    """The time of a call is up. It is no `Exception`, so that the call does not handle it."""
+
+
+def check_limit(name: str, seconds: float | None) -> None:
+    """Raises `ConfigError` for a limit that is not a number above 0, or that can't be kept here.
+
+    name: of the setting. seconds: None for no limit, which is always possible.
+    """
+    if seconds is None:
+        return
+    require(is_number(seconds) and seconds > 0, name, seconds, "a number of seconds above 0")
+    is_possible = hasattr(signal, "setitimer") and _in_main_thread()
+    require(is_possible, name, seconds, "none: it needs the main thread of a Unix process")
+
+
+@contextmanager
+def time_limit(seconds: float | None) -> Iterator[None]:
+    """Raises `TimeUp` in the block after so many seconds; None for no limit.
+
+    It uses the process's timer signal, which Python handles between two steps of its interpreter.
+    So code in C that does not come back is not ended.
+    """
+    if seconds is None:
+        yield
+        return
+
+    def ring(*_: Any) -> None:
+        raise TimeUp
+
+    before = signal.signal(signal.SIGALRM, ring)
+    # It rings again, in case the call has handled the first ring after all.
+    signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()

@@ -1,0 +1,65 @@
+"""Interruption: how a command ends before its time, and what it tells the user to do then."""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+FEWER = "max_new_tokens=, gamma= or budget=, batch= or together="
+"""The settings that decide how much memory a command takes."""
+
+
+class Terminated(KeyboardInterrupt):
+    """The process was told to end by SIGTERM; whatever handles Ctrl-C handles this too."""
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Raises `Terminated` at the first SIGTERM, so that a command saves what it has.
+
+    Does nothing outside the main thread, where Python handles no signals.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _terminate(*_: Any) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what is being saved now is saved whole
+    raise Terminated
+
+
+@contextmanager
+def advising(advice: Callable[[], str | None]) -> Iterator[None]:
+    """Adds a note to whatever ends the block early; the console script prints it.
+
+    advice: returns how to go on, once something has gone wrong; None if there is nothing to say.
+    """
+    try:
+        yield
+    except BaseException as error:
+        note = advice()
+        if note is not None:
+            error.add_note(note)
+        raise
+
+
+def advice_in(error: BaseException) -> list[str]:
+    """Returns the notes that `advising` has added to an error."""
+    return list(getattr(error, "__notes__", ()))
+
+
+def out_of_memory(error: BaseException) -> str | None:
+    """Returns the line for an error that says that memory is full; None for any other error."""
+    text = " ".join(str(error).split())
+    is_memory = isinstance(error, MemoryError) or "out of memory" in text.lower()
+    if not (is_memory or "can't allocate memory" in text):
+        return None
+    reason = text.partition("DefaultCPUAllocator: ")[2] or text or "no message"
+    return f"out of memory ({reason.partition('. ')[0]}): expected less at once: fewer {FEWER}"

@@ -1,0 +1,70 @@
+"""Branches: what a policy needs to judge a draft that is a tree, node by node."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, final
+
+from outrider.contract.draft import ROOT, Draft
+from outrider.contract.round import Round
+
+
+@final
+class NodeValues:
+    """What a policy makes of each node of the draft under way, computed once for each node.
+
+    value_of: maps a draft and a node to the node's value.
+    values: those of the latest draft.
+    """
+
+    def __init__(self, value_of: Callable[[Draft, int], Any]) -> None:
+        self._value_of = value_of
+        self._draft = Draft()
+        self.values: list[Any] = []
+
+    def of(self, draft: Draft) -> list[Any]:
+        """Returns the value of each node."""
+        if not _continues(draft, self._draft):
+            self.values = []
+        self.values += [self._value_of(draft, node) for node in range(len(self.values), len(draft))]
+        self._draft = draft
+        return self.values
+
+
+def _continues(draft: Draft, earlier: Draft) -> bool:
+    """Returns whether a draft begins with all nodes of an earlier one."""
+    count = len(earlier)
+    pairs = zip(draft.logits, earlier.logits, strict=False)
+    same_nodes = (draft.tokens[:count], draft.parents[:count]) == (earlier.tokens, earlier.parents)
+    return same_nodes and all(logits is before for logits, before in pairs)
+
+
+def some_branch_holds(draft: Draft, holds: Callable[[int], bool]) -> bool:
+    """Returns whether there is a leaf that is good, as are all nodes above it.
+
+    In a chain that asks for every node to be good. In a tree one good branch is enough to draft on,
+    since a draft can only stop as a whole.
+
+    holds: whether a node is good.
+    """
+    alive: list[bool] = []
+    for node, parent in enumerate(draft.parents):
+        alive.append((parent == ROOT or alive[parent]) and holds(node))
+    inner = set(draft.parents)
+    return any(alive[node] for node in range(len(draft)) if node not in inner)
+
+
+def tested_nodes(round: Round) -> Iterator[tuple[int, bool]]:
+    """Yields the nodes of a draft that were tested, each with whether it was accepted.
+
+    Siblings are tested in the order in which they were written, up to the one that is accepted.
+    """
+    above = ROOT
+    for accepted in round.path:
+        for node in range(above + 1, accepted):
+            if round.parents[node] == above:
+                yield node, False
+        yield accepted, True
+        above = accepted
+    if round.tested > round.accepted:
+        for node in range(above + 1, len(round.draft)):
+            if round.parents[node] == above:
+                yield node, False

@@ -1,0 +1,307 @@
+"""What a fault leaves of each command, and how the next run goes on: the table of the docs."""
+
+import errno
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from faulty import FAULTS
+
+from outrider import Context, Drafter, Pen
+from outrider.bench.measure import Run
+from outrider.commands import bench
+from outrider.drafters.random import Random
+from outrider.folders import claimed
+
+HERE = Path(__file__).parent
+TABULAR = (
+    "target=tabular",
+    "prompt=[0,1]",
+    "max_new_tokens=12",
+    "drafter=random",
+    "verifier=token",
+)
+SAMPLED = (*TABULAR, "sampling=standard")
+
+
+@pytest.fixture
+def faulty(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Returns the settings of a policy that has a fault after two rounds."""
+    monkeypatch.syspath_prepend(str(HERE))
+
+    def settings(fault: str) -> tuple[str, ...]:
+        return ("policy._target_=faulty.Faulty", f"+policy.fault={fault}")
+
+    return settings
+
+
+def report(folder: Path) -> Any:
+    return json.loads((folder / "generation.json").read_text())
+
+
+ENDS = {
+    "SIGTERM": (143, "terminated", "Terminated: "),
+    "memory": (1, "outrider: out of memory (CUDA out of memory): expected less", "OutOfMemory"),
+    "disk": (1, "outrider: [Errno 28] No space left on device", "OSError: [Errno 28]"),
+}
+"""By fault, how a command ends: the exit status, its line, and the error in `generation.json`."""
+
+
+@pytest.mark.parametrize("fault", ENDS)
+def test_generate_leaves_what_it_wrote(run: Any, tmp_path: Path, faulty: Any, fault: str) -> None:
+    expected, line, error = ENDS[fault]
+    status, _, err = run("generate", *SAMPLED, *faulty(fault), "hydra.run.dir=d")
+    assert status == expected
+    assert err.startswith(line)
+    assert "generation.json has what was written; the same command starts over" in err
+    saved = report(tmp_path / "d")
+    assert len(saved["rounds"]) == 2 and saved["error"].startswith(error)
+
+
+def test_a_batch_keeps_the_texts_that_have_ended(
+    run: Any, tmp_path: Path, folder: Path, failing: Any
+) -> None:
+    model = ("target=transformers", f"target.model={folder}", "prompt=[the cat,a dog ran on]")
+    # The first text ends when it can be saved; then the disk is full.
+    failing("generation.json", errno.ENOSPC, after=1)
+    status, _, err = run("generate", *model, "max_new_tokens=3", "hydra.run.dir=d")
+    assert status == 1
+    assert "generation.json: No space left on device" in err
+    texts = report(tmp_path / "d")
+    assert [text["stop"] is None for text in texts].count(False) == 1
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
+def test_a_text_that_can_not_be_saved_was_shown(run: Any, failing: Any, number: int) -> None:
+    failing("generation.json", number)
+    status, out, err = run("generate", *SAMPLED, "hydra.run.dir=d")
+    assert status == 1
+    assert err == f"outrider: {Path.cwd() / 'd' / 'generation.json'}: {os.strerror(number)}\n"
+    assert "block_efficiency" in out
+
+
+class Hangs(Drafter):
+    def __init__(self, tree: Any = None) -> None: ...
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        while True:
+            with suppress(Exception):  # it handles whatever it can
+                time.sleep(60)
+
+
+def test_a_drafter_that_hangs_is_ended(run: Any, tmp_path: Path) -> None:
+    hangs = (f"drafter._target_={__name__}.Hangs", "draft_timeout=0.2")
+    status, _, err = run("generate", *SAMPLED, *hangs, "hydra.run.dir=d")
+    assert status == 1
+    line = "drafter Hangs took longer than 0.2 s for a draft (draft_timeout)"
+    assert err.startswith(f"outrider: {line}\n")
+    assert report(tmp_path / "d")["error"] == f"DrafterError: {line}"
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("command", ["generate", "train", "bench"])
+def test_two_processes_do_not_write_to_one_folder(run: Any, tmp_path: Path, command: str) -> None:
+    (tmp_path / "d").mkdir()
+    settings = {
+        "generate": TABULAR,
+        "train": ("target=tabular", "recipe=classifier", "drafter=random"),
+        "bench": ("drafter=none",),
+    }
+    with claimed(tmp_path / "d"):
+        status, _, err = run(command, *settings[command], "hydra.run.dir=d")
+    assert status == 1
+    assert re.search(rf"/d: process {os.getpid()} on .* writes to it: expected another folder", err)
+
+
+def test_a_killed_generate_leaves_no_half_file_and_no_lock(
+    run: Any, tmp_path: Path, faulty: Any
+) -> None:
+    """In its own process, which `kill -9` ends."""
+    words = ["generate", *SAMPLED, "hydra.run.dir=d"]
+    done = subprocess.run(
+        [sys.executable, "-m", "outrider.cli", *words, *faulty("SIGKILL")],
+        check=False,
+        cwd=tmp_path,
+        capture_output=True,
+        env=os.environ | {"PYTHONPATH": str(HERE), "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == -signal.SIGKILL
+    assert not (tmp_path / "d" / "generation.json").exists()
+    status, _, err = run(*words)
+    assert status == 0, err
+    assert report(tmp_path / "d")["stop"] == "max_new_tokens"
+
+
+def test_a_sweep_keeps_the_jobs_that_have_ended(run: Any, tmp_path: Path, faulty: Any) -> None:
+    words = ("generate", "--multirun", *SAMPLED, "gamma=1,2", "hydra.sweep.dir=s")
+    status, _, err = run(*words, *faulty("SIGTERM"))
+    assert (status, err.partition("\n")[0]) == (143, "terminated")
+    jobs = [report(tmp_path / "s" / str(job)) for job in (0, 1)]
+    assert [job["error"] for job in jobs] == [None, "Terminated: "]
+    # After a job's own fault the others run.
+    words = (*words[:-2], "gamma=2,1", "hydra.sweep.dir=t")
+    status, _, err = run(*words, *faulty("memory"))
+    assert status == 1
+    assert "out of memory" in err
+    assert [report(tmp_path / "t" / str(job))["error"] is None for job in (0, 1)] == [False, True]
+
+
+@pytest.fixture
+def small(folder: Path, data: Path) -> tuple[str, ...]:
+    """A comparison of three questions by one drafter."""
+    model = ("target=transformers", f"target.model={folder}", "cache=false", "max_new_tokens=6")
+    return (*model, "data=jsonl", f"data.path={data}", "turns=1", "gamma=2", "drafters=[random]")
+
+
+@pytest.fixture
+def broken() -> Any:
+    """A context in which the drafter `random` has a fault in its twelfth round."""
+
+    @contextmanager
+    def breaks(fault: str) -> Iterator[None]:
+        inner, calls = Random.propose, list[int]()
+
+        def propose(self: Random, context: Context, pen: Pen) -> None:
+            calls.append(1)
+            if len(calls) == 12:
+                FAULTS[fault]()
+            inner(self, context, pen)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Random, "propose", propose)
+            yield
+
+    return breaks
+
+
+@pytest.mark.parametrize("fault", ["SIGTERM", "memory", "hang"])
+def test_compare_goes_on_where_it_ended(
+    run: Any, small: tuple[str, ...], tmp_path: Path, broken: Any, fault: str
+) -> None:
+    words = ("compare", *small, "protocol=decode", "hydra.run.dir=runs/a", "draft_timeout=0.2")
+    with broken(fault):
+        status, _, err = run(*words)
+    assert status == (143 if fault == "SIGTERM" else 1), err
+    (count,) = re.findall(r"(\d+) measurements are saved", err)
+    assert "the same command with resume=true hydra.run.dir=" in err
+    lines = tmp_path / "runs" / "a" / "measurements.jsonl"
+    assert 0 < int(count) < 3 and lines.read_text().count("\n") == int(count)
+    if fault != "SIGTERM":
+        return  # what follows is the same for all
+    # `kill -9` leaves the same and prints nothing: the next run says how to go on.
+    _, _, err = run("compare", *small, "protocol=overlap", "hydra.run.dir=runs/b")
+    assert re.search(r"an unfinished run is in .*a: .* resume=true hydra\.run\.dir=", err)
+    assert run(*words, "resume=true")[0] == 0
+    assert lines.read_text().count("\n") == 3
+
+
+def test_compare_on_a_full_disk_keeps_its_measurements(
+    run: Any, small: tuple[str, ...], tmp_path: Path, failing: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("compare", *small, "protocol=decode", "hydra.run.dir=runs/a")
+    with monkeypatch.context() as patch:
+        inner, calls = Path.open, list[int]()
+
+        def open_file(self: Path, mode: str = "r", *rest: Any, **options: Any) -> Any:
+            calls.extend([1] * (self.name == "measurements.jsonl" and mode == "a"))
+            if len(calls) > 2:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return inner(self, mode, *rest, **options)
+
+        patch.setattr(Path, "open", open_file)
+        status, _, err = run(*words)
+    assert status == 1
+    assert "No space left on device" in err
+    lines = (tmp_path / "runs" / "a" / "measurements.jsonl").read_text().splitlines()
+    assert len(lines) == 2
+    status, _, err = run(*words, "resume=true")
+    assert status == 0, err
+    after = (tmp_path / "runs" / "a" / "measurements.jsonl").read_text().splitlines()
+    assert after[:2] == lines and len(after) == 3
+    # A report that can't be written leaves the run, and the next one writes it.
+    failing("report.json", errno.EROFS)
+    status, _, err = run("report", "runs")
+    assert status == 1
+    assert "report.json: Read-only file system" in err
+    monkeypatch.undo()
+    assert len((tmp_path / "runs" / "a" / "measurements.jsonl").read_text().splitlines()) == 3
+
+
+@pytest.mark.parametrize("fault", [KeyboardInterrupt, MemoryError])
+def test_bench_saves_each_run_as_it_ends(
+    tmp_path: Path, fault: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def runs(*_: Any) -> Any:
+        for prompt in range(3):
+            yield Run(0, prompt, "outrider plain", [1, 2], 0.5)
+            # Also if it is killed now.
+            assert len((tmp_path / bench.RUNS).read_text().splitlines()) == prompt + 1
+        raise fault
+
+    class Bar:
+        def add_task(self, *_: Any, **options: Any) -> int:
+            return 0
+
+        def advance(self, *_: Any) -> None: ...
+
+    monkeypatch.setattr(bench, "measure_runs", runs)
+    config: Any = type("Config", (), {"repeats": 1, "max_new_tokens": 2})
+    with pytest.raises(fault):
+        bench._measure_runs(config, {}, [[1]] * 3, tmp_path, Bar())  # type: ignore[arg-type]
+    advice = bench._advice(tmp_path)
+    assert advice is not None and advice.startswith(f"3 runs are in {tmp_path / bench.RUNS}")
+
+
+def test_bench_does_not_overwrite_another(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "runs.jsonl").write_text("{}\n")
+    status, _, err = run("bench", "hydra.run.dir=d")
+    assert status == 1
+    assert "expected a folder without the runs.jsonl of another bench" in err
+    assert (tmp_path / "d" / "runs.jsonl").read_text() == "{}\n"
+
+
+def test_names_and_ids_in_brackets_are_no_markup(run: Any, folder: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data.jsonl"
+    prompts = [{"id": f"[/x] {n} \x1b[2J", "category": "[/y]", "prompt": "the cat"} for n in (1, 2)]
+    data.write_text("".join(json.dumps(prompt) + "\n" for prompt in prompts))
+    words = ("target=transformers", f"target.model={folder}", "cache=false", "max_new_tokens=4",
+             "data=jsonl", f"data.path={data}", "gamma=2",
+             "drafters=[{drafter: random, name: '[/z]'},{drafter: none, name: '$\\\\x$'}]",
+             "hydra.run.dir='runs/x[/a]'")  # fmt: skip
+    status, out, err = run("compare", *words)
+    assert status == 0, err
+    assert "[/z]" in out
+    assert "\x1b" not in out + err
+    status, out, err = run("report", "runs")
+    assert status == 0, err
+    assert "[/z]" in out
+
+
+def test_half_of_a_surrogate_pair_in_a_prompt_is_one_line(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "data.jsonl").write_text('{"prompt": "a \\ud800 b"}\n')
+    words = ("target=tabular", "data=jsonl", "data.path=data.jsonl", "drafters=[random]")
+    status, _, err = run("compare", *words)
+    assert status == 1
+    assert err.count("\n") == 1
+    assert "data.jsonl, line 1: 'a \\ud800 b': expected text in UTF-8" in err
+
+
+def test_the_page_names_tests_that_exist() -> None:
+    """Each row of the table ends with its tests, as `file::test`."""
+    page = (HERE.parent / "docs" / "reliability.md").read_text()
+    named = set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page))
+    assert len(named) >= 12
+    for file, test in named:
+        assert re.search(rf"^def {test}\(", (HERE.parent / file).read_text(), re.MULTILINE), test
+    rows = [line for line in page.splitlines() if line.startswith("| ") and "::" in line]
+    assert all("::" in row.rsplit("|", 2)[1] for row in rows)

@@ -1,0 +1,160 @@
+"""Lossy rules keep to their budget and use it well; the kit catches one that does not."""
+
+import itertools
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+
+from outrider import (
+    Budget,
+    Chance,
+    ConfigError,
+    Draft,
+    EnumeratedChance,
+    Sampling,
+    Scores,
+)
+from outrider.contract.draft import ROOT
+from outrider.testing import parametrize_with_checks
+from outrider.verifiers.cactus import Cactus, nearest_in_kl
+from outrider.verifiers.cascade import DEFERRALS, Cascade, cascade
+from outrider.verifiers.token import Token
+
+SAMPLED = Sampling(temperature=1.0)
+
+
+@parametrize_with_checks(
+    [
+        partial(Cactus, budget=0.05, divergence="kl"),
+        partial(Cascade, "token", margin=0.5, budget=0.05),
+    ]
+)
+def test_conformance(make: Any, check: Any) -> None:
+    check(make)
+
+
+def pair(vocab: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns a random p and q."""
+    generator = torch.Generator().manual_seed(seed)
+    p, q = torch.rand(2, vocab, generator=generator, dtype=torch.float64) ** 3
+    return p / p.sum(), q / q.sum()
+
+
+def law_and_rate(rule: Any, p: torch.Tensor, q: torch.Tensor) -> tuple[torch.Tensor, float]:
+    """Returns the exact distribution of the first token, and the probability of acceptance."""
+    scores = Scores(p.log().expand(2, -1), SAMPLED)
+    law, rate = torch.zeros_like(p), 0.0
+
+    def play(chance: Chance) -> tuple[int, bool]:
+        token = chance.categorical(q)
+        verdict = rule.verify(Draft((token,), (ROOT,), (q,)), scores, chance)
+        return token if verdict.accepted else verdict.next_token, bool(verdict.accepted)
+
+    for probability, (token, was_accepted) in EnumeratedChance.outcomes(play):
+        law[token] += probability
+        rate += probability * was_accepted
+    return law, rate
+
+
+@pytest.mark.parametrize("divergence", ["tv", "kl"])
+@pytest.mark.parametrize("limit", [0.01, 0.1, 0.5, 5.0])
+def test_cactus_uses_its_budget_up_or_accepts_everything(limit: float, divergence: str) -> None:
+    rule = Cactus(limit, divergence)
+    for seed in range(5):
+        p, q = pair(5, seed)
+        law, rate = law_and_rate(rule, p, q)
+        spent = Budget(limit, divergence).spent(law, p)
+        assert spent <= limit + 1e-12
+        assert spent == pytest.approx(limit, abs=1e-9) or rate == pytest.approx(1, abs=1e-9)
+        if divergence == "tv":
+            assert rate == pytest.approx(min(1.0, float(p.minimum(q).sum()) + limit), abs=1e-12)
+
+
+@pytest.mark.parametrize("divergence", ["tv", "kl"])
+def test_no_distribution_within_the_budget_overlaps_more_with_q(divergence: str) -> None:
+    """A fine grid over all distributions of three tokens."""
+    steps = 120
+    grid = torch.tensor(
+        [(i, j, steps - i - j) for i in range(steps + 1) for j in range(steps + 1 - i)],
+        dtype=torch.float64,
+    ).div(steps)
+    for seed in range(2):
+        p, q = pair(3, seed)
+        budget = Budget(0.05, divergence)
+        _, rate = law_and_rate(Cactus(0.05, divergence), p, q)
+        within = torch.tensor([budget.spent(h, p) <= budget.limit for h in grid])
+        best = float(grid[within].minimum(q).sum(-1).max())
+        assert best <= rate + 1e-9
+        assert best >= rate - 3 / steps
+
+
+def test_a_token_the_target_never_writes_costs_infinitely_much_in_kl() -> None:
+    p = torch.tensor([0.6, 0.4, 0.0], dtype=torch.float64)
+    q = torch.tensor([0.1, 0.2, 0.7], dtype=torch.float64)
+    law, _ = law_and_rate(Cactus(10.0, "kl"), p, q)
+    assert law[2] == 0
+    law, _ = law_and_rate(Cascade("chow", 1.0, 10.0, "kl"), p, q)
+    torch.testing.assert_close(law, p)
+
+
+def test_a_budget_for_the_drafted_token_alone_does_not_bound_the_text() -> None:
+    """Each token of h is raised as far as KL .1 allows, for itself: together they make up q."""
+    p = torch.full((101,), 1e-4, dtype=torch.float64)
+    p[0] = 1 - p[1:].sum()
+    q = torch.full((101,), 0.01, dtype=torch.float64)
+    q[0] = 0
+    raised = q[1]  # within the budget of each token alone, so that each is accepted for certain
+    alone = raised * (raised / p[1]).log() + (1 - raised) * ((1 - raised) / (1 - p[1])).log()
+    assert alone < 0.1
+    assert Budget(0.1, "kl").spent(q, p) > 4
+    h = nearest_in_kl(p, q, 0.1)
+    assert Budget(0.1, "kl").spent(h, p) == pytest.approx(0.1, abs=1e-9)
+
+
+def test_the_cascades_defer_as_they_say() -> None:
+    p = torch.tensor([0.7, 0.2, 0.1], dtype=torch.float64)
+    q = torch.tensor([0.2, 0.5, 0.3], dtype=torch.float64)  # TV(p, q) = .5
+    assert torch.equal(cascade(p, q, "chow", 0.4), p)  # .5 < .6
+    assert torch.equal(cascade(p, q, "chow", 0.6), q)
+    assert torch.equal(cascade(p, q, "diff", 0.1), p)  # .5 < .6
+    assert torch.equal(cascade(p, q, "diff", 0.3), q)
+    assert torch.equal(cascade(p, q, "opt", 0.3), p)  # .5 < .7 - .15
+    assert torch.equal(cascade(p, q, "opt", 0.5), q)
+    # Tokens 1 and 2 are below .35; the .8 that q gives them is drawn again from p.
+    expected = torch.tensor([0.2 + 0.8 * 0.7, 0.8 * 0.2, 0.8 * 0.1], dtype=torch.float64)
+    torch.testing.assert_close(cascade(p, q, "token", 0.5), expected)
+
+
+def test_a_cascade_within_its_budget_is_the_papers_own() -> None:
+    for seed, deferral in itertools.product(range(2), DEFERRALS):
+        p, q = pair(4, seed)
+        law, _ = law_and_rate(Cascade(deferral, 0.4, budget=1.0), p, q)
+        torch.testing.assert_close(law, cascade(p, q, deferral, 0.4), atol=1e-12, rtol=0)
+        law, _ = law_and_rate(Cascade(deferral, 0.4, budget=0.03), p, q)
+        assert Budget(0.03).spent(law, p) <= 0.03 + 1e-12
+
+
+def test_without_a_budget_they_are_the_token_rule_and_lossless() -> None:
+    for seed in range(5):
+        p, q = pair(4, seed)
+        for rule in (Cactus(0), Cactus(0, "kl"), Cascade(budget=0)):
+            assert rule.lossless
+            assert law_and_rate(rule, p, q)[1] == pytest.approx(law_and_rate(Token(), p, q)[1])
+    assert not Cactus().lossless
+    assert not Cascade().lossless
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (partial(Cactus, -0.1), r"verifier.budget=-0.1: expected a number of at least 0"),
+        (partial(Cactus, 0.1, "js"), r"verifier.divergence='js': expected one of tv, kl"),
+        (partial(Cascade, "max"), r"verifier.deferral='max': expected one of chow, diff"),
+        (partial(Cascade, "opt", 2.0), r"verifier.margin=2.0: expected a number in \[0, 1\]"),
+    ],
+)
+def test_a_wrong_setting_is_refused(make: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make()

@@ -1,0 +1,158 @@
+"""Rules, drafters and the loop work with the target on an accelerator and drafts from the CPU."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from outrider import Context, Draft, Sampling, Scores, Tokens, decode
+from outrider.contract.chance import SampledChance
+from outrider.contract.draft import ROOT
+from outrider.contract.drafter import Drafter
+from outrider.contract.verifier import Verifier
+from outrider.plugins.registry import installed, make
+from outrider.targets.tabular import TabularTarget
+from outrider.testing.stage import ChainDrafter, TreeDrafter, play_draft
+from outrider.verifiers.token import Token
+from tests.devices import FAR, accelerator
+
+VOCAB = 4
+PROMPT = [0, 1, 2, 0, 1]
+SAMPLED = Sampling(temperature=1.0)
+GREEDY = Sampling()
+RULES = list(installed().of("verifier"))
+
+
+def table(device: torch.device | str) -> TabularTarget:
+    target = TabularTarget(VOCAB)
+    target.table = target.table.to(device)
+    return target
+
+
+def drafters(rule: Verifier, target: TabularTarget) -> Iterator[Drafter]:
+    yield from (ChainDrafter(target, chain) for chain in ("mixed", "disjoint"))
+    yield from (TreeDrafter(target, kind) for kind in sorted(rule.takes - {"chain"}))
+
+
+def on(device: torch.device | str, draft: Draft) -> Draft:
+    probs = tuple(p if p is None else p.to(device) for p in draft.probs)
+    return Draft(draft.tokens, draft.parents, probs, (), draft.calls)
+
+
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize(("target_at", "drafter_at"), [(FAR, "cpu"), (FAR, FAR), ("cpu", FAR)])
+def test_a_rule_decides_as_on_the_cpu(
+    name: str, target_at: torch.device | str, drafter_at: torch.device | str
+) -> None:
+    rule: Verifier = make("verifier", name)
+    target = TabularTarget(VOCAB)
+    for drafter in drafters(rule, target):
+        for seed, sampling in ((0, SAMPLED), (1, SAMPLED), (2, GREEDY)):
+            context = Context(Tokens(PROMPT))
+            draft = play_draft(drafter, target, context, gamma=2, sampling=sampling, seed=seed)
+            logits = target.open(PROMPT).score(draft)
+            expected = rule.verify(draft, Scores(logits, sampling), SampledChance.seeded(seed))
+            with accelerator():
+                scores = Scores(logits.to(target_at), sampling)
+                moved = on(drafter_at, draft)
+                verdict = rule.verify(moved, scores, SampledChance.seeded(seed))
+            assert verdict == expected
+
+
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize(("target_at", "drafter_at"), [(FAR, "cpu"), (FAR, FAR), ("cpu", FAR)])
+def test_a_rule_reports_as_on_the_cpu(
+    name: str, target_at: torch.device | str, drafter_at: torch.device | str
+) -> None:
+    rule: Verifier = make("verifier", name)
+    q = torch.tensor([0.5, 0.25, 0.25, 0.0], dtype=torch.float64)
+    logits = TabularTarget(VOCAB).open(PROMPT).score(Draft())
+    for sampling in (SAMPLED, GREEDY):
+        rates = rule.accepts(q, Scores(logits, sampling), ROOT)
+        ceiling = rule.ceiling(Scores(logits, sampling))
+        with accelerator():
+            scores = Scores(logits.to(target_at), sampling)
+            moved = rule.accepts(q.to(drafter_at), scores, ROOT)
+            assert (rates is None and moved is None) or rates.tolist() == moved.tolist()
+            assert rule.ceiling(scores).tolist() == ceiling.tolist()
+
+
+HOSTS: list[tuple[Any, str]] = [
+    ("none", "token"),
+    ("prompt_lookup", "token"),
+    ("unigram", "block"),
+    ("bigram", "token"),
+    ({"drafter": "hybrid", "drafters": ["prompt_lookup", "bigram"]}, "token"),
+    ({"drafter": "bigram", "tree": "2x1"}, "without_replacement"),
+    ({"drafter": "random", "tree": "iid:2x1"}, "k_seq"),
+    ({"drafter": "random", "tree": "paths:2"}, "multi_path_block"),
+    ("lookahead_decoding", "candidates"),
+]
+
+
+@pytest.mark.parametrize(("drafter", "rule"), HOSTS)
+@pytest.mark.parametrize("sampling", [SAMPLED, GREEDY])
+def test_drafters_on_the_cpu_draft_for_an_accelerator(
+    drafter: Any, rule: str, sampling: Sampling
+) -> None:
+    texts = []
+    for device in ("cpu", FAR):
+        with accelerator():
+            rounds = decode(
+                table(device),
+                make("drafter", drafter),
+                make("verifier", rule),
+                PROMPT,
+                gamma=2,
+                budget=4,
+                sampling=sampling,
+                max_new_tokens=8,
+            )
+            texts.append([round.tokens for round in rounds])
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("policy", ["fixed", "confidence", "entropy"])
+def test_drafters_on_an_accelerator_draft_for_it_and_for_the_cpu(policy: str) -> None:
+    texts = []
+    for target_at, drafter_at in ((FAR, FAR), ("cpu", FAR), ("cpu", "cpu")):
+        with accelerator():
+            drafter = ChainDrafter(table(drafter_at), "exact")
+            rounds = decode(
+                table(target_at),
+                drafter,
+                Token(),
+                PROMPT,
+                sampling=SAMPLED,
+                policy=make("policy", policy),
+                max_new_tokens=12,
+            )
+            texts.append([round.tokens for round in rounds])
+    assert texts[0] == texts[1] == texts[2]
+
+
+def test_an_accelerator_writes_its_own_text_as_the_cpu_does() -> None:
+    texts = []
+    for device in ("cpu", FAR):
+        with accelerator():
+            chances = [SampledChance.seeded(3, number) for number in range(2)]
+            texts.append(table(device).write([PROMPT, [1]], SAMPLED, chances, 10))
+    assert texts[0] == texts[1]
+    assert texts[0][0] != texts[0][1]
+
+
+def test_the_accelerator_refuses_what_a_real_one_refuses() -> None:
+    with accelerator():
+        far, near = torch.ones(3, device=FAR), torch.ones(3)
+        for mixed in (
+            lambda: far - near,
+            lambda: torch.stack([far, near]),
+            lambda: near[far.long()],
+        ):
+            with pytest.raises(RuntimeError, match="on one device"):
+                mixed()
+        assert (far[near.long()] + torch.tensor(1.0)).tolist() == [2, 2, 2]
+        assert far.cpu().device == torch.device("cpu")
+        with pytest.raises(RuntimeError):
+            far.numpy()

@@ -1,0 +1,169 @@
+"""Gumbel coupling: lossless, the same text whoever drafts, and as often accepted as published."""
+
+import itertools
+from typing import Any
+
+import pytest
+import torch
+
+from outrider import (
+    Chance,
+    Context,
+    Drafter,
+    EnumeratedChance,
+    Pen,
+    SampledChance,
+    Sampling,
+    decode,
+)
+from outrider.contract.policy import Policy
+from outrider.decoding.decode import decode_together
+from outrider.plugins.registry import make
+from outrider.targets.tabular import TabularTarget
+from outrider.testing import Setup, loop_distribution, parametrize_with_checks, target_distribution
+from outrider.testing.stage import ChainDrafter, TreeDrafter
+from outrider.verifiers.gumbel import Gumbel, both
+from outrider.verifiers.sample_match import SampleMatch
+
+TARGET = TabularTarget(5, seed=4)
+DRAFTERS: list[Any] = [
+    "none",
+    "random",
+    "unigram",
+    "bigram",
+    "prompt_lookup",
+    {"drafter": "bigram", "tree": "3x2"},
+    {"drafter": "random", "tree": "top:2x1"},
+]
+
+
+@parametrize_with_checks([Gumbel])
+def test_conformance(make: Any, check: Any) -> None:
+    check(make)
+
+
+def text_of(drafter: Any, seed: int, **options: Any) -> list[int]:
+    """Returns the text that a drafter's run writes at temperature 1."""
+    rounds = decode(
+        TARGET, make("drafter", drafter), Gumbel(), [0, 1, 2],
+        sampling=Sampling(temperature=1.0, seed=seed), max_new_tokens=40, **options,
+    )  # fmt: skip
+    return [token for round in rounds for token in round.tokens]
+
+
+def test_the_text_is_the_same_whoever_drafts() -> None:
+    for seed in range(2):
+        plain = text_of("none", seed)
+        for drafter, gamma in itertools.product(DRAFTERS, (1, 4)):
+            assert text_of(drafter, seed, gamma=gamma, budget=12) == plain
+        policy: Policy = make("policy", "entropy")
+        assert text_of("bigram", seed, policy=policy) == plain
+    assert text_of("none", 0) != text_of("none", 1)
+
+
+def test_texts_of_a_batch_are_those_of_their_numbers() -> None:
+    drafters = [make("drafter", name) for name in ("bigram", "none", "random")]
+    sampling = Sampling(temperature=1.0, seed=5)
+    texts: list[list[int]] = [[], [], []]
+    for index, round in decode_together(
+        TARGET, drafters, Gumbel(), [[0, 1, 2]] * 3, sampling=sampling, max_new_tokens=40
+    ):
+        texts[index].extend(round.tokens)
+    assert texts == [text_of("none", 5, number=number) for number in range(3)]
+    assert texts[0] != texts[1]
+
+
+def test_close_drafters_are_accepted_more_often() -> None:
+    """Beyond what drawing independently gives: the noise is indeed shared."""
+    counts = {}
+    for rule in (Gumbel(), SampleMatch()):
+        rounds = list(decode(
+            TARGET, ChainDrafter(TARGET, "exact"), rule, [0, 1], gamma=3, max_new_tokens=80,
+            sampling=Sampling(temperature=1.0),
+        ))  # fmt: skip
+        counts[type(rule)] = sum(round.accepted for round in rounds) / len(rounds)
+    assert counts[Gumbel] > 2.9  # all but the last round, which may be short
+    assert counts[SampleMatch] < 2.5
+
+
+def test_it_agrees_as_often_as_published_and_at_least_as_the_bound_says() -> None:
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(50):
+        p, q = torch.rand(2, 6, generator=generator, dtype=torch.float64) ** 3
+        p, q = p / p.sum(), q / q.sum()
+        q[torch.rand(6, generator=generator) < 0.2] = 0
+        q = q / q.sum()
+        if not q.isfinite().all():
+            continue
+        direct = torch.tensor(
+            [
+                1 / float(torch.maximum(p / p[x], q / q[x]).sum()) if p[x] > 0 and q[x] > 0 else 0.0
+                for x in range(6)
+            ],
+            dtype=torch.float64,
+        )
+        torch.testing.assert_close(both(p, q), direct, atol=1e-14, rtol=0)
+        tv = float((p - q).abs().sum() / 2)
+        assert (1 - tv) / (1 + tv) - 1e-12 <= float(direct.sum()) <= 1 - tv + 1e-12
+
+
+@pytest.mark.parametrize("kind", ["distinct", "deterministic"])
+def test_the_loop_keeps_the_targets_law_where_trees_share_noise(kind: str) -> None:
+    """Three tokens, with two rounds whose drafts race at the same positions."""
+    target = TabularTarget(3, 1, seed=2)
+    drafter = TreeDrafter(target, kind)
+    sampling = Sampling(temperature=1.0)
+    setup = Setup(target, drafter, Gumbel(), [1], gamma=2, sampling=sampling, budget=2)
+    law = loop_distribution(setup, 3)
+    exact = target_distribution(target, [1], 3, sampling, Gumbel())
+    assert all(law[text] == pytest.approx(p, abs=1e-12) for text, p in exact.items())
+
+
+class Peeking(Drafter):
+    """Knows the noise, and writes the token that the target will draw after it if it may."""
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        if pen.open:
+            logits = TARGET.logits(context.tokens[:])
+            pen.write(pen._chance.race(logits.softmax(-1), len(context.tokens)))
+
+
+def test_a_drafter_that_knows_the_noise_changes_nothing() -> None:
+    assert text_of(Peeking(), 3) == text_of("none", 3)
+
+
+def test_a_faster_drafter_guesses_with_the_noise_of_the_same_positions() -> None:
+    """Its guesses are redrawn as the pen would have drawn them; equal logits keep every guess."""
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randn(4, 9, generator=generator, dtype=torch.float64)
+    pens = [
+        Pen(sampling=Sampling(temperature=1.0), chance=SampledChance.seeded(1), vocab_size=9,
+            gamma=4, start=10)
+        for _ in range(2)
+    ]  # fmt: skip
+    drawn = [pens[0].draw(row) for row in rows]
+    redrawn = [pens[1].draw(rows[0])]
+    faster = pens[1].faster(3)
+    guesses = [faster.draw(row) for row in rows[1:]]
+    guess = faster.finish()
+    redrawn += [pens[1].redraw(row, guess, node) for node, row in enumerate(rows[1:])]
+    assert redrawn == drawn
+    assert guesses == drawn[1:]
+
+
+def test_siblings_without_replacement_are_the_first_to_arrive() -> None:
+    """Drawn by one race after another, they have the law of drawing from what is left."""
+    logits = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64).log()
+
+    def play(chance: Chance) -> tuple[int, ...]:
+        pen = Pen(sampling=Sampling(temperature=1.0), chance=chance, vocab_size=3, gamma=1,
+                  budget=2, start=4)  # fmt: skip
+        pen.branch(logits, 2)
+        return pen.finish().tokens
+
+    law: dict[tuple[int, ...], float] = {}
+    for probability, tokens in EnumeratedChance.outcomes(play):
+        law[tokens] = law.get(tokens, 0.0) + probability
+    for x, y in itertools.permutations(range(3), 2):
+        p = [0.5, 0.3, 0.2]
+        assert law[x, y] == pytest.approx(p[x] * p[y] / (1 - p[x]), abs=1e-12)

@@ -1,0 +1,170 @@
+"""Optimal transport: it reaches the ceiling that theory sets, and stays exact where it can't."""
+
+import itertools
+from typing import Any
+
+import pytest
+import torch
+
+from outrider import Chance, Draft, DrafterError, EnumeratedChance, SampledChance, Sampling, Scores
+from outrider.contract.draft import ROOT
+from outrider.testing import parametrize_with_checks
+from outrider.verifiers import selection
+from outrider.verifiers.ceiling import acceptance_ceiling
+from outrider.verifiers.k_seq import KSeq
+from outrider.verifiers.optimal_transport import OptimalTransport
+from outrider.verifiers.without_replacement import WithoutReplacement
+
+SAMPLED = Sampling(temperature=1.0)
+
+
+@parametrize_with_checks([OptimalTransport])
+def test_conformance(make: Any, check: Any) -> None:
+    check(make)
+
+
+def pair(vocab: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns a random p and q."""
+    generator = torch.Generator().manual_seed(seed)
+    p, q = torch.rand(2, vocab, generator=generator, dtype=torch.float64) ** 3
+    return p / p.sum(), q / q.sum()
+
+
+def siblings_of(q: torch.Tensor, count: int, kind: str, chance: Chance) -> Draft:
+    """Draws siblings at the root: independently, or without replacement if they are distinct."""
+    tokens: list[int] = []
+    laws: list[torch.Tensor] = []
+    for _ in range(count):
+        tokens.append(chance.categorical(q))
+        laws.append(q)
+        if kind == "distinct":
+            q = q.clone()
+            q[tokens[-1]] = 0
+            q = q / q.sum()
+    return Draft(tuple(tokens), (ROOT,) * count, tuple(laws))
+
+
+def law_and_rate(
+    rule: Any, p: torch.Tensor, q: torch.Tensor, count: int, kind: str = "iid"
+) -> tuple[torch.Tensor, float]:
+    """Returns the exact distribution of the first token, and how often a sibling is accepted."""
+    scores = Scores(p.log().expand(count + 1, -1), SAMPLED)
+    law, rate = torch.zeros_like(p), 0.0
+
+    def play(chance: Chance) -> tuple[int, bool]:
+        draft = siblings_of(q, count, kind, chance)
+        verdict = rule.verify(draft, scores, chance)
+        accepted = verdict.accepted
+        return draft.tokens[accepted[0]] if accepted else verdict.next_token, bool(accepted)
+
+    for probability, (token, was_accepted) in EnumeratedChance.outcomes(play):
+        law[token] += probability
+        rate += probability * was_accepted
+    return law, rate
+
+
+def brute_force(p: torch.Tensor, q: torch.Tensor, count: int, kind: str) -> float:
+    """Returns the ceiling as its dual states it: over all sets of tokens."""
+    inside: dict[frozenset[int], float] = {}
+    for probability, draft in EnumeratedChance.outcomes(
+        lambda chance: siblings_of(q, count, kind, chance)
+    ):
+        tokens = frozenset(draft.tokens)
+        inside[tokens] = inside.get(tokens, 0.0) + probability
+    tokens = range(len(p))
+    return 1 + min(
+        float(p[list(chosen)].sum()) - sum(q for drawn, q in inside.items() if drawn <= {*chosen})
+        for size in range(len(p) + 1)
+        for chosen in itertools.combinations(tokens, size)
+    )
+
+
+@pytest.mark.parametrize(("count", "kind"), [(1, "chain"), (2, "iid"), (3, "paths"),
+                                             (2, "distinct"), (3, "distinct")])  # fmt: skip
+def test_the_ceiling_is_the_minimum_over_all_sets(count: int, kind: str) -> None:
+    for seed in range(8):
+        p, q = pair(5, seed)
+        draft = siblings_of(q, count, kind, SampledChance.seeded(seed))
+        exact = brute_force(p, q, count, kind)
+        assert acceptance_ceiling(draft, ROOT, p, kind) == pytest.approx(exact, abs=1e-12)
+
+
+def test_the_ceiling_of_chosen_siblings_is_their_mass() -> None:
+    p = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
+    draft = Draft((0, 2, 0), (ROOT,) * 3, (None,) * 3)
+    assert acceptance_ceiling(draft, ROOT, p, "deterministic") == pytest.approx(0.7)
+
+
+def test_no_ceiling_is_given_where_there_is_no_short_way() -> None:
+    p, q = pair(5, 0)
+    draft = siblings_of(q, 4, "distinct", SampledChance.seeded(0))
+    assert acceptance_ceiling(draft, ROOT, p, "distinct") is None
+    assert acceptance_ceiling(draft, 0, p, "distinct") is None  # a leaf
+    mixed = Draft((0, 1), (ROOT, ROOT), (None, q))
+    assert acceptance_ceiling(mixed, ROOT, p, "iid") is None
+
+
+@pytest.mark.parametrize(("count", "vocab"), [(2, 2), (2, 4), (2, 5), (3, 3)])
+def test_it_is_exact_and_reaches_the_ceiling(count: int, vocab: int) -> None:
+    for seed in range(2):
+        p, q = pair(vocab, seed)
+        law, rate = law_and_rate(OptimalTransport(), p, q, count)
+        torch.testing.assert_close(law, p, atol=1e-12, rtol=0)
+        assert rate == pytest.approx(brute_force(p, q, count, "iid"), abs=1e-8)
+        assert rate >= law_and_rate(KSeq(), p, q, count)[1] - 1e-9
+
+
+def test_tokens_of_one_ratio_are_one_class_and_lose_nothing() -> None:
+    p = torch.tensor([0.4, 0.2, 0.1, 0.2, 0.1, 0.0], dtype=torch.float64)
+    q = torch.tensor([0.2, 0.1, 0.2, 0.4, 0.0, 0.1], dtype=torch.float64)
+    assert len(set(selection.ratio_classes(p, q, 24)[q > 0].tolist())) == 3
+    law, rate = law_and_rate(OptimalTransport(), p, q, 2)
+    torch.testing.assert_close(law, p, atol=1e-12, rtol=0)
+    assert rate == pytest.approx(brute_force(p, q, 2, "iid"), abs=1e-8)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_with_fewer_classes_than_ratios_it_stays_exact(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(selection.CLASSES, count, 2)
+    for seed in range(2):
+        p, q = pair(5, seed)
+        law, rate = law_and_rate(OptimalTransport(), p, q, count)
+        torch.testing.assert_close(law, p, atol=1e-12, rtol=0)
+        assert rate <= brute_force(p, q, count, "iid") + 1e-12
+
+
+@pytest.mark.parametrize(("count", "gap"), [(2, 0.01), (3, 0.03)])
+def test_it_comes_close_to_the_ceiling_of_a_large_vocabulary(count: int, gap: float) -> None:
+    """Computed from m: an enumeration of 20,000 tokens would take too long."""
+    generator = torch.Generator().manual_seed(3)
+    noise, logits = torch.randn(2, 20_000, generator=generator, dtype=torch.float64)
+    for spread in (0.5, 2.0):
+        p, q = (3 * logits).softmax(0), (3 * logits + spread * noise).softmax(0)
+        classes = selection.ratio_classes(p, q, selection.CLASSES[count])
+        size = int(classes.max()) + 1
+        of_p, of_q = (torch.zeros(size).double().index_add_(0, classes, x) for x in (p, q))
+        best = selection.best_selection(tuple(of_p.tolist()), tuple(of_q.tolist()), count)
+        m = (torch.tensor(best.marginal, dtype=torch.float64) / of_q)[classes] * q
+        draft = Draft((0,) * count, (ROOT,) * count, (q,) * count)
+        ceiling = acceptance_ceiling(draft, ROOT, p, "iid")
+        assert ceiling is not None
+        assert ceiling - gap <= float(p.minimum(m).sum()) <= ceiling + 1e-9
+
+
+def test_distinct_siblings_have_a_higher_ceiling_that_their_own_rule_keeps_to() -> None:
+    for seed in range(10):
+        p, q = pair(4, seed)
+        _, rate = law_and_rate(WithoutReplacement(), p, q, 2, "distinct")
+        ceiling = brute_force(p, q, 2, "distinct")
+        assert rate <= ceiling + 1e-12
+        assert ceiling >= brute_force(p, q, 2, "iid") - 1e-12
+
+
+def test_four_siblings_are_refused_in_a_line() -> None:
+    p, q = pair(3, 0)
+    draft = siblings_of(q, 4, "iid", SampledChance.seeded(0))
+    scores = Scores(p.log().expand(5, -1), SAMPLED)
+    with pytest.raises(DrafterError, match="wrote 4 siblings: optimal_transport takes up to 3"):
+        OptimalTransport().verify(draft, scores, SampledChance.seeded(0))

@@ -1,0 +1,104 @@
+"""Cascade: speculative cascades, where the drafter writes what the target would gain little on."""
+
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from outrider.contract.budget import Budget
+from outrider.contract.chance import Chance
+from outrider.contract.draft import Draft
+from outrider.contract.verifier import Scores, Verdict, Verifier
+from outrider.errors import is_number, require
+from outrider.plugins.hookspecs import Register, hookimpl
+from outrider.verifiers.towards import accepts_towards, verify_towards, within
+
+DEFERRALS = {
+    "chow": "where max q < 1 - margin",
+    "diff": "where max q < max p - margin",
+    "opt": "where max q < max p - margin TV(p, q)",
+    "token": "for the tokens with p(x) < (1 - margin) max p",
+}
+"""When to defer to the target, that is, to take its distribution rather than the drafter's."""
+
+
+@final
+class Cascade(Verifier):
+    """Speculative cascades (2405.19261): the token rule towards a cascade of drafter and target.
+
+    The cascade's distribution is p where it defers to the target, and q elsewhere. With the rule
+    "token" it is q(x) on tokens that are good enough; the probability that q gives the others is
+    drawn again from p. The text gets the distribution h = p + s (cascade - p), with the largest s
+    in [0, 1] that the budget allows; the paper has s = 1 and no budget. The deferral rules are
+    reconstructed from the paper's statements of Chow's rule, Diff, OPT and its token-specific rule.
+
+    Lossy: given the text before it, the distribution of each token is within the budget of p. Exact
+    at temperature 0.
+
+    deferral: "chow", "diff", "opt" or "token"; see `DEFERRALS`.
+    margin: the paper's alpha, the price of a target call: how much worse q may be before the rule
+        defers to p.
+    budget: the most divergence for each token; 0 is the token rule.
+    divergence: "tv" for total variation, "kl" for Kullback-Leibler divergence in nats.
+
+    Raises `ConfigError` for an unknown deferral or divergence, a negative budget, or a margin
+    outside [0, 1].
+    """
+
+    budget: Budget
+
+    def __init__(
+        self,
+        deferral: str = "opt",
+        margin: float = 0.1,
+        budget: float = 0.1,
+        divergence: str = "tv",
+    ) -> None:
+        expected = f"one of {', '.join(DEFERRALS)}"
+        require(deferral in DEFERRALS, "verifier.deferral", deferral, expected)
+        valid = is_number(margin) and 0 <= margin <= 1
+        require(valid, "verifier.margin", margin, "a number in [0, 1]")
+        self.deferral = deferral
+        self.margin = margin
+        self.budget = Budget(budget, divergence)
+
+    @property
+    def lossless(self) -> bool:
+        return self.budget.limit == 0
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        return verify_towards(self._aim, draft, scores, chance)
+
+    def accepts(
+        self, q: Float[Tensor, "vocab"], scores: Scores, node: int
+    ) -> Float[Tensor, "vocab"]:
+        return accepts_towards(self._aim, q, scores, node)
+
+    def ceiling(self, scores: Scores) -> Float[Tensor, "nodes+1 vocab"]:
+        return scores.probs if scores.sampling.greedy else self.budget.ceiling(scores.probs)
+
+    def _aim(self, p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
+        if self.lossless:
+            return p
+        return within(self.budget, cascade(p, q, self.deferral, self.margin), p)
+
+
+def cascade(
+    p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"], deferral: str, margin: float
+) -> Float[Tensor, "vocab"]:
+    """Returns the distribution of the cascade, before any budget."""
+    if deferral == "token":
+        defers = p < (1 - margin) * p.max()
+        return torch.where(defers, 0.0, q) + p * q[defers].sum()
+    least = {
+        "chow": 1 - margin,
+        "diff": float(p.max()) - margin,
+        "opt": float(p.max()) - margin * Budget(0).spent(q, p),
+    }
+    return p if float(q.max()) < least[deferral] else q
+
+
+@hookimpl
+def register_verifiers(register: Register) -> None:
+    register("cascade", Cascade)

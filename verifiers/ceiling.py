@@ -1,0 +1,76 @@
+"""Ceiling: the best acceptance that any lossless rule can reach at a node of a draft."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from outrider.contract.draft import Draft
+
+MOST_OF_THREE = 2048
+"""The most tokens with probability for which pairs of distinct siblings are summed one by one."""
+
+
+def acceptance_ceiling(
+    draft: Draft, node: int, p: Float[Tensor, "vocab"], kind: str
+) -> float | None:
+    """Returns the largest probability with which a child of `node` can be accepted.
+
+    That is the value of the optimal transport between the siblings and p: the sum of
+    min(p(x), q(x)) for one sibling (2211.17192, Corollary 3.6), and for K siblings
+    1 + min over sets H of p(H) - P(all K lie in H) (SpecTr, 2310.15141; the dual is of 2502.18779).
+    The probability is over the siblings too; chosen siblings are what they are.
+
+    None if the node has no child, or if there is no short way to compute it: for four distinct
+    siblings or more, and for three of more than `MOST_OF_THREE` tokens.
+
+    p: the target's distribution after `node`. kind: how siblings are chosen; see `Draft`.
+    """
+    children = draft.children(node)
+    if not children:
+        return None
+    laws = [draft.probs[child] for child in children]
+    if all(probs is None for probs in laws):
+        return float(p[sorted({draft.tokens[child] for child in children})].sum())
+    if any(probs is None for probs in laws):
+        return None
+    p, q = p.double().cpu(), draft.distribution(children[0], p).double().cpu()
+    if len(children) == 1:
+        return float(p.minimum(q).sum())
+    # The best H consists of the tokens with the lowest p / q: only these sets need to be tried. A
+    # token that is never drawn is in no useful set.
+    drawn = q > 0
+    p, q = p[drawn], q[drawn]
+    order = (p / q).argsort()
+    p, q = p[order], q[order]
+    inside = all_in_prefix(q, len(children), kind)
+    if inside is None:
+        return None
+    return 1 + min(0.0, float((p.cumsum(0) - inside).min()))
+
+
+def all_in_prefix(q: Float[Tensor, "n"], siblings: int, kind: str) -> Float[Tensor, "n"] | None:
+    """Returns for each n the probability that all siblings lie among the first n tokens of q.
+
+    None if there is no short way to compute it.
+    """
+    mass = q.cumsum(0)
+    if kind != "distinct":
+        return mass**siblings
+    left = 1 - q
+    first = torch.where(left > 0, q / left, torch.zeros_like(q))
+    if siblings == 2:
+        # Sum over x != y of q(x) q(y) / (1 - q(x)).
+        return mass * first.cumsum(0) - (first * q).cumsum(0)
+    if siblings > 3 or len(q) > MOST_OF_THREE:
+        return None
+    # Sum over different x, y, z of q(x) q(y) / (1 - q(x)) q(z) / (1 - q(x) - q(y)).
+    third = left[:, None] - q
+    pairs = torch.where(third > 0, first[:, None] * q / third, torch.zeros_like(third))
+    pairs.fill_diagonal_(0.0)
+    weighted = pairs * (q[:, None] + q)
+    return mass * _corner_sums(pairs) - _corner_sums(weighted)
+
+
+def _corner_sums(table: Float[Tensor, "n n"]) -> Float[Tensor, "n"]:
+    """Returns for each n the sum over the first n rows and columns."""
+    return table.cumsum(0).cumsum(1).diagonal()

@@ -1,0 +1,74 @@
+"""Gumbel: couples drafter and target by shared noise, so the text depends on the seed alone."""
+
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from outrider.contract.chance import Chance
+from outrider.contract.draft import ROOT, Draft
+from outrider.contract.verifier import Scores, Verdict, Verifier
+from outrider.plugins.hookspecs import Register, hookimpl
+
+
+@final
+class Gumbel(Verifier):
+    """Gumbel coupling, or drafter-invariant speculative decoding (2408.07978).
+
+    Each position of the text has noise of its own, which follows from the seed. The pen draws a
+    draft's tokens from q with it, and this rule draws the target's from p with the same noise. As
+    long as the draft has the target's token, it is accepted. The noise makes the two agree with
+    probability at least (1 - TV) / (1 + TV), where TV is the total variation of p and q; the token
+    rule reaches 1 - TV.
+
+    Lossless. At any temperature the text depends on the seed and the target alone, whoever drafts
+    and however long the drafts are. So texts of different drafters can be compared word by word.
+
+    Siblings drawn without replacement are the first tokens to arrive, and one of them is accepted
+    if the target's token is among them.
+    """
+
+    lossless = True
+    coupled = True
+    takes = frozenset({"chain", "distinct", "deterministic"})
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        accepted: list[int] = []
+        node = ROOT
+        while True:
+            token = chance.race(scores.after(node), scores.start + len(accepted))
+            match = [child for child in draft.children(node) if draft.tokens[child] == token]
+            if not match:
+                return Verdict(tuple(accepted), token)
+            node = match[0]
+            accepted.append(node)
+
+    def accepts(
+        self, q: Float[Tensor, "vocab"], scores: Scores, node: int
+    ) -> Float[Tensor, "vocab"]:
+        q = q.to(scores.logits.device)
+        p = scores.after(node).to(q.dtype)
+        return (both(p, q) / q).nan_to_num(0.0, posinf=0.0)
+
+
+def both(p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
+    """Returns for each token x the probability that it wins the races for p and for q.
+
+    That is 1 / sum_y max(p(y) / p(x), q(y) / q(x)). The maximum is the first term for the y whose
+    p(y) / q(y) is at least that of x, and the second for the others.
+    """
+    possible = (p > 0) & (q > 0)
+    order = torch.where(q > 0, p / q, float("inf")).argsort()
+    p, q = p[order], q[order]
+    from_x_on = p.flip(0).cumsum(0).flip(0)
+    before_x = q.cumsum(0) - q
+    sums = from_x_on / p + before_x / q
+    result = torch.zeros_like(p)
+    result[order] = 1 / sums
+    return torch.where(possible, result, 0.0)
+
+
+@hookimpl
+def register_verifiers(register: Register) -> None:
+    register("gumbel", Gumbel)

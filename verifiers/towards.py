@@ -1,0 +1,66 @@
+"""Towards: the token rule with another distribution in the target's place; lossy rules share it."""
+
+from collections.abc import Callable
+
+from jaxtyping import Float
+from torch import Tensor
+
+from outrider.contract.budget import Budget
+from outrider.contract.chance import Chance
+from outrider.contract.draft import Draft
+from outrider.contract.verifier import Scores, Verdict
+from outrider.verifiers.token import residual
+
+STEPS = 60
+"""Bisections of the share of the cascade, enough for the last bit of a float."""
+
+Aim = Callable[[Tensor, Tensor], Tensor]
+"""Maps p and q, both float64 and [vocab], to the distribution h that tokens shall have."""
+
+
+def verify_towards(aim: Aim, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+    """Returns the verdict of the token rule for h = aim(p, q) in place of p.
+
+    A token x of the draft is accepted with probability min(1, h(x) / q(x)), and otherwise replaced
+    by a draw from norm(max(0, h - q)). So where the draft has a token the text has the
+    distribution h, and after the draft p. At temperature 0, h is p.
+    """
+    for node, token in enumerate(draft.tokens):
+        p = scores.after(node - 1).double()
+        q = draft.distribution(node, p).double()
+        h = aimed(aim, scores, node - 1, q)
+        if not chance.coins((h[token] / q[token])[None])[0]:
+            return Verdict(tuple(range(node)), chance.categorical(residual(h, q, token)))
+    return Verdict(tuple(range(len(draft))), chance.categorical(scores.after(len(draft) - 1)))
+
+
+def accepts_towards(
+    aim: Aim, q: Float[Tensor, "vocab"], scores: Scores, node: int
+) -> Float[Tensor, "vocab"]:
+    """Returns for each token the probability that `verify_towards` accepts it."""
+    q = q.double().to(scores.logits.device)
+    h = aimed(aim, scores, node, q)
+    return (h / q).nan_to_num(0.0, posinf=1.0).clamp(max=1)
+
+
+def aimed(aim: Aim, scores: Scores, node: int, q: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
+    """Returns the distribution that the token after `node` shall have, if it was drawn from q."""
+    p = scores.after(node).double()
+    p = p / p.sum()
+    return p if scores.sampling.greedy else aim(p, q)
+
+
+def within(
+    budget: Budget, h: Float[Tensor, "vocab"], p: Float[Tensor, "vocab"]
+) -> Float[Tensor, "vocab"]:
+    """Returns p + s (h - p) with the largest s in [0, 1] that the budget allows."""
+    if budget.spent(h, p) <= budget.limit:
+        return h
+    low, high = 0.0, 1.0
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        if budget.spent(p + middle * (h - p), p) <= budget.limit:
+            low = middle
+        else:
+            high = middle
+    return p + low * (h - p)
