@@ -12,33 +12,12 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from outrider.commands.usage import command_help
+from outrider.commands.usage import USAGE, command_help
 from outrider.errors import ConfigError, OutriderError, TargetError, is_int, nearest, require
 from outrider.interruption import Terminated, advice_in, out_of_memory, terminable
 from outrider.prompts import is_encodable
 from outrider.runtime.launch import FIELD, lost, rank, world
 from outrider.terminal import visible
-
-USAGE = """\
-usage: outrider COMMAND [SETTING=VALUE ...]
-
-First steps:
-  outrider demo                                       seven drafters on a dozen prompts
-  outrider generate prompt="Name three rivers."       a text, in three colours
-  outrider compare drafters=[none,prompt_lookup]      drafters side by side
-  outrider new-plugin my-idea                         a package for a drafter of your own
-  outrider check drafter=prompt_lookup                the proof that a drafter is lossless
-
-Commands:
-  generate      write a text                   beams         faster beam search
-  compare       drafters side by side          demo          the same, ready to run
-  bench         beside other libraries         theory        the papers' predictions
-  check         prove a part                   train         train a drafter or a policy
-  serve-config  the same drafter in vLLM       serve-check   compare it with vLLM's
-  report        gather runs of compare         plugins       what is registered, and by whom
-  doctor        is all well on this machine?   new-plugin    write a plugin's package
-
-`outrider COMMAND --help` shows examples and the settings that matter."""
 
 HYDRA_COMMANDS = (
     "generate",

@@ -1,4 +1,4 @@
-"""Usage: the help of a command, from the examples and comments in its config file."""
+"""Usage: the list of commands, and the help of each, which comes from its config file."""
 
 import re
 import textwrap
@@ -8,6 +8,28 @@ from importlib.resources import files
 from typing import Any, final
 
 from omegaconf import OmegaConf
+
+USAGE = """\
+usage: outrider COMMAND [SETTING=VALUE ...]
+
+First steps:
+  outrider demo                                       seven drafters on a dozen prompts
+  outrider generate prompt="Name three rivers."       a text, in three colours
+  outrider compare drafters=[none,prompt_lookup]      drafters side by side
+  outrider new-plugin my-idea                         a package for a drafter of your own
+  outrider check drafter=prompt_lookup                the proof that a drafter is lossless
+
+Commands:
+  generate      write a text                   beams         faster beam search
+  compare       drafters side by side          demo          the same, ready to run
+  bench         beside other libraries         theory        the papers' predictions
+  check         prove a part                   train         train a drafter or a policy
+  serve-config  the same drafter in vLLM       serve-check   compare it with vLLM's
+  report        gather runs of compare         plugins       what is registered, and by whom
+  doctor        is all well on this machine?   new-plugin    write a plugin's package
+
+`outrider COMMAND --help` shows examples and the settings that matter."""
+"""What `outrider` alone prints."""
 
 GROUPS = {
     "target": "the model whose text is wanted",
