@@ -351,7 +351,7 @@ def test_a_sweep_on_joblib_runs_each_job(run: Any, tmp_path: Path) -> None:
 def test_help_has_examples_and_every_setting_of_the_command(command: str, run: Any) -> None:
     status, out, _ = run(command, "--help")
     assert status == 0
-    assert f"  outrider {command} " in out or command == "demo"
+    assert f"  outrider {command} " in out
     settings = read_settings(command)
     assert all(f"  {name}=" in out for name in settings.values)
     assert {name for name in settings.groups if "override" not in name} <= set(GROUPS)
