@@ -33,7 +33,7 @@ HYDRA_COMMANDS = (
 )
 """The commands that are Hydra apps: each is a function, in a module of its own name."""
 
-PLAIN_COMMANDS = ("report", "plugins", "doctor", "new-plugin")
+PLAIN_COMMANDS = ("report", "view", "plugins", "doctor", "new-plugin")
 """The commands that take a list of arguments; also functions in modules of their own names."""
 
 COMMANDS = (*HYDRA_COMMANDS, *PLAIN_COMMANDS)

@@ -84,6 +84,7 @@ def test_the_wheel_holds_code_configs_and_prompts_but_no_tests(wheel: Path) -> N
         "outrider/conf/data/demo.yaml",
         "outrider/lab/demo.jsonl",
         "outrider/plugins/template/drafter.py.jinja",
+        "outrider/lab/page/runs.html.jinja",
         "outrider/drafters/weights/eagle/model.safetensors",
     } <= names
     assert not [name for name in names if "test_" in name or name.startswith(("core", "tests"))]

@@ -25,8 +25,9 @@ Commands:
   bench         beside other libraries         theory        the papers' predictions
   check         prove a part                   train         train a drafter or a policy
   serve-config  the same drafter in vLLM       serve-check   compare it with vLLM's
-  report        gather runs of compare         plugins       what is registered, and by whom
-  doctor        is all well on this machine?   new-plugin    write a plugin's package
+  report        gather runs of compare         view          look at them in a browser
+  plugins       what is registered, by whom    new-plugin    write a plugin's package
+  doctor        is all well on this machine?
 
 `outrider COMMAND --help` shows examples and the settings that matter."""
 """What `outrider` alone prints."""
