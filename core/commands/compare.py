@@ -19,6 +19,7 @@ from outrider.errors import nearest, require
 from outrider.interruption import advising
 from outrider.lab.compare import PROTOCOLS, fit, measure, questions
 from outrider.lab.export import write_json, write_parquet
+from outrider.lab.finding import finding
 from outrider.lab.identity import identity, provenance
 from outrider.lab.planning import check_precision, plan_lines
 from outrider.lab.report import write_report
@@ -224,13 +225,15 @@ def _facts(
             for turn, text in enumerate(prompt.turns, start=1)
         ],
         "identity": identity(target, parts),
-        "starts": [provenance("compare", arguments)],
+        "starts": [provenance(str(HydraConfig.get().job.config_name), arguments)],
     }
 
 
 def _print(summary: Summary, title: str, config: DictConfig) -> None:
     console = Console()
     console.print(table({"": summary.rows}, title))
+    if (sentence := finding(summary.rows)) is not None:
+        console.print(sentence, markup=False, highlight=False)
     if summary.pairs and summary.prompts[1:]:
         console.print(pair_table(summary.pairs))
     if config.by_task and any(row.tasks for row in summary.rows):
