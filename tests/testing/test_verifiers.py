@@ -202,7 +202,7 @@ class Spendthrift(Lenient):  # type: ignore[misc]
     budget = Budget(0.01)
 
 
-class DrawsAlone(SampleMatch):  # type: ignore[misc]
+class DrawsAlone(Mutant):
     """Says that it is coupled, and draws with noise of its own."""
 
     coupled = True
