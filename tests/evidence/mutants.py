@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 ROOT = Path(__file__).parents[2]
 LIST = Path(__file__).with_suffix(".txt")
@@ -33,6 +33,7 @@ NEEDED = ("torch", "transformers", "tokenizers", "scipy.optimize", "hydra", "ric
 """Modules that are imported once, before any process is forked."""
 SECONDS = {"kit": 180, "tests": 300}
 """The most processor time of a mutant; one that takes longer is killed, and so found."""
+NOT_JUDGED = "not judged"
 VERIFIERS = (
     *("token", "multi_step", "without_replacement", "traversal", "k_seq", "multi_path_block"),
     *("block", "hierarchical", "candidates", "sample_match", "rejection", "scaled_uniform"),
@@ -199,13 +200,36 @@ def _check_in(at: Any) -> str:
     return next((name for name in names if name.startswith("check_")), names[-1])
 
 
-def tests(mutant: Mutant) -> str:
-    """Returns that the tests find a mutant, "" if they pass."""
+def tests(mutant: Mutant | None) -> str:
+    """Returns the test that finds a mutant, "" if all pass.
+
+    Raises:
+        RuntimeError: the tests can't be run, which says nothing about the mutant.
+    """
     import pytest
 
-    quiet = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    status = pytest.main([*quiet, *tests_of(mutant)])
-    return "" if status == 0 else f"pytest ended with {int(status)}"
+    class Failures:
+        names: ClassVar[list[str]] = []
+
+        def pytest_runtest_logreport(self, report: Any) -> None:
+            if report.failed:
+                self.names.append(report.nodeid)
+
+        def pytest_collectreport(self, report: Any) -> None:
+            if report.failed:
+                self.names.append(f"import of {report.nodeid}")
+
+    paths = (
+        tests_of(mutant) if mutant else sorted({path for m in mutants() for path in tests_of(m)})
+    )
+    quiet = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:anyio"]
+    ignored = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    status = pytest.main([*quiet, *ignored, *paths], plugins=[Failures()])
+    if status == pytest.ExitCode.OK:
+        return ""
+    if not Failures.names:
+        raise RuntimeError(f"pytest ended with status {int(status)}")
+    return Failures.names[0]
 
 
 def judged(stage: str, mutant: Mutant | None) -> int:
@@ -222,9 +246,9 @@ def judged(stage: str, mutant: Mutant | None) -> int:
     if mutant:
         sys.meta_path.insert(0, _Finder(mutant))
     try:
-        says = kit(mutant) if stage == "kit" else tests(mutant) if mutant else ""
-    except BaseException as error:  # noqa: BLE001  a mutant may break the import
-        says = f"{type(error).__name__}: {error}"[:200]
+        says = kit(mutant) if stage == "kit" else tests(mutant)
+    except BaseException as error:  # noqa: BLE001  said in the table: it is not judged
+        says = f"{NOT_JUDGED}: {type(error).__name__}: {error}"[:300]
     os.write(output, json.dumps(says).encode())
     os._exit(0)
 
@@ -258,7 +282,8 @@ def judge(wanted: Sequence[Mutant], workers: int, results: Path, seconds: float)
             if stage == "kit" and not found:
                 waiting.insert(0, ("tests", mutant, ""))
                 continue
-            line = {"mutant": mutant.key, "by": stage if found else "", "says": found}
+            by = "not run" if found.startswith(NOT_JUDGED) else stage if found else ""
+            line = {"mutant": mutant.key, "by": by, "says": found}
             file.write(json.dumps(line) + "\n")
             file.flush()
             print(f"{line['by'] or 'SURVIVES':9}{mutant.file}: {mutant.old!r}: {found}", flush=True)
@@ -314,9 +339,10 @@ def main() -> None:
     for name in NEEDED:
         importlib.import_module(name)
     if options.original:
-        process = judged("kit", None)
-        os.wait()
-        print(says(process) or "the kit passes all original parts")
+        for stage in ("kit", "tests"):
+            process = judged(stage, None)
+            os.wait()
+            print(says(process) or f"{stage}: the original passes", flush=True)
         return
     every = list(mutants())
     if options.only:
@@ -326,7 +352,8 @@ def main() -> None:
         every = [mutant for mutant in every if mutant.file in files]
     options.results.parent.mkdir(parents=True, exist_ok=True)
     lines = _lines(options.results)
-    known = {key for key, line in lines.items() if line["by"] or not options.again}
+    again = ("not run", "") if options.again else ("not run",)
+    known = {key for key, line in lines.items() if line["by"] not in again}
     waiting = [mutant for mutant in every if mutant.key not in known]
     judge(waiting, options.workers, options.results, options.seconds)
     if not report(every, _lines(options.results)):
