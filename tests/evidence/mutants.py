@@ -17,11 +17,13 @@ import importlib.util
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -237,7 +239,7 @@ def judged(stage: str, mutant: Mutant | None) -> int:
     process = os.fork()
     if process:
         return process
-    os.setpgid(0, 0)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS[stage], SECONDS[stage] + 1))
     output = os.open(_result(os.getpid()), os.O_CREAT | os.O_WRONLY)
     silence = os.open(os.devnull, os.O_WRONLY)
@@ -271,7 +273,7 @@ def judge(wanted: Sequence[Mutant], workers: int, results: Path, seconds: float)
 
     end = monotonic() + seconds
     waiting, running = [("kit", mutant, "") for mutant in wanted], dict[int, Any]()
-    with results.open("a") as file:
+    with results.open("a") as file, _ended(running):
         while running or (waiting and monotonic() < end):
             while waiting and len(running) < workers and monotonic() < end:
                 stage, mutant, _ = waiting.pop(0)
@@ -287,6 +289,17 @@ def judge(wanted: Sequence[Mutant], workers: int, results: Path, seconds: float)
             file.write(json.dumps(line) + "\n")
             file.flush()
             print(f"{line['by'] or 'SURVIVES':9}{mutant.file}: {mutant.old!r}: {found}", flush=True)
+
+
+@contextmanager
+def _ended(running: dict[int, Any]) -> Iterator[None]:
+    """Ends the processes that still run when this one is interrupted or told to end."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    try:
+        yield
+    finally:
+        for process in running:
+            os.kill(process, signal.SIGKILL)
 
 
 def report(every: Sequence[Mutant], lines: dict[str, dict[str, str]]) -> bool:
