@@ -96,7 +96,7 @@ def check_several_rounds_and_trees(make: Make) -> None:
     """
     small = TabularTarget(2)
     for kind in ("drawn", "mixed"):
-        setup = Setup(small, ChainDrafter(small, kind), Token(), [0, 1], gamma=3, sampling=SAMPLED)
+        setup = Setup(small, ChainDrafter(small, kind), Token(), [0, 1], gamma=2, sampling=SAMPLED)
         fresh = partial(_MadeUpTimes, make)
         exact = target_distribution(small, [0, 1], 4, SAMPLED, Token())
         _assert_close(loop_distribution(setup, 4, fresh), exact, f"four tokens, {kind} draft")
