@@ -14,12 +14,14 @@ from outrider.contract.target import Target
 from outrider.drafter_parts import student, weights
 from outrider.drafter_parts.cached_text import CachedText
 from outrider.drafter_parts.tree_forms import parse_tree
-from outrider.drafter_parts.window import window_of
-from outrider.errors import ConfigError, require
+from outrider.errors import ConfigError, TargetError, require
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.runtime.cached_model import SOURCE, refuse_other_kind
+from outrider.runtime.encoded import decoder_start
 from outrider.runtime.first_layers import first_layers
+from outrider.runtime.windows import context_window
 from outrider.targets.loading import load
+from outrider.targets.self_test import self_test
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -50,10 +52,12 @@ class SmallLM(Drafter):
     tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`; each depth takes one
         pass. Defaults to a chain.
 
-    It drafts while the text fits its own context window (`max_position_embeddings`).
+    It drafts while the text fits its own context window. A model that is not the target's shows in
+    a few tiny passes that it can be rolled back, and that it reads a tree as its paths if `tree`
+    asks for one.
 
-    Raises `ConfigError` in `bind` if the model does not fit the target, `TargetError` if only one
-    of them has an encoder.
+    Raises `ConfigError` in `bind` if the model does not fit the target, or can't do that, and
+    `TargetError` if only one of them has an encoder.
     """
 
     autoregressive = True
@@ -72,7 +76,7 @@ class SmallLM(Drafter):
         self._model_setting = model
         self._layers = layers
         self._loading = (dtype, device)
-        self._shape = parse_tree(tree)
+        self._tree, self._shape = tree, parse_tree(tree)
         self.kind = self._shape.kind
         self._target: Target | None = None
 
@@ -80,8 +84,9 @@ class SmallLM(Drafter):
         if self._target is target:
             return
         self._model = self._model_for(target)
+        self._branches = self._model_setting is None or self._prove()
         self._text = CachedText(self._model, target.vocab_size)
-        self._window = window_of(self._model)
+        self._window = context_window(self._model)
         self._target = target
 
     def _model_for(self, target: Target) -> "PreTrainedModel":
@@ -100,6 +105,23 @@ class SmallLM(Drafter):
         require_same_tokens(model, tokenizer, target)
         drafting: PreTrainedModel = model
         return drafting
+
+    def _prove(self) -> bool:
+        """Returns whether the model, which is not the target's, reads several texts in one pass.
+
+        Raises:
+            ConfigError: its drafts would not depend on the text alone, or can't be trees.
+        """
+        try:
+            tested = self_test(self._model, decoder_start(self._model))
+        except TargetError as error:
+            raise ConfigError(f"drafter small_lm: {error}") from None
+        if self.trees and tested.trees:
+            name = type(self._model).__name__
+            raise ConfigError(
+                f"drafter.tree={self._tree!r}: {name} writes only chains, since {tested.trees}"
+            )
+        return not tested.trees
 
     def _read(self, name: str, target: Target) -> tuple["PreTrainedModel", Any]:
         folder = located(name)
@@ -155,7 +177,7 @@ class SmallLM(Drafter):
                 for context, pen in pairs:
                     pen.draw(logits[len(context.tokens) - shortest])
                 return
-            if source is None:
+            if source is None and self._branches:
                 rows = self._text.side_by_side(texts)
                 for (_, pen), row in zip(pairs, rows, strict=True):
                     pen.draw(row)

@@ -27,6 +27,7 @@ QUICK = {
     ],  # beside it in tests/commands/test_bench.py
     "train": ["max_new_tokens=16", "data.limit=3"],
     "greedy.py": ["--count", "3", "--tokens", "24"],
+    "architectures.py": ["--only", "gpt2", "--modes", "chain"],
 }
 """Settings that keep a documented command short; they come last, so they win."""
 MADE = re.compile(r"\bedits/|experiment=table2")

@@ -7,8 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from outrider import Chance, Draft, SampledChance, Scores, Verdict, Verifier
-from outrider.contract.budget import Budget
+from outrider import Budget, Chance, Draft, SampledChance, Scores, Verdict, Verifier
 from outrider.contract.draft import KINDS
 from outrider.testing import check_verifier, verifiers
 from outrider.verifiers import k_seq, multi_path_block
@@ -196,18 +195,6 @@ class SaysTheFirstNode(Lenient):  # type: ignore[misc]
         return super().accepts(q, scores, -1)
 
 
-class Spendthrift(Lenient):  # type: ignore[misc]
-    """Accepts leniently, and states a budget that it does not keep."""
-
-    budget = Budget(0.01)
-
-
-class DrawsAlone(Mutant):
-    """Says that it is coupled, and draws with noise of its own."""
-
-    coupled = True
-
-
 class KnowsTheSampler(Mutant):
     """Accepts everything where the run samples and does not enumerate."""
 
@@ -215,6 +202,29 @@ class KnowsTheSampler(Mutant):
         if isinstance(chance, SampledChance):
             return [True] * len(ratios)
         return chance.coins(ratios)
+
+
+class Overdrawn(Verifier):
+    """Lenience that claims a small budget."""
+
+    lossless = False
+    budget = Budget(0.02)
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        return Lenient(0.2).verify(draft, scores, chance)
+
+    def ceiling(self, scores: Scores) -> Tensor:
+        return scores.probs / 0.2
+
+
+class Uncoupled(Verifier):
+    """Says that it is coupled, but is the token rule."""
+
+    lossless = True
+    coupled = True
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        return Token().verify(draft, scores, chance)
 
 
 CULPRITS: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] = [
@@ -239,11 +249,11 @@ CULPRITS: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] 
     (SaysToken, verifiers.check_accepts_reports_true_probabilities),
     (SaysTheFirstNode, verifiers.check_accepts_reports_true_probabilities),
     (KnowsTheSampler, verifiers.check_sampled_texts_have_the_enumerated_distribution),
-    (Spendthrift, verifiers.check_output_distribution_is_as_claimed),
-    (Spendthrift, verifiers.check_tokens_keep_to_the_budget),
-    (DrawsAlone, verifiers.check_text_depends_on_the_seed_alone),
     (GlobalCoins, verifiers.check_draws_only_from_chance),
     (WritesIntoScores, verifiers.check_leaves_distributions_alone),
+    (Overdrawn, verifiers.check_output_distribution_is_as_claimed),
+    (Overdrawn, verifiers.check_tokens_keep_to_the_budget),
+    (Uncoupled, verifiers.check_text_depends_on_the_seed_alone),
 ]
 
 
