@@ -42,12 +42,13 @@ class SmallLM(Drafter):
     If the target has an encoder, the model has to have one too; it reads the source once.
 
     model: a hub id or folder of a model that shares the target's tokenizer, or a loaded model;
-        "smollm2" for the one that comes with the package, distilled from SmolLM2. None takes the
+        "smollm2" for the one that comes with the package, distilled from SmolLM2-135M. That is also
+        the default if the target is SmolLM2-135M and `layers` is None. Otherwise the default is the
         target itself, cut after `layers` layers, without a second copy of its weights
         (self-speculation by early exit).
     layers: how many of the target's layers to draft with if `model` is None. Defaults to four
-        fifths of them, since a model that was never trained to exit early predicts little before
-        its last layers.
+        fifths of them where no model comes with the package, since a model that was never trained
+        to exit early predicts little before its last layers.
     dtype, device: of a model that is loaded here, as for a target.
     tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`; each depth takes one
         pass. Defaults to a chain.
@@ -97,6 +98,8 @@ class SmallLM(Drafter):
             TargetError: only one of the two has an encoder.
         """
         model, tokenizer = self._model_setting, None
+        if model is None and self._layers is None and weights.is_smollm2(target):
+            model = BUILT_IN
         if model is None:
             return first_layers(target.model, self._layers)
         if isinstance(model, str):
