@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test pytest style evidence install typecheck wheel browser engines vllm edits clean
+.PHONY: demo test pytest style evidence mutants install typecheck wheel browser engines vllm edits clean
 
 install: .venv/installed
 
@@ -53,6 +53,10 @@ evidence: install
 	$(BIN)/python tests/evidence/distribution.py
 	$(BIN)/python tests/evidence/gemma.py
 	$(BIN)/python tests/evidence/precision.py --every 2
+
+# Faults that are put into the code on purpose: what the kit and the tests find of them.
+mutants: install
+	OMP_NUM_THREADS=1 $(BIN)/python tests/evidence/mutants.py --workers 2 $(MUTANTS)
 
 # What runs in other engines, which takes too long for `make test`.
 engines: install vllm

@@ -47,7 +47,7 @@ def check(config: DictConfig) -> None:
         for heading in ("check", "held", "seconds", "what it says, or what went wrong"):
             table.add_column(heading)
         with console.status(f"Checking {role} {type(part).__name__}") as status:
-            for outcome in run_checks(make):
+            for outcome in run_checks(make, config.thorough):
                 status.update(f"Checked {outcome.check}")
                 failed += outcome.fault is not None
                 table.add_row(

@@ -11,14 +11,18 @@ import torch
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.sampling import Sampling
+from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
+from outrider.decoding.decode import decode, decode_together
 from outrider.runtime.cached_model import SOURCE
 from outrider.targets.tabular import TabularTarget
+from outrider.testing.chi_square import assert_sampled
 from outrider.testing.exact import (
     Conditionals,
     Distribution,
     Setup,
     loop_distribution,
+    output_distribution,
     possible_drafts,
     round_distribution,
     target_distribution,
@@ -29,6 +33,7 @@ from outrider.testing.stage import (
     draft_after,
     same_draft,
     stage,
+    unbound_stage,
 )
 from outrider.verifiers.sample_match import SampleMatch
 from outrider.verifiers.token import Token
@@ -38,6 +43,10 @@ Make = Callable[[], Drafter]
 
 PROMPTS = ([0, 1, 2, 0, 1], [2, 2, 2, 2], [1])
 PAIRS = ([0, 3], [1, 1], [2, 0], [3, 2], [3, 3])
+LENGTHS = (1, 2, 3, 4, 5, 6, 8, 11, 15, 20, 30)
+"""How many tokens the contexts have."""
+TEXTS = 200
+"""How many texts are sampled."""
 NARROW = Sampling(temperature=0.7, top_k=2)
 TOLERANCE = 1e-12
 
@@ -63,6 +72,106 @@ def check_tokens_follow_recorded_distributions(make: Make) -> None:
             target, drafter, Token(), prompt, gamma=gamma, sampling=sampling, budget=budget
         )
         _assert_recorded(possible_drafts(setup), prompt)
+
+
+def check_long_contexts(make: Make) -> None:
+    """The same holds after texts of up to thirty tokens, in which tokens and phrases repeat.
+
+    (Fewer texts for a drafter that needs a model.)
+    """
+    cheap = isinstance(unbound_stage(make()), TabularTarget)
+    _check_contexts(make, LENGTHS if cheap else LENGTHS[4::3], 1)
+
+
+def check_every_length(make: Make) -> None:
+    """The same holds after every text of up to forty tokens, for drafts of two tokens."""
+    _check_contexts(make, range(1, 41), 2)
+
+
+def _check_contexts(make: Make, lengths: Iterable[int], gamma: int) -> None:
+    drafter = make()
+    target = stage(drafter)
+    for length in lengths:
+        _assert_honest(drafter, target, repetitive(length, VOCAB_SIZE), gamma)
+
+
+def check_other_vocabularies(make: Make) -> str | None:
+    """The same holds for vocabularies of 3, 5 and 7 tokens, with the target's distribution of the
+    text; a drafter that is made for one vocabulary fails at another, in its first draft.
+
+    (Only 5 tokens for a drafter that needs a model.)
+    """
+    sizes = (3, 5, 7) if isinstance(unbound_stage(make()), TabularTarget) else (5,)
+    return _check_vocabularies(make, sizes, 2)
+
+
+def check_large_vocabularies(make: Make) -> str | None:
+    """The same holds for vocabularies of 2, 6, 11 and 16 tokens."""
+    return _check_vocabularies(make, (2, 6, 11, 16), 12)
+
+
+def _check_vocabularies(make: Make, sizes: Iterable[int], contexts: int) -> str | None:
+    """Returns why a drafter fails at another vocabulary than `VOCAB_SIZE`, None if it drafts."""
+    for vocab_size in sizes:
+        drafter = make()
+        try:
+            target = stage(drafter, vocab_size)
+            draft_after(drafter, target, repetitive(2 * vocab_size, vocab_size), 2)
+        except Exception as error:  # noqa: BLE001  a drafter that stops writes no wrong text
+            line = " ".join(str(error).split())
+            return f"no draft for a vocabulary of {vocab_size}: {line or type(error).__name__}"
+        for length in range(2, 2 + contexts):
+            _assert_honest(drafter, target, repetitive(length, vocab_size), 1)
+        rule: Verifier = Traversal() if drafter.trees else Token()
+        prompt = [vocab_size - 1, 0]
+        setup = Setup(target, drafter, rule, prompt, gamma=1, sampling=SAMPLED, budget=2)
+        exact = target_distribution(target, prompt, 2, SAMPLED, rule)
+        _assert_equal(output_distribution(setup), exact)
+    return None
+
+
+def repetitive(length: int, vocab_size: int) -> list[int]:
+    """Returns a text in which every token comes up, and phrases of three repeat."""
+    phrase = [position * position % vocab_size for position in range(3)]
+    text = [*range(vocab_size), *phrase, vocab_size - 1, *phrase, *phrase]
+    return [text[position % len(text)] for position in range(length)]
+
+
+def _assert_honest(drafter: Drafter, target: Target, prompt: list[int], gamma: int) -> None:
+    # The first draft reads the prompt, so that all others are written in the same way.
+    draft_after(drafter, target, prompt, 1)
+    budget = 2 if drafter.trees else None
+    setup = Setup(target, drafter, Token(), prompt, gamma=gamma, sampling=SAMPLED, budget=budget)
+    _assert_recorded(possible_drafts(setup), prompt)
+
+
+def check_sampled_texts_have_the_targets_distribution(make: Make) -> None:
+    """Texts that the loop samples, each with its own chance, have the target's distribution, by a
+    chi-square test with a fixed seed; a batch writes the texts that are written alone.
+    """
+    drafter = make()
+    target = stage(drafter)
+    rule: Verifier = Traversal() if drafter.trees else Token()
+    count = TEXTS if isinstance(target, TabularTarget) else TEXTS // 10
+    budget, prompt = _budget(drafter), [0, 1, 2, 0, 1]
+    together = decode_together(
+        target, [drafter.fork() for _ in range(count)], rule, [prompt] * count,
+        gamma=2, budget=budget, sampling=SAMPLED, max_new_tokens=2,
+    )  # fmt: skip
+    texts: dict[int, list[int]] = defaultdict(list)
+    for number, round in together:
+        texts[number] += round.tokens
+    for number in range(0, count, count // 4):
+        rounds = decode(
+            target, make(), rule, prompt,
+            gamma=2, budget=budget, sampling=SAMPLED, max_new_tokens=2, number=number,
+        )  # fmt: skip
+        alone = list(itertools.chain.from_iterable(round.tokens for round in rounds))
+        assert alone == texts[number], (
+            f"text {number} is {alone} when it is written alone, and {texts[number]} in a batch"
+        )
+    exact = target_distribution(target, prompt, 2, SAMPLED, rule)
+    assert_sampled(map(tuple, texts.values()), exact)
 
 
 def _assert_recorded(outcomes: Iterable[tuple[float, Draft]], prompt: Sequence[int]) -> None:

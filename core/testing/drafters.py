@@ -14,8 +14,13 @@ from outrider.contract.sampling import Sampling
 from outrider.decoding.decode import decode
 from outrider.testing.drafter_distributions import (
     NARROW,
+    check_every_length,
     check_is_autoregressive_if_it_says_so,
+    check_large_vocabularies,
+    check_long_contexts,
+    check_other_vocabularies,
     check_output_distribution_is_the_targets,
+    check_sampled_texts_have_the_targets_distribution,
     check_the_source_is_part_of_the_context,
     check_tokens_follow_recorded_distributions,
 )
@@ -167,8 +172,13 @@ CHECKS = (
     check_is_deterministic_when_greedy,
     check_greedy_text_is_the_targets,
     check_tokens_follow_recorded_distributions,
+    check_long_contexts,
+    check_other_vocabularies,
     check_batched_drafts_equal_single_ones,
     check_is_autoregressive_if_it_says_so,
     check_output_distribution_is_the_targets,
     check_the_source_is_part_of_the_context,
+    check_sampled_texts_have_the_targets_distribution,
 )
+THOROUGH = (check_every_length, check_large_vocabularies)
+"""Checks that may take minutes."""

@@ -172,8 +172,13 @@ def _filled_up(setup: Setup, blocks: Distribution, conditionals: Conditionals) -
     return probs
 
 
-def loop_distribution(setup: Setup, length: int, policy: Policy | None = None) -> Distribution:
-    """Returns the distribution of the first `length` tokens of the loop, over all its rounds."""
+def loop_distribution(
+    setup: Setup, length: int, make_policy: Callable[[], Policy] = Fixed
+) -> Distribution:
+    """Returns the distribution of the first `length` tokens of the loop, over all its rounds.
+
+    make_policy: as for `possible_drafts`. Its answers may not depend on the clock.
+    """
 
     def play(chance: Chance) -> tuple[int, ...]:
         rounds = decode(
@@ -184,7 +189,7 @@ def loop_distribution(setup: Setup, length: int, policy: Policy | None = None) -
             gamma=setup.gamma,
             budget=setup.budget,
             sampling=setup.sampling,
-            policy=policy,
+            policy=make_policy(),
             chance=chance,
             max_new_tokens=length,
         )

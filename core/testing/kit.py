@@ -23,7 +23,7 @@ class Outcome:
 
     check: its name. says: what it asserts, the first paragraph of its docstring.
     fault: the fault in one line; None if it passed. seconds: how long it took.
-    refused: why a target does not offer what is checked, which is no fault; None if it does.
+    refused: why a part does not offer what is checked, which is no fault; None if it does.
     """
 
     check: str
@@ -33,19 +33,21 @@ class Outcome:
     refused: str | None = None
 
 
-def checks_of(make: Make) -> tuple[Check, ...]:
+def checks_of(make: Make, thorough: bool = False) -> tuple[Check, ...]:
     """Returns the checks for the part that `make` makes.
+
+    thorough: add those of larger cases, which may take minutes.
 
     Raises:
         TypeError: the part is not a drafter, verifier, policy or target.
     """
     part = make()
     if isinstance(part, Drafter):
-        return drafters.CHECKS
+        return drafters.CHECKS + (drafters.THOROUGH if thorough else ())
     if isinstance(part, Verifier):
-        return verifiers.CHECKS
+        return verifiers.CHECKS + (verifiers.THOROUGH if thorough else ())
     if isinstance(part, Policy):
-        return policies.CHECKS
+        return policies.CHECKS + (policies.THOROUGH if thorough else ())
     if isinstance(part, Target):
         return targets.CHECKS
     raise TypeError(
@@ -81,9 +83,12 @@ def check_target(target: Target) -> None:
         check(lambda: target)
 
 
-def run_checks(make: Make) -> Iterator[Outcome]:
-    """Yields the outcome of each check when it is done; runs the others even if one fails."""
-    for check in checks_of(make):
+def run_checks(make: Make, thorough: bool = False) -> Iterator[Outcome]:
+    """Yields the outcome of each check when it is done; runs the others even if one fails.
+
+    thorough: add the checks of larger cases, which may take minutes.
+    """
+    for check in checks_of(make, thorough):
         began = perf_counter()
         fault, refused = None, None
         try:

@@ -4,7 +4,9 @@ import copy
 import itertools
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
+from typing import final
 
 import torch
 
@@ -15,10 +17,17 @@ from outrider.contract.pen import Pen
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
 from outrider.targets.tabular import TabularTarget
-from outrider.testing.exact import Setup, output_distribution, target_distribution
-from outrider.testing.stage import SAMPLED, ChainDrafter
+from outrider.testing.exact import (
+    Distribution,
+    Setup,
+    loop_distribution,
+    output_distribution,
+    target_distribution,
+)
+from outrider.testing.stage import SAMPLED, ChainDrafter, TreeDrafter
 from outrider.verifiers.block import Block
 from outrider.verifiers.token import Token
+from outrider.verifiers.traversal import Traversal
 
 Make = Callable[[], Policy]
 
@@ -71,19 +80,86 @@ def check_output_distribution_is_the_targets(make: Make) -> None:
     """
     target = TabularTarget(3)
     for past in PASTS[:4]:
-        policy = make()
-        policy.reset()
-        for round in rounds(policy, past, 2, 12):
-            policy.observe(round)
+        policy = _after(make, past, 2)
         for kind, rule in itertools.product(("drawn", "mixed"), (Token(), Block())):
             drafter = ChainDrafter(target, kind)
             setup = Setup(target, drafter, rule, [0, 2], gamma=2, sampling=SAMPLED)
             probs = output_distribution(setup, make_policy=partial(copy.deepcopy, policy))
             exact = target_distribution(target, [0, 2], 3, SAMPLED, rule)
-            error = max(abs(probs.get(text, 0.0) - p) for text, p in exact.items())
-            assert error <= TOLERANCE, (
-                f"the text's distribution is off by {error:.1e} after {past}, {kind} draft"
-            )
+            _assert_close(probs, exact, f"after {past}, {kind} draft")
+
+
+def check_several_rounds_and_trees(make: Make) -> None:
+    """The same holds over several rounds, in which the policy learns, and for drafts of trees.
+
+    The rounds have made-up times, so that a policy may measure them.
+    """
+    small = TabularTarget(2)
+    for kind in ("drawn", "mixed"):
+        setup = Setup(small, ChainDrafter(small, kind), Token(), [0, 1], gamma=2, sampling=SAMPLED)
+        fresh = partial(_MadeUpTimes, make)
+        exact = target_distribution(small, [0, 1], 4, SAMPLED, Token())
+        _assert_close(loop_distribution(setup, 4, fresh), exact, f"four tokens, {kind} draft")
+    for kind, vocab in (("distinct", 3), ("iid", 2), ("paths", 2)):
+        target = TabularTarget(vocab)
+        exact = target_distribution(target, [0, 1], 3, SAMPLED, Traversal())
+        for past in PASTS[:4]:
+            policy = _after(make, past, 2)
+            setup = Setup(
+                target, TreeDrafter(target, kind), Traversal(), [0, 1],
+                gamma=2, sampling=SAMPLED, budget=4,
+            )  # fmt: skip
+            probs = output_distribution(setup, make_policy=partial(copy.deepcopy, policy))
+            _assert_close(probs, exact, f"after {past}, {kind} tree")
+
+
+def check_many_rounds(make: Make) -> None:
+    """The same holds over longer texts and more rounds."""
+    target = TabularTarget(2)
+    for kind, gamma, length in (("mixed", 2, 4), ("drawn", 3, 5), ("drawn", 2, 6)):
+        drafter = ChainDrafter(target, kind)
+        setup = Setup(target, drafter, Block(), [0, 1], gamma=gamma, sampling=SAMPLED)
+        exact = target_distribution(target, [0, 1], length, SAMPLED, Block())
+        probs = loop_distribution(setup, length, partial(_MadeUpTimes, make))
+        _assert_close(probs, exact, f"{length} tokens, {kind} draft, gamma {gamma}")
+
+
+@final
+class _MadeUpTimes(Policy):
+    """A policy that is told the same times whatever the clock says."""
+
+    def __init__(self, make: Make) -> None:
+        self._policy = make()
+
+    def depth(self, gamma: int) -> int:
+        return self._policy.depth(gamma)
+
+    def more(self, draft: Draft) -> bool:
+        return self._policy.more(draft)
+
+    def observe(self, round: Round) -> None:
+        self._policy.observe(replace(round, seconds=_seconds(round.drafted)))
+
+    def reset(self) -> None:
+        self._policy.reset()
+
+
+def _after(make: Make, past: str, gamma: int) -> Policy:
+    """Returns a policy that has seen rounds."""
+    policy = make()
+    policy.reset()
+    for round in rounds(policy, past, gamma, 12):
+        policy.observe(round)
+    return policy
+
+
+def _assert_close(probs: Distribution, exact: Distribution, case: str) -> None:
+    error = max(abs(probs.get(text, 0.0) - p) for text, p in exact.items())
+    assert error <= TOLERANCE, f"the text's distribution is off by {error:.1e} ({case})"
+
+
+def _seconds(drafted: int) -> dict[str, float]:
+    return {"draft": 0.002 * drafted, "score": 0.03 + 0.004 * drafted, "verify": 0.001}
 
 
 def rounds(policy: Policy, past: str, gamma: int, count: int) -> Iterator[Round]:
@@ -105,7 +181,6 @@ def rounds(policy: Policy, past: str, gamma: int, count: int) -> Iterator[Round]
         draft = pen.finish()
         fully_accepted = past == "all accepted" or (past == "in turn" and number % 2 == 0)
         accepted = len(draft) if fully_accepted else 0
-        seconds = {"draft": 0.002 * len(draft), "score": 0.03 + 0.004 * len(draft), "verify": 0.001}
         tokens = (*draft.tokens[:accepted], 0)
         yield Round(
             tokens=tokens,
@@ -117,7 +192,7 @@ def rounds(policy: Policy, past: str, gamma: int, count: int) -> Iterator[Round]
             drafted=len(draft),
             tested=accepted + (accepted < len(draft)),
             accepted=accepted,
-            seconds=seconds,
+            seconds=_seconds(len(draft)),
         )
 
 
@@ -133,4 +208,7 @@ CHECKS = (
     check_depth_is_within_gamma,
     check_the_same_rounds_give_the_same_answers,
     check_output_distribution_is_the_targets,
+    check_several_rounds_and_trees,
 )
+THOROUGH = (check_many_rounds,)
+"""Checks that may take minutes."""

@@ -1,7 +1,7 @@
 """The stage: tiny targets with known conditionals, and drafters that write every kind of draft."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, final
 
@@ -26,23 +26,25 @@ CHAINS = ("drawn", "written", "mixed", "exact", "disjoint", "silent", "short")
 """The kinds of `ChainDrafter`."""
 TREES = ("paths", "iid", "distinct", "deterministic")
 """The kinds of `TreeDrafter`."""
+Shape = Mapping[tuple[int, ...], int]
+"""The number of children of each node that has some, by its path of ranks: () is the root."""
 
 
-def stage(drafter: Drafter) -> Target:
+def stage(drafter: Drafter, vocab_size: int = VOCAB_SIZE) -> Target:
     """Returns a tiny target that offers what `drafter` needs, and binds the drafter to it.
 
     Raises:
-        ConfigError: the drafter can't be bound to a vocabulary of `VOCAB_SIZE`.
+        ConfigError: the drafter can't be bound to a vocabulary of this size.
     """
-    target = unbound_stage(drafter)
+    target = unbound_stage(drafter, vocab_size)
     drafter.bind(target)
     return target
 
 
-def unbound_stage(drafter: Drafter) -> Target:
+def unbound_stage(drafter: Drafter, vocab_size: int = VOCAB_SIZE) -> Target:
     """Returns the target of `stage`, of which the drafter knows nothing."""
-    tabular = TabularTarget(VOCAB_SIZE, encoder=SOURCE in drafter.needs)
-    return tabular if drafter.needs <= tabular.offers else tiny_target(VOCAB_SIZE)
+    tabular = TabularTarget(vocab_size, encoder=SOURCE in drafter.needs)
+    return tabular if drafter.needs <= tabular.offers else tiny_target(vocab_size)
 
 
 def tiny_target(vocab_size: int, seed: int = 0) -> TransformersTarget:
@@ -171,11 +173,15 @@ class ChainDrafter(Drafter):
     "mixed": drawn and written in turn. "exact": drawn from p itself. "disjoint": drawn from a q
     without mass on half of the tokens. "silent": nothing. "short": drawn, but ended after a token 0
     (which is legitimate, since that token was submitted).
+
+    tied: round the logits to whole numbers, so that many of them are equal.
     """
 
-    def __init__(self, target: TabularTarget, kind: str, seed: int = 7) -> None:
+    def __init__(
+        self, target: TabularTarget, kind: str, seed: int = 7, *, tied: bool = False
+    ) -> None:
         self._kind = kind
-        self._logits = TabularTarget(target.vocab_size, 2, seed, sharpness=2.5).logits
+        self._logits = _table(target, seed, tied).logits
         if kind == "exact":
             self._logits = target.logits
 
@@ -196,33 +202,58 @@ class ChainDrafter(Drafter):
 
 @final
 class TreeDrafter(Drafter):
-    """Drafts two siblings after each node, or two paths, from a random table over two tokens.
+    """Drafts a tree, from a random table over the last two tokens.
 
-    kind: one of `outrider.contract.draft.KINDS`. "deterministic" siblings are the two likeliest
-        tokens.
+    kind: one of `outrider.contract.draft.KINDS`. "deterministic" siblings are the likeliest tokens.
+    shape: of the tree. Defaults to two siblings after each node; "paths" only branch at the root.
+    tied: round the logits to whole numbers, so that many of them are equal.
     """
 
-    def __init__(self, target: TabularTarget, kind: str, seed: int = 7) -> None:
+    def __init__(
+        self,
+        target: TabularTarget,
+        kind: str,
+        seed: int = 7,
+        *,
+        shape: Shape | None = None,
+        tied: bool = False,
+    ) -> None:
         self.kind = kind
-        self._logits = TabularTarget(target.vocab_size, 2, seed, sharpness=2.5).logits
+        self._shape = shape
+        self._logits = _table(target, seed, tied).logits
 
     def propose(self, context: Context, pen: Pen) -> None:
-        layer = [ROOT]
+        layer: list[tuple[int, tuple[int, ...]]] = [(ROOT, ())]
         texts = {ROOT: context.tokens[:]}
         for _ in range(pen.gamma):
             parents, layer = layer, []
-            for parent in parents:
-                width = 1 if self.kind == "paths" and parent != ROOT else 2
-                if pen.last + 1 + width > pen.budget:
+            for parent, path in parents:
+                width = self._width(path)
+                if pen.room < width:
                     return
-                for node in self._children(self._logits(texts[parent]), width, pen, parent):
+                children = self._children(self._logits(texts[parent]), width, pen, parent)
+                for rank, node in enumerate(children):
                     texts[node] = [*texts[parent], pen.token(node)]
-                    layer.append(node)
+                    layer.append((node, (*path, rank)))
 
-    def _children(self, logits: torch.Tensor, width: int, pen: Pen, parent: int) -> tuple[int, ...]:
+    def _width(self, path: tuple[int, ...]) -> int:
+        if self.kind == "paths" and path:
+            return 1
+        return 2 if self._shape is None else self._shape.get(path, 0)
+
+    def _children(self, logits: torch.Tensor, width: int, pen: Pen, parent: int) -> Sequence[int]:
+        if not width:
+            return ()
         if self.kind != "deterministic":
             return pen.branch(logits, width, replacement=self.kind != "distinct", after=parent)
         first = pen.last + 1
-        for token in logits.topk(width).indices.tolist():
+        for token in logits.topk(min(width, len(logits))).indices.tolist():
             pen.write(token, after=parent)
-        return tuple(range(first, first + width))
+        return range(first, pen.last + 1)
+
+
+def _table(target: TabularTarget, seed: int, tied: bool) -> TabularTarget:
+    table = TabularTarget(target.vocab_size, 2, seed, sharpness=2.5)
+    if tied:
+        table.table = torch.round(table.table / 2)
+    return table

@@ -2,14 +2,16 @@
 
 import copy
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import pytest
 import torch
 from scipy.stats import binom
 from torch import Tensor
 
-from outrider import Chance, Context, Drafter, Pen, SampledChance, Sampling, Target, decode
+from outrider import Chance, Context, Draft, Drafter, Pen, SampledChance, Sampling, Target, decode
 from outrider.contract.draft import ROOT
+from outrider.drafters.hierarchy import Hierarchy
 from outrider.errors import DrafterError, OutriderError
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import drafters
@@ -25,9 +27,9 @@ class Honest(Drafter):
     autoregressive = True
 
     def propose(self, context: Context, pen: Pen) -> None:
-        text = context.tokens[:]
+        text, next_logits = context.tokens[:], TabularTarget(pen.vocab_size, seed=11).logits
         while pen.open:
-            text.append(pen.draw(NEXT_LOGITS(text)))
+            text.append(pen.draw(next_logits(text)))
 
 
 class HonestAboutIid(Drafter):
@@ -35,7 +37,8 @@ class HonestAboutIid(Drafter):
 
     def propose(self, context: Context, pen: Pen) -> None:
         if pen.gamma and pen.budget > 1:
-            pen.branch(NEXT_LOGITS(context.tokens), 2, replacement=True)
+            logits = TabularTarget(pen.vocab_size, seed=11).logits(context.tokens)
+            pen.branch(logits, 2, replacement=True)
 
 
 class Overreaches(Drafter):
@@ -177,6 +180,53 @@ class DropsTheUnlikely(Drafter):
                 return
             forge(pen, token, probs)
             text.append(token)
+
+
+class LiesInLongTexts(LiesAboutTemperature):
+    """Lies from `least` tokens of context on."""
+
+    least = 4
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        lies = len(context.tokens) >= self.least
+        (super() if lies else Honest()).propose(context, pen)
+
+
+class LiesInVeryLongTexts(LiesInLongTexts):
+    least = 12
+
+
+class LiesAtFiveTokens(Drafter):
+    """Honest at the kit's own vocabulary, and at no other."""
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        while pen.open:
+            probs = torch.arange(1.0, pen.vocab_size + 1).double().softmax(-1)
+            token = pen._chance.categorical(probs)
+            forge(pen, token, probs if pen.vocab_size == VOCAB_SIZE else probs.flip(0))
+
+
+class MadeForOneVocabulary(Drafter):
+    """A drafter with a table: it fails at other vocabularies, and so writes nothing wrong."""
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        while pen.open:
+            pen.draw(NEXT_LOGITS(context.tokens))
+
+
+class KnowsTheSampler(Drafter):
+    """Writes the token whose coin will be true, where the run samples and does not enumerate."""
+
+    def bind(self, target: Target) -> None:
+        self.target = target
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        likely = NEXT_LOGITS(context.tokens)
+        if isinstance(pen._chance, SampledChance) and pen.open:
+            probs = likely.softmax(-1)
+            forge(pen, int(probs.argmin()), probs)
+        while pen.open:
+            pen.draw(likely)
 
 
 class SharesOneUniform(Drafter):
@@ -339,6 +389,11 @@ CULPRITS: list[tuple[type[Drafter], Callable[[Callable[[], Drafter]], None]]] = 
     (SpoilsTheTarget, drafters.check_greedy_text_is_the_targets),
     (LiesAboutTemperature, drafters.check_tokens_follow_recorded_distributions),
     (DropsTheUnlikely, drafters.check_tokens_follow_recorded_distributions),
+    (LiesInLongTexts, drafters.check_tokens_follow_recorded_distributions),
+    (LiesInLongTexts, drafters.check_long_contexts),
+    (LiesInVeryLongTexts, drafters.check_long_contexts),
+    (LiesAtFiveTokens, drafters.check_other_vocabularies),
+    (KnowsTheSampler, drafters.check_sampled_texts_have_the_targets_distribution),
     (SharesOneUniform, drafters.check_tokens_follow_recorded_distributions),
     (MixesUpItsBatch, drafters.check_batched_drafts_equal_single_ones),
     (ForgetsHowDeepItIs, drafters.check_is_autoregressive_if_it_says_so),
@@ -359,6 +414,41 @@ def test_the_check_catches_its_culprit(
 
 def test_every_check_has_a_culprit() -> None:
     assert {check for _, check in CULPRITS} == set(drafters.CHECKS)
+
+
+@pytest.mark.parametrize(
+    ("culprit", "check"),
+    [
+        (LiesInVeryLongTexts, drafters.check_every_length),
+        (LiesAtFiveTokens, drafters.check_large_vocabularies),
+    ],
+)
+def test_the_thorough_check_catches_its_culprit(
+    culprit: type[Drafter], check: Callable[[Callable[[], Drafter]], str | None]
+) -> None:
+    check(Honest)
+    with pytest.raises(AssertionError):
+        check(culprit)
+
+
+def test_a_drafter_that_is_made_for_one_vocabulary_is_told_so() -> None:
+    line = drafters.check_other_vocabularies(MadeForOneVocabulary)
+    assert line == "no draft for a vocabulary of 3: gave logits of shape (4,): expected (3,)"
+
+
+def redraw_from_p(self: Pen, logits: Tensor, guess: Draft, node: int) -> int:
+    """Replaces a guess that is not kept by a draw from p, in place of norm(max(0, p - q))."""
+    probs, token = self._distribution(logits), guess.tokens[node]
+    q = guess.distribution(node, probs)
+    if not self._chance.coins((probs[token] / q[token])[None])[0]:
+        token = self._chance.categorical(probs)
+    return self._tokens[self._submit([(token, probs)], None, logits)[0]]
+
+
+def test_a_wrong_residual_of_redrawn_guesses_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Pen, "redraw", redraw_from_p)
+    with pytest.raises(AssertionError, match="draws token"):
+        drafters.check_tokens_follow_recorded_distributions(partial(Hierarchy, "random"))
 
 
 @pytest.mark.parametrize("check", drafters.CHECKS)

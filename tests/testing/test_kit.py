@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from outrider import Context, Drafter, Pen
+from outrider import Context, Drafter, Fixed, Pen
 from outrider.drafters.none import NoDraft
 from outrider.drafters.random import Random
 from outrider.testing import (
@@ -14,6 +14,7 @@ from outrider.testing import (
     checks_of,
     drafters,
     parametrize_with_checks,
+    policies,
     run_checks,
     verifiers,
 )
@@ -31,6 +32,8 @@ class Impatient(Drafter):
 def test_a_part_has_the_checks_of_its_role() -> None:
     assert checks_of(NoDraft) == drafters.CHECKS
     assert checks_of(Token) == verifiers.CHECKS
+    for make, module in ((NoDraft, drafters), (Token, verifiers), (Fixed, policies)):
+        assert checks_of(make, thorough=True) == module.CHECKS + module.THOROUGH
     with pytest.raises(TypeError, match="Drafter, Verifier, Policy or Target, got int"):
         checks_of(int)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from outrider import Draft, Fixed, Policy
+from outrider import Draft, Fixed, Pen, Policy, Round
 from outrider.testing import check_policy, policies
 
 
@@ -32,16 +32,40 @@ class DropsADrawnToken(Policy):
     def more(self, draft: Draft) -> bool:
         if draft.tokens[-1] != 0:
             return True
-        pen: Any = sys._getframe(1).f_locals["self"]
+        frame: Any = sys._getframe(1)
+        while not isinstance(frame.f_locals.get("self"), Pen):
+            frame = frame.f_back
+        pen = frame.f_locals["self"]
         kept = Draft(draft.tokens[:-1], draft.parents[:-1], draft.probs[:-1], draft.logits[:-1])
         pen.finish = lambda: kept
         return False
+
+
+class TiresOfTrees(DropsADrawnToken):
+    """Takes back the last sibling; it leaves chains alone."""
+
+    def more(self, draft: Draft) -> bool:
+        return draft.is_chain or super().more(draft)
+
+
+class LearnsToCheat(DropsADrawnToken):
+    """Takes back tokens once it has seen two rounds with a text that goes on."""
+
+    seen = 0
+
+    def observe(self, round: Round) -> None:
+        self.seen += 1
+
+    def more(self, draft: Draft) -> bool:
+        return self.seen not in (1, 2) or super().more(draft)
 
 
 CULPRITS: list[tuple[type[Policy], Callable[[Any], None]]] = [
     (TooDeep, policies.check_depth_is_within_gamma),
     (Moody, policies.check_the_same_rounds_give_the_same_answers),
     (DropsADrawnToken, policies.check_output_distribution_is_the_targets),
+    (TiresOfTrees, policies.check_several_rounds_and_trees),
+    (LearnsToCheat, policies.check_several_rounds_and_trees),
 ]
 
 
@@ -53,6 +77,11 @@ def test_the_check_catches_its_culprit(culprit: Any, check: Callable[[Any], None
 
 def test_every_check_has_a_culprit() -> None:
     assert {check for _, check in CULPRITS} == set(policies.CHECKS)
+
+
+def test_the_thorough_check_catches_a_culprit() -> None:
+    with pytest.raises(AssertionError):
+        policies.check_many_rounds(LearnsToCheat)
 
 
 def test_an_honest_policy_passes() -> None:

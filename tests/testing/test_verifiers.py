@@ -7,10 +7,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from outrider import Budget, Chance, Draft, Scores, Verdict, Verifier
+from outrider import Budget, Chance, Draft, SampledChance, Scores, Verdict, Verifier
 from outrider.contract.draft import KINDS
 from outrider.testing import check_verifier, verifiers
+from outrider.verifiers import k_seq, multi_path_block
+from outrider.verifiers.k_seq import KSeq, k_residual, smallest_rho
 from outrider.verifiers.lenient import Lenient
+from outrider.verifiers.multi_path_block import MultiPathBlock, largest_of
 from outrider.verifiers.sample_match import SampleMatch
 from outrider.verifiers.token import Token, acceptance, leading, residual
 
@@ -166,6 +169,41 @@ class SaysToken(Lenient):  # type: ignore[misc]
         return Token().accepts(q, scores, node)
 
 
+class KSeqOfTwo(KSeq):  # type: ignore[misc]
+    """Takes every group of siblings for two."""
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(k_seq, "smallest_rho", lambda p, q, _: smallest_rho(p, q, 2))
+            patch.setattr(k_seq, "k_residual", lambda p, q, rho, _: k_residual(p, q, rho, 2))
+            return super().verify(draft, scores, chance)
+
+
+class MultiPathBlockOfTwo(MultiPathBlock):  # type: ignore[misc]
+    """Takes the largest of any number of paths for the largest of two."""
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(multi_path_block, "largest_of", lambda _, *rest: largest_of(2, *rest))
+            return super().verify(draft, scores, chance)
+
+
+class SaysTheFirstNode(Lenient):  # type: ignore[misc]
+    """Reports for every node the probabilities of the first one."""
+
+    def accepts(self, q: Tensor, scores: Scores, node: int) -> Tensor:
+        return super().accepts(q, scores, -1)
+
+
+class KnowsTheSampler(Mutant):
+    """Accepts everything where the run samples and does not enumerate."""
+
+    def coins(self, ratios: Tensor, chance: Chance) -> list[bool]:
+        if isinstance(chance, SampledChance):
+            return [True] * len(ratios)
+        return chance.coins(ratios)
+
+
 class Overdrawn(Verifier):
     """Lenience that claims a small budget."""
 
@@ -200,6 +238,8 @@ CULPRITS: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] 
             DroppedToken,
             SwappedSiblings,
             OverlyLenient,
+            KSeqOfTwo,
+            MultiPathBlockOfTwo,
         )
     ),
     (WrongResidual, verifiers.check_loop_distribution_is_as_claimed),
@@ -207,8 +247,11 @@ CULPRITS: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] 
     (TakesTheSecondBest, verifiers.check_greedy_text_is_as_claimed),
     (AcceptsOneNodeLater, verifiers.check_accepts_a_path),
     (SaysToken, verifiers.check_accepts_reports_true_probabilities),
+    (SaysTheFirstNode, verifiers.check_accepts_reports_true_probabilities),
+    (KnowsTheSampler, verifiers.check_sampled_texts_have_the_enumerated_distribution),
     (GlobalCoins, verifiers.check_draws_only_from_chance),
     (WritesIntoScores, verifiers.check_leaves_distributions_alone),
+    (Overdrawn, verifiers.check_output_distribution_is_as_claimed),
     (Overdrawn, verifiers.check_tokens_keep_to_the_budget),
     (Uncoupled, verifiers.check_text_depends_on_the_seed_alone),
 ]

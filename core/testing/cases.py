@@ -1,0 +1,204 @@
+"""Cases: drafts of many shapes that a rule is played on, enumerated once for all rules."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from typing import final
+
+import torch
+
+from outrider.contract.draft import Draft
+from outrider.contract.drafter import Drafter
+from outrider.contract.sampling import Sampling
+from outrider.contract.verifier import Verifier
+from outrider.errors import DrafterError
+from outrider.targets.tabular import TabularTarget
+from outrider.testing.exact import (
+    Conditionals,
+    Distribution,
+    Setup,
+    output_distribution,
+    possible_drafts,
+    round_distribution,
+)
+from outrider.testing.stage import CHAINS, SAMPLED, TREES, ChainDrafter, Shape, TreeDrafter
+from outrider.verifiers.sample_match import SampleMatch
+
+NARROW = Sampling(temperature=0.7, top_k=2)
+SETTINGS = (SAMPLED, NARROW, Sampling(temperature=1.3, top_p=0.8))
+VOCAB = 3
+
+WIDE: dict[str, tuple[tuple[int, int], ...]] = {
+    "paths": ((3, 3), (4, 3), (2, 5)),
+    "iid": ((3, 3), (4, 3), (2, 5), (2, 7)),
+    "distinct": ((3, 3), (4, 4), (3, 5), (2, 7)),
+    "deterministic": ((3, 3), (4, 4), (3, 5), (2, 7)),
+}
+"""By the kind of siblings, how many there are, and the size of the vocabulary."""
+RAGGED: tuple[Shape, ...] = (
+    {(): 2, (0,): 1, (0, 0): 2},
+    {(): 2, (1,): 2, (1, 0): 1},
+    {(): 1, (0,): 3},
+)
+"""Trees with branches of several lengths, up to three tokens deep."""
+
+
+@final
+@dataclass(frozen=True)
+class Case:
+    """A drafter of the stage and a setting to play it in.
+
+    name: says what it drafts.
+    """
+
+    name: str
+    target: TabularTarget
+    drafter: Drafter
+    gamma: int
+    sampling: Sampling = SAMPLED
+    budget: int = 6
+    prompt: Sequence[int] = (0, 1)
+
+    def __str__(self) -> str:
+        return f"{self.name}, gamma {self.gamma}, {self.sampling}"
+
+    def setup(self, verifier: Verifier) -> Setup:
+        """Returns the setup with one rule."""
+        return Setup(
+            self.target,
+            self.drafter,
+            verifier,
+            self.prompt,
+            gamma=self.gamma,
+            sampling=self.sampling,
+            budget=self.budget,
+        )
+
+    def distribution(self, verifier: Verifier) -> Distribution | None:
+        """Returns the distribution of the next gamma + 1 tokens; None if there are more siblings
+        than the rule takes, which it says with a `DrafterError`.
+        """
+        setup = self.setup(verifier)
+        try:
+            if verifier.coupled:
+                return output_distribution(setup)
+            return round_distribution(setup, self._copies(), self._conditionals)
+        except DrafterError:
+            if self.widest > 2:
+                return None
+            raise
+
+    @property
+    def widest(self) -> int:
+        """Returns the largest number of siblings in a draft."""
+        drafts = [draft for _, draft in self._drafts]
+        return max(len(draft.children(node)) for draft in drafts for node in range(-1, len(draft)))
+
+    @cached_property
+    def _drafts(self) -> list[tuple[float, Draft]]:
+        return list(possible_drafts(self.setup(SampleMatch())))
+
+    @cached_property
+    def _conditionals(self) -> Conditionals:
+        return Conditionals(self.target, self.prompt)
+
+    def _copies(self) -> Iterator[tuple[float, Draft]]:
+        # A rule that writes into a draft must not spoil it for the rules after it.
+        for p, draft in self._drafts:
+            probs = tuple(None if law is None else law.clone() for law in draft.probs)
+            yield p, replace(draft, probs=probs)
+
+
+def cases(verifier: Verifier) -> Iterator[Case]:
+    """Yields cases of every kind of draft that a rule takes."""
+    # The noise that coupled races share is enumerated by its volumes: dear for many tokens.
+    most = 3 if verifier.coupled else 7
+    for kind in ("chain", *TREES):
+        if kind in verifier.takes:
+            yield from (case for case in _cases(kind) if case.target.vocab_size <= most)
+
+
+def thorough_cases(verifier: Verifier) -> Iterator[Case]:
+    """Yields larger cases: their enumeration may take minutes."""
+    for kind in ("chain", *TREES):
+        if kind in verifier.takes:
+            yield from _thorough_cases(kind)
+
+
+@cache
+def _cases(kind: str) -> tuple[Case, ...]:
+    return tuple(_chains() if kind == "chain" else _trees(kind))
+
+
+@cache
+def _thorough_cases(kind: str) -> tuple[Case, ...]:
+    return tuple(_long_chains() if kind == "chain" else _large_trees(kind))
+
+
+def _chains() -> Iterator[Case]:
+    target = TabularTarget(VOCAB)
+    for name in CHAINS:
+        drafter = ChainDrafter(target, name)
+        for gamma, sampling in itertools.product((1, 2), SETTINGS):
+            yield Case(f"{name} draft", target, drafter, gamma, sampling)
+        yield Case(f"{name} draft", target, drafter, 3)
+    for vocab in (5, 7):
+        target = TabularTarget(vocab)
+        yield Case(f"drawn draft of {vocab} tokens", target, ChainDrafter(target, "drawn"), 1)
+    target = tied_target(VOCAB)
+    for name in ("drawn", "written", "exact"):
+        yield Case(f"{name} draft with ties", target, ChainDrafter(target, name, tied=True), 2)
+    small = TabularTarget(2)
+    yield Case("drawn draft of 2 tokens", small, ChainDrafter(small, "drawn"), 4)
+
+
+def _trees(kind: str) -> Iterator[Case]:
+    target = TabularTarget(VOCAB)
+    drafter = TreeDrafter(target, kind)
+    for gamma, sampling in itertools.product((1, 2), SETTINGS):
+        yield Case(f"{kind} tree", target, drafter, gamma, sampling)
+    for siblings, vocab in WIDE[kind]:
+        other = TabularTarget(vocab)
+        drafter = TreeDrafter(other, kind, shape={(): siblings})
+        yield Case(f"{siblings} {kind} siblings of {vocab} tokens", other, drafter, 1)
+    for siblings in (2, 3):
+        drafter = TreeDrafter(target, kind, shape={(): siblings}, tied=True)
+        yield Case(f"{siblings} {kind} siblings with ties", tied_target(VOCAB), drafter, 1)
+    if kind == "paths":
+        small = TabularTarget(2)
+        for paths, gamma in ((2, 3), (3, 2)):
+            drafter = TreeDrafter(small, kind, shape={(): paths})
+            yield Case(f"{paths} paths of 2 tokens", small, drafter, gamma)
+        return
+    vocab = VOCAB if kind == "distinct" else 2  # of two tokens, the second one is no choice
+    for shape in RAGGED:
+        if kind == "deterministic" or max(shape.values()) <= vocab:
+            other = TabularTarget(max(VOCAB, vocab) if kind == "deterministic" else vocab)
+            yield Case(f"ragged {kind} tree", other, TreeDrafter(other, kind, shape=shape), 3)
+
+
+def _long_chains() -> Iterator[Case]:
+    for vocab, gamma in ((2, 6), (3, 4), (5, 3), (7, 2)):
+        target = TabularTarget(vocab)
+        for name in CHAINS:
+            drafter = ChainDrafter(target, name)
+            for sampling in SETTINGS:
+                yield Case(f"{name} draft of {vocab} tokens", target, drafter, gamma, sampling)
+
+
+def _large_trees(kind: str) -> Iterator[Case]:
+    shapes: tuple[Shape, ...] = ({(): 3}, {(): 4}, {(): 2, (0,): 2}, {(): 2, (1,): 2}, *RAGGED)
+    for vocab in (3, 5):
+        target = TabularTarget(vocab)
+        for shape, sampling in itertools.product(shapes, SETTINGS):
+            if kind != "paths" or len(shape) == 1:
+                drafter, gamma = TreeDrafter(target, kind, shape=shape), 1 + max(map(len, shape))
+                yield Case(f"{kind} tree of {vocab} tokens", target, drafter, gamma, sampling)
+
+
+def tied_target(vocab: int) -> TabularTarget:
+    """Returns a target whose logits are whole numbers, so that many of them are equal."""
+    target = TabularTarget(vocab, sharpness=1.0)
+    target.table = torch.round(target.table)
+    return target
