@@ -27,6 +27,7 @@ usage: outrider COMMAND [SETTING=VALUE ...]
   bench      beside other libraries:      outrider bench drafter=prompt_lookup
   theory     the papers' predictions:     outrider theory alpha=.7 gamma=5 c=.05
   check      test a drafter or target:    outrider check drafter=prompt_lookup
+  fuzz       random combinations:         outrider fuzz seconds=600 seed=7
   train      train a drafter or policy:   outrider train drafter=eagle3
   serve-config  the same drafter in vLLM: outrider serve-config drafter=bigram
   serve-check   compare it with vLLM's:   outrider serve-check drafters=[bigram]
@@ -43,6 +44,7 @@ HYDRA_COMMANDS = (
     "bench",
     "theory",
     "check",
+    "fuzz",
     "train",
     "serve-config",
     "serve-check",

@@ -1,8 +1,7 @@
 """A campaign: as many examples as time allows, until one fails; the failure is made smaller."""
 
-from collections import Counter
+import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, final
 
@@ -12,39 +11,11 @@ from hypothesis import HealthCheck, Phase, Verbosity
 from outrider.errors import described
 from outrider.fuzzing.example import Example
 from outrider.fuzzing.run import Outcome, run_example
-from outrider.fuzzing.strategies import examples
+from outrider.fuzzing.strategies import Pool, examples
+from outrider.fuzzing.tally import Tally
 
-CHUNK = 250
-"""Examples that are drawn from one seed."""
-
-
-@final
-@dataclass(slots=True)
-class Tally:
-    """What a campaign has done so far.
-
-    runs: examples that were run, refused ones included. texts: texts that were written with drafts.
-    kinds: by kind (see `Outcome`), the examples. refused: by line, the examples; numbers are left
-        out of the lines.
-    failure: the smallest example that failed, and why; None if all is well.
-    """
-
-    runs: int = 0
-    texts: int = 0
-    seconds: float = 0.0
-    kinds: Counter[str] = field(default_factory=Counter)
-    targets: Counter[str] = field(default_factory=Counter)
-    refused: Counter[str] = field(default_factory=Counter)
-    failure: tuple[Example, str] | None = None
-
-    def add(self, example: Example, outcome: Outcome) -> None:
-        """Counts one example."""
-        self.runs += 1
-        self.texts += outcome.texts
-        self.kinds.update(outcome.kinds)
-        self.targets[example.target["kind"]] += 1
-        if outcome.refused is not None:
-            self.refused["".join(c for c in outcome.refused if not c.isdigit())] += 1
+CHUNK = 50
+"""Examples that are drawn from one seed, with one order of the parts."""
 
 
 def run_campaign(
@@ -71,11 +42,14 @@ def run_campaign(
         is_late = seconds is not None and monotonic() - began >= seconds
         return is_late or (runs is not None and tally.runs - before >= runs)
 
-    strategy, chunk = examples(group, drafters), 0
+    chunk = 0
     try:
         while not is_over() and tally.failure is None:
             left = CHUNK if runs is None else min(CHUNK, runs - (tally.runs - before))
-            _run_chunk(strategy, f"{seed}/{group}/{chunk}", left, is_over, _counted(tally, progress))
+            name = f"{seed}/{group}/{chunk}"
+            pool = Pool(tuple(drafters), turn=random.Random(name).randrange(1000))
+            strategy = examples(group, pool)
+            _run_chunk(strategy, name, left, is_over, _counted(tally, progress))
             chunk += 1
     except _Failed as failed:
         tally.failure = failed.example, failed.reason

@@ -58,7 +58,9 @@ class Oracle:
         session = self.target.open(self.prompt)
         for known, token in enumerate(text):
             row = session.score(Draft())[0]
-            rows.append(row if constraint is None else constraint.logits([*before, *text[:known]], row))
+            rows.append(
+                row if constraint is None else constraint.logits([*before, *text[:known]], row)
+            )
             session.commit(Verdict((), token))
         return rows
 

@@ -60,9 +60,9 @@ def run_example(example: Example) -> Outcome:
     """
     try:
         stage = _Stage.of(example)
-        stage.drafter()
+        drafter = stage.drafter()
         for number in range(len(example.prompts)):
-            stage.rounds(number)
+            stage.rounds(number, drafter)
     except OutriderError as error:
         return Outcome(refused=str(error))
     if example.mode == "enumerate":
@@ -87,10 +87,13 @@ class _Stage:
 
     def drafter(self) -> Drafter:
         """Returns a new drafter that is bound to the target."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)  # of random weights
+        before = torch.get_rng_state()
+        torch.default_generator.manual_seed(0)  # of random weights
+        try:
             drafter = make_drafter(self.example.drafter, self.target)
             prepare(self.target, drafter, self.verifier)
+        finally:
+            torch.set_rng_state(before)
         return drafter
 
     def oracle(self, number: int) -> Oracle:
@@ -192,7 +195,7 @@ def _check_interruption(stage: _Stage, calls: int, text: Sequence[int] | None) -
     try:
         with _interrupted(calls):
             list(stage.rounds(0, drafter))
-    except KeyboardInterrupt:
+    except _Interrupted:
         pass
     rounds = list(stage.rounds(0, drafter))
     check_rounds(rounds, stage.oracle(0))
@@ -200,9 +203,14 @@ def _check_interruption(stage: _Stage, calls: int, text: Sequence[int] | None) -
     assert text is None or again == text, f"after an interruption {again}: before it {text}"
 
 
+@final
+class _Interrupted(KeyboardInterrupt):
+    """What Ctrl-C would raise; a real Ctrl-C ends the fuzzer."""
+
+
 @contextmanager
 def _interrupted(calls: int) -> Iterator[None]:
-    """Raises `KeyboardInterrupt` at the n-th call of a function of Outrider's, as Ctrl-C would."""
+    """Raises `_Interrupted` at the n-th call of a function of Outrider's."""
     left, before = calls, sys.gettrace()
 
     def trace(frame: FrameType, event: str, argument: Any) -> None:
@@ -211,7 +219,7 @@ def _interrupted(calls: int) -> Iterator[None]:
         if inside and frame.f_code.co_name not in ("<genexpr>", "__del__"):
             left -= 1
             if left == 0:
-                raise KeyboardInterrupt
+                raise _Interrupted
 
     sys.settrace(trace)
     try:
