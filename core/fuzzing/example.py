@@ -91,7 +91,8 @@ def in_hydra_grammar(value: Any) -> str:
     '{drafter:"random",tree:[[0],[1]],budget:null}'
     """
     if isinstance(value, Mapping):
-        return "{%s}" % ",".join(f"{name}:{in_hydra_grammar(item)}" for name, item in value.items())
+        items = (f"{name}:{in_hydra_grammar(item)}" for name, item in value.items())
+        return "{" + ",".join(items) + "}"
     if isinstance(value, list | tuple):
         return f"[{','.join(map(in_hydra_grammar, value))}]"
     return json.dumps(value)

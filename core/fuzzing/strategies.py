@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from outrider.contract.draft import KINDS
 from outrider.fuzzing.example import Example
-from outrider.fuzzing.parts import drafter_kind, reads_the_clock
+from outrider.fuzzing.parts import STAGED, drafter_kind, reads_the_clock
 from outrider.fuzzing.settings import (
     DRAFTERS,
     NETWORKS,
@@ -86,9 +86,7 @@ def drafters(
     """Draws a drafter that a target of these settings can have, and its settings."""
     vocab_size, is_table = target.get("vocab_size", MODEL_VOCAB), target["kind"] == TABLE
     has_encoder = target.get("encoder", target["kind"] == "t5")
-    names = [*DRAFTERS, "staged_chain", *pool.more_drafters]
-    if vocab_size > 1:
-        names.append("staged_tree")
+    names = [*DRAFTERS, *STAGED, *pool.more_drafters]
     if has_encoder:
         names.append("shallow_aggressive")
     if not (is_table or has_encoder):

@@ -211,9 +211,11 @@ class TreeDrafter(Drafter):
         texts = {ROOT: context.tokens[:]}
         for _ in range(pen.gamma):
             parents, layer = layer, []
+            if self.kind == "paths" and ROOT not in parents and pen.room < len(parents):
+                return  # a rule for paths takes equal ones
             for parent in parents:
                 width = 1 if self.kind == "paths" and parent != ROOT else 2
-                if pen.last + 1 + width > pen.budget:
+                if pen.room < width:
                     return
                 for node in self._children(self._logits(texts[parent]), width, pen, parent):
                     texts[node] = [*texts[parent], pen.token(node)]
@@ -223,6 +225,7 @@ class TreeDrafter(Drafter):
         if self.kind != "deterministic":
             return pen.branch(logits, width, replacement=self.kind != "distinct", after=parent)
         first = pen.last + 1
-        for token in logits.topk(width).indices.tolist():
-            pen.write(token, after=parent)
-        return tuple(range(first, first + width))
+        for token in logits.topk(min(width, len(logits))).indices.tolist():
+            if pen.room:
+                pen.write(token, after=parent)
+        return tuple(range(first, pen.last + 1))
