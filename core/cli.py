@@ -32,9 +32,10 @@ usage: outrider COMMAND [SETTING=VALUE ...]
   serve-config  the same drafter in vLLM: outrider serve-config drafter=bigram
   serve-check   compare it with vLLM's:   outrider serve-check drafters=[bigram]
   report     gather runs of compare:      outrider report multirun/compare
+  view       runs of compare in a browser: outrider view outputs
   plugins    list what is registered, and by whom
 
-Each command but the last two is a Hydra app: `outrider COMMAND --help` shows its settings,
+Each command but the last three is a Hydra app: `outrider COMMAND --help` shows its settings,
 `--multirun` sweeps over them."""
 
 HYDRA_COMMANDS = (
@@ -51,7 +52,7 @@ HYDRA_COMMANDS = (
 )
 """The commands that are Hydra apps: each is a function, in a module of its own name."""
 
-COMMANDS = (*HYDRA_COMMANDS, "report", "plugins")
+COMMANDS = (*HYDRA_COMMANDS, "report", "view", "plugins")
 
 TENSOR_PARALLEL_COMMANDS = ("generate", "compare")
 """The commands that can run on several ranks."""
@@ -107,6 +108,10 @@ def _run(command: str, *arguments: str) -> None:
         from outrider.commands.report import report
 
         report(arguments)
+    elif command == "view":
+        from outrider.commands.view import view
+
+        view(arguments)
     else:
         _run_hydra_command(command, list(arguments))
 

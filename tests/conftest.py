@@ -7,7 +7,7 @@ import random
 import runpy
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from transformers import (
 
 from outrider import Context, Draft, Drafter, Pen, cli
 from outrider.contract.round import Round
-from outrider.lab import figures
+from outrider.lab import figures, plotting
 from outrider.plugins.registry import make
 from outrider.policies.classifier import FEATURES, save_weights
 from outrider.targets.transformers import TransformersTarget
@@ -278,7 +278,8 @@ def scripted() -> type[Scripted]:
     return Scripted
 
 
-PICTURES: dict[str, bytes] = {}
+PICTURES: dict[str, Any] = {}
+PNG, SVG = cache(plotting.as_png), cache(plotting.as_svg)
 
 
 @pytest.fixture
@@ -287,18 +288,20 @@ def drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     What is drawn is tested in tests/lab.
     """
-    inner = figures._png
+    inner = figures.drawn
 
-    def png(draw: Any, rows: Any, height: float) -> bytes:
+    def drawn(plot: Any, rows: Any, height: float) -> Any:
         if len(rows) > 1:  # of several runs
-            return inner(draw, rows, height)
-        is_partial = isinstance(draw, partial)
-        kind = str((draw.func, draw.keywords.get("rate"))) if is_partial else str(draw)
+            return inner(plot, rows, height)
+        is_partial = isinstance(plot, partial)
+        kind = str((plot.func, plot.keywords.get("rate"))) if is_partial else str(plot)
         if kind not in PICTURES:
-            PICTURES[kind] = inner(draw, rows, height)
+            PICTURES[kind] = inner(plot, rows, height)
         return PICTURES[kind]
 
-    monkeypatch.setattr(figures, "_png", png)
+    monkeypatch.setattr(figures, "drawn", drawn)
+    monkeypatch.setattr("outrider.lab.report.as_png", PNG)
+    monkeypatch.setattr("outrider.lab.page.contents.as_svg", SVG)
 
 
 @pytest.fixture

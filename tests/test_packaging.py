@@ -83,6 +83,7 @@ def test_the_wheel_holds_code_configs_and_prompts_but_no_tests(wheel: Path) -> N
         "outrider/conf/compare.yaml",
         "outrider/conf/data/demo.yaml",
         "outrider/lab/demo.jsonl",
+        "outrider/lab/page/runs.html.jinja",
         "outrider/drafters/weights/eagle/model.safetensors",
     } <= names
     assert not [name for name in names if "test_" in name or name.startswith(("core", "tests"))]

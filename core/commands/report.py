@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from outrider.folders import write_whole
+from outrider.lab.page.contents import plain_rows
 from outrider.lab.report import labels, write_report
 from outrider.lab.store import gather
 from outrider.lab.summary import Summary
@@ -31,12 +32,7 @@ def report(arguments: Sequence[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     page = write_report(summaries, folder)
     rows = {label: summary.rows for label, summary in summaries.items()}
-    plain_rows = [
-        {"run": str(summary.run.folder), "label": label, **row.plain()}
-        for label, summary in summaries.items()
-        for row in summary.rows
-    ]
-    content = json.dumps({"rows": plain_rows}, indent=1)
+    content = json.dumps({"rows": plain_rows(summaries)}, indent=1)
     write_whole(folder / "report.json", content)
     console = Console()
     console.print(table(rows, f"{len(runs)} run{'s' if len(runs) > 1 else ''}"))

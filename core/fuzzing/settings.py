@@ -62,7 +62,7 @@ NETWORKS: Mapping[str, Values] = {
 WITH_TREE = ("random", "unigram", "bigram", "small_lm", "eagle", "eagle3", "medusa", "falcon")
 """The drafters with a setting `tree`."""
 
-_BUDGETS: Values = {"budget": (0.0, 0.1, 0.5), "divergence": ("tv", "kl")}
+_BUDGETS: dict[str, tuple[Any, ...]] = {"budget": (0.0, 0.1, 0.5), "divergence": ("tv", "kl")}
 
 RULES: Mapping[str, Values] = {
     "multi_step": {"order": ("drawn", "random")},
@@ -102,7 +102,18 @@ def sampling(draw: st.DrawFn, vocab_size: int) -> dict[str, Any]:
     chosen: dict[str, Any] = {"temperature": temperature}
     if temperature:
         chosen["seed"] = draw(st.sampled_from((0, 1, 2, 3, 2**64 - 1)))
-        limits = ({}, {"top_k": 1}, {"top_k": vocab_size}, {"top_p": 0.5}, {"top_p": 1e-9})
-        more = ({}, {"min_p": 0.3}, {"min_p": 1.0}, {"top_k": 2, "top_p": 0.9})
+        limits: tuple[dict[str, Any], ...] = (
+            {},
+            {"top_k": 1},
+            {"top_k": vocab_size},
+            {"top_p": 0.5},
+            {"top_p": 1e-9},
+        )
+        more: tuple[dict[str, Any], ...] = (
+            {},
+            {"min_p": 0.3},
+            {"min_p": 1.0},
+            {"top_k": 2, "top_p": 0.9},
+        )
         chosen |= draw(st.sampled_from(limits)) | draw(st.sampled_from(more))
     return chosen

@@ -64,7 +64,12 @@ ROUND_COLUMNS = {
 
 
 def write_json(summary: Summary, folder: Path) -> None:
-    """Writes `comparison.json`: rows, pairs, prompts, settings, and the state of the run."""
+    """Writes `comparison.json`; see `comparison`."""
+    write_whole(folder / "comparison.json", comparison(summary))
+
+
+def comparison(summary: Summary) -> str:
+    """Returns rows, pairs, prompts, settings, and the state of the run, as JSON."""
     run = summary.run
     content = {
         "schema": SCHEMA,
@@ -78,7 +83,7 @@ def write_json(summary: Summary, folder: Path) -> None:
         "lossless": all(run.facts["lossless"].values()),
         "finished": run.finished,
     }
-    write_whole(folder / "comparison.json", json.dumps(content, indent=1))
+    return json.dumps(content, indent=1)
 
 
 def write_parquet(run: Run, folder: Path) -> None:

@@ -1,25 +1,26 @@
 """Figures: the plots of a comparison, each legible on a phone."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
-from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
+from outrider.lab.costs import ScoreTimes, plot_pareto, plot_score_times
 from outrider.lab.intervals import Interval
-from outrider.lab.summary import Row
+from outrider.lab.plotting import (
+    Plot,
+    Rows,
+    drawn,
+    finish,
+    plot_line,
+    style_of,
+    use_integer_ticks,
+)
 from outrider.lab.table import columns_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555", "#8c564b")
-"""Colours that colour-blind people can tell apart (Okabe and Ito 2008), and two more."""
-
-MARKS = ("o", "s", "D", "^", "v", "P", "X", "*")
-LINE_STYLES = ("-", "--", ":", "-.")
-WIDTH, DPI = 4.2, 200
-"""The width in inches, and the dots per inch."""
+    from matplotlib.figure import Figure
 
 XLABELS = {
     "alpha": "alpha (overlap of p and q), 95%",
@@ -29,16 +30,13 @@ XLABELS = {
 }
 """The rates that are plotted with their intervals, each with its axis label."""
 
-Rows = Mapping[str, Sequence[Row]]
-"""The rows of each run, by its label."""
 
-Plot = Callable[["Axes", Rows], None]
+def figures(
+    rows: Rows, gammas: Mapping[str, int], times: Mapping[str, ScoreTimes]
+) -> dict[str, "Figure"]:
+    """Returns the figures that the runs have data for, by name.
 
-
-def figures(rows: Rows, gammas: Mapping[str, int]) -> dict[str, bytes]:
-    """Returns the figures that the runs have data for, as PNG, by name.
-
-    gammas: the gamma of each run, by its label.
+    gammas, times: the gamma and the `score_times` of each run, by its label.
     """
     all_rows = [row for run in rows.values() for row in run]
     plots: dict[str, Plot] = {
@@ -56,25 +54,13 @@ def figures(rows: Rows, gammas: Mapping[str, int]) -> dict[str, bytes]:
         if len(set(gammas.values())) > 1:
             plots["time_over_gamma"] = partial(_plot_times, gammas=gammas)
         plots["predicted_against_measured"] = _plot_predictions
+        plots["tokens_against_cost"] = plot_pareto
+    if any(len(curve) > 1 for run in times.values() for curve in run.values()):
+        plots["time_over_rows"] = partial(plot_score_times, times=times)
     first_run = next(iter(rows.values()))
     if len(_categories(rows)) > 1 and any(any(row.categories.values()) for row in first_run):
         plots["categories"] = _plot_categories
-    return {name: _png(plot, rows, _height(name, rows)) for name, plot in plots.items()}
-
-
-def _png(plot: Plot, rows: Rows, height: float) -> bytes:
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    # Names are not mathematics, whatever dollar signs they hold.
-    with matplotlib.rc_context({"font.size": 9, "text.parse_math": False}):
-        figure = Figure(figsize=(WIDTH, height), layout="constrained")
-        axes = figure.subplots()
-        axes.spines[["top", "right"]].set_visible(False)
-        plot(axes, rows)
-        file = BytesIO()
-        figure.savefig(file, format="png", dpi=DPI)
-    return file.getvalue()
+    return {name: drawn(plot, rows, _height(name, rows)) for name, plot in plots.items()}
 
 
 def _height(name: str, rows: Rows) -> float:
@@ -86,22 +72,13 @@ def _height(name: str, rows: Rows) -> float:
     return 3.4
 
 
-def _drafters(rows: Rows) -> list[str]:
-    return list(dict.fromkeys(row.drafter for run in rows.values() for row in run))
-
-
-def _style(rows: Rows, drafter: str) -> dict[str, Any]:
-    index = _drafters(rows).index(drafter) % len(COLOURS)
-    return {"color": COLOURS[index], "marker": MARKS[index], "markersize": 4.5}
-
-
 def _plot_rate(axes: "Axes", rows: Rows, rate: str) -> None:
     labels: list[str] = []
     for label, run in rows.items():
         for row in run:
             figure = row.rates[rate]
             if figure is not None:
-                _plot_interval(axes, figure, len(labels), _style(rows, row.drafter))
+                _plot_interval(axes, figure, len(labels), style_of(rows, row.drafter))
                 labels.append(f"{row.drafter}, {label}" if len(rows) > 1 else row.drafter)
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.5, -0.5)
@@ -120,24 +97,18 @@ def _plot_interval(axes: "Axes", figure: Interval, y: float, style: Mapping[str,
     axes.plot([figure.value], [y], linestyle="none", **style)
 
 
-def _use_integer_ticks(axes: "Axes") -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-
-
 def _plot_depths(axes: "Axes", rows: Rows) -> None:
     for label, run in rows.items():
         for row in run:
             field = "alpha_at" if "alpha_at" in row.depths else "tested_at"
             values = row.depths.get(field, ())
             if any(values):
-                _plot_line(axes, rows, label, row.drafter, values)
+                plot_line(axes, rows, label, row.drafter, values)
     axes.set_ylim(-0.02, 1.02)
-    _use_integer_ticks(axes)
+    use_integer_ticks(axes)
     axes.set_xlabel("depth of the draft token")
-    axes.set_ylabel("accepted, given that the draft got there")
-    _finish(axes)
+    axes.set_ylabel("accepted, where the draft got there")
+    finish(axes)
 
 
 def _plot_tokens(axes: "Axes", rows: Rows, gammas: Mapping[str, int]) -> None:
@@ -146,15 +117,15 @@ def _plot_tokens(axes: "Axes", rows: Rows, gammas: Mapping[str, int]) -> None:
             field = "tokens_at" if "tokens_at" in row.depths else "tokens_tested_at"
             values = row.depths.get(field, ())
             if any((value or 1) > 1 for value in values):
-                _plot_line(axes, rows, label, row.drafter, values, mark="")
+                plot_line(axes, rows, label, row.drafter, values, mark="")
             decoded = row.rates["block_efficiency"]
             if decoded is not None and decoded.value > 1:
-                style = _style(rows, row.drafter)
+                style = style_of(rows, row.drafter)
                 axes.plot([gammas[label]], [decoded.value], linestyle="none", **style)
     axes.set_xlabel("gamma (lines: expected; marks: decoded)")
     axes.set_ylabel("tokens a target call")
-    _use_integer_ticks(axes)
-    _finish(axes)
+    use_integer_ticks(axes)
+    finish(axes)
 
 
 def _plot_speedups(axes: "Axes", rows: Rows, gammas: Mapping[str, int]) -> None:
@@ -163,7 +134,7 @@ def _plot_speedups(axes: "Axes", rows: Rows, gammas: Mapping[str, int]) -> None:
             measured, prediction = row.rates["speedup"], row.prediction
             if prediction is None or measured is None:
                 continue
-            style = _style(rows, row.drafter)
+            style = style_of(rows, row.drafter)
             tokens = row.depths["tokens_tested_at"]
             expected = [
                 (value or 1) / (gamma * prediction.cost_ratio + 1)
@@ -175,11 +146,11 @@ def _plot_speedups(axes: "Axes", rows: Rows, gammas: Mapping[str, int]) -> None:
             )
             axes.plot([gammas[label]], [measured.value], linestyle="none", **style)
     axes.axhline(1, color="#999", linewidth=0.8, zorder=0)
-    _use_integer_ticks(axes)
-    axes.set_xlabel("gamma (lines: tokens / (gamma c + 1); marks: measured)")
+    use_integer_ticks(axes)
+    axes.set_xlabel("gamma (lines: expected; marks: measured)")
     axes.set_ylabel("speedup")
     axes.set_ylim(bottom=0)
-    _finish(axes)
+    finish(axes)
 
 
 def _plot_times(axes: "Axes", rows: Rows, gammas: Mapping[str, int]) -> None:
@@ -191,12 +162,12 @@ def _plot_times(axes: "Axes", rows: Rows, gammas: Mapping[str, int]) -> None:
                 points.setdefault(row.drafter, []).append((gammas[label], milliseconds))
     for drafter, curve in points.items():
         xs, ys = zip(*sorted(curve), strict=True)
-        axes.plot(xs, ys, label=drafter, linewidth=1.2, **_style(rows, drafter))
-    _use_integer_ticks(axes)
+        axes.plot(xs, ys, label=drafter, linewidth=1.2, **style_of(rows, drafter))
+    use_integer_ticks(axes)
     axes.set_xlabel("gamma")
     axes.set_ylabel("milliseconds a round, drafting included")
     axes.set_ylim(bottom=0)
-    _finish(axes)
+    finish(axes)
 
 
 def _plot_predictions(axes: "Axes", rows: Rows) -> None:
@@ -211,7 +182,7 @@ def _plot_predictions(axes: "Axes", rows: Rows) -> None:
                     [measured.value],
                     linestyle="none",
                     label=None if in_legend else row.drafter,
-                    **_style(rows, row.drafter),
+                    **style_of(rows, row.drafter),
                 )
                 top = max(top, prediction.predicted_speedup, measured.value)
     axes.plot([0, top * 1.1], [0, top * 1.1], color="#999", linewidth=0.8, zorder=0)
@@ -219,7 +190,7 @@ def _plot_predictions(axes: "Axes", rows: Rows) -> None:
     axes.set_ylim(0, top * 1.1)
     axes.set_xlabel("predicted speedup (Theorem 3.8)")
     axes.set_ylabel("measured speedup")
-    _finish(axes)
+    finish(axes)
 
 
 def _categories(rows: Rows) -> list[str]:
@@ -234,50 +205,15 @@ def _plot_categories(axes: "Axes", rows: Rows) -> None:
         [rate.value if (rate := row.categories.get(name)) else float("nan") for row in run]
         for name in categories
     ]
-    axes.imshow(table, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    axes.pcolormesh(table, cmap="Blues", vmin=0, vmax=1)
+    axes.invert_yaxis()
     for y, values in enumerate(table):
         for x, value in enumerate(values):
             text = "-" if math.isnan(value) else f"{value:.2f}"
             colour = "white" if value > 0.6 else "black"
-            axes.text(x, y, text, ha="center", va="center", fontsize=7.5, color=colour)
-    axes.set_yticks(range(len(categories)), categories)
-    axes.set_xticks(range(len(run)), [row.drafter for row in run], rotation=40, ha="right")
+            axes.text(x + 0.5, y + 0.5, text, ha="center", va="center", fontsize=7.5, color=colour)
+    axes.set_yticks([y + 0.5 for y in range(len(categories))], categories)
+    axes.set_xticks(
+        [x + 0.5 for x in range(len(run))], [row.drafter for row in run], rotation=40, ha="right"
+    )
     axes.tick_params(length=0)
-
-
-def _plot_line(
-    axes: "Axes",
-    rows: Rows,
-    label: str,
-    drafter: str,
-    ys: Sequence[float | None],
-    *,
-    mark: str | None = None,
-) -> None:
-    """Plots a drafter's values at 1, 2, ..., in the line style of its run.
-
-    mark: the marker, if it is not the drafter's own.
-    """
-    style = _style(rows, drafter)
-    if mark is not None:
-        style["marker"] = mark
-    style["linestyle"] = LINE_STYLES[list(rows).index(label) % len(LINE_STYLES)]
-    in_legend = label == next(iter(rows))  # once per drafter
-    xs = range(1, len(ys) + 1)
-    values = [float("nan") if y is None else y for y in ys]
-    axes.plot(xs, values, label=drafter if in_legend else None, linewidth=1.2, **style)
-
-
-def _finish(axes: "Axes") -> None:
-    axes.grid(alpha=0.3)
-    handles, labels = axes.get_legend_handles_labels()
-    if labels:
-        # Above the axes, so that it covers no data.
-        axes.figure.legend(
-            handles,
-            labels,
-            loc="outside upper left",
-            ncols=min(3, len(labels)),
-            frameon=False,
-            fontsize=8,
-        )

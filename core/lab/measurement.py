@@ -3,7 +3,7 @@
 The fields of these classes are the keys of the file.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, final
 
@@ -22,6 +22,8 @@ class Step:
     ranks: for each position, which sibling was accepted, 0 being the first. Shorter by one than
         `siblings` if all siblings at the last position were rejected.
     draft, score, verify: seconds of each phase.
+    proposed, parents: the characters of each token of the draft, and the node that it continues
+        (-1: the context). Empty in runs of earlier versions.
     """
 
     tokens: tuple[int, ...]
@@ -36,10 +38,15 @@ class Step:
     score: float
     verify: float
     stop: str | None
+    proposed: tuple[str, ...] = ()
+    parents: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, round: Round) -> "Step":
-        """Returns the step that stores a round."""
+    def of(cls, round: Round, piece: Callable[[int], str] = str) -> "Step":
+        """Returns the step that stores a round.
+
+        piece: gives the characters of a token; the default is its id.
+        """
         children: dict[int, list[int]] = {}
         for node, parent in enumerate(round.parents):
             children.setdefault(parent, []).append(node)
@@ -58,6 +65,8 @@ class Step:
             ),
             **round.seconds,
             stop=round.stop,
+            proposed=tuple(map(piece, round.draft)),
+            parents=round.parents,
         )
 
 
@@ -134,13 +143,12 @@ class Measurement:
         return cls(**known, overlap=overlap, decoding=decoding)
 
 
-TUPLE_FIELDS = ("tokens", "origins", "pieces", "siblings", "ranks")
-"""The fields of a step that are tuples, and lists in JSON."""
-
-
 def _read_step(item: Mapping[str, Any]) -> Step:
-    tuples = {name: tuple(item[name]) for name in TUPLE_FIELDS}
-    return Step(**{**_known(Step, item), **tuples})
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in _known(Step, item).items()
+    }
+    return Step(**values)
 
 
 def _known(kind: type[Any], item: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from outrider.contract.chance import Chance, SampledChance
+from outrider.contract.chance import SampledChance
 from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
@@ -19,6 +19,7 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.contract.verifier import Scores, Verifier
 from outrider.decoding.rounds import call_drafter
+from outrider.lab.text_probs import LedChance, drafter_probability, probability
 from outrider.verifiers.ceiling import acceptance_ceiling
 
 CHUNK = 64
@@ -51,6 +52,9 @@ class Overlap:
     ceiling: the sum over prefixes of the best acceptance that any lossless rule can reach at the
         first node of a draft, and the number of these prefixes: all but those whose ceiling has no
         short formula. See `outrider.verifiers.ceiling`.
+    text, text_p, text_q: the text's tokens, and the probability of each to the target and to the
+        drafter before the run's sampling (1 or 0 for a token that was written, None where there was
+        no draft). Empty in runs of earlier versions, and for trees.
     """
 
     prefixes: tuple[float, ...]
@@ -61,6 +65,9 @@ class Overlap:
     accepted: tuple[float, ...]
     by_rule: float | None
     ceiling: tuple[float, float] = (0.0, 0.0)
+    text: tuple[int, ...] = ()
+    text_p: tuple[float, ...] = ()
+    text_q: tuple[float | None, ...] = ()
 
 
 @final
@@ -132,7 +139,7 @@ def overlap(
         ceiling = _tree_ceiling(text, drafter, sampling, gamma, budget)
         return Overlap(zeros, zeros, zeros, zeros, zeros, zeros, None, ceiling)
     depths = 1 if drafter.autoregressive else gamma
-    beta, keep, has, by_rule = _along(
+    beta, keep, has, text_q, by_rule = _along(
         text, drafter, verifier, sampling, depths, draft_timeout=draft_timeout
     )
     if drafter.autoregressive:
@@ -151,6 +158,9 @@ def overlap(
         by_rule=by_rule,
         # Of one token, sum_x min(p, q) is the best: a prefix without a draft counts as 0.
         ceiling=(float(beta[:, 0].sum()), float(positions)),
+        text=tuple(text.ids[text.start :]),
+        text_p=tuple(map(probability, text.logits, text.ids[text.start :])),
+        text_q=tuple(text_q),
     )
 
 
@@ -184,8 +194,8 @@ def _along(
     depths: int,
     *,
     draft_timeout: float | None,
-) -> tuple[Floats, Floats, Floats, float | None]:
-    """Returns three tables [positions, depths] over the drafts from each position, and `by_rule`.
+) -> tuple[Floats, Floats, Floats, list[float | None], float | None]:
+    """Returns three tables [positions, depths] over drafts from each position, q, and `by_rule`.
 
     The tables hold sum_x min(p(x), q(x)); the probability that the text's token was drafted and
     accepted; and 1 where the draft has a token at that depth.
@@ -194,10 +204,12 @@ def _along(
     scores = Scores(text.logits, sampling)
     by_rule: float | None = 0.0
     beta, keep, has = np.zeros((3, positions, depths))
+    text_q: list[float | None] = []
     for first in range(0, positions, CHUNK):
         rows = range(first, min(first + CHUNK, positions))
         drafts = _drafts_along(text, drafter, sampling, rows, depths, draft_timeout=draft_timeout)
         for row, draft in zip(rows, drafts, strict=True):
+            text_q.append(drafter_probability(draft, text.ids[text.start + row]))
             for depth, (token, probs) in enumerate(zip(draft.tokens, draft.probs, strict=True)):
                 position = row + depth
                 p, actual = scores.probs[position], text.ids[text.start + position]
@@ -209,7 +221,7 @@ def _along(
                 if depth == 0 and by_rule is not None:
                     rates = verifier.accepts(q, scores, row - 1)
                     by_rule = None if rates is None else by_rule + float((q * rates).sum())
-    return beta, keep, has, by_rule
+    return beta, keep, has, text_q, by_rule
 
 
 def replay(keep: Floats, has: Floats, gamma: int, *, ended: bool) -> tuple[float, float, float]:
@@ -270,31 +282,6 @@ def _drafts_along(
     seconds = None if draft_timeout is None else draft_timeout * len(pairs)
     call_drafter(drafter, pairs, seconds)
     return [pen.finish() for _, pen in pairs]
-
-
-@final
-class LedChance(Chance):
-    """Draws the next token of a given text wherever that token has any probability.
-
-    text: the tokens that follow. other: what draws elsewhere.
-    """
-
-    def __init__(self, text: Sequence[int], other: Chance) -> None:
-        self._text = text
-        self._other = other
-        self._position = 0
-
-    def more(self, draft: Draft) -> bool:
-        """Notes the length of a draft, and returns whether its last token is the text's."""
-        self._position = len(draft)
-        return draft.tokens[-1] == self._text[self._position - 1]
-
-    def coins(self, probs: Float[Tensor, "n"]) -> list[bool]:
-        return self._other.coins(probs)
-
-    def categorical(self, probs: Float[Tensor, "vocab"]) -> int:
-        token = self._text[self._position]
-        return token if probs[token] > 0 else self._other.categorical(probs)
 
 
 def _point_mass(token: int, like: Tensor) -> Tensor:

@@ -2,8 +2,9 @@
 
 import copy
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from time import perf_counter
 from typing import final
 
@@ -106,14 +107,22 @@ def trial(
     if not isinstance(entrant.drafter, NoDraft):
         generations = _decode(target, entrant, questions, settings)
     pairs = zip(generations, baselines, strict=True)
-    return [_decoding(generation, baseline) for generation, baseline in pairs]
+    piece = cache(partial(_piece, target))
+    return [_decoding(generation, baseline, piece) for generation, baseline in pairs]
 
 
-def _decoding(generation: Generation, baseline: Generation) -> Decoding:
+def _piece(target: Target, token: int) -> str:
+    """Returns the characters of a token, or its id where there is no tokenizer."""
+    return str(target.tokenizer.decode([token])) if target.tokenizer else f" {token}"
+
+
+def _decoding(
+    generation: Generation, baseline: Generation, piece: Callable[[int], str]
+) -> Decoding:
     # Without the first call, which reads the prompt.
     calls = [round.seconds["score"] for round in baseline.rounds[1:] or baseline.rounds]
     return Decoding(
-        steps=tuple(map(Step.of, generation.rounds)),
+        steps=tuple(Step.of(round, piece) for round in generation.rounds),
         seconds=generation.total_seconds,
         plain_seconds=baseline.total_seconds / len(baseline.tokens),
         plain_call=statistics.median(calls),

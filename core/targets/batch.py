@@ -103,7 +103,7 @@ class PaddedBatch:
         Raises:
             TargetError: they are not numbers.
         """
-        for tokens in self._tokens.split(max(1, ROWS // len(self._tokens)), dim=1):
+        for tokens in torch.split(self._tokens, max(1, ROWS // len(self._tokens)), dim=1):
             logits = run_pass(self._model, self._cache, self._inputs(tokens)).logits[:, -1]
         check_finite(logits)
         return logits

@@ -163,12 +163,11 @@ def _filled_up(setup: Setup, blocks: Distribution, conditionals: Conditionals) -
     """Returns the distribution of gamma + 1 tokens, given that of the tokens of a round."""
     probs: Distribution = defaultdict(float)
     for block, probability in blocks.items():
-        missing = setup.gamma + 1 - len(block)
-        filled_up = _continued(
-            missing,
-            lambda text, block=block: setup.sampling.probs(conditionals.after((*block, *text))),
-        )
-        for text, p in filled_up.items():
+
+        def after(text: Text, block: Text = block) -> Float[Tensor, "vocab"]:
+            return setup.sampling.probs(conditionals.after((*block, *text)))
+
+        for text, p in _continued(setup.gamma + 1 - len(block), after).items():
             probs[(*block, *text)] += probability * p
     return probs
 

@@ -1,17 +1,19 @@
 """Runs of the lab on tiny models, finished and unfinished."""
 
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import sync_playwright
 
 from outrider import Drafter, Sampling, Verifier
 from outrider.drafters.ngram import bigram
 from outrider.drafters.none import NoDraft
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.lab.compare import PROTOCOLS, fit, measure, questions
-from outrider.lab.store import RunFolder
+from outrider.lab.store import Run, RunFolder
 from outrider.lab.trial import Entrant, Settings
 from outrider.prompts import Prompt
 from outrider.targets.transformers import TransformersTarget
@@ -25,19 +27,53 @@ PROMPTS = [
 ]
 
 
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
+QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    with sync_playwright() as playwright:
+        # Without one of the system's, Playwright starts its own, or says how to get it.
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
+        yield browser
+        browser.close()
+
+
 @pytest.fixture(scope="session")
 def target(llama: Any, words: Any) -> TransformersTarget:
     return TransformersTarget(llama(), words)
 
 
+def three_drafters() -> dict[str, Drafter]:
+    return {"none": NoDraft(), "lookup": PromptLookup(), "bigram": bigram()}
+
+
 @pytest.fixture
 def drafters() -> dict[str, Drafter]:
-    return {"none": NoDraft(), "lookup": PromptLookup(), "bigram": bigram()}
+    return three_drafters()
 
 
 @pytest.fixture
 def run_in(target: TransformersTarget, drafters: dict[str, Drafter]) -> Callable[..., RunFolder]:
     """Measures into a folder: all drafters by both protocols, unless the options limit it."""
+    return runner(target, drafters)
+
+
+@pytest.fixture(scope="session")
+def whole_run(target: TransformersTarget, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A finished run of three drafters by both protocols, which has its command and date."""
+    folder = tmp_path_factory.mktemp("runs") / "whole"
+    start = {"command": "outrider compare gamma=3", "date": "2026-01-02T03:04:05+00:00"}
+    facts = {**runner(target, three_drafters())(folder).facts, "starts": [start]}
+    with RunFolder(folder, facts, resume=True) as finished:
+        return finished.run
+
+
+def runner(target: TransformersTarget, drafters: dict[str, Drafter]) -> Callable[..., RunFolder]:
+    """Returns what measures into a folder."""
 
     def go(
         folder: Path,

@@ -1,19 +1,31 @@
 """Every figure that the runs have data for is plotted."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from PIL import Image
 
-from outrider.lab.figures import COLOURS, MARKS, figures
+from outrider.lab.costs import score_times
+from outrider.lab.figures import figures
+from outrider.lab.plotting import COLOURS, INK, MARKS, as_png, as_svg
+from outrider.lab.store import Run
 from outrider.lab.summary import Summary
 from outrider.verifiers.lenient import Lenient
 
 DISTRIBUTIONS = {"alpha", "tokens_over_gamma", "acceptance_by_depth", "categories"}
-CLOCKS = {"alpha_tested", "speedup", "speedup_over_gamma", "predicted_against_measured"}
+CLOCKS = {
+    "alpha_tested",
+    "speedup",
+    "speedup_over_gamma",
+    "predicted_against_measured",
+    "tokens_against_cost",
+    "time_over_rows",
+}
 
 
 @pytest.mark.parametrize(
@@ -27,11 +39,14 @@ CLOCKS = {"alpha_tested", "speedup", "speedup_over_gamma", "predicted_against_me
 def test_what_there_are_data_for_is_drawn(
     run_in: Callable[..., Any], tmp_path: Path, protocol: str, expected: set[str]
 ) -> None:
-    rows = {"": Summary(run_in(tmp_path, protocol=protocol).run).rows}
-    drawn = figures(rows, {"": 3})
+    run = run_in(tmp_path, protocol=protocol).run
+    drawn = figures({"": Summary(run).rows}, {"": 3}, {"": score_times(run)})
     assert set(drawn) == expected
-    for png in drawn.values():
-        image = Image.open(BytesIO(png))
+    for name, figure in drawn.items():
+        svg = as_svg(figure, name)
+        ElementTree.fromstring(svg)
+        assert "currentColor" in svg and INK not in svg
+        image = Image.open(BytesIO(as_png(figure)))
         assert image.width == 840
         assert len(image.getcolors(1 << 20) or []) > 20  # something is drawn
 
@@ -43,13 +58,20 @@ def test_runs_of_several_gammas_give_the_time_of_a_round(
         f"gamma {gamma}": Summary(run_in(tmp_path / str(gamma), gamma=gamma).run).rows
         for gamma in (1, 2)
     }
-    assert "time_over_gamma" in figures(rows, {"gamma 1": 1, "gamma 2": 2})
+    assert "time_over_gamma" in figures(rows, {"gamma 1": 1, "gamma 2": 2}, {})
 
 
 def test_a_lossy_rule_has_a_figure_of_its_own(run_in: Callable[..., Any], tmp_path: Path) -> None:
     run = run_in(tmp_path, protocol="overlap", verifier=Lenient(0.1), temperature=1.0).run
-    assert "alpha_rule" in figures({"": Summary(run).rows}, {"": 3})
+    assert "alpha_rule" in figures({"": Summary(run).rows}, {"": 3}, {})
 
 
 def test_drafters_are_told_apart_by_mark_and_colour() -> None:
     assert len(set(COLOURS)) == len(set(MARKS)) == len(COLOURS) == len(MARKS)
+
+
+def test_names_are_neither_markup_nor_mathematics(whole_run: Run) -> None:
+    rows = {"": [replace(row, drafter="<b>$x$</b>") for row in Summary(whole_run).rows[1:2]]}
+    svg = as_svg(figures(rows, {"": 3}, {})["speedup"], "speedup")
+    assert "<b>" not in svg
+    assert "<b>$x$</b>" in "".join(ElementTree.fromstring(svg).itertext())

@@ -63,6 +63,20 @@ def test_alpha_is_the_mean_of_the_smaller_of_p_and_q(sampling: Sampling) -> None
     assert alpha(ChainDrafter(TARGET, "drawn"), sampling) == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.parametrize("sampling", [SAMPLED, Sampling()])
+def test_each_token_of_the_text_has_its_p_and_q(sampling: Sampling) -> None:
+    other = TabularTarget(6, 2, 7, sharpness=2.5)  # the table of the drafter
+    sums = overlapped(ChainDrafter(TARGET, "drawn"), sampling)
+    assert sums.text == tuple(TEXT)
+    for shown, model in ((sums.text_p, TARGET), (sums.text_q, other)):
+        expected = [
+            float(model.logits(prefix).softmax(-1)[token])
+            for prefix, token in zip(PREFIXES, TEXT, strict=True)
+        ]
+        assert shown == pytest.approx(expected, abs=1e-12)
+    assert overlapped(NoDraft()).text_q == (None,) * len(TEXT)
+
+
 def test_alpha_of_uniform_guesses() -> None:
     expected = sum(
         float(TARGET.logits(prefix).softmax(-1).clamp(max=1 / 6).sum()) for prefix in PREFIXES

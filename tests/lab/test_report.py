@@ -1,47 +1,39 @@
-"""The page in a real browser: it needs no other file, and is legible on a phone too."""
+"""The report in a real browser: one file, legible on a phone, in light and dark."""
 
+import json
 import re
-import shutil
+from base64 import b64decode
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, sync_playwright
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page
 
+from outrider.lab.page.contents import runs_page
 from outrider.lab.report import labels, write_report
+from outrider.lab.store import Run
 from outrider.lab.summary import Summary
 from outrider.verifiers.lenient import Lenient
 
-CHROMIUM = (
-    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-)
-QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking")
-
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_playwright() as playwright:
-        # Without one of the system's, Playwright starts its own, or says how to get it.
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
-        yield browser
-        browser.close()
+def report(whole_run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_report({"": Summary(whole_run)}, tmp_path_factory.mktemp("report"))
 
 
 @pytest.fixture
-def opened(
-    browser: Any, run_in: Callable[..., Any], tmp_path: Path
-) -> Iterator[Callable[..., Page]]:
-    """Opens the page of a run at some width; it must log nothing and load nothing else."""
+def opened(browser: Any, report: Path) -> Iterator[Callable[..., Page]]:
+    """Opens the report at some width; it must log nothing and load nothing else."""
     complaints: list[str] = []
     pages: list[Page] = []
 
-    def go(width: int = 1280, **options: Any) -> Page:
-        run = run_in(tmp_path, **options).run
-        path = write_report({"": Summary(run)}, tmp_path)
-        page: Page = browser.new_page(viewport={"width": width, "height": 844})
+    def go(width: int = 1280, path: Path = report, scheme: str = "light") -> Page:
+        page: Page = browser.new_page(viewport={"width": width, "height": 844}, color_scheme=scheme)
         page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: complaints.append(request.url)
                 if not request.url.startswith(("file:", "data:")) else None)  # fmt: skip
         page.goto(path.as_uri())
@@ -54,20 +46,69 @@ def opened(
     assert complaints == []
 
 
-def test_the_page_needs_no_other_file(opened: Callable[..., Page]) -> None:
+def open_all(page: Page) -> None:
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+
+
+def test_the_page_needs_no_other_file(opened: Callable[..., Page], report: Path) -> None:
     page = opened()
-    images = page.evaluate("[...document.images].map(i => [i.complete, i.naturalWidth, i.alt])")
-    assert len(images) >= 8
-    assert all(done and width == 840 and alt for done, width, alt in images)
-    source = page.content()
-    assert not re.search(r"""(?:src|href)=["'](?!data:)""", source)
+    assert page.locator("figure [role=img][aria-label] svg").count() >= 10
+    assert not re.search(r"""\s(?:src|href)=["'](?!data:|#)""", page.content())
+    assert not re.search(r"""url\((?!#)""", page.content())
+    assert len(list(report.parent.glob("*.png"))) == page.locator("figure").count()
+    ids = page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
+    assert len(ids) == len(set(ids))
+
+
+def test_speed_comes_first_and_the_fastest_drafter_on_top(opened: Callable[..., Page]) -> None:
+    page = opened()
+    heads = page.locator("#rates th[scope=col]").all_inner_texts()
+    assert [head.strip(" ↕↓↑") for head in heads[:4]] == [
+        "drafter", "speedup", "tokens per second", "block efficiency",
+    ]  # fmt: skip
     assert page.locator("#rates tbody tr").count() == 3
+    shown = [float(x) for x in page.locator("#rates td:nth-child(2)").evaluate_all(
+        "cells => cells.map(cell => cell.dataset.value)")]  # fmt: skip
+    assert shown == sorted(shown, reverse=True)
+    assert page.locator(".fastest").count() == 1
+    assert "plain decoding" in page.locator(".verdict").inner_text()
 
 
-@pytest.mark.parametrize("width", [1280, 820, 390, 320])
+def test_a_heading_sorts_the_table(opened: Callable[..., Page]) -> None:
+    page = opened()
+    names = page.locator("#rates tbody th")
+    button = page.locator("#rates thead button").first
+    button.click()
+    ascending = names.all_inner_texts()
+    button.click()
+    assert names.all_inner_texts() == ascending[::-1]
+    assert page.locator("#rates th[aria-sort]").get_attribute("aria-sort") == "descending"
+
+
+def test_the_first_column_stays_in_sight(opened: Callable[..., Page]) -> None:
+    page = opened(400)
+    page.locator(".wide").first.evaluate("wide => wide.scrollLeft = 300")
+    box = page.locator("#rates tbody th").first.bounding_box()
+    assert box is not None and box["x"] >= 0
+    assert 80 <= box["width"] <= 200
+
+
+def test_the_head_has_the_command_and_the_date(opened: Callable[..., Page]) -> None:
+    page = opened()
+    assert page.locator("#command-1").inner_text() == "outrider compare gamma=3"
+    assert "2026-01-02 03:04 UTC" in page.locator(".facts").first.inner_text()
+
+
+def test_the_rates_can_be_downloaded(opened: Callable[..., Page]) -> None:
+    address = opened().locator("a[download]").get_attribute("href") or ""
+    rows = json.loads(b64decode(address.partition(",")[2]))["rows"]
+    assert {row["drafter"] for row in rows} == {"none", "lookup", "bigram"}
+
+
+@pytest.mark.parametrize("width", [1280, 820, 400, 320])
 def test_nothing_hangs_over_or_overlaps(opened: Callable[..., Page], width: int) -> None:
     page = opened(width)
-    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    open_all(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     boxes = page.evaluate(
         """[...document.querySelectorAll('h1, h2, h3, p, figure, .wide, .text, summary')]
@@ -85,62 +126,156 @@ def test_nothing_hangs_over_or_overlaps(opened: Callable[..., Page], width: int)
 
 
 def test_text_is_large_enough_on_a_phone(opened: Callable[..., Page]) -> None:
-    page = opened(390)
+    page = opened(400)
+    open_all(page)
     sizes = page.evaluate(
-        """[...document.querySelectorAll('p, td, th, li, .text, figcaption')]
+        """[...document.querySelectorAll('p, td, th, li, .text, figcaption, small, dd, i')]
            .map(e => parseFloat(getComputedStyle(e).fontSize))"""
     )
     assert min(sizes) >= 12
-    # A figure is 840 pixels of print at 200 to the inch, in 9 point type: 12.5 of them here.
-    shown = page.evaluate("[...document.images].map(i => i.getBoundingClientRect().width)")
+    # A figure is 302 points wide, with type of 9 points and more.
+    shown = page.evaluate(
+        "[...document.querySelectorAll('svg')].map(i => i.getBoundingClientRect().width)"
+    )
     assert min(shown) >= 340
 
 
-def test_each_token_has_the_colour_of_who_wrote_it(opened: Callable[..., Page]) -> None:
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 400])
+def test_axe_finds_nothing_serious(opened: Callable[..., Page], width: int, scheme: str) -> None:
+    page = opened(width, scheme=scheme)
+    open_all(page)
+    problems = Axe().run(page).response["violations"]
+    assert [p for p in problems if p["impact"] in ("serious", "critical")] == []
+
+
+def test_the_scheme_follows_the_system_and_the_button(opened: Callable[..., Page]) -> None:
+    page = opened(scheme="dark")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    dark = page.evaluate(ground)
+    page.locator("#theme").click()
+    assert page.locator("#theme").inner_text() == "Colours: light"
+    light = page.evaluate(ground)
+    assert light == "rgb(255, 255, 255)" != dark
+    page.locator("#theme").click()
+    assert page.evaluate(ground) == dark
+
+
+def test_each_token_shows_who_wrote_it_by_colour_and_by_line(opened: Callable[..., Page]) -> None:
     page = opened()
-    kinds = {"accepted", "recovered", "bonus"}
-    colours = {
-        kind: page.evaluate(
-            f"getComputedStyle(document.querySelector('.text .{kind}')).backgroundColor"
-        )
-        for kind in kinds
-    }
-    assert len(set(colours.values())) == 3
-    spans = page.evaluate("[...document.querySelectorAll('.text span')].map(e => e.className)")
-    assert set(spans) == kinds
+    kinds = ("accepted", "recovered", "bonus")
+    for style in ("backgroundColor", "textDecorationStyle"):
+        values = {
+            page.evaluate(f"getComputedStyle(document.querySelector('.rounds .{kind}')).{style}")
+            for kind in kinds
+        }
+        assert len(values) == 3
+    spans = page.evaluate("[...document.querySelectorAll('[data-token]')].map(e => e.className)")
+    assert set(spans) == set(kinds)
+
+
+def test_rounds_show_what_was_thrown_away(opened: Callable[..., Page], whole_run: Run) -> None:
+    page = opened()
+    texts = page.locator(".rounds")
+    summaries = page.locator(".question summary").all_inner_texts()
+    decoding = next(
+        m.decoding for m in whole_run.measurements if m.decoding and m.drafter == "bigram"
+    )
+    index = [text for text in summaries if "tokens per call" in text].index(
+        f"bigram, {decoding.counts.block_efficiency:.2f} tokens per call"
+    )
+    rounds = texts.nth(index).locator(".round")
+    assert rounds.count() == len(decoding.steps)
+    for number, step in enumerate(decoding.steps):
+        thrown = "".join(step.proposed[step.accepted :])
+        struck = rounds.nth(number).locator("del").all_text_contents()
+        assert "".join(struck) == thrown
+    page.locator("#thrown").uncheck()
+    assert not page.locator(".rounds del").first.is_visible()
+
+
+def test_a_token_tells_its_round_and_depth(opened: Callable[..., Page]) -> None:
+    page = opened()
+    open_all(page)
+    text = page.locator(".rounds").first
+    text.focus()
+    page.keyboard.press("ArrowRight")
+    about = page.locator("#about")
+    assert "round 1 · depth 1" in about.inner_text()
+    page.keyboard.press("Escape")
+    assert about.inner_text() == ""
+    text.locator("[data-token]").nth(1).hover()
+    assert re.search(r"round \d · depth \d", about.inner_text())
+
+
+def test_a_token_tells_its_probabilities(opened: Callable[..., Page], whole_run: Run) -> None:
+    page = opened()
+    open_all(page)
+    overlap = next(m.overlap for m in whole_run.measurements if m.overlap and m.drafter == "bigram")
+    text = page.get_by_role("region", name="The text of bigram").first
+    tokens = text.locator("[data-token]")
+    assert tokens.count() == len(overlap.text)
+    for number, (p, q) in enumerate(zip(overlap.text_p, overlap.text_q, strict=True)):
+        shown = tokens.nth(number)
+        assert shown.get_attribute("data-p") == f"{p:.3g}"
+        assert shown.get_attribute("data-q") == (None if q is None else f"{q:.3g}")
+    tokens.first.hover()
+    assert f"p {overlap.text_p[0]:.3g}" in page.locator("#about").inner_text()
+
+
+def test_drafters_are_aligned_on_the_same_text(opened: Callable[..., Page], whole_run: Run) -> None:
+    page = opened()
+    decoding = next(
+        m.decoding for m in whole_run.measurements if m.decoding and m.drafter == "lookup"
+    )
+    first = page.locator(".aligned").first
+    assert first.locator("> span").count() == decoding.counts.emitted
+    assert first.locator("i[data-of='1'].starts").count() > 1
+    marks = first.locator("i[data-of='1']")
+    assert set(marks.all_inner_texts()) <= {"A", "R", "B"}
+    page.locator("#marks-1-1").uncheck()
+    assert not marks.first.is_visible()
 
 
 def test_predictions_stand_beside_what_was_measured(opened: Callable[..., Page]) -> None:
     page = opened()
     rows = page.locator("#predictions tbody tr")
     assert rows.count() == 2
-    heads = page.locator("#predictions th").all_inner_texts()
+    heads = page.locator("#predictions thead th").all_inner_texts()
     for number in range(2):
-        cells = rows.nth(number).locator("td").all_inner_texts()
+        cells = rows.nth(number).locator("th, td").all_inner_texts()
         product = float(cells[heads.index("predicted")])
         for head, value in zip(heads, cells, strict=True):
             product *= float(value) if head.startswith("\u00d7") else 1
         assert product == pytest.approx(float(cells[-1]), rel=0.1)
 
 
-def test_lossy_and_unfinished_runs_say_so(opened: Callable[..., Page]) -> None:
-    page = opened(verifier=Lenient(0.1), temperature=1.0, protocol="decode", stop_after=8)
+def test_lossy_and_unfinished_runs_say_so(
+    opened: Callable[..., Page], run_in: Callable[..., Any], tmp_path: Path
+) -> None:
+    run = run_in(
+        tmp_path, verifier=Lenient(0.1), temperature=1.0, protocol="decode", stop_after=8
+    ).run
+    path = tmp_path / "page.html"
+    path.write_text(runs_page({"": Summary(run)}, {}))
+    page = opened(path=path)
     banners = page.locator(".banner").all_inner_texts()
     assert any("Lossy" in banner and "lookup" in banner for banner in banners)
-    assert any("Unfinished" in banner for banner in banners)
+    assert any("Unfinished" in banner and "1 of 4 prompts" in banner for banner in banners)
 
 
-def test_markup_in_a_text_is_text(browser: Any, run_in: Callable[..., Any], tmp_path: Path) -> None:
-    run = run_in(tmp_path).run
-    questions = [[prompt, turn, "<b id=bad>bold</b>"] for prompt, turn, _ in run.facts["questions"]]
-    summary = Summary(
-        type(run)(run.folder, {**run.facts, "questions": questions}, run.measurements)
-    )
-    page = browser.new_page()
-    page.goto(write_report({"": summary}, tmp_path).as_uri())
+def test_markup_in_a_text_is_text(
+    opened: Callable[..., Page], whole_run: Run, tmp_path: Path
+) -> None:
+    questions = [
+        [prompt, turn, "<b id=bad>bold</b>"] for prompt, turn, _ in whole_run.facts["questions"]
+    ]
+    run = replace(whole_run, facts={**whole_run.facts, "questions": questions})
+    path = tmp_path / "page.html"
+    path.write_text(runs_page({"": Summary(run)}, {}))
+    page = opened(path=path)
     assert page.locator("#bad").count() == 0
     assert "<b id=bad>bold</b>" in page.inner_text("body")
-    page.close()
 
 
 def test_runs_are_labelled_by_what_differs(run_in: Callable[..., Any], tmp_path: Path) -> None:

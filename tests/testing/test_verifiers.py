@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from outrider import Chance, Draft, Scores, Verdict, Verifier
+from outrider import Budget, Chance, Draft, Scores, Verdict, Verifier
 from outrider.contract.draft import KINDS
 from outrider.testing import check_verifier, verifiers
 from outrider.verifiers.lenient import Lenient
@@ -166,6 +166,29 @@ class SaysToken(Lenient):  # type: ignore[misc]
         return Token().accepts(q, scores, node)
 
 
+class Overdrawn(Verifier):
+    """Lenience that claims a small budget."""
+
+    lossless = False
+    budget = Budget(0.02)
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        return Lenient(0.2).verify(draft, scores, chance)
+
+    def ceiling(self, scores: Scores) -> Tensor:
+        return scores.probs / 0.2
+
+
+class Uncoupled(Verifier):
+    """Says that it is coupled, but is the token rule."""
+
+    lossless = True
+    coupled = True
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        return Token().verify(draft, scores, chance)
+
+
 CULPRITS: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] = [
     *(
         (mutant, verifiers.check_output_distribution_is_as_claimed)
@@ -186,6 +209,8 @@ CULPRITS: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] 
     (SaysToken, verifiers.check_accepts_reports_true_probabilities),
     (GlobalCoins, verifiers.check_draws_only_from_chance),
     (WritesIntoScores, verifiers.check_leaves_distributions_alone),
+    (Overdrawn, verifiers.check_tokens_keep_to_the_budget),
+    (Uncoupled, verifiers.check_text_depends_on_the_seed_alone),
 ]
 
 

@@ -13,7 +13,7 @@ from outrider.drafter_parts.trees import Chain
 from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.drafters.eagle import EagleNetwork
 from outrider.drafters.eagle3 import Eagle3Network
-from outrider.lab.overlap import LedChance
+from outrider.lab.text_probs import LedChance
 from outrider.runtime.cached_model import HIDDEN
 from outrider.training.states import Batch
 from outrider.training.unrolled import Unrolling, unrolled_loss

@@ -14,20 +14,16 @@ from outrider import (
     Pen,
     SampledChance,
     Sampling,
-    Scores,
     decode,
 )
 from outrider.contract.policy import Policy
-from outrider.contract.verifier import Verifier
 from outrider.decoding.decode import decode_together
 from outrider.plugins.registry import make
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import Setup, loop_distribution, parametrize_with_checks, target_distribution
 from outrider.testing.stage import ChainDrafter, TreeDrafter
-from outrider.testing.verifiers import check_text_depends_on_the_seed_alone
 from outrider.verifiers.gumbel import Gumbel, both
 from outrider.verifiers.sample_match import SampleMatch
-from outrider.verifiers.token import Token
 
 TARGET = TabularTarget(5, seed=4)
 DRAFTERS: list[Any] = [
@@ -134,21 +130,6 @@ class Peeking(Drafter):
 
 def test_a_drafter_that_knows_the_noise_changes_nothing() -> None:
     assert text_of(Peeking(), 3) == text_of("none", 3)
-
-
-class Uncoupled(Verifier):
-    """Says that it is coupled, but is the token rule."""
-
-    lossless = True
-    coupled = True
-
-    def verify(self, draft: Any, scores: Scores, chance: Chance) -> Any:
-        return Token().verify(draft, scores, chance)
-
-
-def test_the_kit_catches_a_text_that_depends_on_the_drafter() -> None:
-    with pytest.raises(AssertionError, match="gives different texts"):
-        check_text_depends_on_the_seed_alone(Uncoupled)
 
 
 def test_a_faster_drafter_guesses_with_the_noise_of_the_same_positions() -> None:

@@ -1,0 +1,65 @@
+"""`outrider view`: all runs of a folder in the browser, from a server on this machine."""
+
+import argparse
+import secrets
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from rich.console import Console
+
+from outrider.errors import ConfigError, require
+from outrider.lab.page.listing import run_folders
+
+FOLDERS = ("outputs", "multirun")
+"""Where Hydra puts runs: the folders to show unless others are named."""
+
+HOST = "127.0.0.1"
+
+
+def view(arguments: Sequence[str]) -> None:
+    """Serves the pages until it is interrupted."""
+    parser = argparse.ArgumentParser(
+        prog="outrider view",
+        description="Shows runs of `outrider compare` in the browser, also while they go on.",
+    )
+    parser.add_argument(
+        "folders",
+        nargs="*",
+        type=Path,
+        metavar="FOLDER",
+        help="folders with runs (default: outputs and multirun)",
+    )
+    parser.add_argument("--port", type=int, default=0, help="the port (default: a free one)")
+    options = parser.parse_args(arguments)
+    folders = options.folders or [path for name in FOLDERS if (path := Path(name)).is_dir()]
+    require(len(folders) > 0, "view", "", "a folder with runs, since there is no outputs here")
+    for folder in folders:
+        require(folder.is_dir(), "view", str(folder), "a folder that exists")
+    require(0 <= options.port < 65536, "--port", options.port, "a number from 0 to 65535")
+    serve(folders, options.port, Console())
+
+
+def serve(folders: Sequence[Path], port: int, console: Console) -> None:
+    """Serves the runs in some folders; prints the address, with its token."""
+    import uvicorn
+
+    from outrider.lab.view import app
+
+    token = secrets.token_urlsafe(24)
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((HOST, port))
+        except OSError as error:
+            raise ConfigError(f"--port={port}: {error.strerror}, expected a free port") from error
+        count = len(run_folders(folders))
+        console.print(f"{count} run{'s' if count != 1 else ''}; stop with Ctrl-C", highlight=False)
+        address = f"http://{HOST}:{listener.getsockname()[1]}/{token}/"
+        console.print(address, soft_wrap=True, markup=False, highlight=False)
+        config = uvicorn.Config(
+            app(folders, token), log_level="warning", access_log=False, lifespan="off", ws="none"
+        )
+        with suppress(KeyboardInterrupt):  # Ctrl-C is how it ends
+            uvicorn.Server(config).run(sockets=[listener])

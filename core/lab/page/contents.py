@@ -1,0 +1,154 @@
+"""Contents: what the page of one or more runs shows."""
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, final
+
+from outrider.lab.costs import score_times
+from outrider.lab.figures import figures
+from outrider.lab.page.head import command, common_settings, head
+from outrider.lab.page.rates import columns, lines, verdict
+from outrider.lab.page.render import render
+from outrider.lab.page.texts import questions
+from outrider.lab.plotting import as_svg
+from outrider.lab.prediction import FACTORS
+from outrider.lab.summary import Summary
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+CAPTIONS = {
+    "alpha": "Alpha: how far the draft and target distributions overlap, on text that the target"
+    " wrote.",
+    "alpha_rule": "The acceptance under the run's acceptance rule, on the same text.",
+    "alpha_tested": "The accepted share of the draft tokens that decoding tested.",
+    "speedup": "Speedup over plain decoding, median over prompts.",
+    "tokens_over_gamma": "Tokens per target call over the draft length.",
+    "speedup_over_gamma": "Speedup over the draft length, expected from tokens and cost.",
+    "time_over_gamma": "Time of a whole round over the draft length.",
+    "acceptance_by_depth": "Acceptance by the position in the draft.",
+    "predicted_against_measured": "Predicted against measured speedup; the line is equality.",
+    "tokens_against_cost": "Tokens a target call against the cost of a round. Lines join equal"
+    " speedups, up and left is better, and no drafter beats those on the front in both.",
+    "time_over_rows": "Time of a target call over the rows that it scores.",
+    "categories": "Alpha by category of prompts.",
+}
+"""By figure, the sentence below it."""
+
+ORDER = ("speedup", "tokens_against_cost", "time_over_rows")
+"""The figures that come first."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """How a page follows a run that is measured.
+
+    address: where the state of the run is, as text that changes when the run has gone on.
+    state: what is there now. milliseconds: how often to look.
+    """
+
+    address: str
+    state: str
+    milliseconds: int = 5000
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What a page has more of when it comes from a server.
+
+    downloads: by the run's label, names and addresses of files.
+    more_texts: the address of all texts, or None.
+    follow: how it follows the run, or None if the run has ended.
+    """
+
+    downloads: list[tuple[str, list[tuple[str, str]]]]
+    more_texts: str | None = None
+    follow: Follow | None = None
+
+
+def drawings(summaries: Mapping[str, Summary]) -> dict[str, "Figure"]:
+    """Returns the figures of some runs, by name; none if no prompt is finished.
+
+    summaries: by the run's label.
+    """
+    rows = {label: summary.rows for label, summary in summaries.items() if summary.rows}
+    if not rows:
+        return {}
+    gammas = {label: int(summaries[label].run.facts["settings"]["gamma"]) for label in rows}
+    times = {label: score_times(summaries[label].run) for label in rows}
+    drawn = figures(rows, gammas, times)
+    first = [name for name in ORDER if name in drawn]
+    return {name: drawn[name] for name in dict.fromkeys([*first, *drawn])}
+
+
+def runs_page(
+    summaries: Mapping[str, Summary], drawn: Mapping[str, "Figure"], served: Served | None = None
+) -> str:
+    """Returns the page of some runs.
+
+    summaries: by the run's label. drawn: what `drawings` returns, or nothing.
+    served: None for a page that needs no server.
+    """
+    from markupsafe import Markup
+
+    rows = {label: summary.rows for label, summary in summaries.items() if summary.rows}
+    all_rows = [row for run in rows.values() for row in run]
+    shown = lines(rows)
+    runs = [summary.run for summary in summaries.values()]
+    first = next(iter(summaries.values()))
+    follow = served.follow if served else None
+    return render(
+        "runs",
+        title=_title(summaries),
+        verdict=verdict(shown, len(first.prompts)),
+        columns=columns(all_rows),
+        lines=shown,
+        kinds=list(dict.fromkeys(name for row in all_rows for name in row.categories)),
+        predicted=[line for line in shown if line.row.prediction],
+        pairs={label: summary.pairs for label, summary in summaries.items() if summary.pairs},
+        factors=FACTORS,
+        figures=[
+            (name, CAPTIONS[name], Markup(as_svg(figure, name))) for name, figure in drawn.items()
+        ],
+        unfinished=[
+            f"{label or summary.run.folder} ({len(summary.prompts)} of"
+            f" {len(summary.run.prompts)} prompts)"
+            for label, summary in summaries.items()
+            if not summary.run.finished
+        ],
+        lossy=sorted({row.drafter for row in all_rows if not row.lossless}),
+        heads=[
+            (label, head(summary.run), command(summary.run)) for label, summary in summaries.items()
+        ],
+        settings=common_settings(runs),
+        questions=[] if follow else questions(first),
+        rates_json=_encoded(summaries),
+        downloads=served.downloads if served else [],
+        more_texts=served.more_texts if served else None,
+        follow=follow,
+    )
+
+
+def plain_rows(summaries: Mapping[str, Summary]) -> list[dict[str, Any]]:
+    """Returns the rows of all runs as plain values, each with its run's folder and label."""
+    return [
+        {"run": str(summary.run.folder), "label": label, **row.plain()}
+        for label, summary in summaries.items()
+        for row in summary.rows
+    ]
+
+
+def _title(summaries: Mapping[str, Summary]) -> str:
+    counts: Sequence[int] = sorted({len(summary.prompts) for summary in summaries.values()})
+    prompts = " to ".join(str(count) for count in (counts[0], counts[-1])[: len(counts)])
+    runs = f"{len(summaries)} runs, " if len(summaries) > 1 else ""
+    return f"Drafters side by side: {runs}{prompts} prompt{'' if counts[-1] == 1 else 's'}"
+
+
+def _encoded(summaries: Mapping[str, Summary]) -> str:
+    content = json.dumps({"rows": plain_rows(summaries)})
+    return base64.b64encode(content.encode()).decode()

@@ -1,0 +1,76 @@
+"""Draws docs/page-*.png: the pages of `outrider view`, from runs of `outrider compare`.
+
+outrider compare drafters=[none,bigram,prompt_lookup,small_lm] hydra.run.dir=runs/demo
+python docs/screenshots.py runs
+"""
+
+import shutil
+import socket
+import sys
+import threading
+from io import BytesIO
+from pathlib import Path
+from typing import NamedTuple
+
+import uvicorn
+from PIL import Image
+from playwright.sync_api import Page, sync_playwright
+
+from outrider.lab.page.listing import run_folders
+from outrider.lab.view import app
+
+
+class Shot(NamedTuple):
+    """A picture: the page, its size and scheme, and what it starts with, if not with the top."""
+
+    name: str
+    path: str
+    size: tuple[int, int]
+    scheme: str
+    start: str | None = None
+
+
+SHOTS = (
+    Shot("page-run", "runs?run={run}", (1000, 760), "light"),
+    Shot("page-figures", "runs?run={run}", (1000, 620), "dark", ".figures"),
+    Shot("page-texts", "runs?run={run}", (1000, 560), "light", ".question"),
+)
+
+
+def main(folder: Path) -> None:
+    run = next(iter(run_folders([folder])))
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    with socket.create_server(("127.0.0.1", 0)) as listener, sync_playwright() as playwright:
+        server = uvicorn.Server(uvicorn.Config(app([folder], "t"), log_level="warning", ws="none"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}/t/"
+        for shot in SHOTS:
+            width, height = shot.size
+            page = browser.new_page(
+                viewport={"width": width, "height": height}, color_scheme=shot.scheme
+            )
+            page.goto(address + shot.path.format(run=run))
+            save(page, shot)
+        browser.close()
+        server.should_exit = True
+        thread.join()
+
+
+def save(page: Page, shot: Shot) -> None:
+    """Writes what the window shows, in 256 colours, so that the files are small."""
+    if shot.start is not None:
+        page.evaluate(f"document.querySelector('{shot.start}').scrollIntoView()")
+    picture = (
+        Image.open(BytesIO(page.screenshot()))
+        .convert("RGB")
+        .quantize(256, Image.Quantize.FASTOCTREE)
+    )
+    path = Path(__file__).parent / f"{shot.name}.png"
+    picture.quantize(256, Image.Quantize.FASTOCTREE).save(path, optimize=True)
+    print(f"{path}: {path.stat().st_size // 1000} kB")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,49 @@
+"""`outrider view`: the address, and what is refused."""
+
+import re
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+
+
+def test_the_address_has_a_token_and_is_of_this_machine(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound: list[str] = []
+
+    def note(_: uvicorn.Server, sockets: list[socket.socket]) -> None:
+        bound.append(sockets[0].getsockname()[0])
+
+    monkeypatch.setattr(uvicorn.Server, "run", note)
+    addresses = []
+    for _ in range(2):
+        status, printed, complaint = run("view", str(tmp_path))
+        assert status == 0, complaint
+        addresses += re.findall(r"http://127\.0\.0\.1:\d+/[\w-]{32}/", printed)
+    assert bound == ["127.0.0.1"] * 2
+    assert len({address.rpartition("/")[0][-32:] for address in addresses}) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["gone"], "expected a folder that exists"),
+        ([], "expected a folder with runs"),
+        ([".", "--port", "70000"], "--port=70000: expected a number from 0 to 65535"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused(run: Any, arguments: list[str], message: str) -> None:
+    status, _, complaint = run("view", *arguments)
+    assert status == 1
+    assert message in complaint
+
+
+def test_a_port_in_use_is_named(run: Any, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        status, _, complaint = run("view", str(tmp_path), "--port", str(port))
+    assert status == 1
+    assert f"--port={port}" in complaint
