@@ -213,7 +213,7 @@ def _interrupted(calls: int) -> Iterator[None]:
     """Raises `_Interrupted` at the n-th call of a function of Outrider's."""
     left, before = calls, sys.gettrace()
 
-    def trace(frame: FrameType, event: str, argument: Any) -> None:
+    def trace(frame: FrameType, *_: Any) -> None:
         nonlocal left
         inside = str(frame.f_globals.get("__name__")).startswith("outrider.")
         if inside and frame.f_code.co_name not in ("<genexpr>", "__del__"):

@@ -59,7 +59,17 @@ NETWORKS: Mapping[str, Values] = {
 }
 """The drafters that need a transformers model; networks have random weights."""
 
-WITH_TREE = ("random", "unigram", "bigram", "small_lm", "eagle", "eagle3", "medusa", "falcon")
+WITH_TREE = (
+    "random",
+    "unigram",
+    "bigram",
+    "small_lm",
+    "eagle",
+    "eagle3",
+    "medusa",
+    "mlp_speculator",
+    "falcon",
+)
 """The drafters with a setting `tree`."""
 
 _BUDGETS: dict[str, tuple[Any, ...]] = {"budget": (0.0, 0.1, 0.5), "divergence": ("tv", "kl")}
@@ -70,7 +80,7 @@ RULES: Mapping[str, Values] = {
     "scaled_uniform": {"b": (1.0, 2.0, 0.5), "residual": ("own", "plain")},
     "typical": {"epsilon": (0.09, 0.5), "delta": (0.3, 0.9)},
     "cactus": _BUDGETS,
-    "cascade": _BUDGETS | {"margin": (0.0, 0.1, 0.5)},
+    "cascade": _BUDGETS | {"margin": (0.0, 0.1, 0.5), "deferral": ("opt", "chow", "diff")},
 }
 """The settings of acceptance rules; the others have none."""
 
