@@ -111,4 +111,5 @@ def _run_chunk(
         report_multiple_bugs=False,
         print_blob=False,
     )
-    hypothesis.seed(seed)(settings(given))()
+    seeded: Any = hypothesis.seed(seed)
+    seeded(settings(given))()

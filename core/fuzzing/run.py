@@ -133,7 +133,8 @@ class _Stage:
         prompts = self.example.prompts
         first = self.drafter()
         befores = [len(self.oracle(number).before) for number in range(len(prompts))]
-        constraints = [constraint_of(self.example, before)() for before in befores]
+        made = [constraint_of(self.example, before)() for before in befores]
+        constraints = [constraint for constraint in made if constraint is not None]
         batch: list[list[Round]] = [[] for _ in prompts]
         for number, round in decode_together(
             self.target,
@@ -141,7 +142,7 @@ class _Stage:
             self.verifier,
             prompts,
             policies=[make_policy(self.example.policy) for _ in prompts],
-            constraints=None if self.example.constraint is None else constraints,
+            constraints=constraints or None,
             **self.options,
         ):
             batch[number].append(round)

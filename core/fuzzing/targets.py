@@ -81,15 +81,17 @@ def _model_target(kind: str, seed: int = 0) -> TransformersTarget:
 def _model(kind: str) -> Any:
     import transformers
 
-    common = {"vocab_size": MODEL_VOCAB, "bos_token_id": None, "eos_token_id": None}
+    common: dict[str, Any] = {"vocab_size": MODEL_VOCAB, "bos_token_id": None, "eos_token_id": None}
     if kind == "gpt2":
         config = transformers.GPT2Config(
             **common, n_embd=16, n_layer=3, n_head=2, n_positions=POSITIONS, initializer_range=0.5
         )
         return transformers.GPT2LMHeadModel(config)
+    config_class: Any
     if kind == "t5":
+        config_class = transformers.T5Config
         return transformers.T5ForConditionalGeneration(
-            transformers.T5Config(
+            config_class(
                 vocab_size=MODEL_VOCAB,
                 d_model=16,
                 d_kv=8,
@@ -104,7 +106,6 @@ def _model(kind: str) -> Any:
                 eos_token_id=None,
             )
         )
-    config_class: Any
     config_class, model_class, more = {
         "llama": (transformers.LlamaConfig, transformers.LlamaForCausalLM, {}),
         "mistral": (
