@@ -100,7 +100,7 @@ def _run_chunk(
         if not failed:
             add(example, outcome)
 
-    given = hypothesis.given(strategy)(run)
+    given: Any = hypothesis.given(strategy)  # it has no types of its own
     settings = hypothesis.settings(
         max_examples=count,
         database=None,
@@ -111,5 +111,4 @@ def _run_chunk(
         report_multiple_bugs=False,
         print_blob=False,
     )
-    seeded: Any = hypothesis.seed(seed)
-    seeded(settings(given))()
+    hypothesis.seed(seed)(settings(given(run)))()
