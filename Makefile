@@ -12,9 +12,9 @@ install: .venv/installed
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
-# The main job: six drafters side by side on SmolLM2-135M-Instruct.
+# The main job: seven drafters side by side on SmolLM2-135M-Instruct.
 demo: install
-	$(BIN)/outrider compare $(DEMO)
+	$(BIN)/outrider demo $(DEMO)
 
 # Types and style are checked beside the tests, since they keep only one core busy.
 test:

@@ -12,36 +12,18 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from outrider.commands.usage import USAGE, command_help
 from outrider.errors import ConfigError, OutriderError, TargetError, is_int, nearest, require
 from outrider.interruption import Terminated, advice_in, out_of_memory, terminable
 from outrider.prompts import is_encodable
 from outrider.runtime.launch import FIELD, lost, rank, world
 from outrider.terminal import visible
 
-USAGE = """\
-usage: outrider COMMAND [SETTING=VALUE ...]
-
-  generate   write a text:                outrider generate prompt="Name three rivers."
-  beams      faster beam search:          outrider beams prompt="Name three rivers." width=4
-  compare    drafters side by side:       outrider compare drafters=[none,prompt_lookup]
-  bench      beside other libraries:      outrider bench drafter=prompt_lookup
-  theory     the papers' predictions:     outrider theory alpha=.7 gamma=5 c=.05
-  check      test a drafter or target:    outrider check drafter=prompt_lookup
-  fuzz       random combinations:         outrider fuzz seconds=600 seed=7
-  train      train a drafter or policy:   outrider train drafter=eagle3
-  serve-config  the same drafter in vLLM: outrider serve-config drafter=bigram
-  serve-check   compare it with vLLM's:   outrider serve-check drafters=[bigram]
-  report     gather runs of compare:      outrider report multirun/compare
-  view       runs of compare in a browser: outrider view outputs
-  plugins    list what is registered, and by whom
-
-Each command but the last three is a Hydra app: `outrider COMMAND --help` shows its settings,
-`--multirun` sweeps over them."""
-
 HYDRA_COMMANDS = (
     "generate",
     "beams",
     "compare",
+    "demo",
     "bench",
     "theory",
     "check",
@@ -52,10 +34,21 @@ HYDRA_COMMANDS = (
 )
 """The commands that are Hydra apps: each is a function, in a module of its own name."""
 
-COMMANDS = (*HYDRA_COMMANDS, "report", "view", "plugins")
+PLAIN_COMMANDS = ("report", "view", "plugins", "doctor", "new-plugin")
+"""The commands that take a list of arguments; also functions in modules of their own names."""
+
+COMMANDS = (*HYDRA_COMMANDS, *PLAIN_COMMANDS)
 
 TENSOR_PARALLEL_COMMANDS = ("generate", "compare")
 """The commands that can run on several ranks."""
+
+HELP = ("-h", "--help")
+
+ALL_SETTINGS = "--help-all"
+"""Prints all settings, as Hydra's own `--help` does."""
+
+COMPLETION = ("-sc", "--shell-completion")
+"""Hydra's completion of settings in a shell."""
 
 SWEEP_FLAGS = ("-m", "--multirun")
 
@@ -100,18 +93,12 @@ def _run(command: str, *arguments: str) -> None:
         require(is_encodable(argument), "argument", argument, "text in UTF-8")
     if command in ("-h", "--help", "help"):
         print(USAGE)
-    elif command == "plugins":
-        from outrider.commands.plugins import plugins
-
-        plugins()
-    elif command == "report":
-        from outrider.commands.report import report
-
-        report(arguments)
-    elif command == "view":
-        from outrider.commands.view import view
-
-        view(arguments)
+    elif command in PLAIN_COMMANDS:
+        _command_function(command)(arguments)
+    elif command in COMPLETION:
+        _complete(list(arguments))
+    elif command in HYDRA_COMMANDS and any(word in HELP for word in arguments):
+        print(command_help(command))
     else:
         _run_hydra_command(command, list(arguments))
 
@@ -131,7 +118,9 @@ def _run_hydra_command(command: str, arguments: list[str]) -> None:
         is_single = not any(argument in SWEEP_FLAGS for argument in arguments)
         require(is_single, "--multirun", True, "a single run where torchrun has started it")
         signal.signal(signal.SIGTERM, _on_sigterm)
-    sys.argv = [f"outrider {command}", *_hydra_arguments(arguments)]
+    is_completion = any(argument in COMPLETION for argument in arguments)
+    program = "outrider" if is_completion else f"outrider {command}"
+    sys.argv = [program, *_hydra_arguments(arguments)]
     # This makes Hydra raise errors; otherwise it prints a traceback and exits.
     os.environ["HYDRA_FULL_ERROR"] = "1"
     app = hydra.main(version_base="1.3", config_path=f"pkg://{CONF_MODULE}", config_name=command)
@@ -146,8 +135,26 @@ def _run_hydra_command(command: str, arguments: list[str]) -> None:
         _fail(explain_error(error, command, arguments))
 
 
+def _complete(arguments: list[str]) -> None:
+    """Installs the completion, or prints how the line in COMP_LINE can go on.
+
+    Hydra knows no commands, so these are completed here, and are taken out of the line for it.
+    """
+    if not any(argument.startswith("query=") for argument in arguments):
+        _run_hydra_command(HYDRA_COMMANDS[0], [COMPLETION[0], *arguments])
+        return
+    line = os.environ.get("COMP_LINE", "")
+    end = " " if line.endswith(" ") else ""
+    words = line.split()
+    if len(words) < 2 or (len(words) == 2 and not end):
+        print(" ".join(name for name in COMMANDS if name.startswith("".join(words[1:]))))
+    elif words[1] in HYDRA_COMMANDS:
+        os.environ["COMP_LINE"] = " ".join([words[0], *words[2:]]) + end
+        _run_hydra_command(words[1], [COMPLETION[0], *arguments])
+
+
 def _command_function(command: str) -> Callable[[Any], None]:
-    if command not in HYDRA_COMMANDS:
+    if command not in COMMANDS:
         raise ConfigError(f"{command!r}: {nearest(command, COMMANDS)}")
     name = command.replace("-", "_")
     function: Callable[[Any], None] = getattr(import_module(f"outrider.commands.{name}"), name)
@@ -161,6 +168,7 @@ def _hydra_arguments(arguments: list[str]) -> list[str]:
     """
     flags = [argument for argument in arguments if argument in SWEEP_FLAGS]
     overrides = [argument for argument in arguments if argument not in SWEEP_FLAGS]
+    overrides = ["--help" if argument == ALL_SETTINGS else argument for argument in overrides]
     return [*flags, *(overrides if flags else map(quote_prompt, overrides))]
 
 

@@ -1,6 +1,7 @@
 """Prompts: the conversations that texts are written for, and the formats of their files."""
 
 import json
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,33 @@ class Prompt:
     id: str
     category: str
     turns: tuple[str, ...]
+
+
+def prompt_text(setting: Any) -> Any:
+    """Returns the prompt that a setting stands for; a list of ids or prompts stands for itself.
+
+    `@FILE` stands for the content of a file, `-` for that of standard input, both in UTF-8 and
+    without the newline at their end. `@@` begins a text with a single `@`. All else is the text.
+
+    Raises:
+        ConfigError: the file can't be read, or what was read is no UTF-8.
+    """
+    if not isinstance(setting, str) or (setting != "-" and setting[:1] != "@"):
+        return setting
+    if setting.startswith("@@"):
+        return setting[1:]
+    try:
+        content = sys.stdin.buffer.read() if setting == "-" else _file(setting).read_bytes()
+        return content.decode("utf-8-sig").removesuffix("\n").removesuffix("\r")
+    except OSError as error:
+        raise ConfigError(f"prompt={setting!r}: {error.strerror}: expected a file") from error
+    except UnicodeDecodeError as error:
+        reason = f"{error.reason} at byte {error.start}"
+        raise ConfigError(f"prompt={setting!r}: expected text in UTF-8 ({reason})") from error
+
+
+def _file(setting: str) -> Path:
+    return Path(setting.removeprefix("@")).expanduser()
 
 
 def read_jsonl(path: str) -> list[Prompt]:

@@ -11,9 +11,9 @@ from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
-from outrider.drafter_parts.window import target_window
 from outrider.errors import is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
+from outrider.runtime.windows import context_window
 
 
 @final
@@ -55,7 +55,9 @@ class LookaheadDecoding(Drafter):
         self._forget()
 
     def bind(self, target: Target) -> None:
-        self._longest = target_window(target)
+        self._longest = target.max_length
+        if self._longest is None and target.model is not None:  # the model has its limits still
+            self._longest = context_window(target.model)
 
     def _forget(self) -> None:
         self._text = Tokens([])

@@ -14,12 +14,14 @@ from outrider.contract.target import Target
 from outrider.drafter_parts import student, weights
 from outrider.drafter_parts.cached_text import CachedText
 from outrider.drafter_parts.tree_forms import parse_tree
-from outrider.drafter_parts.window import window_of
-from outrider.errors import ConfigError, require
+from outrider.errors import ConfigError, TargetError, require
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.runtime.cached_model import SOURCE, refuse_other_kind
+from outrider.runtime.encoded import decoder_start
 from outrider.runtime.first_layers import first_layers
+from outrider.runtime.windows import context_window
 from outrider.targets.loading import load
+from outrider.targets.self_test import self_test
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -40,20 +42,23 @@ class SmallLM(Drafter):
     If the target has an encoder, the model has to have one too; it reads the source once.
 
     model: a hub id or folder of a model that shares the target's tokenizer, or a loaded model;
-        "smollm2" for the one that comes with the package, distilled from SmolLM2. None takes the
+        "smollm2" for the one that comes with the package, distilled from SmolLM2-135M. That is also
+        the default if the target is SmolLM2-135M and `layers` is None. Otherwise the default is the
         target itself, cut after `layers` layers, without a second copy of its weights
         (self-speculation by early exit).
     layers: how many of the target's layers to draft with if `model` is None. Defaults to four
-        fifths of them, since a model that was never trained to exit early predicts little before
-        its last layers.
+        fifths of them where no model comes with the package, since a model that was never trained
+        to exit early predicts little before its last layers.
     dtype, device: of a model that is loaded here, as for a target.
     tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`; each depth takes one
         pass. Defaults to a chain.
 
-    It drafts while the text fits its own context window (`max_position_embeddings`).
+    It drafts while the text fits its own context window. A model that is not the target's shows in
+    a few tiny passes that it can be rolled back, and that it reads a tree as its paths if `tree`
+    asks for one.
 
-    Raises `ConfigError` in `bind` if the model does not fit the target, `TargetError` if only one
-    of them has an encoder.
+    Raises `ConfigError` in `bind` if the model does not fit the target, or can't do that, and
+    `TargetError` if only one of them has an encoder.
     """
 
     autoregressive = True
@@ -72,7 +77,7 @@ class SmallLM(Drafter):
         self._model_setting = model
         self._layers = layers
         self._loading = (dtype, device)
-        self._shape = parse_tree(tree)
+        self._tree, self._shape = tree, parse_tree(tree)
         self.kind = self._shape.kind
         self._target: Target | None = None
 
@@ -80,8 +85,9 @@ class SmallLM(Drafter):
         if self._target is target:
             return
         self._model = self._model_for(target)
+        self._branches = self._model_setting is None or self._prove()
         self._text = CachedText(self._model, target.vocab_size)
-        self._window = window_of(self._model)
+        self._window = context_window(self._model)
         self._target = target
 
     def _model_for(self, target: Target) -> "PreTrainedModel":
@@ -92,6 +98,8 @@ class SmallLM(Drafter):
             TargetError: only one of the two has an encoder.
         """
         model, tokenizer = self._model_setting, None
+        if model is None and self._layers is None and weights.is_smollm2(target):
+            model = BUILT_IN
         if model is None:
             return first_layers(target.model, self._layers)
         if isinstance(model, str):
@@ -100,6 +108,23 @@ class SmallLM(Drafter):
         require_same_tokens(model, tokenizer, target)
         drafting: PreTrainedModel = model
         return drafting
+
+    def _prove(self) -> bool:
+        """Returns whether the model, which is not the target's, reads several texts in one pass.
+
+        Raises:
+            ConfigError: its drafts would not depend on the text alone, or can't be trees.
+        """
+        try:
+            tested = self_test(self._model, decoder_start(self._model))
+        except TargetError as error:
+            raise ConfigError(f"drafter small_lm: {error}") from None
+        if self.trees and tested.trees:
+            name = type(self._model).__name__
+            raise ConfigError(
+                f"drafter.tree={self._tree!r}: {name} writes only chains, since {tested.trees}"
+            )
+        return not tested.trees
 
     def _read(self, name: str, target: Target) -> tuple["PreTrainedModel", Any]:
         folder = located(name)
@@ -155,7 +180,7 @@ class SmallLM(Drafter):
                 for context, pen in pairs:
                     pen.draw(logits[len(context.tokens) - shortest])
                 return
-            if source is None:
+            if source is None and self._branches:
                 rows = self._text.side_by_side(texts)
                 for (_, pen), row in zip(pairs, rows, strict=True):
                     pen.draw(row)

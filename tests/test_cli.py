@@ -12,8 +12,9 @@ import pytest
 import torch
 from transformers import BloomConfig, BloomForCausalLM
 
-from outrider import Context, Drafter, Pen, hookimpl
+from outrider import Context, Drafter, Pen, cli, hookimpl
 from outrider.cli import quote_prompt
+from outrider.commands.usage import GROUPS, read_settings
 from outrider.plugins import registry as plugins
 from outrider.targets.transformers import TransformersTarget
 
@@ -214,7 +215,11 @@ def test_nothing_is_lost_when_a_drafter_fails(
 ) -> None:
     status, out, err = run("generate", *TABULAR, "drafter=fails", f"drafter.way={way}")
     assert status == 1
-    assert err == f"outrider: {line}\n"
+    first, advice = err.splitlines()
+    assert first == f"outrider: {line}"
+    assert advice.endswith(
+        "generation.json has what was written; the same command starts over, in another folder"
+    )
     report = written(tmp_path, "generation.json")
     assert len(report["tokens"]) == 2
     assert report["error"] == f"DrafterError: {line}"
@@ -344,3 +349,44 @@ def test_a_sweep_on_joblib_runs_each_job(run: Any, tmp_path: Path) -> None:
     status, _, _ = run("generate", *TABULAR, "--multirun", "gamma=1,2", "hydra/launcher=joblib")
     assert status == 0
     assert len(list((tmp_path / "multirun").rglob("generation.json"))) == 2
+
+
+@pytest.mark.parametrize("command", cli.HYDRA_COMMANDS)
+def test_help_has_examples_and_every_setting_of_the_command(command: str, run: Any) -> None:
+    status, out, _ = run(command, "--help")
+    assert status == 0
+    assert f"  outrider {command} " in out
+    settings = read_settings(command)
+    assert all(f"  {name}=" in out for name in settings.values)
+    assert {name for name in settings.groups if "override" not in name} <= set(GROUPS)
+    assert all(len(line) <= 100 for line in out.splitlines())
+
+
+def test_all_settings_are_hydras(run: Any) -> None:
+    status, out, _ = run("theory", "--help-all")
+    assert status == 0
+    assert "c_hat: null" in out
+
+
+@pytest.mark.parametrize(
+    ("line", "choices"),
+    [
+        ("outrider", set(cli.COMMANDS)),
+        ("outrider ge", {"generate"}),
+        ("outrider check verifier=bl", {"verifier=block"}),
+        ("outrider report mul", set()),
+    ],
+)
+def test_completion(
+    line: str, choices: set[str], run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COMP_LINE", line)
+    status, out, _ = run("-sc", "query=bash")
+    assert status == 0
+    assert set(out.split()) == choices
+
+
+def test_completion_is_installed_for_the_console_script(run: Any) -> None:
+    status, out, _ = run("-sc", "install=bash")
+    assert status == 0
+    assert out.rstrip().endswith("-F hydra_bash_completion outrider")

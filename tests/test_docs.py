@@ -1,6 +1,7 @@
 """The docs show what runs: files are quoted whole, code blocks and commands are executed."""
 
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -8,15 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from omegaconf import OmegaConf
 
+import outrider
 from outrider.contract.draft import KINDS
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 QUICK = {
     "generate": ["max_new_tokens=6"],
     "beams": ["max_new_tokens=6"],
     "compare": ["max_new_tokens=4", "data.limit=1"],
+    "demo": ["max_new_tokens=4", "data.limit=1"],
     "bench": [
         "max_new_tokens=4",
         "repeats=1",
@@ -28,6 +32,7 @@ QUICK = {
     "fuzz": ["runs=10", "targets=tables"],
     "train": ["max_new_tokens=16", "data.limit=3"],
     "greedy.py": ["--count", "3", "--tokens", "24"],
+    "architectures.py": ["--only", "gpt2", "--modes", "chain"],
 }
 """Settings that keep a documented command short; they come last, so they win."""
 MADE = re.compile(r"\bedits/|experiment=table2")
@@ -117,6 +122,32 @@ def test_links_lead_somewhere(page: Path) -> None:
         place = next(filter(None, link))
         if not place.startswith("http"):
             assert (page.parent / place).exists(), place
+
+
+def slug(heading: str) -> str:
+    """Returns the anchor of a heading, as GitHub makes it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_to_a_heading_find_it(page: Path) -> None:
+    for name, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text()):
+        target = (page.parent / name).resolve() if name else page
+        headings = re.findall(r"^#+ (.+)$", target.read_text(), re.MULTILINE)
+        assert anchor in map(slug, headings), f"{page.name}: {name}#{anchor}"
+
+
+def test_the_plot_of_the_readme_shows_the_table() -> None:
+    gains = runpy.run_path(str(ROOT / "docs" / "gains.py"))
+    rows = gains["rows"]((ROOT / "docs" / "training.md").read_text())
+    assert len(rows) == 9
+    assert (ROOT / "docs" / "gains.svg").read_text() == gains["picture"](rows)
+
+
+def test_the_readme_is_short_and_the_citation_current() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+    citation: Any = OmegaConf.load(ROOT / "CITATION.cff")
+    assert citation["version"] == outrider.__version__
 
 
 @pytest.mark.parametrize("role", ["verifier", "policy"])

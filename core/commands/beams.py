@@ -11,6 +11,7 @@ from rich.console import Console
 from outrider.decoding.beams.speculation import beam_search
 from outrider.folders import write_whole
 from outrider.plugins.config import build, plain_values
+from outrider.prompts import prompt_text
 from outrider.terminal import plain
 
 
@@ -24,7 +25,7 @@ def beams(config: DictConfig) -> None:
         if name not in ("target", "prompt", "drafter")
     }
     target, drafter = build(config.target), build(config.drafter)
-    result = beam_search(target, settings["prompt"], drafter, **options)
+    result = beam_search(target, prompt_text(settings["prompt"]), drafter, **options)
     for text, tokens, score in zip(result.texts, result.tokens, result.scores, strict=True):
         console.rule(f"{score:.4f}", align="left")
         console.print(plain(text or list(tokens)))

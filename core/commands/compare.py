@@ -19,6 +19,7 @@ from outrider.errors import nearest, require
 from outrider.interruption import advising
 from outrider.lab.compare import PROTOCOLS, fit, measure, questions
 from outrider.lab.export import write_json, write_parquet
+from outrider.lab.finding import finding
 from outrider.lab.identity import identity, provenance
 from outrider.lab.report import write_report
 from outrider.lab.store import FACTS, RunFolder, unfinished
@@ -219,13 +220,15 @@ def _facts(
             for turn, text in enumerate(prompt.turns, start=1)
         ],
         "identity": identity(target, parts),
-        "starts": [provenance("compare", arguments)],
+        "starts": [provenance(str(HydraConfig.get().job.config_name), arguments)],
     }
 
 
 def _print(summary: Summary, title: str, paths: Sequence[Path]) -> None:
     console = Console()
     console.print(table({"": summary.rows}, title))
+    if (sentence := finding(summary.rows)) is not None:
+        console.print(sentence, markup=False, highlight=False)
     if summary.pairs and summary.prompts[1:]:
         console.print(pair_table(summary.pairs))
     for path in paths:

@@ -17,6 +17,7 @@ from outrider.errors import described
 from outrider.folders import claimed, write_whole
 from outrider.interruption import advising
 from outrider.plugins.config import build, plain_values
+from outrider.prompts import prompt_text
 from outrider.terminal import plain, visible
 
 STYLES = {"accepted": "green", "recovered": "red", "bonus": "blue"}
@@ -59,7 +60,7 @@ def _generate_one(
         target,
         build(config.drafter),
         verifier,
-        target.encode(prompt, chat=config.chat),
+        target.encode(prompt_text(prompt), chat=config.chat),
         policy=build(config.policy),
         **options,
     )

@@ -1,5 +1,8 @@
 """`outrider plugins`: the registered parts, where they come from, and which rules are lossless."""
 
+import argparse
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.table import Table
 
@@ -7,8 +10,10 @@ from outrider.plugins.registry import Entry, installed
 from outrider.terminal import plain
 
 
-def plugins() -> None:
+def plugins(arguments: Sequence[str]) -> None:
     """Prints a table of all registered parts."""
+    description = "Lists every registered part, and the package that it came with."
+    argparse.ArgumentParser(prog="outrider plugins", description=description).parse_args(arguments)
     table = Table(title="Registered parts")
     for heading in ("role", "name", "distribution", "plugin", "lossless"):
         table.add_column(heading)

@@ -18,6 +18,14 @@ from outrider.runtime.ranks import gather_weight
 UNTRAINED = "untrained"
 """The path that stands for random weights."""
 
+SMOLLM2_135M = {
+    "model_type": "llama",
+    "hidden_size": 576,
+    "num_hidden_layers": 30,
+    "vocab_size": 49152,
+}
+"""What tells SmolLM2-135M from other models; its fine-tunes have the same."""
+
 Network = TypeVar("Network", bound=nn.Module)
 
 
@@ -58,6 +66,12 @@ def folder(family: str, path: str | None) -> Path:
 def built_in(family: str) -> Path:
     """Returns the folder of the weights for SmolLM2 that come with the package."""
     return Path(str(files("outrider.drafters"))) / "weights" / family
+
+
+def is_smollm2(target: Target) -> bool:
+    """Returns whether the target is SmolLM2-135M, which the built-in weights are for."""
+    config = target.model.config.get_text_config().to_dict()
+    return all(config.get(name) == value for name, value in SMOLLM2_135M.items())
 
 
 def require_fit(folder: Path, config: Mapping[str, Any], target: Target) -> None:

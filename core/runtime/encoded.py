@@ -1,13 +1,13 @@
 """EncodedCache: passes of an encoder-decoder, whose encoder reads its source once."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from transformers.cache_utils import EncoderDecoderCache
-from transformers.modeling_outputs import BaseModelOutput
 
 from outrider.errors import TargetError
 from outrider.runtime.cache import GrowingCache
@@ -63,7 +63,7 @@ class EncodedCache(PassCache):
         self._source_mask = (positions[None] < lengths[:, None]).long()
         self._own = GrowingCache()
         self._both = EncoderDecoderCache(self._own, GrowingCache())
-        self._encoded: Tensor | None = None
+        self._encoded: Any = None  # what the encoder has returned, of a class of its own
 
     def get_seq_length(self) -> int:
         return int(self._own.get_seq_length())
@@ -79,21 +79,21 @@ class EncodedCache(PassCache):
         for cache in (self._own, self._both.cross_attention_cache):
             cache.batch_select_indices(indices)
         self._source_mask = self._source_mask[indices]
-        self._encoded = None if self._encoded is None else self._encoded[indices]
+        if self._encoded is not None:
+            states = self._encoded.last_hidden_state[indices]
+            self._encoded = replace(self._encoded, last_hidden_state=states)
 
     @torch.no_grad()
     def feed(self, inputs: PassInput) -> Pass:
         """Appends tokens to the texts. Such a model returns no states."""
         if self._encoded is None:
             encoder = self._model.get_encoder()
-            self._encoded = encoder(
-                input_ids=self._ids, attention_mask=self._source_mask
-            ).last_hidden_state
+            self._encoded = encoder(input_ids=self._ids, attention_mask=self._source_mask)
         mask = inputs.mask
         if mask is not None and inputs.positions is not None:
             mask = mask + self._bias_correction(inputs.positions)
         output = self._model(
-            encoder_outputs=BaseModelOutput(last_hidden_state=self._encoded),
+            encoder_outputs=self._encoded,
             attention_mask=self._source_mask,
             decoder_input_ids=inputs.ids,
             decoder_attention_mask=mask,

@@ -13,6 +13,9 @@ from outrider.errors import ConfigError, OutriderError, require
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+COUNTS = ("decoder_layers", "num_hidden_layers", "num_layers")
+"""The fields of a config that may count layers."""
+
 
 def first_layers(model: "PreTrainedModel", layers: int | None) -> "PreTrainedModel":
     """Returns a model of the first `layers` layers of `model`, which shares all of its tensors.
@@ -25,13 +28,13 @@ def first_layers(model: "PreTrainedModel", layers: int | None) -> "PreTrainedMod
     Raises:
         ConfigError: `model` does not have more layers than that, or can't be cut after them.
     """
-    total = depth(model)
+    field, total = _layer_count(model)
     layers = total * 4 // 5 if layers is None else layers
     require(layers < total, "drafter.layers", layers, f"fewer than the target's {total} layers")
     short: PreTrainedModel = _cut(model, total, layers)
     is_cut = short is not model
     if is_cut:
-        short.config = _shorter_config(model, layers)
+        short.config = _shorter_config(model, field, layers)
     is_spread = (getattr(model, "tp_size", None) or 1) > 1
     if not is_cut or not (is_spread or _runs_only(model, short, total, layers)):
         raise ConfigError(
@@ -42,8 +45,21 @@ def first_layers(model: "PreTrainedModel", layers: int | None) -> "PreTrainedMod
 
 def depth(model: "PreTrainedModel") -> int:
     """Returns the number of a model's layers; those of the decoder if it has an encoder too."""
+    return _layer_count(model)[1]
+
+
+def _layer_count(model: "PreTrainedModel") -> tuple[str, int]:
+    """Returns how many layers a model has, or its decoder, and the config's field that says so.
+
+    The field is that of which the model has a list. A layer of LongCat-Flash fills two layers of
+    the cache, and it is these that its `num_hidden_layers` counts.
+    """
     config: Any = model.config.get_text_config()
-    return int(getattr(config, "decoder_layers", None) or config.num_hidden_layers)
+    for field in COUNTS:
+        count = getattr(config, field, None)
+        if isinstance(count, int) and any(_layer_lists(model, count)):
+            return field, count
+    return COUNTS[1], int(config.num_hidden_layers)
 
 
 def _cut(module: Any, total: int, layers: int) -> Any:
@@ -65,18 +81,18 @@ def _cut(module: Any, total: int, layers: int) -> Any:
     return shell
 
 
-def _shorter_config(model: Any, layers: int) -> Any:
-    """Returns a copy of a model's config with `layers` layers."""
+def _shorter_config(model: Any, field: str, layers: int) -> Any:
+    """Returns a copy of a model's config with `layers` layers, of which `field` is the number."""
     config = copy.deepcopy(model.config)
     text = config.get_text_config()
     kinds = getattr(text, "layer_types", None)
     if kinds:
         with suppress(AttributeError):  # some configs work it out
             text.layer_types = kinds[:layers]
-    if hasattr(text, "decoder_layers"):
-        text.decoder_layers = layers
-    with suppress(NotImplementedError):  # some have an encoder's and a decoder's
-        text.num_hidden_layers = layers
+    setattr(text, field, layers)
+    if field == "decoder_layers":
+        with suppress(NotImplementedError):  # some have an encoder's too, under this name
+            text.num_hidden_layers = layers
     return config
 
 

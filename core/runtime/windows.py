@@ -57,16 +57,23 @@ def in_chunk(sees: Bool[Tensor, "*rows all"], size: int) -> Bool[Tensor, "*rows 
 
 
 def context_window(model: "PreTrainedModel") -> int | None:
-    """Returns the longest text that a model takes, in tokens; None if there is no limit.
+    """Returns the longest text that a model takes, in tokens; None if there is no limit."""
+    config: Any = model.config.get_text_config()
+    limits = (getattr(config, "max_position_embeddings", None), longrope_window(model))
+    return min((int(limit) for limit in limits if limit and limit > 0), default=None)
+
+
+def longrope_window(model: "PreTrainedModel") -> int | None:
+    """Returns the original window of a model with LongRoPE, in tokens; None for any other.
 
     LongRoPE (2402.13753) turns by other factors once a pass reaches past the original window,
     drafts included, and does not turn what is in the cache again. A text that went on would depend
     on the drafts, so that it ends there.
     """
-    config: Any = model.config.get_text_config()
-    limits = [getattr(config, "max_position_embeddings", None)]
-    rope = getattr(config, "rope_parameters", None) or {}
-    for parameters in (rope, *rope.values()):  # they may be given for each type of layer
-        if isinstance(parameters, dict) and parameters.get("rope_type") == "longrope":
-            limits.append(parameters.get("original_max_position_embeddings"))
-    return min((int(limit) for limit in limits if limit and limit > 0), default=None)
+    rope = getattr(model.config.get_text_config(), "rope_parameters", None) or {}
+    limits = [
+        parameters.get("original_max_position_embeddings")
+        for parameters in (rope, *rope.values())  # they may be given for each type of layer
+        if isinstance(parameters, dict) and parameters.get("rope_type") == "longrope"
+    ]
+    return min((int(limit) for limit in limits if limit), default=None)

@@ -9,6 +9,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from outrider.errors import ConfigError
+from outrider.runtime.windows import longrope_window
 
 HANDLED = frozenset({"attention_mask", "position_ids", "past_key_values", "logits_to_keep"})
 HANDLED |= {"use_cache", "output_attentions", "output_hidden_states"}
@@ -84,9 +85,19 @@ def _cache(call: Call) -> str | None:
     return None
 
 
+def _longrope(call: Call) -> str | None:
+    longest, window = int(call.criteria.max_length), longrope_window(call.model)
+    if window is not None and longest > window:
+        return f"max_length={longest}: expected at most {window}, where LongRoPE's factors change"
+    return None
+
+
 def _unknown_inputs(call: Call) -> str | None:
+    # Models that also read images get an empty dict of them with a text.
     unknown = sorted(
-        name for name, value in call.inputs.items() if name not in HANDLED and value is not None
+        name
+        for name, value in call.inputs.items()
+        if name not in HANDLED and value is not None and value != {}
     )
     return f"{unknown[0]}: expected none, the model is given tokens alone" if unknown else None
 
@@ -125,6 +136,7 @@ CHECKS: tuple[Callable[[Call], str | None], ...] = (
     _encoder,
     _beams,
     _cache,
+    _longrope,
     _unknown_inputs,
     _positions,
     _states,

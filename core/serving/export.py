@@ -37,11 +37,18 @@ def exported(
     elif isinstance(drafter, Medusa):
         _write_medusa(MedusaNetwork.load(settings["path"], target()), gamma, folder)
         method, model = "medusa", str(folder)
-    elif isinstance(drafter, SmallLM) and isinstance(settings["model"], str):
-        method, model = "draft_model", _small_model(settings["model"], target, folder)
+    elif isinstance(drafter, SmallLM) and (name := _small_name(settings, target)) is not None:
+        method, model = "draft_model", _small_model(name, target, folder)
     else:
         return None
     return {"method": method, "model": model, "num_speculative_tokens": gamma}
+
+
+def _small_name(settings: Mapping[str, Any], target: Callable[[], Target]) -> str | None:
+    """Returns the name of `small_lm`'s own model, or None if it is the target's first layers."""
+    if settings["model"] is None and settings["layers"] is None:
+        return BUILT_IN if weights.is_smollm2(target()) else None
+    return settings["model"] if isinstance(settings["model"], str) else None
 
 
 def _small_model(name: str, target: Callable[[], Target], folder: Path) -> str:

@@ -18,6 +18,7 @@ from outrider.errors import ConfigError, require
 from outrider.runtime import flat, launch, ranks
 from outrider.runtime.cached_model import CACHE, HIDDEN, SOURCE, CachedModel, refuse_stateful
 from outrider.runtime.encoded import EncodedCache, decoder_start
+from outrider.runtime.first_layers import depth
 from outrider.runtime.linear import can_pack, pack
 from outrider.runtime.static import compile_passes, is_compiled
 from outrider.runtime.text_tree import TextTree
@@ -111,7 +112,7 @@ class TransformersTarget(Target):
     def _describe(self) -> None:
         """Sets what a target says of itself, from the model's configuration."""
         config = self.model.config.get_text_config()
-        self.offers = self._offers(int(config.num_hidden_layers))
+        self.offers = self._offers(depth(self.model))
         self.vocab_size = int(config.vocab_size)
         self.max_length = context_window(self.model)
         generation = self.model.generation_config

@@ -5,15 +5,17 @@ from typing import Any
 
 import pytest
 
-from outrider import decode
-from outrider.drafter_parts.weights import built_in
+from outrider import Context, Sampling, Tokens, decode
+from outrider.drafter_parts.weights import built_in, is_smollm2
 from outrider.lab.data import demo
 from outrider.plugins.registry import make
+from outrider.targets.transformers import TransformersTarget
+from outrider.testing.stage import play_draft
 from outrider.training.contamination import FILE, fingerprint
 from outrider.verifiers.token import Token
 
 FAMILIES = ("medusa", "mlp_speculator", "eagle", "eagle3", "small_lm", "bigram")
-OPTIONS = {"bigram": {"counts": "smollm2"}, "small_lm": {"model": "smollm2"}}
+OPTIONS = {"bigram": {"counts": "smollm2"}}
 WEIGHTS = built_in("medusa").parent
 PROMPT = "Write a short story about a fox and a crow."
 
@@ -40,6 +42,18 @@ def test_it_drafts_at_once_and_leaves_the_text_alone(
     rounds = list(decode(smollm2, drafter, Token(), ids, gamma=4, max_new_tokens=32))
     assert [token for round in rounds for token in round.tokens] == plain
     assert sum(round.accepted for round in rounds) >= (1 if family == "bigram" else 4)
+
+
+def test_small_lm_is_the_built_in_model_for_smollm2_alone(smollm2: Any, llama: Any) -> None:
+    assert is_smollm2(smollm2)
+    assert not is_smollm2(TransformersTarget(llama()))
+    prefix = Context(Tokens(smollm2.encode(PROMPT, chat=True)))
+    drafts = []
+    for settings in ({}, {"model": "smollm2"}, {"layers": 2}):
+        drafter = make("drafter", "small_lm", **settings)
+        drafter.bind(smollm2)
+        drafts.append(play_draft(drafter, smollm2, prefix, gamma=2, sampling=Sampling()).tokens)
+    assert drafts[0] == drafts[1] != drafts[2]
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import tokenizers
 import torch
+from tiny.models import build, entries
 from transformers import PreTrainedTokenizerFast
 
 from outrider import ConfigError, Context, Sampling, Tokens, decode
@@ -21,6 +22,7 @@ from outrider.testing import parametrize_with_checks
 from outrider.testing.stage import play_draft, play_drafts
 from outrider.verifiers.token import Token
 
+ENTRIES = {entry.name: entry for entry in entries()}
 TREES = ("2x2", "iid:3x2", "paths:2", "top:2x2", "dynamic:2", "sequoia:.5,.2")
 
 
@@ -230,3 +232,31 @@ def test_a_folder_is_loaded(folder: Path) -> None:
     drafter = SmallLM(str(folder))
     rounds = list(decode(target, drafter, Token(), [3, 4], gamma=3, max_new_tokens=8))
     assert all(round.accepted == round.drafted for round in rounds)
+
+
+@pytest.mark.parametrize("name", ["bloom", "gpt_neo"])
+def test_a_model_that_reads_no_tree_writes_chains_only(name: str) -> None:
+    target = TransformersTarget(build(ENTRIES["llama"]))
+    with pytest.raises(ConfigError, match=r"drafter.tree='top:2x2': \w+ writes only chains, since"):
+        SmallLM(build(ENTRIES[name]), tree="top:2x2").bind(target)
+    # Hypotheses that share a beginning are read one by one instead, with the same logits.
+    contexts = [Context(Tokens([5, 6, 7, *end])) for end in ([8, 9], [10, 11, 12], [8, 20])]
+    drawn = Sampling(temperature=1.0)
+    drafts = []
+    for texts in (contexts, *([context] for context in contexts)):
+        drafter = SmallLM(build(ENTRIES[name]))
+        drafter.bind(target)
+        drafts += play_drafts(drafter, target, texts, gamma=1, sampling=drawn)
+    for together, alone in zip(drafts[:3], drafts[3:], strict=True):
+        assert together.probs[0] is not None and alone.probs[0] is not None
+        assert torch.allclose(together.probs[0], alone.probs[0], atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("openai-gpt", "does not use the cache"), ("bert (both ways)", "how a text is split")],
+)
+def test_a_model_that_can_not_be_rolled_back_is_refused(name: str, reason: str) -> None:
+    target = TransformersTarget(build(ENTRIES["llama"]))
+    with pytest.raises(ConfigError, match=f"drafter small_lm: model .*{reason}"):
+        SmallLM(build(ENTRIES[name])).bind(target)

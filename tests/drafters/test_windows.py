@@ -62,3 +62,13 @@ def test_the_last_position_is_used() -> None:
         text = [*PROMPT, *range(5, 14)][:length]
         draft = play_draft(drafter, target, Context(Tokens(text)), gamma=4, sampling=Sampling())
         assert len(draft) == drafted
+
+
+def test_a_draft_ends_with_the_original_window_of_longrope() -> None:
+    target, small = TransformersTarget(build(ENTRIES["llama"])), build(ENTRIES["llama (LongRoPE)"])
+    drafter = SmallLM(small)
+    drafter.bind(target)
+    for length, drafted in ((45, 4), (47, 2), (49, 0)):
+        text = Tokens([*PROMPT, *range(5, 14)][:length])
+        draft = play_draft(drafter, target, Context(text), gamma=4, sampling=Sampling())
+        assert len(draft) == drafted

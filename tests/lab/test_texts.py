@@ -1,5 +1,8 @@
 """The target's texts are written once, and then read from the cache."""
 
+import hashlib
+import json
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -157,3 +160,22 @@ def test_versions_are_in_the_key(llama: Any, library: str, monkeypatch: pytest.M
     monkeypatch.undo()
     monkeypatch.setattr(texts, "FORMAT", texts.FORMAT + 1)
     assert texts.key(target, PROMPTS[0], SAMPLED, 8) != before
+
+
+def test_a_text_is_not_read_under_another_end_token(llama: Any, tmp_path: Path) -> None:
+    target = TransformersTarget(llama())
+    target.eos = frozenset()
+    (whole,) = written(target, PROMPTS[:1], SAMPLED, 8, batch=1, folder=tmp_path)
+    target.eos = frozenset({whole[2]})
+    (short,) = written(target, PROMPTS[:1], SAMPLED, 8, batch=1, folder=tmp_path)
+    assert short == whole[: whole.index(whole[2]) + 1]
+
+
+def test_texts_of_the_first_format_are_not_read(llama: Any, tmp_path: Path) -> None:
+    target = TransformersTarget(llama())
+    parts = [target.fingerprint(), PROMPTS[0], asdict(SAMPLED), 8]
+    name = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+    path = tmp_path / name[:2] / f"{name[2:]}.json"
+    path.parent.mkdir()
+    path.write_text("[3, 4]")
+    assert written(target, PROMPTS[:1], SAMPLED, 8, batch=1, folder=tmp_path) != [[3, 4]]

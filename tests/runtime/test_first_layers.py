@@ -13,6 +13,7 @@ from outrider.drafters.self_sparse import SelfSparse
 from outrider.drafters.small_lm import SmallLM
 from outrider.runtime.first_layers import first_layers
 from outrider.runtime.linear import can_pack, pack
+from outrider.targets.transformers import TransformersTarget
 
 ENTRIES = {entry.name: entry for entry in entries()}
 CUT = ("gpt2", "gpt_neox", "opt", "falcon", "gptj", "codegen", "mpt", "gemma3n_text", "bert")
@@ -70,6 +71,18 @@ def test_a_packed_model_is_cut(llama: Any) -> None:
         if can_pack(model):
             pack(model)
         assert torch.allclose(first_layers(model, 2)(ids).logits, right, atol=1e-4)
+
+
+def test_a_layer_that_fills_two_layers_of_the_cache_is_one() -> None:
+    model = build(ENTRIES["longcat_flash"])
+    assert model.config.num_hidden_layers == 8
+    short = first_layers(model, 1)
+    assert len(short.model.layers) == 1
+    assert short.config.num_hidden_layers == 2
+    with pytest.raises(ConfigError, match="fewer than the target's 4 layers"):
+        first_layers(model, 4)
+    offers = TransformersTarget(model).offers
+    assert {"hidden_states.3"} == {name for name in offers if name[-2:] in (".3", ".4", ".7")}
 
 
 @pytest.mark.parametrize("name", ["hrm_text", "xlm"])

@@ -11,7 +11,7 @@ from torch.nn.functional import silu
 from transformers import AutoModelForCausalLM
 
 from outrider import ConfigError
-from outrider.drafter_parts import student
+from outrider.drafter_parts import student, weights
 from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.drafters.eagle3 import Eagle3
 from outrider.drafters.medusa import Medusa, MedusaNetwork
@@ -115,6 +115,19 @@ def test_a_student_is_exported_with_the_targets_tables(
     torch.testing.assert_close(auto.from_pretrained(folder)(ids).logits, expected)
 
 
+def test_the_student_of_smollm2_is_small_lms_default(
+    target: TransformersTarget, llama: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    student.save_student(llama(seed=1, num_hidden_layers=1), tmp_path / "trained")
+    monkeypatch.setattr(weights, "is_smollm2", lambda _: True)
+    monkeypatch.setattr(weights, "built_in", lambda _: tmp_path / "trained")
+    config = {"drafter": {"model": None, "layers": None}, "gamma": 3}
+    speculative = exported(SmallLM(), config, lambda: target, tmp_path / "exported")
+    assert speculative is not None
+    assert speculative["model"] == str(tmp_path / "exported")
+    assert (tmp_path / "exported" / "model.safetensors").is_file()
+
+
 def test_folders_that_vllm_reads_unchanged(tmp_path: Path, folder: Path) -> None:
     config: dict[str, Any] = {"drafter": {"path": None}, "gamma": 4}
     speculative = exported(Eagle3(), config, no_target, tmp_path / "exported")
@@ -127,7 +140,9 @@ def test_folders_that_vllm_reads_unchanged(tmp_path: Path, folder: Path) -> None
     assert not (tmp_path / "exported").exists()
 
 
-def test_drafters_that_vllm_does_not_have(tmp_path: Path) -> None:
-    config = {"drafter": {"model": None}, "gamma": 4}
-    assert exported(SmallLM(), config, no_target, tmp_path) is None
+def test_drafters_that_vllm_does_not_have(target: TransformersTarget, tmp_path: Path) -> None:
+    first_layers = {"drafter": {"model": None, "layers": 3}, "gamma": 4}
+    assert exported(SmallLM(layers=3), first_layers, no_target, tmp_path) is None
+    config = {"drafter": {"model": None, "layers": None}, "gamma": 4}
+    assert exported(SmallLM(), config, lambda: target, tmp_path) is None
     assert exported(PromptLookup(), config, no_target, tmp_path) is None

@@ -31,7 +31,7 @@ from tiny.drafters import ScriptedChain, ScriptedTree
 from tiny.logits import differences
 from tiny.models import build
 from tiny.settings import LAYERS
-from tiny.subject import NEW, Subject, written
+from tiny.subject import NEW, Subject, ended, room, written
 
 GAMMA = 4
 SIZES: dict[str, Any] = {"gamma": GAMMA, "budget": 24, "max_new_tokens": NEW}
@@ -43,10 +43,11 @@ class Result:
 
     texts: by the number of the prompt.
     calls: target calls of the first text, where a draft is expected to be the target's own text.
-    best: the fewest calls that it can take.
+    best: the fewest calls that it can take; None where it says nothing.
     whole: whether the drafter is the target itself; fewer layers must not draft the whole text.
     truths: what is right, where it is not the greedy text.
     difference: how far logits are off, relative to their spread.
+    most: the number of tokens at which texts end.
     """
 
     texts: dict[int, list[int]]
@@ -55,6 +56,7 @@ class Result:
     whole: bool = True
     truths: dict[int, list[int]] | None = None
     difference: float = 0.0
+    most: int = NEW
 
 
 Check = Callable[[], Result]
@@ -62,14 +64,26 @@ Mode = Callable[[Subject], Iterator[tuple[str, Check]]]
 
 
 def alone(
-    subject: Subject, drafter: Drafter, *, number: int = 0, target: Any = None, **known: Any
+    subject: Subject,
+    drafter: Drafter,
+    *,
+    number: int = 0,
+    target: Any = None,
+    most: int | None = None,
+    undrafted: int = 0,
+    **known: Any,
 ) -> Result:
-    """Returns a text written by `decode`."""
+    """Returns a text written by `decode`.
+
+    most: how many tokens a call writes when it drafts as the target writes.
+    undrafted: the calls before the first draft.
+    """
     rule = Candidates() if drafter.trees or drafter.asks else Token()
     target = target or TransformersTarget(subject.model)
     rounds = list(decode(target, drafter, rule, subject.prompts[number], **SIZES))
     text = [token for round in rounds for token in round.tokens]
-    return Result({number: text}, len(rounds), **known)
+    best = None if most is None else undrafted - (undrafted - len(text)) // most
+    return Result({number: text}, len(rounds), best, **known)
 
 
 def plain(subject: Subject) -> Iterator[tuple[str, Check]]:
@@ -99,8 +113,7 @@ def tree(subject: Subject) -> Iterator[tuple[str, Check]]:
 
 
 def small_lm(subject: Subject) -> Iterator[tuple[str, Check]]:
-    best = -(-NEW // (GAMMA + 1))
-    yield "itself", lambda: alone(subject, SmallLM(copy.deepcopy(subject.model)), best=best)
+    yield "itself", lambda: alone(subject, SmallLM(copy.deepcopy(subject.model)), most=GAMMA + 1)
     yield "another", lambda: alone(subject, SmallLM(build(subject.entry, seed=101)))
 
 
@@ -108,29 +121,27 @@ def small_lm_tree(subject: Subject) -> Iterator[tuple[str, Check]]:
     def make(model: Any) -> Drafter:
         return SmallLM(model, tree="top:2x2")
 
-    yield "itself", lambda: alone(subject, make(copy.deepcopy(subject.model)), best=-(-NEW // 3))
+    yield "itself", lambda: alone(subject, make(copy.deepcopy(subject.model)), most=3)
     yield "another", lambda: alone(subject, make(build(subject.entry, seed=101)))
 
 
 def early_exit(subject: Subject) -> Iterator[tuple[str, Check]]:
     # A text of one token over and over is guessed by any number of layers.
-    best = -(-NEW // (GAMMA + 1)) if len(set(subject.truths[0].text)) > 2 else None
+    most = GAMMA + 1 if len(set(subject.truths[0].text)) > 2 else None
     for layers in range(1, LAYERS):
         yield (
             f"layers={layers}",
-            lambda layers=layers: alone(subject, SmallLM(layers=layers), best=best, whole=False),
+            lambda layers=layers: alone(subject, SmallLM(layers=layers), most=most, whole=False),
         )
 
 
 def self_sparse(subject: Subject) -> Iterator[tuple[str, Check]]:
-    best = -(-NEW // (GAMMA + 1)) + 1  # the first round has nothing to draft on
     yield "short", lambda: alone(subject, SelfSparse(sink=1, window=6))
-    yield "everything", lambda: alone(subject, SelfSparse(sink=4, window=64), best=best)
-    varied = best if len(set(subject.truths[0].text)) > 2 else None
-    yield (
-        "layers=1",
-        lambda: alone(subject, SelfSparse(window=64, layers=1), best=varied, whole=False),
-    )
+    varied = len(set(subject.truths[0].text)) > 2
+    sizes = {"most": GAMMA + 1, "undrafted": 1}  # the first round has nothing to draft on
+    few = (sizes if varied else {}) | {"whole": False}
+    yield "everything", lambda: alone(subject, SelfSparse(sink=4, window=64), **sizes)
+    yield "layers=1", lambda: alone(subject, SelfSparse(window=64, layers=1), **few)
 
 
 def lookahead(subject: Subject) -> Iterator[tuple[str, Check]]:
@@ -187,7 +198,7 @@ def write(subject: Subject) -> Iterator[tuple[str, Check]]:
         return Result(dict(zip(numbers, found, strict=True)))
 
     yield "alone", lambda: texts([0])
-    yield "three", lambda: texts([0, 1, 2])
+    yield "together", lambda: texts(range(len(subject.prompts)))
 
 
 def beams(subject: Subject) -> Iterator[tuple[str, Check]]:
@@ -203,6 +214,8 @@ def beams(subject: Subject) -> Iterator[tuple[str, Check]]:
 
 
 def custom_generate(subject: Subject) -> Iterator[tuple[str, Check]]:
+    most = room(subject.model, subject.prompts[0])  # also of the shorter rows of a batch
+
     def generated(numbers: Sequence[int], drafter: Drafter) -> Result:
         width = max(len(subject.prompts[number]) for number in numbers)
         rows = [[0] * (width - len(subject.prompts[n])) + subject.prompts[n] for n in numbers]
@@ -213,16 +226,15 @@ def custom_generate(subject: Subject) -> Iterator[tuple[str, Check]]:
             torch.tensor(rows),
             attention_mask=torch.tensor(mask),
             do_sample=False,
-            max_new_tokens=NEW,
+            max_new_tokens=most,
             custom_generate=Speculation(drafter, gamma=GAMMA),
         )
+        end = subject.model.generation_config.eos_token_id
         texts = {number: row[width:].tolist() for number, row in zip(numbers, out, strict=True)}
-        return Result(
-            {number: text[: len(subject.truths[number].text)] for number, text in texts.items()}
-        )
+        return Result({number: ended(text, end) for number, text in texts.items()}, most=most)
 
     yield "chain", lambda: generated([0], ScriptedChain(subject.whole(0)))
-    yield "batch", lambda: generated([0, 2], PromptLookup())
+    yield "batch", lambda: generated([0, len(subject.prompts) - 1], PromptLookup())
 
 
 def packed(subject: Subject) -> Iterator[tuple[str, Check]]:

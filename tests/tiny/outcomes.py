@@ -15,7 +15,7 @@ ORDER = ("right", "slow draft", "refused", "WRONG", "RAW")
 OFF = 1e-2
 """Logits that are further off, relative to their spread, are other logits; rounding makes 1e-5."""
 SECONDS = 60
-"""That a single check may take."""
+"""Of the processor's time that a single check may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def compared(subject: Subject, result: Result) -> tuple[str, str]:
 def departure(subject: Subject, result: Result, number: int, text: list[int]) -> str:
     """Returns where a text leaves the right one; nothing where it does not, or there is a tie."""
     truth = subject.truths[number]
-    accepted = [list(right) for right in truth.texts]
+    accepted = [list(right)[: result.most] for right in truth.texts]
     if result.truths is not None:
         accepted = [result.truths[number]]
     if text in accepted:
@@ -108,10 +108,10 @@ def time_limit(seconds: int) -> Iterator[None]:
     def ring(*_: Any) -> None:
         raise TimeoutError(f"not done after {seconds} seconds")
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(seconds)
+    before = signal.signal(signal.SIGPROF, ring)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)

@@ -5,9 +5,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tiny.models import DECODERS, ENCODER_DECODERS
 from tiny.modes import MODES
 from tiny.outcomes import ORDER
+from tiny.settings import VARIANTS
 
+BEGIN, END = "<!-- sweep -->", "<!-- end of the sweep -->"
+"""What lies between these lines of a page is the sweep's; all else is written by hand."""
 SIGNS = {"right": "✓", "slow draft": "✓°", "refused": "\u2013", "WRONG": "✗", "RAW": "!"}
 PART = "◐"
 HEADS = {  # shorter than the modes
@@ -18,24 +22,30 @@ HEADS = {  # shorter than the modes
     "self_sparse": "self-sparse",
     "write": "`write`",
 }
-LEGEND = """\
-| sign | meaning |
-|---|---|
-| ✓ | the text is `generate`'s, token for token |
-| ✓° | so it is, but a copy of the model, drafting for the model, was not always accepted |
-| ◐ | right where it runs, and refused in one line elsewhere |
-| \u2013 | refused in one line |
-| ✗ | wrong: another text, or an early exit that leaves nothing out |
-| ! | an exception that is not Outrider's |
-"""
+MEANINGS = {
+    "✓": "right: the text is `generate`'s, token for token",
+    "✓°": "right, but a copy of the model, drafting for the model, was not always accepted",
+    PART: "right in some settings, refused in one line in others",
+    "\u2013": "refused in one line",
+    "✗": "wrong: another text, or an early exit that leaves nothing out",
+    "!": "an exception that is not Outrider's",
+}
+DIFFERING = (
+    "Of these, `generate` writes another text than full passes without a cache do. RoBERTa's kind"
+    " counts positions from behind the padding id, `generate` from 0; others are refused because"
+    " what they see depends on the passes. Either text counts as right."
+)
+CLASS = re.compile(r"\b[A-Z]\w*(?:For[A-Z]\w+|Model\w*|LMHead\w*|Decoder)\b")
 
+Facts = Mapping[str, Mapping[str, Any]]
+"""By row its class, its group, or why it was not built."""
 Cells = Mapping[str, Mapping[str, Sequence[Mapping[str, str]]]]
 """By row and mode the outcomes of its checks."""
 
 
 def sign(outcomes: Sequence[Mapping[str, str]]) -> str:
     """Returns the sign of a cell."""
-    kinds = {each["outcome"] for each in outcomes}
+    kinds = {outcome["outcome"] for outcome in outcomes}
     if not kinds:
         return ""
     if "refused" in kinds and kinds & {"right", "slow draft"} and not kinds & {"WRONG", "RAW"}:
@@ -43,50 +53,77 @@ def sign(outcomes: Sequence[Mapping[str, str]]) -> str:
     return SIGNS[max(kinds, key=ORDER.index)]
 
 
-def page(facts: Mapping[str, Mapping[str, Any]], cells: Cells, versions: str) -> str:
-    """Returns the page in Markdown.
+def placed(page: str, table: str) -> str:
+    """Returns a page with the sweep's part replaced, and the rest of it as it was.
 
-    facts: of each row its class, its group, or why it was not built.
+    Raises:
+        ValueError: the page has no lines between which the sweep's part goes.
     """
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"the page has no lines {BEGIN} and {END}: expected one of each")
+    return f"{before}{BEGIN}\n{table}\n{END}{after}"
+
+
+def table(facts: Facts, cells: Cells, versions: str) -> str:
+    """Returns the sweep's part of the page, in Markdown."""
     facts = {name: fact for name, fact in facts.items() if fact}
-    built = {name for name, fact in facts.items() if not fact.get("reason")}
-    total = Counter(
-        kind for name in built for mode in cells[name] for kind in [sign(cells[name][mode])]
+    lines = [f"Written by `tests/evidence/architectures.py` ({versions}).", ""]
+    lines += [*_counts(facts, cells), *_signs(facts, cells), *_tables(facts, cells)]
+    lines += [*_reasons(cells), *_differing(facts), *_not_built(facts)]
+    return "\n".join(lines).rstrip()
+
+
+def _counts(facts: Facts, cells: Cells) -> Iterator[str]:
+    """Yields how many rows came out in each way."""
+    built = [name for name, fact in facts.items() if not fact.get("reason")]
+    signs = {name: {sign(outcomes) for outcomes in cells[name].values()} for name in built}
+    refused = sum(signs[name] == {SIGNS["refused"]} for name in built)
+    bad = sum(bool(signs[name] & {"✗", "!"}) for name in built)
+    full = sum(signs[name] <= {"✓", "✓°"} for name in built)
+    part = len(built) - refused - bad - full
+    variants = sum(name in VARIANTS for name in facts)
+    tried = (
+        f"{_classes(DECODERS)} causal and {_classes(ENCODER_DECODERS)} sequence-to-sequence classes"
     )
-    clean = [name for name in built if not {"✗", "!"} & {sign(x) for x in cells[name].values()}]
-    lines = [
-        "# Models",
+    yield from (
+        "| rows | |",
+        "|---|--:|",
+        f"| tried: {tried}, {variants} of their variants | {len(facts)} |",
+        f"| right in every mode | {full} |",
+        f"| right in some modes, refused in [one line](#refused) in the others | {part} |",
+        f"| refused in every mode, when the target is made | {refused} |",
+        f"| [not built](#not-built) | {len(facts) - len(built)} |",
+        f"| wrong, or ended by an exception that is not Outrider's | {bad} |",
         "",
-        "Every causal and sequence-to-sequence class of transformers, built tiny with random",
-        "weights in float32, with windows of 8 tokens and texts of up to 64. In each mode Outrider",
-        "writes the text of transformers' own `generate(do_sample=False)`, or refuses in one line.",
-        f"Written by `tests/evidence/architectures.py` ({versions}).",
-        "",
-        f"- Rows: {len(facts)}; built: {len(built)}; not built: {len(facts) - len(built)}.",
-        f"- Rows in which every cell is right or refused: {len(clean)}.",
-        f"- Cells: {sum(total.values())}; "
-        + "; ".join(f"{total[mark]} {name}" for mark, name in _names())
-        + ".",
-        "- Tensor parallel: not run here, see `tests/runtime/test_ranks.py`.",
-        "",
-        LEGEND,
-    ]
-    lines += [*_tables(facts, cells), *_reasons(cells), *_not_built(facts)]
-    return "\n".join(lines).rstrip() + "\n"
+    )
 
 
-def _names() -> Iterator[tuple[str, str]]:
-    yield from ((SIGNS[name], name) for name in ORDER)
-    yield PART, "right in part, refused in part"
+def _classes(mapping: Mapping[str, str]) -> int:
+    return len(set(mapping.values()))
 
 
-def _tables(facts: Mapping[str, Mapping[str, Any]], cells: Cells) -> Iterator[str]:
+def _signs(facts: Facts, cells: Cells) -> Iterator[str]:
+    """Yields what the signs of the cells mean, and how many there are of each."""
+    total = Counter(
+        sign(outcomes)
+        for name, fact in facts.items()
+        if not fact.get("reason")
+        for outcomes in cells[name].values()
+    )
+    yield from ("| cell | meaning | count |", "|---|---|--:|")
+    yield from (f"| {mark} | {meaning} | {total[mark]} |" for mark, meaning in MEANINGS.items())
+    yield ""
+
+
+def _tables(facts: Facts, cells: Cells) -> Iterator[str]:
     groups = defaultdict(list)
     for name, fact in facts.items():
         if not fact.get("reason"):
             groups[fact["group"]].append(name)
     for group in sorted(groups):
-        yield from (f"## {group}", "")
+        yield from (f"### {group}", "")
         yield f"| model | {' | '.join(HEADS.get(mode, mode) for mode in MODES)} |"
         yield "|---|" + ":-:|" * len(MODES)
         for name in groups[group]:
@@ -96,23 +133,30 @@ def _tables(facts: Mapping[str, Mapping[str, Any]], cells: Cells) -> Iterator[st
 
 
 def _reasons(cells: Cells) -> Iterator[str]:
+    """Yields the lines that were given, and after each the modes and rows that gave it."""
     for outcome, head in (("WRONG", "Wrong"), ("RAW", "Exceptions"), ("refused", "Refused")):
-        by_line: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-        for line, mode, name in sorted(set(_bad(cells, outcome))):
-            by_line[line][mode].append(name)
+        by_line: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+        for line, mode, name in _lines(cells, outcome):
+            by_line[line][name].add(mode)
         if by_line:
-            yield from (f"## {head}", "")
-        for line, by_mode in by_line.items():
+            yield from (f"### {head}", "")
+        for line in sorted(by_line):
             yield f"- {line}"
-            by_rows: dict[str, list[str]] = defaultdict(list)
-            for mode, names in by_mode.items():
-                by_rows[", ".join(names)].append(mode)
-            yield from (f"  - {', '.join(modes)}: {names}" for names, modes in by_rows.items())
+            by_modes: dict[str, list[str]] = defaultdict(list)
+            for name, modes in by_line[line].items():
+                by_modes[_named(modes)].append(name)
+            yield from (f"  - {modes}: {', '.join(names)}" for modes, names in by_modes.items())
         if by_line:
             yield ""
 
 
-def _bad(cells: Cells, outcome: str) -> Iterator[tuple[str, str, str]]:
+def _named(modes: set[str]) -> str:
+    if len(modes) == len(MODES):
+        return "all modes"
+    return ", ".join(HEADS.get(mode, mode) for mode in MODES if mode in modes)
+
+
+def _lines(cells: Cells, outcome: str) -> Iterator[tuple[str, str, str]]:
     """Yields the line, mode and row of every check that came out so."""
     for name, modes in cells.items():
         for mode, checks in modes.items():
@@ -127,12 +171,22 @@ def _line(outcome: str, detail: str) -> str:
         return "The text is another."
     if detail.startswith("logits are off"):
         return "The logits of a draft are not those of full passes."
-    names = re.sub(r"\b[A-Z]\w*(?:For[A-Z]\w+|Model\w*|LMHead\w*|Decoder)\b", "…", detail)
-    return f"`{re.sub(r'[0-9]+', 'n', names) if outcome == 'RAW' else names}`"
+    if outcome == "RAW":
+        return f"`{re.sub(r'[0-9]+', 'n', CLASS.sub('…', detail))}`"
+    _, chains, reason = detail.partition("takes only chains, ")
+    detail = f"… {chains}{reason}" if chains else detail
+    detail = re.sub(r"^drafter (\w+)\.?", "drafter …", CLASS.sub("…", detail))
+    return f"`{re.sub(r'layers=[0-9]+', 'layers=n', detail)}`"
 
 
-def _not_built(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    yield from ("## Not built", "", "| model | why |", "|---|---|")
+def _differing(facts: Facts) -> Iterator[str]:
+    names = [name for name, fact in facts.items() if fact.get("cache_differs")]
+    if names:
+        yield from ("### `generate` and full passes", "", DIFFERING, "", ", ".join(names), "")
+
+
+def _not_built(facts: Facts) -> Iterator[str]:
+    yield from ("### Not built", "", "| model | why |", "|---|---|")
     for name, fact in facts.items():
         if fact.get("reason"):
             yield f"| {name} | {fact['reason'].replace('|', '/')} |"

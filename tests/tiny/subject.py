@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -13,6 +13,7 @@ from tiny.models import Entry, build, prompts
 NEW = 24
 """Tokens that a text gets."""
 TRIES = 8
+Text = TypeVar("Text", list[int], tuple[int, ...])
 TIE = 1e-3
 """Two logits this near, relative to their spread, may change places by rounding."""
 
@@ -76,11 +77,11 @@ def subject(entry: Entry) -> Subject:
             break
     model = build(entry, best[1])
     truths = [truth(model, prompt) for prompt in prompts()]
-    end = end_token([truth.text for truth in truths])
+    end = end_token(truths)
     if end is not None:
         model.generation_config.eos_token_id = end
         truths = [
-            dataclasses.replace(t, texts=tuple(_ended(x, end) for x in t.texts)) for t in truths
+            dataclasses.replace(t, texts=tuple(ended(x, end) for x in t.texts)) for t in truths
         ]
     return Subject(entry, model, prompts(), truths)
 
@@ -124,15 +125,17 @@ def truth(model: Any, prompt: Sequence[int]) -> Truth:
     return Truth(tuple(dict.fromkeys((tuple(own), tuple(full)))), tuple(gaps))
 
 
-def end_token(texts: Sequence[Sequence[int]]) -> int | None:
-    """Returns a token that ends one of the later texts early, and leaves the first one whole."""
-    for text in texts[1:]:
+def end_token(truths: Sequence[Truth]) -> int | None:
+    """Returns a token that ends one of the later texts early, and leaves the first ones whole."""
+    whole = {token for text in truths[0].texts for token in text}
+    for text in [truth.text for truth in truths[1:]]:
         for position in range(6, len(text) - 4):
             token = text[position]
-            if token not in text[:position] and token not in texts[0]:
+            if token not in text[:position] and token not in whole:
                 return token
     return None
 
 
-def _ended(text: tuple[int, ...], end: int) -> tuple[int, ...]:
+def ended(text: Text, end: int) -> Text:
+    """Returns a text up to and with its first end token, without the padding behind it."""
     return text[: text.index(end) + 1] if end in text else text

@@ -77,7 +77,7 @@ def fit(target: Target, drafter: Drafter) -> None:
     """
     name = type(drafter).__name__
     if not target.trees:
-        raise ConfigError("beams are scored as a tree: the target takes only chains")
+        raise ConfigError(f"beams are scored as a tree: {target.no_trees}")
     available = AVAILABLE & target.offers
     if missing := sorted(drafter.needs - available):
         listed = ", ".join(["the text", *sorted(available)])

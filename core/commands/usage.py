@@ -1,0 +1,173 @@
+"""Usage: the list of commands, and the help of each, which comes from its config file."""
+
+import re
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any, final
+
+from omegaconf import OmegaConf
+
+USAGE = """\
+usage: outrider COMMAND [SETTING=VALUE ...]
+
+First steps:
+  outrider demo                                       seven drafters on a dozen prompts
+  outrider generate prompt="Name three rivers."       a text, in three colours
+  outrider compare drafters=[none,prompt_lookup]      drafters side by side
+  outrider new-plugin my-idea                         a package for a drafter of your own
+  outrider check drafter=prompt_lookup                the proof that a drafter is lossless
+
+Commands:
+  generate      write a text                   beams         faster beam search
+  compare       drafters side by side          demo          the same, ready to run
+  bench         beside other libraries         theory        the papers' predictions
+  check         prove a part                   train         train a drafter or a policy
+  serve-config  the same drafter in vLLM       serve-check   compare it with vLLM's
+  report        gather runs of compare         view          look at them in a browser
+  plugins       what is registered, by whom    new-plugin    write a plugin's package
+  doctor        is all well on this machine?
+  fuzz          try random combinations
+
+`outrider COMMAND --help` shows examples and the settings that matter."""
+"""What `outrider` alone prints."""
+
+GROUPS = {
+    "target": "the model whose text is wanted",
+    "drafter": "what proposes tokens",
+    "verifier": "the acceptance rule",
+    "policy": "how long to draft",
+    "sampling": "how tokens are drawn, such as greedy or standard",
+    "data": "the prompts",
+    "recipe": "how to train; the drafter's own by default",
+}
+"""What is chosen by name, and what it is."""
+
+ALL_SETTINGS = """\
+`outrider {command} --help-all` shows every setting, those of the chosen parts included.
+`--multirun gamma=3,5` runs the command for each value."""
+
+LIST_WIDTH = 40
+"""Longer lists are left out of the help."""
+
+COLUMN, WIDTH = 34, 100
+"""Where the descriptions begin, and where lines end."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a config file says: its examples, and by name what is chosen and what is set.
+
+    groups: the option chosen in each group. values: the value of each setting.
+    comments: what the file says of a setting, beside it or above it.
+    """
+
+    examples: tuple[str, ...] = ()
+    groups: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
+    comments: Mapping[str, str] = field(default_factory=dict)
+
+
+def command_help(command: str) -> str:
+    """Returns the examples of a Hydra command, and its settings with what they mean."""
+    settings = read_settings(command)
+    groups = {
+        name: (option or "NAME", GROUPS[name])
+        for name, option in settings.groups.items()
+        if name in GROUPS
+    }
+    values = {
+        name: (_plain(value), settings.comments.get(name, ""))
+        for name, value in settings.values.items()
+    }
+    listed = "Chosen by name, with settings of their own (`outrider plugins` lists the names):"
+    parts = [
+        f"usage: outrider {command} [SETTING=VALUE ...]",
+        _section("Examples:", [f"  {example}" for example in settings.examples]),
+        _section(listed, [_line(name, *row) for name, row in groups.items()]),
+        _section("Settings:", [_line(name, *row) for name, row in values.items()]),
+        ALL_SETTINGS.format(command=command),
+    ]
+    return "\n\n".join(filter(None, parts))
+
+
+def read_settings(command: str) -> Settings:
+    """Returns what the config file of a command says, with what it takes from other files."""
+    text = (files("outrider.conf") / f"{command}.yaml").read_text(encoding="utf-8")
+    content: Any = OmegaConf.to_container(OmegaConf.create(text))
+    groups: dict[str, Any] = {}
+    values: dict[str, Any] = {}
+    comments: dict[str, str] = {}
+    for item in content.pop("defaults", ()):
+        if isinstance(item, Mapping):
+            groups |= {name: option for name, option in item.items() if "$" not in str(option)}
+        elif item != "_self_":
+            included = read_settings(item)
+            groups |= included.groups
+            values |= included.values
+            comments |= included.comments
+    content.pop("hydra", None)
+    own = _flat(content)
+    values = own | {name: value for name, value in values.items() if name not in own}
+    head = re.match(r"(?:#.*\n)*", text)
+    lines = head[0].splitlines() if head else []
+    examples = tuple(line[2:] for line in lines if line.startswith("# outrider "))
+    return Settings(examples, groups, values, comments | _comments(text))
+
+
+def _flat(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the values of a config by their dotted names."""
+    flat: dict[str, Any] = {}
+    for name, value in content.items():
+        if isinstance(value, Mapping):
+            flat |= {f"{name}.{key}": inner for key, inner in _flat(value).items()}
+        else:
+            flat[name] = value
+    return flat
+
+
+def _comments(text: str) -> dict[str, str]:
+    """Returns the comment beside each setting, or else the comment lines right above it."""
+    comments: dict[str, str] = {}
+    above: list[str] = []
+    parent = ""
+    for line in text.splitlines():
+        match = re.match(r"( *)(\w+):[^#]*(?:# (.+))?$", line)
+        if match:
+            indent, name, beside = match.groups()
+            full = f"{parent}.{name}" if indent else name
+            parent = parent if indent else name
+            if said := beside or " ".join(above):
+                comments[full] = said
+        above = [*above, line[2:]] if line.startswith("# ") else []
+    return comments
+
+
+def _plain(value: Any) -> str:
+    """Returns a value as it is typed on the command line."""
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "null"}[value]
+    if isinstance(value, list):
+        items = f"[{','.join(map(_plain, value))}]"
+        return items if len(items) <= LIST_WIDTH else "[...]"
+    return "..." if value == "???" else str(value)
+
+
+def _line(name: str, value: str, comment: str) -> str:
+    setting = f"  {name}={value}"
+    gap = " " * max(2, COLUMN - len(setting))
+    line = f"{setting}{gap}{comment}".rstrip()
+    return textwrap.fill(
+        line,
+        WIDTH,
+        subsequent_indent=" " * COLUMN,
+        drop_whitespace=True,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _section(title: str, lines: list[str]) -> str:
+    return "\n".join([title, *lines]) if lines else ""

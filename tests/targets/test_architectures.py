@@ -1,0 +1,73 @@
+"""Architectures that read a tree, a batch or the cache in ways of their own."""
+
+from typing import Any
+
+import pytest
+import torch
+from tiny.models import build, entries
+from tiny.modes import batch, beams, custom_generate, tree, write
+from tiny.outcomes import judged
+from tiny.page import SIGNS, sign
+from tiny.subject import Subject, prompts, truth
+
+from outrider import ConfigError, TargetError
+from outrider.serving.transformers import Speculation
+from outrider.targets.transformers import TransformersTarget
+
+REFUSED = SIGNS["refused"]
+ENTRIES = {entry.name: entry for entry in entries()}
+
+
+def with_truths(name: str) -> Subject:
+    """Returns a model with two short prompts and what it writes about them."""
+    model, short = build(ENTRIES[name]), prompts()[1:]
+    return Subject(ENTRIES[name], model, short, [truth(model, prompt) for prompt in short])
+
+
+def signs(subject: Subject, mode: Any) -> str:
+    """Returns what comes of each check of a mode."""
+    found = [(check, *judged(subject, run)) for check, run in mode(subject)]
+    assert not {"WRONG", "RAW"} & {outcome for _, outcome, _ in found}, found
+    return "".join(sign([{"outcome": outcome}]) for _, outcome, _ in found)
+
+
+@pytest.mark.parametrize("name", ["falcon (ALiBi)", "mpt"])
+def test_places_of_its_own_leave_batches_right_and_refuse_trees(name: str) -> None:
+    subject = with_truths(name)
+    assert signs(subject, batch) == "✓✓"
+    assert set(signs(subject, tree)) == {REFUSED}
+    assert set(signs(subject, beams)) == {REFUSED}
+
+
+@pytest.mark.parametrize("name", ["gpt_oss", "qwen2 (windows)", "doge"])
+def test_windows_hold_in_what_is_written_and_in_trees(name: str) -> None:
+    subject = with_truths(name)
+    assert signs(subject, write) == "✓✓"
+    assert set(signs(subject, tree)) == {"✓"}
+
+
+@pytest.mark.parametrize("name", ["smollm3", "mellum"])
+def test_a_window_that_no_layer_has_is_no_reason_to_refuse_trees(name: str) -> None:
+    assert TransformersTarget(build(ENTRIES[name])).trees
+
+
+@pytest.mark.parametrize("name", ["xlm", "cpmant", "fsmt", "prophetnet (seq2seq)", "openai-gpt"])
+def test_what_can_not_be_read_in_parts_is_refused_in_one_line(name: str) -> None:
+    with pytest.raises(TargetError, match=r"^model [^\n]*: expected [^\n]*$"):
+        TransformersTarget(build(ENTRIES[name]))
+
+
+def test_a_model_that_also_reads_images_writes_inside_generate() -> None:
+    assert signs(with_truths("gemma3"), custom_generate) == "✓✓"
+
+
+def test_longrope_ends_at_its_original_window_inside_generate() -> None:
+    model = build(ENTRIES["llama (LongRoPE)"])
+    ids = torch.tensor(prompts()[:1])
+    options = {"do_sample": False, "attention_mask": torch.ones_like(ids)}
+    draft = {"custom_generate": Speculation("prompt_lookup", gamma=4)}
+    right = model.generate(ids, **options, max_new_tokens=8)
+    assert torch.equal(model.generate(ids, **options, **draft, max_new_tokens=8), right)
+    line = "max_length=49: expected at most 48, where LongRoPE's factors change"
+    with pytest.raises(ConfigError, match=line):
+        model.generate(ids, **options, **draft, max_new_tokens=9)
