@@ -27,6 +27,7 @@ HYDRA_COMMANDS = (
     "bench",
     "theory",
     "check",
+    "fuzz",
     "train",
     "serve-config",
     "serve-check",

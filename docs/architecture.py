@@ -16,6 +16,7 @@ HOLDS = {
     "training": "recipes that fit drafters and policies",
     "bench": "speed beside other libraries",
     "lab": "alpha, intervals, reports",
+    "fuzzing": "random combinations, held to what is promised",
     "testing": "the conformance kit",
     "drafters": "one file per family",
     "verifiers": "one file per rule",

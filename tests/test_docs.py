@@ -29,6 +29,7 @@ QUICK = {
         "contexts=[8]",
         "peers.transformers=false",
     ],  # beside it in tests/commands/test_bench.py
+    "fuzz": ["runs=10", "targets=tables"],
     "train": ["max_new_tokens=16", "data.limit=3"],
     "greedy.py": ["--count", "3", "--tokens", "24"],
     "architectures.py": ["--only", "gpt2", "--modes", "chain"],

@@ -166,7 +166,7 @@ def test_a_strangers_plugin_decodes_with_its_preset_and_is_checked(
 
 
 def test_the_example_passes_its_own_tests(printed: tuple[Path, list[str]]) -> None:
-    assert "22 passed" in printed[1][-1]
+    assert re.search(r"\b[1-9]\d* passed in", printed[1][-1])
 
 
 def test_a_blocked_plugin_is_not_there(stranger: Path, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ Commands:
   report        gather runs of compare         view          look at them in a browser
   plugins       what is registered, by whom    new-plugin    write a plugin's package
   doctor        is all well on this machine?
+  fuzz          try random combinations
 
 `outrider COMMAND --help` shows examples and the settings that matter."""
 """What `outrider` alone prints."""

@@ -227,6 +227,8 @@ class TreeDrafter(Drafter):
         texts = {ROOT: context.tokens[:]}
         for _ in range(pen.gamma):
             parents, layer = layer, []
+            if self.kind == "paths" and parents[0][1] and pen.room < len(parents):
+                return  # a rule for paths takes equal ones
             for parent, path in parents:
                 width = self._width(path)
                 if pen.room < width:
@@ -248,7 +250,8 @@ class TreeDrafter(Drafter):
             return pen.branch(logits, width, replacement=self.kind != "distinct", after=parent)
         first = pen.last + 1
         for token in logits.topk(min(width, len(logits))).indices.tolist():
-            pen.write(token, after=parent)
+            if pen.room:
+                pen.write(token, after=parent)
         return range(first, pen.last + 1)
 
 

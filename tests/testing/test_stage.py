@@ -1,8 +1,9 @@
 """The tiny targets and the drafters of every kind are as described."""
 
+import pytest
 import torch
 
-from outrider import Context, Draft, Sampling, Tokens
+from outrider import Context, Draft, Policy, Sampling, Tokens, decode
 from outrider.contract.kinds import departure
 from outrider.drafters.small_lm import SmallLM
 from outrider.targets.tabular import TabularTarget
@@ -17,6 +18,8 @@ from outrider.testing.stage import (
     stage,
     tiny_target,
 )
+from outrider.verifiers.multi_path_block import MultiPathBlock
+from outrider.verifiers.sample_match import SampleMatch
 
 SAMPLED = Sampling(temperature=1.0)
 CONTEXT = Context(Tokens([1, 2]))
@@ -70,3 +73,41 @@ def test_trees_of_each_kind() -> None:
         first, second = draft.children(-1)
         assert kind in ("iid", "paths") or draft.tokens[first] != draft.tokens[second]
         assert (draft.probs[first] is None) == (kind == "deterministic")
+
+
+@pytest.mark.parametrize("kind", TREES)
+@pytest.mark.parametrize("vocab_size", [1, 3])
+def test_a_tree_ends_where_a_policy_stops_it(kind: str, vocab_size: int) -> None:
+    target = TabularTarget(vocab_size)
+    rounds = list(
+        decode(
+            target,
+            TreeDrafter(target, kind),
+            SampleMatch(),
+            [0],
+            gamma=3,
+            budget=6,
+            policy=Heeded(),
+            max_new_tokens=4,
+        )
+    )
+    assert sum(len(round.tokens) for round in rounds) == 4
+    assert {len(round.draft) for round in rounds} <= {0, 1, 2}
+
+
+def test_paths_are_equally_long_whatever_the_budget() -> None:
+    target = TabularTarget(3)
+    drafter, rule = TreeDrafter(target, "paths"), MultiPathBlock()
+    for budget in (3, 5):
+        rounds = decode(target, drafter, rule, [0], gamma=3, budget=budget, max_new_tokens=6)
+        assert {len(round.draft) for round in rounds} <= {0, 2, 4}
+
+
+class Heeded(Policy):
+    """Stops each draft after the first token or group of siblings."""
+
+    def depth(self, gamma: int) -> int:
+        return gamma
+
+    def more(self, draft: Draft) -> bool:
+        return False

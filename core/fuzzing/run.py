@@ -1,0 +1,259 @@
+"""Runs one example, and holds what it writes to what is promised."""
+
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from types import FrameType
+from typing import Any, final
+
+import torch
+
+from outrider.contract.chance import Chance, EnumeratedChance, SampledChance
+from outrider.contract.drafter import Drafter
+from outrider.contract.round import Round
+from outrider.contract.target import Target
+from outrider.contract.verifier import Verifier
+from outrider.decoding.decode import decode, decode_together, prepare
+from outrider.errors import OutriderError
+from outrider.fuzzing.example import Example
+from outrider.fuzzing.invariants import check_possible, check_rounds, tokens_of
+from outrider.fuzzing.oracle import Oracle
+from outrider.fuzzing.parts import (
+    constraint_of,
+    make_drafter,
+    make_policy,
+    make_verifier,
+    reads_the_clock,
+)
+from outrider.fuzzing.targets import make_target
+
+TOLERANCE = 1e-9
+MOST_OUTCOMES = 400
+"""Of an enumeration. Where there are more, no text may be likelier than it should be so far."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of an example that broke no promise.
+
+    kinds: by whatever was checked of it, "greedy", "sampled", "lossy", "coupled", "enumerated" or
+        "partly enumerated"; beside it "batch" and "interrupted". Empty if it was refused.
+    refused: the line of the refusal; None if it ran.
+    texts: how many texts were written with drafts.
+    """
+
+    kinds: tuple[str, ...] = ()
+    refused: str | None = None
+    texts: int = 0
+
+
+def run_example(example: Example) -> Outcome:
+    """Runs an example, and checks everything that is promised of it.
+
+    A refusal before the first token is no fault. Everything else that is raised is one.
+
+    Raises:
+        AssertionError: a promise is broken.
+    """
+    try:
+        stage = _Stage.of(example)
+        drafter = stage.drafter()
+        for number in range(len(example.prompts)):
+            stage.rounds(number, drafter)
+    except OutriderError as error:
+        return Outcome(refused=str(error))
+    if example.mode == "enumerate":
+        return Outcome((_check_distribution(stage),), texts=1)
+    return _check_texts(stage)
+
+
+@final
+@dataclass(frozen=True)
+class _Stage:
+    """The target and the rule of an example, which keep nothing of a text."""
+
+    example: Example
+    target: Target
+    verifier: Verifier
+
+    @classmethod
+    def of(cls, example: Example) -> "_Stage":
+        verifier = make_verifier(example.verifier)
+        make_policy(example.policy)
+        return cls(example, make_target(example.target), verifier)
+
+    def drafter(self) -> Drafter:
+        """Returns a new drafter that is bound to the target."""
+        before = torch.get_rng_state()
+        torch.default_generator.manual_seed(0)  # of random weights
+        try:
+            drafter = make_drafter(self.example.drafter, self.target)
+            prepare(self.target, drafter, self.verifier)
+        finally:
+            torch.set_rng_state(before)
+        return drafter
+
+    def oracle(self, number: int) -> Oracle:
+        return Oracle(self.example, self.target, self.example.prompts[number])
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Returns the options that one text and a batch have in common."""
+        example = self.example
+        return {
+            "gamma": example.gamma,
+            "budget": example.budget,
+            "sampling": self.oracle(0).sampling,
+            "max_new_tokens": example.max_new_tokens,
+            "stops": list(example.stops),
+        }
+
+    def rounds(
+        self, number: int, drafter: Drafter | None = None, chance: Chance | None = None
+    ) -> Iterator[Round]:
+        """Returns the rounds of one text, which `decode` has checked but not begun."""
+        oracle = self.oracle(number)
+        return decode(
+            self.target,
+            drafter or self.drafter(),
+            self.verifier,
+            oracle.prompt,
+            number=number,
+            chance=chance,
+            policy=make_policy(self.example.policy),
+            constraint=constraint_of(self.example, len(oracle.before))(),
+            **self.options,
+        )
+
+    def together(self) -> list[list[Round]]:
+        """Returns the rounds of all texts, written in one batch."""
+        prompts = self.example.prompts
+        first = self.drafter()
+        befores = [len(self.oracle(number).before) for number in range(len(prompts))]
+        made = [constraint_of(self.example, before)() for before in befores]
+        constraints = [constraint for constraint in made if constraint is not None]
+        batch: list[list[Round]] = [[] for _ in prompts]
+        for number, round in decode_together(
+            self.target,
+            [first.fork() for _ in prompts],
+            self.verifier,
+            prompts,
+            policies=[make_policy(self.example.policy) for _ in prompts],
+            constraints=constraints or None,
+            **self.options,
+        ):
+            batch[number].append(round)
+        return batch
+
+
+def _check_texts(stage: _Stage) -> Outcome:
+    """Writes the texts of an example, alone and together, and checks each."""
+    example = stage.example
+    exact = stage.verifier.lossless and (example.greedy or stage.verifier.coupled)
+    repeatable = exact or not reads_the_clock(example.policy)
+    alone = [list(stage.rounds(number)) for number in range(len(example.prompts))]
+    kinds = [_check_text(stage, number, rounds) for number, rounds in enumerate(alone)]
+    texts = [tokens_of(rounds) for rounds in alone]
+    checked = {kinds[0]: None}
+    if len(texts) > 1:
+        together = [tokens_of(rounds) for rounds in stage.together()]
+        assert not repeatable or together == texts, f"a batch wrote {together}: alone {texts}"
+        checked["batch"] = None
+    if example.interrupt is not None:
+        _check_interruption(stage, example.interrupt, texts[0] if repeatable else None)
+        checked["interrupted"] = None
+    return Outcome(tuple(checked), texts=len(texts))
+
+
+def _check_text(stage: _Stage, number: int, rounds: Sequence[Round]) -> str:
+    """Checks one text, and returns its kind."""
+    oracle, text, verifier = stage.oracle(number), tokens_of(rounds), stage.verifier
+    check_rounds(rounds, oracle)
+    check_possible(text, oracle, verifier)
+    if not verifier.lossless:
+        return "lossy"
+    if stage.example.greedy:
+        own = oracle.write(SampledChance.seeded(0))
+        assert text == own, f"text {number + 1} is {text}: the target's greedy text is {own}"
+        return "greedy"
+    if verifier.coupled:
+        without = replace(stage.example, drafter={"drafter": "none"})
+        plain = tokens_of(list(replace(stage, example=without).rounds(number)))
+        assert text == plain, f"text {number + 1} is {text}: without drafts it is {plain}"
+        return "coupled"
+    return "sampled"
+
+
+def _check_interruption(stage: _Stage, calls: int, text: Sequence[int] | None) -> None:
+    """A drafter that was interrupted writes the same text as a new one.
+
+    text: that of a new drafter; None if it can't be repeated.
+    """
+    drafter = stage.drafter()
+    try:
+        with _interrupted(calls):
+            list(stage.rounds(0, drafter))
+    except _Interrupted:
+        pass
+    rounds = list(stage.rounds(0, drafter))
+    check_rounds(rounds, stage.oracle(0))
+    again = tokens_of(rounds)
+    assert text is None or again == text, f"after an interruption {again}: before it {text}"
+
+
+@final
+class _Interrupted(KeyboardInterrupt):
+    """What Ctrl-C would raise; a real Ctrl-C ends the fuzzer."""
+
+
+@contextmanager
+def _interrupted(calls: int) -> Iterator[None]:
+    """Raises `_Interrupted` at the n-th call of a function of Outrider's."""
+    left, before = calls, sys.gettrace()
+
+    def trace(frame: FrameType, *_: Any) -> None:
+        nonlocal left
+        inside = str(frame.f_globals.get("__name__")).startswith("outrider.")
+        if inside and frame.f_code.co_name not in ("<genexpr>", "__del__"):
+            left -= 1
+            if left == 0:
+                raise _Interrupted
+
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+def _check_distribution(stage: _Stage) -> str:
+    """Compares the distribution of the first text with the target's, and returns how far."""
+    oracle, drafter = stage.oracle(0), stage.drafter()
+    probs, whole = _summed(lambda chance: tokens_of(list(stage.rounds(0, drafter, chance))))
+    exact, known = _summed(oracle.write)
+    if not known:
+        return "partly enumerated"
+    lossless = stage.verifier.lossless
+    for text in probs.keys() | exact.keys():
+        excess = probs[text] - exact[text]
+        if lossless and (excess > TOLERANCE or (whole and excess < -TOLERANCE)):
+            raise AssertionError(
+                f"text {list(text)} comes out with probability {probs[text]:.10f}: the target's is"
+                f" {exact[text]:.10f}"
+            )
+    return "enumerated" if whole and lossless else "partly enumerated" if lossless else "lossy"
+
+
+def _summed(
+    play: Callable[[Chance], list[int]],
+) -> tuple[defaultdict[tuple[int, ...], float], bool]:
+    """Returns the probability of each text, and whether all outcomes were summed."""
+    probs: defaultdict[tuple[int, ...], float] = defaultdict(float)
+    for count, (p, text) in enumerate(EnumeratedChance.outcomes(play), start=1):
+        probs[tuple(text)] += p
+        if count == MOST_OUTCOMES:
+            return probs, False
+    return probs, True

@@ -1,0 +1,129 @@
+"""The settings of parts that the fuzzer varies, and the values that it tries."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from hypothesis import strategies as st
+
+from outrider.contract.sampling import LOWEST
+
+Values = Mapping[str, tuple[Any, ...]]
+"""By setting, the values to try."""
+
+TREES = (
+    None,
+    "2",
+    "2x2",
+    "3x2x1",
+    "iid:2",
+    "iid:3x2",
+    "paths:2",
+    "paths:3",
+    "top:2x2",
+    "dynamic:3",
+    "sequoia:.6,.3",
+    [[0], [0, 0], [1]],
+    "top:[[0],[0,0],[1]]",
+)
+"""The forms of trees; None is a chain."""
+
+_LAYERS = {"layers": (1, 2)}
+_UNTRAINED = {"path": ("untrained",)}
+
+DRAFTERS: Mapping[str, Values] = {
+    "none": {},
+    "random": {},
+    "unigram": {},
+    "bigram": {"order": (1, 2, 3)},
+    "prompt_lookup": {"max_n": (2, 3), "min_n": (1, 2), "newest": (True, False)},
+    "lookahead_decoding": {"window": (1, 3), "ngram": (2, 3), "candidates": (1, 3)},
+    "hybrid": {
+        "drafters": (
+            ["prompt_lookup", "bigram"],
+            [{"drafter": "prompt_lookup", "min_n": 2}, {"drafter": "bigram", "tree": "2x2"}],
+            [{"drafter": "prompt_lookup", "min_n": 2}, {"drafter": "random", "tree": "paths:2"}],
+        )
+    },
+}
+"""The drafters that need no weights, for every target."""
+
+NETWORKS: Mapping[str, Values] = {
+    "small_lm": _LAYERS,
+    "hierarchy": _LAYERS | {"ahead": (1, 4), "faster": ("prompt_lookup", "bigram")},
+    "self_sparse": {"sink": (0, 2), "window": (1, 3), "picked": (0, 2), "observed": (1, 4)},
+    "eagle": _UNTRAINED,
+    "eagle3": _UNTRAINED,
+    "medusa": _UNTRAINED,
+    "mlp_speculator": _UNTRAINED,
+    "falcon": _UNTRAINED | {"block": (1, 2)},
+}
+"""The drafters that need a transformers model; networks have random weights."""
+
+WITH_TREE = (
+    "random",
+    "unigram",
+    "bigram",
+    "small_lm",
+    "eagle",
+    "eagle3",
+    "medusa",
+    "mlp_speculator",
+    "falcon",
+)
+"""The drafters with a setting `tree`."""
+
+_BUDGETS: dict[str, tuple[Any, ...]] = {"budget": (0.0, 0.1, 0.5), "divergence": ("tv", "kl")}
+
+RULES: Mapping[str, Values] = {
+    "multi_step": {"order": ("drawn", "random")},
+    "lenient": {"lenience": (1.0, 0.5, 0.1), "residual": ("plain", "scaled")},
+    "scaled_uniform": {"b": (1.0, 2.0, 0.5), "residual": ("own", "plain")},
+    "typical": {"epsilon": (0.09, 0.5), "delta": (0.3, 0.9)},
+    "cactus": _BUDGETS,
+    "cascade": _BUDGETS | {"margin": (0.0, 0.1, 0.5), "deferral": ("opt", "chow", "diff")},
+}
+"""The settings of acceptance rules; the others have none."""
+
+_ALPHAS = {"alpha": (0.0, 0.7, 1.0)}
+
+POLICIES: Mapping[str, Values] = {
+    "fixed": {},
+    "heuristic": {"start": (1, 3, 5), "transient": (True, False)},
+    "confidence": {"threshold": (0.0, 0.4, 1.0), "refit": (False, True)},
+    "entropy": {"scale": (0.0, 0.2), "limit": (0.1, 0.6), "target": (0.9, None)},
+    "optimal": _ALPHAS | {"c": (None, 0.0, 0.2)},
+    "goodput": _ALPHAS | {"probe": (1, 16)},
+    "utility": {"trial": (1, 4), "keep": (1, 8)},
+    "bandit": {"explore": (0.0, 1.4), "c": (None, 0.0, 0.2)},
+}
+"""The policies that need no file."""
+
+
+@st.composite
+def options(draw: st.DrawFn, values: Values) -> dict[str, Any]:
+    """Draws a value for each setting."""
+    return {name: draw(st.sampled_from(tried)) for name, tried in values.items()}
+
+
+@st.composite
+def sampling(draw: st.DrawFn, vocab_size: int) -> dict[str, Any]:
+    """Draws a sampling: greedy in one of three, and otherwise also at extreme temperatures."""
+    temperature = draw(st.sampled_from((0.0, 0.0, 1.0, 1.0, 0.05, LOWEST, 3.0)))
+    chosen: dict[str, Any] = {"temperature": temperature}
+    if temperature:
+        chosen["seed"] = draw(st.sampled_from((0, 1, 2, 3, 2**64 - 1)))
+        limits: tuple[dict[str, Any], ...] = (
+            {},
+            {"top_k": 1},
+            {"top_k": vocab_size},
+            {"top_p": 0.5},
+            {"top_p": 1e-9},
+        )
+        more: tuple[dict[str, Any], ...] = (
+            {},
+            {"min_p": 0.3},
+            {"min_p": 1.0},
+            {"top_k": 2, "top_p": 0.9},
+        )
+        chosen |= draw(st.sampled_from(limits)) | draw(st.sampled_from(more))
+    return chosen

@@ -1,0 +1,37 @@
+"""Tally: what a campaign has run, by target, by what was checked, and by refusal."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import final
+
+from outrider.fuzzing.example import Example
+from outrider.fuzzing.run import Outcome
+
+
+@final
+@dataclass(slots=True)
+class Tally:
+    """What a campaign has done so far.
+
+    runs: examples that were run, refused ones included. texts: texts that were written with drafts.
+    kinds: by kind (see `Outcome`), the examples. refused: by line, the examples; numbers are left
+        out of the lines.
+    failure: the smallest example that failed, and why; None if all is well.
+    """
+
+    runs: int = 0
+    texts: int = 0
+    seconds: float = 0.0
+    kinds: Counter[str] = field(default_factory=Counter)
+    targets: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    failure: tuple[Example, str] | None = None
+
+    def add(self, example: Example, outcome: Outcome) -> None:
+        """Counts one example."""
+        self.runs += 1
+        self.texts += outcome.texts
+        self.kinds.update(outcome.kinds)
+        self.targets[example.target["kind"]] += 1
+        if outcome.refused is not None:
+            self.refused["".join(c for c in outcome.refused if not c.isdigit())] += 1
