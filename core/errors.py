@@ -24,6 +24,10 @@ class TargetError(OutriderError):
     """A target can't be loaded, or returned scores that are not valid."""
 
 
+class RankEnded(SystemExit):
+    """On another rank than the first, the run is over; the process ends with status 0."""
+
+
 ANY_FAULT = (Exception, SystemExit)
 """What the code of others can raise; `sys.exit` there would end a command without a word."""
 

@@ -23,7 +23,7 @@ from omegaconf.errors import (
     ValidationError,
 )
 
-from outrider.errors import ConfigError, OutriderError, PluginError, described, nearest
+from outrider.errors import ConfigError, OutriderError, PluginError, RankEnded, described, nearest
 from outrider.plugins.ray_launcher import RayLauncher
 from outrider.plugins.registry import ROLES, Entry, Registry, installed, plural
 
@@ -108,6 +108,8 @@ def build(node: Any) -> Any:
         if isinstance(error.__cause__, OutriderError):
             raise error.__cause__ from error
         raise ConfigError(_line(error)) from error
+    except RankEnded:
+        raise
     except SystemExit as error:
         raise ConfigError(f"{node.get('_target_')}: {described(error)}") from error
 

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, distributed
 
-from outrider.errors import TargetError
+from outrider.errors import RankEnded, TargetError
 from outrider.runtime.cache import GrowingCache
 from outrider.runtime.first_layers import first_layers
 from outrider.runtime.launch import rank, reaching
@@ -60,7 +60,7 @@ def take_part(model: "PreTrainedModel") -> None:
 
     Raises:
         TargetError: on another rank, the first has disappeared.
-        SystemExit: on another rank, the first has ended as it should.
+        RankEnded: on another rank, the first has ended as it should.
     """
     global _first
     with reaching():
@@ -70,7 +70,7 @@ def take_part(model: "PreTrainedModel") -> None:
         return
     _follow(model, orders)
     distributed.destroy_process_group()
-    raise SystemExit(0)
+    raise RankEnded(0)
 
 
 @final
