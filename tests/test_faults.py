@@ -164,7 +164,7 @@ def small(folder: Path, data: Path) -> tuple[str, ...]:
 
 @pytest.fixture
 def broken() -> Any:
-    """A context in which the drafter `random` has a fault in its twelfth round."""
+    """A context in which the drafter `random` has a fault in its sixteenth round."""
 
     @contextmanager
     def breaks(fault: str) -> Iterator[None]:
@@ -172,7 +172,7 @@ def broken() -> Any:
 
         def propose(self: Random, context: Context, pen: Pen) -> None:
             calls.append(1)
-            if len(calls) == 12:
+            if len(calls) == 16:  # after those of the warm-up
                 FAULTS[fault]()
             inner(self, context, pen)
 

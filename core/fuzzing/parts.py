@@ -31,9 +31,11 @@ def make_drafter(settings: Settings, target: Target) -> Drafter:
         ConfigError: there is no such drafter, or it does not take such settings.
     """
     name = settings["drafter"]
+    drafter: Drafter
     if name in STAGED:
-        return STAGED[name](TabularTarget(target.vocab_size), settings["kind"])
-    drafter: Drafter = make("drafter", settings)
+        drafter = STAGED[name](TabularTarget(target.vocab_size), settings["kind"])
+    else:
+        drafter = make("drafter", settings)
     return drafter
 
 

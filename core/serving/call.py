@@ -86,8 +86,10 @@ def _cache(call: Call) -> str | None:
 
 
 def _longrope(call: Call) -> str | None:
-    longest, window = int(call.criteria.max_length), longrope_window(call.model)
-    if window is not None and longest > window:
+    if (window := longrope_window(call.model)) is None:
+        return None
+    longest = int(call.criteria.max_length)
+    if longest > window:
         return f"max_length={longest}: expected at most {window}, where LongRoPE's factors change"
     return None
 
