@@ -154,7 +154,8 @@ class SelfSparse(Drafter):
         """Returns a function from a layer to the tokens that each of its heads keeps."""
         heads = context.features["keys.0"].shape[1]
         device = self._model.device
-        first, last = min(self._sink, known), max(self._sink, known - self._window)
+        first = min(self._sink, known)
+        last = max(first, known - self._window)
         ends = [*range(first), *range(last, known)]
         fixed = torch.tensor(ends, dtype=torch.long, device=device).expand(heads, -1)
         between = last - first

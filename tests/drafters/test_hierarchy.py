@@ -24,8 +24,8 @@ SAMPLED = Sampling(temperature=1.0)
 @parametrize_with_checks(
     [
         Hierarchy,
-        partial(Hierarchy, faster="random", ahead=2),
-        partial(Hierarchy, faster="bigram", ahead=1),
+        partial(Hierarchy, faster="random", ahead=1),
+        partial(Hierarchy, faster="bigram", ahead=2),
     ]
 )
 def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:

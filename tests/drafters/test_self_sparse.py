@@ -9,6 +9,7 @@ import torch
 from transformers import DynamicCache, GPT2Config, GPT2LMHeadModel
 
 from outrider import ConfigError, Context, Sampling, decode
+from outrider.drafters.none import NoDraft
 from outrider.drafters.self_sparse import POOL, SelfSparse
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
@@ -110,6 +111,19 @@ def test_picking_everything_is_the_whole_text(target: Any) -> None:
     probs = first_distribution(drafter, target, context_after(drafter, target, TEXT))
     right = masked_distribution(target, [list(range(len(TEXT) - 1))] * 5)
     torch.testing.assert_close(probs, right, rtol=1e-4, atol=1e-6)
+
+
+def test_a_text_shorter_than_the_sink_is_kept_whole(target: Any) -> None:
+    drafter = SelfSparse(sink=2, window=1, picked=2, observed=1)
+    texts = [
+        [
+            token
+            for round in decode(target, part, Token(), [5], max_new_tokens=6)
+            for token in round.tokens
+        ]
+        for part in (drafter, NoDraft())
+    ]
+    assert texts[0] == texts[1]
 
 
 def test_what_can_not_be_seen_is_not_picked() -> None:
