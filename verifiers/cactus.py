@@ -10,20 +10,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from outrider.contract.budget import Budget
-from outrider.contract.chance import Chance
-from outrider.contract.draft import Draft
-from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.plugins.hookspecs import Register, hookimpl
-from outrider.verifiers.towards import accepts_towards, verify_towards, within
+from outrider.verifiers.towards import STEPS, Towards, within
 
 Floats = NDArray[np.float64]
 
-STEPS = 60
-"""Bisections of the factor by which probabilities are lowered, enough for the last bit."""
-
 
 @final
-class Cactus(Verifier):
+class Cactus(Towards):
     """Constrained acceptance (Cactus, 2604.04987): the most acceptance within a divergence budget.
 
     The token rule runs with h in place of p, where h has the largest sum_x min(h(x), q(x)) among
@@ -44,29 +38,10 @@ class Cactus(Verifier):
     Raises `ConfigError` for an unknown divergence or a negative budget.
     """
 
-    budget: Budget
-
     def __init__(self, budget: float = 0.1, divergence: str = "tv") -> None:
         self.budget = Budget(budget, divergence)
 
-    @property
-    def lossless(self) -> bool:
-        return self.budget.limit == 0
-
-    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
-        return verify_towards(self._aim, draft, scores, chance)
-
-    def accepts(
-        self, q: Float[Tensor, "vocab"], scores: Scores, node: int
-    ) -> Float[Tensor, "vocab"]:
-        return accepts_towards(self._aim, q, scores, node)
-
-    def ceiling(self, scores: Scores) -> Float[Tensor, "nodes+1 vocab"]:
-        return scores.probs if scores.sampling.greedy else self.budget.ceiling(scores.probs)
-
-    def _aim(self, p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
-        if self.lossless:
-            return p
+    def aim(self, p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
         if self.budget.divergence == "tv":
             return p + min(1.0, self.budget.limit / max(self.budget.spent(q, p), 1e-300)) * (q - p)
         # Rounding may lift the divergence above the limit by a few bits.

@@ -7,12 +7,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.budget import Budget
-from outrider.contract.chance import Chance
-from outrider.contract.draft import Draft
-from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.errors import is_number, require
 from outrider.plugins.hookspecs import Register, hookimpl
-from outrider.verifiers.towards import accepts_towards, verify_towards, within
+from outrider.verifiers.towards import Towards, within
 
 DEFERRALS = {
     "chow": "where max q < 1 - margin",
@@ -24,7 +21,7 @@ DEFERRALS = {
 
 
 @final
-class Cascade(Verifier):
+class Cascade(Towards):
     """Speculative cascades (2405.19261): the token rule towards a cascade of drafter and target.
 
     The cascade's distribution is p where it defers to the target, and q elsewhere. With the rule
@@ -46,8 +43,6 @@ class Cascade(Verifier):
     outside [0, 1].
     """
 
-    budget: Budget
-
     def __init__(
         self,
         deferral: str = "opt",
@@ -63,24 +58,7 @@ class Cascade(Verifier):
         self.margin = margin
         self.budget = Budget(budget, divergence)
 
-    @property
-    def lossless(self) -> bool:
-        return self.budget.limit == 0
-
-    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
-        return verify_towards(self._aim, draft, scores, chance)
-
-    def accepts(
-        self, q: Float[Tensor, "vocab"], scores: Scores, node: int
-    ) -> Float[Tensor, "vocab"]:
-        return accepts_towards(self._aim, q, scores, node)
-
-    def ceiling(self, scores: Scores) -> Float[Tensor, "nodes+1 vocab"]:
-        return scores.probs if scores.sampling.greedy else self.budget.ceiling(scores.probs)
-
-    def _aim(self, p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
-        if self.lossless:
-            return p
+    def aim(self, p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
         return within(self.budget, cascade(p, q, self.deferral, self.margin), p)
 
 

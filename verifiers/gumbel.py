@@ -7,9 +7,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.chance import Chance
-from outrider.contract.draft import ROOT, Draft
+from outrider.contract.draft import Draft
 from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.plugins.hookspecs import Register, hookimpl
+from outrider.verifiers.sample_match import matching
 
 
 @final
@@ -34,15 +35,10 @@ class Gumbel(Verifier):
     takes = frozenset({"chain", "distinct", "deterministic"})
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
-        accepted: list[int] = []
-        node = ROOT
-        while True:
-            token = chance.race(scores.after(node), scores.start + len(accepted))
-            match = [child for child in draft.children(node) if draft.tokens[child] == token]
-            if not match:
-                return Verdict(tuple(accepted), token)
-            node = match[0]
-            accepted.append(node)
+        return matching(
+            draft,
+            lambda node, depth: chance.race(scores.after(node), scores.start + depth),
+        )
 
     def accepts(
         self, q: Float[Tensor, "vocab"], scores: Scores, node: int

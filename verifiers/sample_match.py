@@ -1,5 +1,6 @@
 """SampleMatch: the naive lossless rule, a baseline that needs no draft distribution."""
 
+from collections.abc import Callable
 from typing import final
 
 from jaxtyping import Float
@@ -25,20 +26,28 @@ class SampleMatch(Verifier):
     takes = frozenset(KINDS)
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
-        accepted: list[int] = []
-        node = ROOT
-        while True:
-            token = chance.categorical(scores.after(node))
-            match = [child for child in draft.children(node) if draft.tokens[child] == token]
-            if not match:
-                return Verdict(tuple(accepted), token)
-            node = match[0]
-            accepted.append(node)
+        return matching(draft, lambda node, _: chance.categorical(scores.after(node)))
 
     def accepts(
         self, q: Float[Tensor, "vocab"], scores: Scores, node: int
     ) -> Float[Tensor, "vocab"]:
         return scores.after(node)
+
+
+def matching(draft: Draft, draw: Callable[[int, int], int]) -> Verdict:
+    """Returns the verdict that follows a draft as long as it has the target's own tokens.
+
+    draw: returns the target's token after a node, given the number of tokens accepted before it.
+    """
+    accepted: list[int] = []
+    node = ROOT
+    while True:
+        token = draw(node, len(accepted))
+        match = [child for child in draft.children(node) if draft.tokens[child] == token]
+        if not match:
+            return Verdict(tuple(accepted), token)
+        node = match[0]
+        accepted.append(node)
 
 
 @hookimpl

@@ -1,5 +1,6 @@
 """Towards: the token rule with another distribution in the target's place; lossy rules share it."""
 
+from abc import abstractmethod
 from collections.abc import Callable
 
 from jaxtyping import Float
@@ -8,14 +9,48 @@ from torch import Tensor
 from outrider.contract.budget import Budget
 from outrider.contract.chance import Chance
 from outrider.contract.draft import Draft
-from outrider.contract.verifier import Scores, Verdict
+from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.verifiers.token import residual
 
 STEPS = 60
-"""Bisections of the share of the cascade, enough for the last bit of a float."""
+"""Bisections of a share or a factor, enough for the last bit of a float."""
 
 Aim = Callable[[Tensor, Tensor], Tensor]
 """Maps p and q, both float64 and [vocab], to the distribution h that tokens shall have."""
+
+
+class Towards(Verifier):
+    """A rule whose tokens have the distribution `aim(p, q)`, within a budget of divergence from p.
+
+    budget: the most divergence for each token; 0 is the token rule.
+    """
+
+    budget: Budget
+
+    @property
+    def lossless(self) -> bool:
+        return self.budget.limit == 0
+
+    @abstractmethod
+    def aim(self, p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
+        """Returns the distribution that a token shall have, given that it was drafted from q.
+
+        p, q: in float64; the budget is above 0.
+        """
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        return verify_towards(self._aim, draft, scores, chance)
+
+    def accepts(
+        self, q: Float[Tensor, "vocab"], scores: Scores, node: int
+    ) -> Float[Tensor, "vocab"]:
+        return accepts_towards(self._aim, q, scores, node)
+
+    def ceiling(self, scores: Scores) -> Float[Tensor, "nodes+1 vocab"]:
+        return scores.probs if scores.sampling.greedy else self.budget.ceiling(scores.probs)
+
+    def _aim(self, p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
+        return p if self.lossless else self.aim(p, q)
 
 
 def verify_towards(aim: Aim, draft: Draft, scores: Scores, chance: Chance) -> Verdict:

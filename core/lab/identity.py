@@ -1,5 +1,6 @@
 """Identity: what a run's figures come from (code, weights), and where they were made."""
 
+import json
 import os
 import platform
 import shlex
@@ -26,12 +27,21 @@ def identity(target: Target, drafters: Mapping[str, Mapping[str, Any]]) -> dict[
 
     drafters: by entrant, the configs of its `drafter`, `verifier` and `policy`.
     """
+    known: dict[str, dict[str, Any]] = {}
+
+    def identity_once(config: Any) -> dict[str, Any]:
+        """Entrants share drafters and rules, whose weights need to be read only once."""
+        key = json.dumps(config)
+        if key not in known:
+            known[key] = part_identity(config)
+        return known[key]
+
     return {
         "outrider": origin("outrider"),
         "libraries": {name: version(name) for name in LIBRARIES},
         "target": {"fingerprint": (target.fingerprint() or "")[:16], **_own_origin(target)},
         **{
-            name: {role: part_identity(config) for role, config in roles.items()}
+            name: {role: identity_once(config) for role, config in roles.items()}
             for name, roles in drafters.items()
         },
     }

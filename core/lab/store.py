@@ -10,6 +10,7 @@ from typing import Any, Self, final
 from filelock import FileLock, Timeout
 
 from outrider.errors import ConfigError, OutriderError, require
+from outrider.folders import append_line, write_whole
 from outrider.lab.measurement import Measurement
 
 FACTS, LINES, LOCK = "run.json", "measurements.jsonl", "run.lock"
@@ -118,8 +119,7 @@ class RunFolder:
     def add(self, measurement: Measurement) -> None:
         """Saves a measurement."""
         self.measurements.append(measurement)
-        with self._lines.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(measurement.plain()) + "\n")
+        append_line(self._lines, json.dumps(measurement.plain()))
 
     @property
     def run(self) -> Run:
@@ -127,9 +127,7 @@ class RunFolder:
         return Run(self.path, self.facts, tuple(self.measurements))
 
     def _save_facts(self) -> None:
-        scratch = (self.path / FACTS).with_suffix(".new")
-        scratch.write_text(json.dumps(self.facts, indent=1), encoding="utf-8")
-        scratch.replace(self.path / FACTS)
+        write_whole(self.path / FACTS, json.dumps(self.facts, indent=1))
 
     def _drop_cut_line(self) -> None:
         """Removes a last line without an end, which a process that was killed has left."""
@@ -216,6 +214,14 @@ def flatten(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
         yield prefix, value
 
 
+def changes(saved: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Yields the facts that differ: the dotted key, the old value and the new one."""
+    old, new = dict(flatten(saved)), dict(flatten(now))
+    for key in dict.fromkeys([*old, *new]):
+        if old.get(key) != new.get(key):
+            yield key, old.get(key), new.get(key)
+
+
 def _complete_questions(run: Run) -> tuple[Measurement, ...]:
     """Returns the measurements of the questions that all drafters have finished.
 
@@ -236,13 +242,9 @@ def _question(measurement: Measurement) -> tuple[str, str, str]:
 
 def _check_same(saved: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
     """Raises `ConfigError` if a run's facts have changed; the message names the first change."""
-    old, new = dict(flatten(saved)), dict(flatten(now))
-    for key in dict.fromkeys([*old, *new]):
-        if old.get(key) != new.get(key):
-            name = key.removeprefix("settings.").removeprefix("identity.")
-            raise ConfigError(
-                f"resume: {name} is {new.get(key)!r} now, and was {old.get(key)!r} in {folder}"
-            )
+    for key, old, new in changes(saved, now):
+        name = key.removeprefix("settings.").removeprefix("identity.")
+        raise ConfigError(f"resume: {name} is {new!r} now, and was {old!r} in {folder}")
 
 
 def _lasting(facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import cache
@@ -14,7 +13,8 @@ import platformdirs
 import torch
 from torch import Tensor
 
-import outrider
+from outrider.folders import write_whole
+from outrider.plugins.origin import source_hash
 from outrider.runtime.linear import PackedLinear
 from outrider.runtime.ranks import is_sharded
 from outrider.targets.self_test import SelfTest, is_exempt, self_test
@@ -22,7 +22,7 @@ from outrider.targets.self_test import SelfTest, is_exempt, self_test
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-CODE = ("contract", "runtime", "targets")
+CODE = ("outrider.contract", "outrider.runtime", "outrider.targets")
 """The folders of Outrider whose code decides the result."""
 
 WORD = 8
@@ -79,14 +79,9 @@ def _versions() -> list[str]:
     return [version(name) for name in ("outrider", "torch", "transformers")]
 
 
-@cache
 def _code() -> str:
     """Returns a hash of Outrider's own sources, which change under an editable install."""
-    digest = hashlib.sha256()
-    root = Path(outrider.__path__[0])
-    for path in sorted(path for folder in CODE for path in (root / folder).glob("*.py")):
-        digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()
+    return source_hash(*CODE)
 
 
 def _checksum(model: "PreTrainedModel") -> str:
@@ -125,10 +120,8 @@ def _read(path: Path) -> SelfTest | None:
 
 def _write(path: Path, result: SelfTest) -> None:
     """Keeps a result, in one step: nobody reads half of it."""
-    scratch = path.with_suffix(f".{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        scratch.write_text(json.dumps(asdict(result)))
-        scratch.replace(path)
+        write_whole(path, json.dumps(asdict(result)))
     except OSError:
         return  # a full disk or a folder of someone else's costs a test at each load

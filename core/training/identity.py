@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 from outrider.contract.target import Target
 from outrider.errors import ConfigError
 from outrider.folders import write_whole
+from outrider.lab.store import changes
 from outrider.prompts import Prompt
 
 FILE = "training.json"
@@ -71,13 +72,10 @@ def check_same(path: Path, saved: Mapping[str, Any], now: Mapping[str, Any]) -> 
 
     path: the file that has the saved ones.
     """
-    old, new = dict(_flat(saved)), dict(_flat(now))
-    for name in dict.fromkeys([*old, *new]):
-        if old.get(name) != new.get(name):
-            raise ConfigError(
-                f"{name}={new.get(name)!r}: expected {old.get(name)!r}, as in {path}; another"
-                " folder starts a new run"
-            )
+    for name, old, new in changes(saved, now):
+        raise ConfigError(
+            f"{name}={new!r}: expected {old!r}, as in {path}; another folder starts a new run"
+        )
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -88,12 +86,3 @@ def _read(path: Path) -> dict[str, Any]:
     if not (isinstance(saved, dict) and saved.keys() >= {"facts", "finished"}):
         raise ConfigError(f"{path}: damaged, expected the facts of a training run")
     return saved
-
-
-def _flat(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields the values in nested mappings, each with its dotted key."""
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _flat(item, f"{prefix}.{key}" if prefix else str(key))
-    else:
-        yield prefix, value
