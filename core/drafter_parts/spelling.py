@@ -1,5 +1,6 @@
 """Spelling: the bytes that each token of a tokenizer stands for, by which tokenizers compare."""
 
+import itertools
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -59,9 +60,10 @@ class Spelling(Constant):
         self.opening = self._opening()
 
     def _opening(self) -> tuple[int, ...]:
-        ids = self._tokenizer("a", verbose=False)["input_ids"]
-        count = next((at for at, token in enumerate(ids) if token not in self.names), 0)
-        return tuple(ids[:count])
+        some = next((text for data in self.ids if (text := data.decode(errors="ignore"))), "")
+        encoded = self._tokenizer(some, return_special_tokens_mask=True, verbose=False)
+        pairs = zip(encoded["input_ids"], encoded["special_tokens_mask"], strict=True)
+        return tuple(token for token, _ in itertools.takewhile(lambda pair: pair[1], pairs))
 
     def join(self, tokens: Iterable[int]) -> bytes:
         """Returns the bytes of some tokens, without those of special ones."""

@@ -125,9 +125,9 @@ class OwnText:
         """Returns the drafter's ids of some bytes that begin at a position of the text."""
         if not run:
             return []
-        own = self._translation.own
-        ids = own.continued(self._translation.text_before(self._text, begin), run)
-        return own.encode(run.decode(errors="ignore")) if ids is None else ids
+        own, text = self._translation.own, run.decode(errors="ignore")
+        ids = own.continued(self._translation.text_before(self._text, begin), text.encode())
+        return own.encode(text) if ids is None else ids
 
 
 def has_open_end(text: bytes) -> bool:
