@@ -43,19 +43,19 @@ class OtherTokenizer(Drafter):
         is_valid = vocabulary == "shared" or tree is None
         require(is_valid, "drafter.tree", tree, "none, since drafter.vocabulary=text writes chains")
         self.autoregressive = vocabulary == "shared"
-        self._model_setting = model
+        self._setting = model
         self._vocabulary = vocabulary
         self._loading = (dtype, device)
         self._tree, self._shape = tree, parse_tree(tree)
         self.kind = self._shape.kind
 
     def bind(self, target: Target) -> None:
-        model = self._model_setting
+        model = self._setting
+        name = model if isinstance(model, str) else type(model).__name__
         if isinstance(model, str):
             model = _loaded(model, *self._loading)
         is_valid = isinstance(model, Target) and model.tokenizer is not None
-        expected = "a hub id, a folder or a target with a tokenizer"
-        require(is_valid, "drafter.model", self._model_setting, expected)
+        require(is_valid, "drafter.model", name, "a hub id, a folder or a target with a tokenizer")
         expected = "same, since the target has an encoder"
         require(SOURCE not in target.offers, "drafter.vocabulary", self._vocabulary, expected)
         refuse_other_kind(model.model, encoder=False)
