@@ -4,7 +4,7 @@ import itertools
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, final
 
 from outrider.contract.drafter import Constant
@@ -101,6 +101,12 @@ class Spelling(Constant):
             length += len(data)
         ending = list(ids[start:])
         return ending if self.join(ending) == text else None
+
+
+@lru_cache(maxsize=4)
+def spelling_of(tokenizer: Any, size: int) -> Spelling:
+    """Returns the spelling of a tokenizer's tokens; it is read once, for all drafters."""
+    return Spelling(tokenizer, size)
 
 
 def _without_a_broken_start(text: bytes) -> bytes:

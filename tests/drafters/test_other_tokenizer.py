@@ -359,3 +359,18 @@ def test_a_folder_is_loaded_once(folder: Path, llama: Any, words: Any) -> None:
         assert all(round.accepted == round.drafted for round in rounds)
     first, second = (drafter._other._model._cached._model for drafter in drafters)
     assert first is second
+
+
+def test_the_drafter_of_the_docs_is_exact() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text()
+    names: dict[str, Any] = {"torch": torch, "Drafter": Drafter}
+    block = next(part for part in page.split("```") if "class Foreign(" in part)
+    exec(block.removeprefix("python"), names)
+    own, target = own_model(), own_model("pieces")
+    drafter = names["Foreign"](own.model, own.tokenizer)
+    drafter.bind(target)
+    assert_exact(Setup(target, drafter, Token(), [1, 2], gamma=1, sampling=SAMPLED), 2)
+    draft = play_draft(drafter, target, Context(Tokens([1, 2])), gamma=4, sampling=SAMPLED)
+    alike = with_model(target, "shared")
+    context = Context(Tokens([1, 2]))
+    assert draft.tokens == play_draft(alike, target, context, gamma=4, sampling=SAMPLED).tokens
