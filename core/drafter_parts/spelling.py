@@ -70,9 +70,12 @@ class Spelling(Constant):
         return b"".join(self.bytes_of[token] or b"" for token in tokens)
 
     def encode(self, text: str) -> list[int]:
-        """Returns the ids of a text by itself, without special tokens around it."""
+        """Returns the ids of a text by itself, without special tokens around it.
+
+        Ids that the model does not have are left out.
+        """
         ids = self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
-        return [int(token) for token in ids]
+        return [int(token) for token in ids if token < len(self.bytes_of)]
 
     def continued(self, before: bytes, text: bytes) -> list[int] | None:
         """Returns the ids of a text that stands behind another one, None if there are none.
@@ -95,7 +98,7 @@ class Spelling(Constant):
         start, length = len(ids), 0
         while start and length < len(text):
             start -= 1
-            data = self.bytes_of[ids[start]] if ids[start] < len(self.bytes_of) else None
+            data = self.bytes_of[ids[start]]
             if data is None:
                 return None
             length += len(data)
@@ -138,7 +141,7 @@ def _steps(decoder: Mapping[str, Any] | None, name: str) -> tuple[tuple[str, Any
         return ((kind, None),)
     if kind in ("Fuse", "Strip"):  # they change a text as a whole, at its ends
         return ()
-    raise ConfigError(f"tokenizer {name}: its decoder has a step {kind} that reads no single token")
+    raise ConfigError(f"tokenizer {name}: its decoder has a step {kind}, which reads whole texts")
 
 
 def _spelled(text: str, steps: Sequence[tuple[str, Any]]) -> bytes:

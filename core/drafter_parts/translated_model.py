@@ -68,23 +68,23 @@ class TranslatedModel:
         model ends its text there.
         """
         ids = self._own.follow(text)
-        if ids is None or not pen.open:
+        room = 0 if ids is None else self._reach(ids, OWN_TOKENS * (pen.gamma + 1))
+        if ids is None or not room or not pen.open:
             return
         before = self.translation.text_before(text, len(text))
         drafted: list[int] = []
         tokens: list[int] = []
         ended = False
         logits = self._cached.follow(Tokens(ids))
-        for left in reversed(range(self._reach(ids, OWN_TOKENS * (pen.gamma + 1)))):
+        while len(tokens) <= pen.gamma and len(drafted) < room:
+            if drafted:
+                logits = self._cached.extend(drafted[-1:])
             likeliest = int(logits[-1].argmax())
             ended = self.translation.own.bytes_of[likeliest] is None
             if ended:
                 break
             drafted.append(likeliest)
             tokens = self._in_target_tokens(before, drafted)
-            if len(tokens) > pen.gamma or not left:
-                break
-            logits = self._cached.extend([likeliest])
         for token in tokens if ended else tokens[:-1]:
             if pen.open:
                 pen.write(token)

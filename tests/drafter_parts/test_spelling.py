@@ -61,6 +61,8 @@ def test_a_model_may_have_fewer_ids_than_its_tokenizer() -> None:
     spelled = Spelling(unigram(["a", "b"], ["</s>"]), 2)
     assert spelled.bytes_of == (None, b"a")
     assert set(spelled.ids) == {b"a"}
+    assert spelled.encode("ab") == [0, 1]  # "▁", which is unknown, and "a"
+    assert spelled.continued(b"", b"ab") is None
     larger = Spelling(unigram(["a"]), 9)
     assert larger.bytes_of == (None, b"a", *[None] * 7)
 
@@ -82,7 +84,7 @@ def test_every_common_decoder_is_read(decoder: Any, names: list[str], expected: 
 
 @pytest.mark.parametrize("decoder", [decoders.CTC(), decoders.Replace(Regex("a"), "b")])
 def test_a_decoder_that_does_not_read_single_tokens_is_refused(decoder: Any) -> None:
-    with pytest.raises(ConfigError, match=r"its decoder has a step (CTC|Replace) that reads"):
+    with pytest.raises(ConfigError, match=r"its decoder has a step (CTC|Replace), which"):
         spelling(words(decoder, ["a"]))
 
 
