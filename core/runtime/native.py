@@ -68,7 +68,7 @@ def _compile(source: bytes, path: Path) -> bool:
 
 def _runs(command: Sequence[str], source: bytes) -> bool:
     try:
-        done = subprocess.run(command, input=source, capture_output=True, timeout=SECONDS)
-    except subprocess.TimeoutExpired:
+        subprocess.run(command, input=source, capture_output=True, timeout=SECONDS, check=True)
+    except subprocess.SubprocessError:  # it failed, or took too long
         return False
-    return done.returncode == 0
+    return True

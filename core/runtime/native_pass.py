@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import embedding
 
 from outrider.runtime.attention import attention, folded_mask, turn_of
-from outrider.runtime.linear import PackedLinear, product
+from outrider.runtime.linear import product
 from outrider.runtime.native import library
 from outrider.runtime.panels import Matrix, Panels
 from outrider.runtime.passes import Pass, PassInput
@@ -86,7 +86,7 @@ def native_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> 
     """
     base: Any = model.base_model
     config: Any = model.config
-    (batch, count), known = inputs.ids.shape, int(cache.get_seq_length())
+    count, known = inputs.ids.shape[1], int(cache.get_seq_length())
     layers = _prepared(model)[: config.num_hidden_layers]
     x = embedding(inputs.ids, base.embed_tokens.weight)
     positions = inputs.positions

@@ -34,7 +34,7 @@ class Matrix(ctypes.Structure):
 class Panels:
     """The weights [outputs, inputs] of a linear layer, 32 outputs next to each other.
 
-    weight, bias: float32, on the CPU.
+    weight, bias: float32, on the CPU; float64 can be quantized, but not multiplied with.
     quantize: whether to store the weights as whole numbers of eight bits. Each output has a scale,
         so that its largest weight becomes 127. Sums stay in float32.
     """
