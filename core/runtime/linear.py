@@ -31,6 +31,10 @@ class PackedLinear(nn.Module):
     quantize: whether to store weights of eight bits, which takes the native library.
     """
 
+    in_features: int
+    out_features: int
+    bias: Tensor | None
+
     def __init__(
         self, layer: "nn.Linear | PackedLinear", *, shared: bool = False, quantize: bool = False
     ) -> None:
@@ -84,7 +88,8 @@ def product(layer: nn.Module, x: Tensor, then: str = "none") -> Tensor:
             _padded(x), layer.packed, layer.bias, then, [], ""
         )
         return _cut(result, x)
-    result = layer.packed.product(x) if isinstance(layer, PackedLinear) else layer(x)
+    packed = getattr(layer, "packed", None)
+    result = packed.product(x) if isinstance(packed, Panels) else layer(x)
     return silu(result) if then == "swish" else result
 
 

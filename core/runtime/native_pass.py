@@ -103,7 +103,8 @@ def native_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> 
         rows.run(exit, layers[index + 1][0] if index + 1 < len(layers) else None)
     normed = base.norm(x)
     states |= dict.fromkeys(set(inputs.states) & {len(layers), -1}, normed)
-    return Pass(product(model.get_output_embeddings(), normed[:, count - inputs.rows :]), states)
+    head: Any = model.lm_head
+    return Pass(product(head, normed[:, count - inputs.rows :]), states)
 
 
 @final
@@ -128,7 +129,7 @@ class _Rows:
             for projection in (layer.self_attn.q_proj, layer.self_attn.k_proj)
         )
         self._qkv = x.new_empty(batch, count, self._heads + 2 * self._narrow, dim)
-        keys, values = self._qkv[:, :, self._heads :].split(self._narrow, dim=2)
+        keys, values = torch.split(self._qkv[:, :, self._heads :], self._narrow, dim=2)
         self.keys, self.values = keys.transpose(1, 2), values.transpose(1, 2)
         self._mixed = x.new_empty(batch, count, self._heads * dim)
         self._folded: Tensor | None = None
