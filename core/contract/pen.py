@@ -109,7 +109,7 @@ class Pen:
         return self._tokens[self.branch(logits, 1, after=after)[0]]
 
     def redraw(self, logits: Float[Tensor, "vocab"]) -> int:
-        """Draws a token from the distribution of `logits`, and keeps its guess as often as possible.
+        """Draws a token from the distribution of `logits`; keeps its guess as often as possible.
 
         The guess x of the pen from `faster` is kept with probability min(1, p(x) / q(x)) and
         otherwise replaced by a draw from norm(max(0, p - q)), so the token has distribution p

@@ -587,7 +587,7 @@ def test_a_guess_is_redrawn_or_refused(liar: type[Drafter]) -> None:
         sampling=Sampling(temperature=1.0),
         max_new_tokens=60,
     )
-    with pytest.raises(DrafterError, match="the guess of token 1: use redraw|no guess for it"):
+    with pytest.raises(DrafterError, match=r"the guess of token 1: use redraw|no guess for it"):
         list(rounds)
 
 
