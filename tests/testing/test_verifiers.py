@@ -236,6 +236,15 @@ class Uncoupled(Verifier):
         return Token().verify(draft, scores, chance)
 
 
+class GrowsLenient(Mutant):
+    """Accepts the fourth token of a chain, and those after it, twice as often."""
+
+    def ratios(self, draft: Draft, scores: Scores) -> Tensor:
+        ratios = super().ratios(draft, scores)
+        ratios[3:] *= 2
+        return ratios
+
+
 CULPRITS: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] = [
     *(
         (mutant, verifiers.check_output_distribution_is_as_claimed)
@@ -277,6 +286,13 @@ def test_the_check_catches_its_mutant(
 
 def test_every_check_has_a_mutant() -> None:
     assert {check for _, check in CULPRITS} == set(verifiers.CHECKS)
+
+
+def test_the_thorough_check_catches_what_is_wrong_in_long_drafts_only() -> None:
+    (check,) = verifiers.THOROUGH
+    check(Token)
+    with pytest.raises(AssertionError, match="draft of 2 tokens, gamma 6"):
+        check(GrowsLenient)
 
 
 @pytest.mark.parametrize(
