@@ -31,10 +31,10 @@ class OptimalTransport(Verifier):
     replacement, no more tokens. In larger vocabularies neighbours share a class, and the rule comes
     close to that ceiling.
 
-    If there are more siblings, the first three come first, and the next ones are tested against
-    norm(max(0, p - m)), as in recursive rejection. So are siblings that separate calls of the pen
-    wrote. Of siblings without replacement, two come at once if more than 2048 tokens have a
-    probability. With one sibling it is the token rule.
+    Of more siblings, the first three are judged together, and then those that follow against what
+    is left of p, as in recursive rejection. Siblings that separate calls of the pen wrote are
+    judged one by one. Without replacement, two are judged together and not three if more than 2048
+    tokens have a probability. With one sibling it is the token rule.
     """
 
     lossless = True
