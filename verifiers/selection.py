@@ -22,6 +22,8 @@ def ratio_classes(p: Float[Tensor, "n"], q: Float[Tensor, "n"], most: int) -> In
 
     q: above zero for each token.
     """
+    distinct: Tensor
+    member: Tensor
     distinct, member = torch.unique(p / q, return_inverse=True)
     if len(distinct) <= most:
         return member
@@ -45,7 +47,8 @@ def classes_apart(p: Float[Tensor, "n"], q: Float[Tensor, "n"], most: int) -> In
 
 
 def _renumbered(classes: Int[Tensor, "n"]) -> Int[Tensor, "n"]:
-    return torch.unique(classes, return_inverse=True)[1]
+    numbers: Tensor = torch.unique(classes, return_inverse=True)[1]
+    return numbers
 
 
 @lru_cache(maxsize=4096)
