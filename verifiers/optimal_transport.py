@@ -12,7 +12,7 @@ from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.errors import DrafterError
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.selection import CLASSES, Selection, best_selection, ratio_classes
-from outrider.verifiers.token import residual
+from outrider.verifiers.token import residual, token_rates
 
 
 @final
@@ -56,8 +56,7 @@ class OptimalTransport(Verifier):
     def accepts(
         self, q: Float[Tensor, "vocab"], scores: Scores, node: int
     ) -> Float[Tensor, "vocab"]:
-        q = q.to(scores.logits.device)
-        return (scores.after(node) / q).nan_to_num(0.0, posinf=1.0).clamp(max=1)
+        return token_rates(q, scores, node)
 
 
 def _selected(
