@@ -55,7 +55,7 @@ def rouge2(prompt: Prompt, turn: int) -> Score | None:
     if not references:
         return None
     try:
-        # absl, which this imports, would close later what stands for stderr now (a notebook's, say).
+        # This imports absl, which would later close what stands for stderr now, as in a notebook.
         with redirect_stderr(sys.__stderr__):
             from rouge_score.rouge_scorer import RougeScorer
     except ImportError as error:
