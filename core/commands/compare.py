@@ -25,7 +25,7 @@ from outrider.lab.identity import identity, provenance
 from outrider.lab.planning import check_precision, plan_lines
 from outrider.lab.quality import SCORES, read_quality
 from outrider.lab.report import write_report
-from outrider.lab.sandbox import without_network
+from outrider.lab.sandbox import isolation
 from outrider.lab.store import FACTS, RunFolder, unfinished
 from outrider.lab.summary import Summary
 from outrider.lab.table import columns_of, pair_table, table, task_table
@@ -140,8 +140,7 @@ def _read_quality(config: DictConfig, prompts: Sequence[Prompt]) -> tuple[str, .
     decodes = "decode" in PROTOCOLS[config.protocol]
     require(decodes or not names, "quality", list(names), "null with protocol=overlap")
     if "pass1" in names:
-        network = "without" if without_network() else "WITH (this system gives no way to take it)"
-        line = f"pass1 runs the code that the target writes, with limits and {network} network"
+        line = f"pass1 runs the code that the target writes, with limits: {isolation()}"
         Console(stderr=True).print(plain(line), soft_wrap=True)
     return names
 

@@ -1,9 +1,11 @@
 """Quality: scores of answers against what a data set says is right."""
 
+import logging
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stderr
+from functools import cache
 from typing import Any
 
 from outrider.errors import ConfigError, nearest, require
@@ -54,14 +56,20 @@ def rouge2(prompt: Prompt, turn: int) -> Score | None:
     references = prompt.references[turn - 1] if len(prompt.references) >= turn else ()
     if not references:
         return None
+    scorer = _rouge_scorer()
+    return lambda answer: float(scorer.score_multi(references, answer)["rouge2"].fmeasure)
+
+
+@cache
+def _rouge_scorer() -> Any:
     try:
         # This imports absl, which would later close what stands for stderr now, as in a notebook.
         with redirect_stderr(sys.__stderr__):
             from rouge_score.rouge_scorer import RougeScorer
     except ImportError as error:
         raise ConfigError("quality=rouge2 needs: pip install 'outrider[quality]'") from error
-    scorer = RougeScorer(["rouge2"], use_stemmer=True)
-    return lambda answer: float(scorer.score_multi(references, answer)["rouge2"].fmeasure)
+    logging.getLogger("absl").setLevel(logging.WARNING)  # it tells that it has a tokenizer
+    return RougeScorer(["rouge2"], use_stemmer=True)
 
 
 def pass1(prompt: Prompt, turn: int) -> Score | None:

@@ -1,8 +1,9 @@
 """Sandbox: runs code that a model wrote, in a process of its own, with limits.
 
-The code can't use more than its share of time and memory, can't write into files, and is without
-network where the system lets a user give that up. It is not shut in further: it reads and deletes
-what its user may. For a model that may be hostile, run Outrider itself in a container.
+The code can't use more than its share of time and memory, and can't write into files. On Linux it
+mostly is without network (by namespaces) and can't make, rename or remove files (by Landlock);
+`isolation` says what holds here. It reads what its user may. For a model that may be hostile, run
+Outrider itself in a container.
 """
 
 import json
@@ -78,6 +79,19 @@ def without_network() -> tuple[str, ...]:
     idle = [*command, sys.executable, "-I", "-S", "-c", ""]
     probe = subprocess.run(idle, check=False, capture_output=True)
     return command if probe.returncode == 0 else ()
+
+
+@cache
+def can_change_files() -> bool:
+    """Returns whether the code can make, rename and remove files here."""
+    return passes("import os; os.mkdir('made')")
+
+
+def isolation() -> str:
+    """Returns what code can reach in the sandbox on this system, in words."""
+    network = "without network" if without_network() else "WITH NETWORK"
+    files = "IT CAN REMOVE YOUR FILES" if can_change_files() else "it can't change files"
+    return f"{network}, and {files}"
 
 
 def _run(job: str, pipe: int, folder: str, seconds: float) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from outrider.errors import ConfigError
+from outrider.lab import quality
 from outrider.lab.data import jsonl
 from outrider.lab.intervals import Interval
 from outrider.lab.measurement import Decoding, Measurement
@@ -58,6 +59,7 @@ def test_rouge_2_counts_common_pairs_of_words() -> None:
 
 
 def test_a_missing_library_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    quality._rouge_scorer.cache_clear()
     monkeypatch.setitem(sys.modules, "rouge_score.rouge_scorer", None)
     prompt = Prompt("s", "summary", ("Sum up.",), (("red blue",),))
     with pytest.raises(ConfigError, match=r"needs: pip install 'outrider\[quality\]'"):

@@ -1,14 +1,16 @@
 """Code in the sandbox passes only if it ends by itself, within its limits."""
 
+import fcntl
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from outrider.errors import ConfigError
 from outrider.lab import sandbox
-from outrider.lab.sandbox import passes, without_network
+from outrider.lab.sandbox import can_change_files, passes, without_network
 
 
 @pytest.mark.parametrize(
@@ -38,17 +40,39 @@ def test_code_that_does_not_end_is_ended(code: str) -> None:
 
 
 def test_what_the_code_starts_ends_with_it(tmp_path: Path) -> None:
-    left = tmp_path / "left"
+    """What the code has forked holds a lock as long as it lives."""
+    path = tmp_path / "locked"
+    path.touch()
     code = (
-        "import os, time\n"
-        "if os.fork() == 0:\n"
-        "    time.sleep(0.5)\n"
-        f"    os.mkdir({str(left)!r})\n"
-        "    time.sleep(60)\n"
+        f"import fcntl, os, time\nfile = open({str(path)!r})\nfcntl.flock(file, fcntl.LOCK_EX)\n"
+        "if os.fork() == 0:\n    time.sleep(60)\n"
     )
     assert passes(code)
-    time.sleep(0.7)
-    assert not left.exists()
+    with path.open() as file:
+        for _ in range(100):
+            with suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            time.sleep(0.05)
+    pytest.fail("it outlived the code")
+
+
+@pytest.mark.parametrize("change", ["remove({!r})", "truncate({!r}, 0)", "rename({!r}, 'other')"])
+def test_files_stay_as_they_are_where_the_system_can_see_to_it(tmp_path: Path, change: str) -> None:
+    path = tmp_path / "mine"
+    path.write_text("text")
+    changed = passes("import os; os." + change.format(str(path)))
+    assert changed == can_change_files()
+    assert (path.exists() and path.read_text() == "text") == (not changed)
+
+
+def test_what_is_isolated_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "without_network", lambda: ("unshare",))
+    monkeypatch.setattr(sandbox, "can_change_files", lambda: False)
+    assert sandbox.isolation() == "without network, and it can't change files"
+    monkeypatch.setattr(sandbox, "without_network", lambda: ())
+    monkeypatch.setattr(sandbox, "can_change_files", lambda: True)
+    assert sandbox.isolation() == "WITH NETWORK, and IT CAN REMOVE YOUR FILES"
 
 
 def test_there_is_no_network_where_the_system_can_take_it(monkeypatch: pytest.MonkeyPatch) -> None:
