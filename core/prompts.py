@@ -107,10 +107,8 @@ def parse(item: Any, where: str) -> Prompt:
         name, category = item.get("id", where), item.get("category", "prompt")
         if "task_id" in item:
             name, category = item["task_id"], "code"
-        test, entry_point = item.get("test"), item.get("entry_point")
-        is_code = isinstance(test, str) and isinstance(entry_point, str) and entry_point != ""
-        code = CodeTest(text, test, entry_point) if is_code else None
-        return Prompt(str(name), str(category), (text,), _references(item, 1), code)
+        references = _references(item, 1)
+        return Prompt(str(name), str(category), (text,), references, _code_test(item, text))
     raise ConfigError(
         f"{where}: expected an object with prompt, or with question_id, category and turns"
     )
@@ -127,6 +125,14 @@ def _references(item: dict[str, Any], turns: int) -> tuple[tuple[str, ...], ...]
         tuple(text for text in texts if isinstance(text, str) and text.strip()) for texts in answers
     )
     return references if any(references) else ()
+
+
+def _code_test(item: dict[str, Any], prompt: str) -> CodeTest | None:
+    """Returns how code is tested, by HumanEval's fields; None if the record has none."""
+    test, name = item.get("test"), item.get("entry_point")
+    if isinstance(test, str) and isinstance(name, str) and name:
+        return CodeTest(prompt, test, name)
+    return None
 
 
 def is_encodable(text: str) -> bool:

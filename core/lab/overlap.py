@@ -116,19 +116,16 @@ def overlap(  # noqa: PLR0913  the options of a run, by name
     positions = len(text.logits)
     by_token = along.ratios.clip(max=1)  # how likely the token rule keeps each token
     reach = np.concatenate([np.ones((positions, 1)), by_token[:, :-1].cumprod(1)], axis=1)
-    keep = along.keep_by_rule
-    if along.by_rule is None:
-        keep = verifier.accepts_along(torch.from_numpy(along.ratios))
-    can_replay = verifier.lossless and keep is not None and not policy.learns
+    keep = _kept(along, verifier) if verifier.lossless and not policy.learns else None
     replays = [
         replay(
-            np.asarray(keep),
+            keep,
             along.allowed,
             depth + 1,
             longest=policy.depth(depth + 1),
             ended=text.ended,
         )
-        if can_replay
+        if keep is not None
         else Replay.nothing(depth + 1)
         for depth in range(gamma)
     ]
@@ -239,6 +236,17 @@ def _along(text: Reference, drafter: Drafter, verifier: Verifier, drafting: Draf
                     share = float(q[actual] * rates[actual] / p[actual])
                     keep_by_rule[row, depth] = min(1.0, share)
     return _Along(beta, ratios, keep_by_rule, has, allowed, by_rule, text_q)
+
+
+def _kept(along: _Along, verifier: Verifier) -> Floats | None:
+    """Returns the probability that each token was drafted and accepted, if those before it were.
+
+    None if the rule does not tell.
+    """
+    if along.by_rule is not None:
+        return along.keep_by_rule
+    rates = verifier.accepts_along(torch.from_numpy(along.ratios))
+    return None if rates is None else rates.numpy()
 
 
 def _point_mass(token: int, like: Tensor) -> Tensor:

@@ -167,7 +167,7 @@ def _scores(
     if not questions[number].scores:
         return {}
     assert target.tokenizer is not None, "it has encoded the prompt"
-    answer = str(target.tokenizer.decode(tokens, skip_special_tokens=True))
+    answer = str(target.tokenizer.decode([*tokens], skip_special_tokens=True))
     return {name: score(answer) for name, score in questions[number].scores.items()}
 
 
