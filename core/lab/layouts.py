@@ -62,7 +62,7 @@ def chen_table1(summaries: Sequence[Summary]) -> Table:
         result.add_column(heading, justify="right")
     for summary, sampling in zip(summaries, _samplings(summaries), strict=True):
         for task in summary.tasks:
-            for row in summary.rows:
+            for row in (row for row in summary.rows if task in row.tasks):  # that was decoded
                 method = f"SpS ({sampling}), {row.drafter}" if _drafts(row) else f"ArS ({sampling})"
                 result.add_row(plain(method), plain(task), *_results(row, task))
     return result

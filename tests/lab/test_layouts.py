@@ -54,6 +54,7 @@ def test_leviathans_table_5_shows_what_the_lenient_rule_accepts(
     run = run_in(tmp_path, protocol="overlap", verifier=Lenient(0.1), temperature=1).run
     run.facts["settings"]["verifier"]["lenience"] = 0.1
     table = TABLES["leviathan_table5"]([Summary(run)])
+    assert not TABLES["chen_table1"]([Summary(run)]).rows  # nothing was decoded
     assert str(table.columns[1].header) == "lenience\n0.1"
     assert cells(table)[2] == ["bigram", value(Summary(run), "bigram", "alpha_rule")]
 
