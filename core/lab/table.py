@@ -9,6 +9,7 @@ from rich.text import Text
 from outrider.lab.exchange import EXACT, smallest_p
 from outrider.lab.intervals import FEWEST, Interval
 from outrider.lab.pairs import Pair
+from outrider.lab.quality import SCORES
 from outrider.lab.summary import Row
 from outrider.terminal import plain
 
@@ -25,13 +26,20 @@ COLUMNS = {
     "tokens_per_second": ("tokens\n/ s", 1),
     "speedup": ("speed-\nup", 2),
     "speedup_median": ("median\nspeedup", 2),
+    "rouge2": ("ROUGE-2", 3),
+    "rouge2_difference": ("less\nplain's", 3),
+    "pass1": ("pass@1", 3),
+    "pass1_difference": ("less\nplain's", 3),
 }
 """By rate, the heading and the number of decimals."""
 
 BESIDE_ALPHA = ("alpha_rule", "alpha_ceiling")
 """The rates that are shown only where they differ from alpha."""
 
-WITH_INTERVAL = ("alpha", "alpha_rule", "alpha_tested", "speedup", "speedup_median")
+BESIDE_QUALITY = ("coverage", "acceptance_rate", "speedup_median")
+"""The rates that leave their room to the quality of the texts where that is measured."""
+
+WITH_INTERVAL = ("alpha", "alpha_rule", "alpha_tested", "speedup", "speedup_median", *SCORES)
 
 
 def table(rows: Mapping[str, Sequence[Row]], title: str) -> Table:
@@ -50,6 +58,8 @@ def table(rows: Mapping[str, Sequence[Row]], title: str) -> Table:
         columns = [name for name in columns if not name.startswith("expected")]
         if "alpha" in columns:  # there are two rates of acceptance already
             columns = [name for name in columns if name != "acceptance_rate"]
+    if any(score in columns for score in SCORES):
+        columns = [name for name in columns if name not in BESIDE_QUALITY]
     for name in columns:
         result.add_column(COLUMNS[name][0], justify="right", no_wrap=True)
     for label, run in rows.items():
@@ -121,11 +131,13 @@ def pair_table(pairs: Sequence[Pair]) -> Table:
 
 def _difference(pair: Pair) -> str:
     """Returns a difference as it stands in the table, with its interval and p below."""
-    gap = pair.difference
-    lines = [f"{gap.value:+.3f}"]
-    if gap.low is not None:
-        lines.append(f"[dim]{gap.low:+.3f} {gap.high:+.3f}[/]")
-    return "\n".join([*lines, f"[dim]p {pair.p_holm:.2g}[/]"])
+    return "\n".join([_signed(pair.difference), f"[dim]p {pair.p_holm:.2g}[/]"])
+
+
+def _signed(gap: Interval) -> str:
+    """Returns a difference with its sign, and its interval below."""
+    interval = "" if gap.low is None else f"\n[dim]{gap.low:+.3f} {gap.high:+.3f}[/]"
+    return f"{gap.value:+.3f}{interval}"
 
 
 def settings_table(differences: Mapping[str, Mapping[str, object]]) -> Table:
@@ -185,6 +197,8 @@ def cell(figure: Interval | None, name: str, *, mark: bool = False) -> str:
     """
     if figure is None:
         return "-"
+    if name.endswith("_difference"):
+        return _signed(figure)
     value = f"{figure.value:.{COLUMNS[name][1]}f}" + " !" * mark
     if name not in WITH_INTERVAL or figure.low is None:
         return value

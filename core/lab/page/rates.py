@@ -20,6 +20,8 @@ MEANINGS = {
     "alpha_ceiling": "the best acceptance that any lossless rule could reach",
     "coverage": "the share of places where the drafter had a draft",
     "acceptance_rate": "accepted draft tokens over all draft tokens",
+    "rouge2": "how many pairs of words the texts share with the references",
+    "pass1": "the share of the texts whose code passes its test",
 }
 """By column, what it holds, in a few words; see docs/measures.md."""
 
