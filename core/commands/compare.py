@@ -232,7 +232,7 @@ def _facts(
 def _print(summary: Summary, title: str, config: DictConfig) -> None:
     console = Console()
     console.print(table({"": summary.rows}, title))
-    if (sentence := finding(summary.rows)) is not None:
+    if (sentence := finding(summary.rows, summary.pairs)) is not None:
         console.print(sentence, markup=False, highlight=False)
     if summary.pairs and summary.prompts[1:]:
         console.print(pair_table(summary.pairs))

@@ -5,6 +5,7 @@ from typing import Any
 
 from outrider.lab.finding import finding
 from outrider.lab.intervals import Interval
+from outrider.lab.pairs import Pair
 
 
 def row(drafter: str, drafted: int | None = 5, **rates: Interval) -> Any:
@@ -12,8 +13,17 @@ def row(drafter: str, drafted: int | None = 5, **rates: Interval) -> Any:
     names = ("alpha", "coverage", "speedup", "block_efficiency")
     counts = None if drafted is None else SimpleNamespace(drafted=drafted)
     return SimpleNamespace(
-        drafter=drafter, counts=counts, rates=dict.fromkeys(names) | rates, lossless=True
+        drafter=drafter,
+        counts=counts,
+        rates=dict.fromkeys(names) | rates,
+        tasks={},
+        doubts=(),
+        prompts=12,
     )
+
+
+def lead(one: str, other: str, p: float) -> Pair:
+    return Pair("speedup", one, other, Interval(0.3, 0.1, 0.5), p / 3, p, 12)
 
 
 PLAIN = row("none", 0, speedup=Interval(1.0, 1.0, 1.0))
@@ -32,6 +42,43 @@ def test_the_fastest_is_named_with_its_interval() -> None:
 def test_an_interval_around_1_is_a_doubt() -> None:
     unsure = row("eagle", speedup=Interval(1.1, 0.9, 1.3))
     assert "The interval contains 1" in str(finding([PLAIN, unsure, SLOW]))
+
+
+def test_the_lead_over_the_next_is_said_to_be_sure_or_not() -> None:
+    first = row("eagle", speedup=Interval(1.5, 1.2, 1.9))
+    second = row("bigram", speedup=Interval(1.2, 1.1, 1.3))
+    rows = [second, PLAIN, first]
+    assert str(finding(rows, [lead("eagle", "bigram", 0.012)])).endswith(
+        "It leads bigram by 0.30 [0.10, 0.50] (p 0.012 by Holm)."
+    )
+    turned = Pair("speedup", "bigram", "eagle", Interval(-0.3, -0.7, 0.1), 0.1, 0.2, 12)
+    assert str(finding(rows, [lead("eagle", "other", 0.01), turned])).endswith(
+        "Its lead over bigram, 0.30 [-0.10, 0.70], may be chance (p 0.2 by Holm)."
+    )
+    assert "lead" not in str(finding(rows, [lead("eagle", "other", 0.01)]))
+
+
+def test_the_tasks_where_others_are_faster_are_named() -> None:
+    def on_tasks(drafter: str, speedup: float, **tasks: float) -> Any:
+        line = row(drafter, speedup=Interval(speedup, speedup - 0.1, speedup + 0.1))
+        line.tasks = {task: {"speedup": Interval(x, None, None)} for task, x in tasks.items()}
+        return line
+
+    first = on_tasks("eagle", 1.5, chat=1.6, code=1.4, rewriting=1.1)
+    second = on_tasks("lookup", 1.2, chat=1.0, code=1.5, rewriting=1.7)
+    assert str(finding([first, second])).endswith(
+        "By task others are faster: lookup on code, rewriting."
+    )
+    slower = on_tasks("lookup", 1.2, chat=1.0, code=1.1, rewriting=1.0)
+    assert str(finding([first, slower])).endswith("It is the fastest on each of the 3 tasks.")
+
+
+def test_few_prompts_and_doubts_are_named() -> None:
+    fast = row("eagle", speedup=Interval(1.5, None, None))
+    fast.prompts, fast.doubts = 1, ("plain decoding drifts by 25%",)
+    assert str(finding([PLAIN, fast])).endswith(
+        "From 1 prompt, too few to say how sure this is. Doubtful: plain decoding drifts by 25%."
+    )
 
 
 def test_where_nothing_is_faster_it_says_so() -> None:
