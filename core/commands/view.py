@@ -75,5 +75,8 @@ def serve(folders: Sequence[Path], port: int, console: Console, play: str | None
         config = uvicorn.Config(
             pages, log_level="warning", access_log=False, lifespan="off", ws="none"
         )
+        server = uvicorn.Server(config)
+        if player is not None:
+            player.is_over = lambda: server.should_exit
         with suppress(KeyboardInterrupt):  # Ctrl-C is how it ends
-            uvicorn.Server(config).run(sockets=[listener])
+            server.run(sockets=[listener])

@@ -57,6 +57,7 @@ class Player:
     name: the target's, for the page.
     parts_of: makes the parts from settings as they are typed on the command line; it raises
         `ConfigError`.
+    is_over: tells whether the server is stopping; a text then ends after its round.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Player:
         self.name = name
         self.target = target
         self.parts_of = parts_of
+        self.is_over: Callable[[], bool] = lambda: False
         self.turn = asyncio.Lock()
         # All passes run in this one thread. What is asked of it waits until it has time.
         self.thread = ThreadPoolExecutor(1, "play")
@@ -92,6 +94,8 @@ class Player:
             on_thread = partial(asyncio.get_running_loop().run_in_executor, self.thread)
             while (line := await on_thread(next, rounds, "")) != "":
                 yield line
+                if self.is_over():
+                    break
         finally:
             self.thread.submit(rounds.close)
             self.turn.release()

@@ -43,12 +43,17 @@ def slow() -> Slow:
 
 
 @pytest.fixture(scope="module")
-def address(target: TransformersTarget, slow: Slow, serve: Callable[..., str]) -> str:
+def player(target: TransformersTarget, slow: Slow) -> Player:
     def slow_or_named(settings: list[str]) -> Parts:
         parts = parts_of(settings)
         return replace(parts, drafter=slow) if "drafter.newest=false" in settings else parts
 
-    return serve(app([], "secret", Player("a tiny model", target, slow_or_named))) + "secret/"
+    return Player("a tiny model", target, slow_or_named)
+
+
+@pytest.fixture(scope="module")
+def address(player: Player, serve: Callable[..., str]) -> str:
+    return serve(app([], "secret", player)) + "secret/"
 
 
 @pytest.fixture
@@ -192,6 +197,13 @@ def test_a_text_is_stopped_and_only_one_is_written_at_a_time(
     slow.go.set()
     assert events(address)[-1][0] == "end"
     assert slow.rounds == 3  # it was not asked again
+
+
+def test_a_text_ends_when_the_server_stops(
+    address: str, player: Player, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(player, "is_over", lambda: True)
+    assert [name for name, _ in events(address)] == ["round"]
 
 
 def test_nothing_is_written_without_the_token(address: str) -> None:
