@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Policy
+from outrider.contract.round import Round
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
 from outrider.decoding.decode import decode
@@ -68,7 +69,7 @@ class Player:
         self.parts_of = parts_of
         self.is_over: Callable[[], bool] = lambda: False
         self.turn = asyncio.Lock()
-        # All passes run in this one thread. What is asked of it waits until it has time.
+        # All passes run in this one thread, so that a text is closed only after its round.
         self.thread = ThreadPoolExecutor(1, "play")
 
     def page(self, request: Request) -> Response:
@@ -104,44 +105,46 @@ class Player:
         """Yields an event for each round, and one for the end or for what went wrong."""
         generation = Generation()
         try:
-            prompt = query.get("prompt", "")
-            require(0 < len(prompt) <= LONGEST, "prompt", prompt[:20], f"1 to {LONGEST} characters")
             parts = self.parts_of(settings_of(query))
-            rounds = decode(  # until it is iterated, this only checks the settings
-                self.target,
-                parts.drafter,
-                parts.verifier,
-                self.target.encode(prompt, chat=parts.chat),
-                policy=parts.policy,
-                **parts.options,
-            )
-            piece = partial(piece_of, self.target)
-            for number, round in enumerate(rounds, start=1):
+            for round in self.rounds(query.get("prompt", ""), parts):
                 generation.add(round)
-                step = Step.of(round, piece)
-                (shown,) = shown_rounds([step], None)
-                yield event(
-                    "round",
-                    {
-                        "text": render("play_text", round=shown),
-                        "row": render("play_round", number=number, step=step, round=shown),
-                        "figures": figures(generation),
-                    },
-                )
-            lossless = parts.verifier.lossless
+                yield event("round", self.shown(generation))
             row = render(
                 "play_result",
                 drafter=query.get("drafter", "prompt_lookup"),
                 settings=query.get("more", ""),
                 counts=generation.counts,
                 speed=speed(generation),
-                lossless=lossless,
+                lossless=parts.verifier.lossless,
             )
             yield event("end", {"row": row, "figures": figures(generation)})
         except OutriderError as error:
             yield event("fault", str(error))
         except ANY_FAULT as error:
             yield event("fault", described(error))
+
+    def rounds(self, prompt: str, parts: Parts) -> Iterator[Round]:
+        """Returns the rounds of a text; raises `OutriderError` for what can't work."""
+        require(0 < len(prompt) <= LONGEST, "prompt", prompt[:20], f"1 to {LONGEST} characters")
+        return decode(
+            self.target,
+            parts.drafter,
+            parts.verifier,
+            self.target.encode(prompt, chat=parts.chat),
+            policy=parts.policy,
+            **parts.options,
+        )
+
+    def shown(self, generation: Generation) -> dict[str, str]:
+        """Returns the last round as the page shows it: in the text, in the table, in figures."""
+        step = Step.of(generation.rounds[-1], partial(piece_of, self.target))
+        (shown,) = shown_rounds([step], None)
+        number = len(generation.rounds)
+        return {
+            "text": render("play_text", round=shown),
+            "row": render("play_round", number=number, step=step, round=shown),
+            "figures": figures(generation),
+        }
 
 
 def settings_of(query: QueryParams) -> list[str]:
