@@ -10,30 +10,30 @@ LEVEL = 0.05
 """Below this p-value, after Holm's correction, a lead counts as more than chance."""
 
 
-def finding(rows: Sequence[Row], pairs: Sequence[Pair] = ()) -> str | None:
+def finding(rows: Sequence[Row], pairs: Sequence[Pair] = ()) -> list[str]:
     """Returns which drafter is the fastest, or has the highest alpha if nothing was timed.
 
-    It says how sure that is, and on which tasks another drafter is faster. None if no drafter
-    drafted, or if there is nothing to compare with.
+    Further sentences say how sure that is, and on which tasks another drafter is faster. Empty if
+    no drafter drafted, or if there is nothing to compare with.
 
     pairs: the differences between these drafters, for the lead of the fastest.
     """
     if len(rows) < 2:
-        return None
+        return []
     timed = ranked(rows, "speedup")
     if timed:
         (row, speedup), *others = timed
-        sentences = [_fastest(row, speedup, others=len(others)), _few(row, speedup)]
+        sentences = [_fastest(row, speedup, others=len(others)), _chance(row, speedup)]
         if speedup.value > 1:
             sentences += [_lead(row, others[0][0], pairs) if others else "", _by_task(rows, row)]
         if row.doubts:
             sentences.append(f"Doubtful: {', '.join(row.doubts)}.")
-        return " ".join(filter(None, sentences))
+        return [sentence for sentence in sentences if sentence]
     by_alpha = ranked(rows, "alpha")
     if not by_alpha:
-        return None
+        return []
     best, alpha = by_alpha[0]
-    return f"{best.drafter} has the highest alpha, {_figure(alpha)}."
+    return [f"{best.drafter} has the highest alpha, {_figure(alpha)}."]
 
 
 def ranked(rows: Sequence[Row], rate: str, task: str | None = None) -> list[tuple[Row, Interval]]:
@@ -67,14 +67,14 @@ def _fastest(row: Row, speedup: Interval, *, others: int) -> str:
         subject = "No drafter is" if others else f"{row.drafter} is not"
         nearest = f"{row.drafter} comes nearest, with" if others else "it has"
         return f"{subject} faster than plain decoding here: {nearest} {_figure(speedup)}{calls}."
-    doubt = ""
-    if speedup.low is not None and speedup.low <= 1:
-        doubt = " The interval contains 1, so this may be chance: more prompts would tell."
     name = f"{row.drafter} is the fastest" if others else f"{row.drafter} is faster"
-    return f"{name}: {_figure(speedup)} times as fast as plain decoding{calls}.{doubt}"
+    return f"{name}: {_figure(speedup)} times as fast as plain decoding{calls}."
 
 
-def _few(row: Row, speedup: Interval) -> str:
+def _chance(row: Row, speedup: Interval) -> str:
+    """Returns why the speedup may be chance; empty if its interval does not hold 1."""
+    if speedup.low is not None and speedup.low <= 1 < speedup.value:
+        return "The interval contains 1, so this may be chance: more prompts would tell."
     if speedup.low is not None or row.prompts >= FEWEST:
         return ""
     return f"From {row.prompts} prompt{'s' * (row.prompts > 1)}, too few to say how sure this is."
@@ -101,11 +101,15 @@ def opposite(difference: Interval) -> Interval:
 
 
 def _by_task(rows: Sequence[Row], fastest: Row) -> str:
-    """Returns on which tasks another drafter is faster; empty if there is one task only."""
-    tasks = dict.fromkeys(task for row in rows for task in row.tasks)
-    leaders = {
-        task: best[0][0].drafter for task in tasks if (best := ranked(rows, "speedup", task))
-    }
+    """Returns on which tasks another drafter is faster, of those with prompts enough to tell.
+
+    Empty if there are fewer than two such tasks.
+    """
+    leaders = {}
+    for task in dict.fromkeys(task for row in rows for task in row.tasks):
+        best = ranked(rows, "speedup", task)
+        if best and best[0][1].low is not None:
+            leaders[task] = best[0][0].drafter
     if len(leaders) < 2:
         return ""
     others: dict[str, list[str]] = {}

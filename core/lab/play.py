@@ -3,7 +3,7 @@
 import asyncio
 import json
 import shlex
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -101,7 +101,7 @@ class Player:
             self.thread.submit(rounds.close)
             self.turn.release()
 
-    def written(self, query: QueryParams) -> Iterator[str]:
+    def written(self, query: QueryParams) -> Generator[str, None, None]:
         """Yields an event for each round, and one for the end or for what went wrong."""
         generation = Generation()
         try:
