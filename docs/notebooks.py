@@ -1,6 +1,7 @@
-"""Runs the notebooks of docs/notebooks and stores their outputs.
+r"""Runs the notebooks of docs/notebooks and stores their outputs.
 
-outrider demo hydra.run.dir=runs/demo
+outrider compare drafters=[none,bigram,prompt_lookup,eagle,hybrid] data.limit=12 turns=1 \
+    max_new_tokens=20 hydra.run.dir=runs/demo
 python docs/notebooks.py
 """
 

@@ -1,6 +1,7 @@
-"""Draws docs/page-*.png: the pages of `outrider view`, from runs of `outrider compare`.
+r"""Draws docs/page-*.png: the pages of `outrider view`, from runs of `outrider compare`.
 
-outrider demo hydra.run.dir=runs/demo
+outrider compare drafters=[none,bigram,prompt_lookup,eagle,hybrid] data.limit=12 turns=1 \
+    max_new_tokens=20 hydra.run.dir=runs/demo
 python docs/screenshots.py runs
 """
 
