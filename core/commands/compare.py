@@ -251,8 +251,8 @@ def _facts(
 def _print(summary: Summary, title: str, config: DictConfig) -> None:
     console = Console()
     console.print(table({"": summary.rows}, title))
-    if (sentence := finding(summary.rows)) is not None:
-        console.print(sentence, markup=False, highlight=False)
+    if sentences := finding(summary.rows, summary.pairs):
+        console.print(" ".join(sentences), markup=False, highlight=False)
     if summary.pairs and summary.prompts[1:]:
         console.print(pair_table(summary.pairs))
     if config.by_task and any(row.tasks for row in summary.rows):

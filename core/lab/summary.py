@@ -191,10 +191,12 @@ class Summary:
     def tasks(self) -> dict[str, list[str]]:
         """Returns the prompts of each task.
 
-        A task is a category of prompts; MT-bench's eight are one, if there are others beside them.
+        A task is a category of prompts. Several of MT-bench's eight are one, if there are others
+        beside them.
         """
         categories = {prompt: self._category(prompt) for prompt in self.prompts}
-        if MT_BENCH.issuperset(categories.values()):
+        shared = MT_BENCH.intersection(categories.values())
+        if len(shared) < 2 or MT_BENCH.issuperset(categories.values()):
             return _grouped(categories)
         return _grouped(
             {

@@ -87,8 +87,13 @@ def columns_of(rows: Sequence[Row]) -> list[str]:
 
 
 def _caption(rows: Sequence[Row], *notes: str) -> Text | None:
-    """Returns what a reader of the table has to know, the notes first."""
-    lines = list(notes)
+    lines = [*notes, *caveats(rows)]
+    return plain("\n".join(lines)) if lines else None
+
+
+def caveats(rows: Sequence[Row]) -> list[str]:
+    """Returns what a reader of these rows has to know: lossy rules, few prompts, doubts."""
+    lines = []
     if any(not row.lossless for row in rows):
         lines.append("LOSSY: the rule does not keep the target's distribution")
     fewest = min((row.prompts for row in rows), default=FEWEST)
@@ -100,7 +105,7 @@ def _caption(rows: Sequence[Row], *notes: str) -> Text | None:
         for reason in row.doubts:
             reasons.setdefault(reason, []).append(row.drafter)
     lines += [f"! {', '.join(dict.fromkeys(names))}: {why}" for why, names in reasons.items()]
-    return plain("\n".join(lines)) if lines else None
+    return lines
 
 
 def pair_table(pairs: Sequence[Pair]) -> Table:
@@ -109,13 +114,9 @@ def pair_table(pairs: Sequence[Pair]) -> Table:
     by_pair: dict[tuple[str, str], dict[str, Pair]] = {}
     for pair in pairs:
         by_pair.setdefault((pair.one, pair.other), {})[pair.rate] = pair
-    fewest = min(pair.prompts for pair in pairs)
-    caption = f"p by Holm's correction for the {len(pairs)} differences of this table together"
-    if fewest <= EXACT:
-        caption += f"\n{fewest} prompts allow no uncorrected p below {smallest_p(fewest):.2g}"
     result = Table(
         title="differences on the same prompts",
-        caption=caption,
+        caption="\n".join(family(pairs)),
         box=SIMPLE_HEAD,
         collapse_padding=True,
     )
@@ -127,6 +128,15 @@ def pair_table(pairs: Sequence[Pair]) -> Table:
         cells = [_difference(by_rate[rate]) if rate in by_rate else "-" for rate in rates]
         result.add_row(*map(plain, names), *cells)
     return result
+
+
+def family(pairs: Sequence[Pair]) -> list[str]:
+    """Returns for which tests together the p-values are corrected, and how small they can be."""
+    fewest = min(pair.prompts for pair in pairs)
+    lines = [f"p by Holm's correction for the {len(pairs)} differences of this table together"]
+    if fewest <= EXACT:
+        lines.append(f"{fewest} prompts allow no uncorrected p below {smallest_p(fewest):.2g}")
+    return lines
 
 
 def _difference(pair: Pair) -> str:

@@ -134,7 +134,7 @@ def trials(
             if repeat and name is not None:
                 entrant = _with_own_policy(before[name])
             texts[name].append(_decode(target, entrant, questions, settings))
-    piece, score = cache(partial(_piece, target)), cache(partial(_scores, target, questions))
+    piece, score = cache(partial(piece_of, target)), cache(partial(_scores, target, questions))
     return {
         name: [
             _decoding(generations, baselines, piece, partial(score, number))
@@ -155,7 +155,7 @@ def _with_own_policy(entrant: Entrant) -> Entrant:
     return replace(entrant, policy=copy.deepcopy(entrant.policy))
 
 
-def _piece(target: Target, token: int) -> str:
+def piece_of(target: Target, token: int) -> str:
     """Returns the characters of a token, or its id where there is no tokenizer."""
     return str(target.tokenizer.decode([token])) if target.tokenizer else f" {token}"
 

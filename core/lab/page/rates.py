@@ -69,25 +69,6 @@ def lines(rows: Mapping[str, Sequence[Row]]) -> list[Line]:
     ]
 
 
-def verdict(shown: Sequence[Line], prompts: int) -> str:
-    """Returns a sentence about the fastest drafter and how sure that is; empty without speeds."""
-    fastest = next((line for line in shown if line.fastest), None)
-    if fastest is None:
-        return ""
-    name = fastest.row.drafter + (f" ({fastest.label})" if fastest.label else "")
-    speedup = fastest.row.rates["speedup"]
-    assert speedup is not None, "it is the fastest"
-    if speedup.low is None or speedup.high is None:
-        sure = f"from {prompts} prompt{'s' if prompts != 1 else ''}, too few for an interval"
-    else:
-        sure = f"95% interval {speedup.low:.2f} to {speedup.high:.2f}, {prompts} prompts"
-    if speedup.value < 1:
-        return f"No drafter is faster than plain decoding; the nearest is {name}, " + (
-            f"at {speedup.value:.2f} times its speed ({sure})."
-        )
-    return f"{name} is fastest: {speedup.value:.2f} times plain decoding ({sure})."
-
-
 def _drafts(row: Row) -> bool:
     return row.counts is not None and row.counts.drafted > 0
 
