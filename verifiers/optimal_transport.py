@@ -12,8 +12,8 @@ from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.ceiling import MOST_OF_THREE
 from outrider.verifiers.distinct import joint_classes, membership
-from outrider.verifiers.recursive import residual
 from outrider.verifiers.selection import CLASSES, best_selection, classes_apart, ratio_classes
+from outrider.verifiers.token import residual, token_rates
 
 
 @final
@@ -63,8 +63,7 @@ class OptimalTransport(Verifier):
     def accepts(
         self, q: Float[Tensor, "vocab"], scores: Scores, node: int
     ) -> Float[Tensor, "vocab"]:
-        q = q.to(scores.logits.device)
-        return (scores.after(node) / q).nan_to_num(0.0, posinf=1.0).clamp(max=1)
+        return token_rates(q, scores, node)
 
 
 def _select(
