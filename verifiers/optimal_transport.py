@@ -12,8 +12,9 @@ from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.ceiling import MOST_OF_THREE
 from outrider.verifiers.distinct import joint_classes, membership
+from outrider.verifiers.recursive import residual
 from outrider.verifiers.selection import CLASSES, best_selection, classes_apart, ratio_classes
-from outrider.verifiers.token import residual, token_rates
+from outrider.verifiers.token import token_rates
 
 
 @final
