@@ -15,7 +15,7 @@ import outrider
 from outrider.contract.draft import KINDS
 
 ROOT = Path(__file__).parent.parent
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 QUICK = {
     "generate": ["max_new_tokens=4"],
     "beams": ["max_new_tokens=4"],
@@ -37,6 +37,8 @@ QUICK = {
 """Settings that keep a documented command short; they come last, so they win."""
 MADE = re.compile(r"\bedits/|experiment=table2")
 """What `make edits` is needed for."""
+TABLE = "table/model.safetensors"
+"""What the command before it has trained, in the tutorial."""
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -98,6 +100,8 @@ def test_a_documented_command_runs(
     # The workers of a bench or a sweep are processes, each of which loads the model.
     if words[0] == "bench" or any(word.startswith("hydra/launcher=") for word in words):
         quick = [*quick, "target=transformers", f"target.model={request.getfixturevalue('folder')}"]
+    if TABLE in command:
+        assert run("train", "drafter=bigram", "data=demo", "out=table", *QUICK["train"])[0] == 0
     if words[0] == "report":  # of what the command before it has left
         run("compare", "drafters=[none,bigram]", *QUICK["compare"], f"hydra.run.dir={words[1]}")
     if program == "torchrun":
