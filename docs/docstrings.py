@@ -1,6 +1,6 @@
 """Turns the docstrings of Outrider into Markdown, for the API reference of the site.
 
-In a docstring, a line such as "gamma: the draft length" describes a parameter, and ">>>" an example.
+In a docstring, "gamma: the draft length" describes a parameter, and ">>>" begins an example.
 """
 
 import inspect

@@ -45,10 +45,8 @@ def picture() -> str:
         for place, word in enumerate(TOKENS):
             x = left + STEP * place
             parts += bars(number, x, TARGET[place], DRAFT[place])
-            middle = x + BAR / 2
-            parts.append(
-                f'<text class="faint" x="{middle}" y="{BASE + 18}" text-anchor="middle">{word}</text>'
-            )
+            at = f'x="{x + BAR / 2}" y="{BASE + 18}" text-anchor="middle"'
+            parts.append(f'<text class="faint" {at}>{word}</text>')
     kept = sum(map(min, TARGET, DRAFT))
     caption = (
         f"Line: the target's p. Grey: the drafter's q. Green: accepted, {kept:.2f} in all."

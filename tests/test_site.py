@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 import outrider
 import outrider.testing
 from outrider.cli import HYDRA_COMMANDS
-from outrider.plugins.config import compose
+from outrider.plugins.config import compose, option_schema
 from outrider.plugins.registry import installed
 
 ROOT = Path(__file__).parent.parent
@@ -45,7 +45,7 @@ def test_every_page_is_in_the_navigation_once(site: ModuleType) -> None:
 
 
 def test_every_setting_has_a_line_with_its_meaning(site: ModuleType) -> None:
-    page = site.settings()
+    page = site.settings_page()
     assert not re.findall(r"^\| .*\|  \|$", page, re.MULTILINE)
     sections = dict(re.findall(r"^### (\S+)\n(.*?)(?=^##|\Z)", page, re.MULTILINE | re.DOTALL))
     for command in HYDRA_COMMANDS:
@@ -53,7 +53,7 @@ def test_every_setting_has_a_line_with_its_meaning(site: ModuleType) -> None:
             assert re.search(rf"^\| `{name}(\..+)?` \|", sections[command], re.MULTILINE), name
     for entry in installed().entries:
         if entry.distribution == "outrider":
-            for name in site.option_schema(entry):
+            for name in option_schema(entry):
                 line = f"| `{name}` |"
                 assert name == "_target_" or line in sections[f"{entry.role}={entry.name}"]
 
