@@ -89,10 +89,11 @@ def _rounds(run: Run, text: ActiveText) -> Iterator[Round]:
     text.policy.reset()
     stop = None
     while stop is None:
-        proposal = propose(run, text)
-        began = perf_counter()
-        logits = text.session.score(proposal.to_score)
-        round = finish(run, text, proposal, logits, perf_counter() - began)
+        with run.target.at_work():
+            proposal = propose(run, text)
+            began = perf_counter()
+            logits = text.session.score(proposal.to_score)
+            round = finish(run, text, proposal, logits, perf_counter() - began)
         stop = round.stop
         yield round
 
@@ -163,15 +164,17 @@ def _rounds_together(run: Run, texts: Sequence[ActiveText]) -> Iterator[tuple[in
         text.policy.reset()
     going = dict(enumerate(texts))
     while going:
-        proposals = {index: propose(run, text) for index, text in going.items()}
-        began = perf_counter()
-        scores = run.target.score_together(
-            [text.session for text in going.values()],
-            [proposal.to_score for proposal in proposals.values()],
-        )
-        share = (perf_counter() - began) / len(going)
+        with run.target.at_work():
+            proposals = {index: propose(run, text) for index, text in going.items()}
+            began = perf_counter()
+            scores = run.target.score_together(
+                [text.session for text in going.values()],
+                [proposal.to_score for proposal in proposals.values()],
+            )
+            share = (perf_counter() - began) / len(going)
         for (index, proposal), logits in zip(proposals.items(), scores, strict=True):
-            round = finish(run, texts[index], proposal, logits, share)
+            with run.target.at_work():
+                round = finish(run, texts[index], proposal, logits, share)
             if round.stop is not None:
                 del going[index]
             yield index, round
