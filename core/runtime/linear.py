@@ -125,7 +125,7 @@ def _cut(result: Tensor, x: Float[Tensor, "*rows width"]) -> Float[Tensor, "*row
 
 
 def packing(model: nn.Module) -> str | None:
-    """Returns whose form a model's weights are packed in, NATIVE or "oneDNN"; None if in no form."""
+    """Returns whose form packed weights have, NATIVE or "oneDNN"; None if they are not packed."""
     layers = (module for module in model.modules() if isinstance(module, PackedLinear))
     first = next(layers, None)
     if first is None:

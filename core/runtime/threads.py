@@ -1,4 +1,4 @@
-"""Threads: the native library takes all that there are, while PyTorch's small operations take one."""
+"""Threads: the native library takes them all, while PyTorch's small operations take one."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
