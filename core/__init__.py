@@ -11,6 +11,7 @@ from outrider.contract.context import Context, Tokens
 from outrider.contract.counts import Counts
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
+from outrider.contract.logprobs import TokenLogprob
 from outrider.contract.pen import Pen
 from outrider.contract.policy import Fixed, Policy
 from outrider.contract.round import Round
@@ -56,6 +57,7 @@ __all__ = [
     "Session",
     "Target",
     "TargetError",
+    "TokenLogprob",
     "Tokens",
     "Verdict",
     "Verifier",

@@ -36,6 +36,7 @@ def generate(config: DictConfig) -> None:
         "max_new_tokens": config.max_new_tokens,
         "stops": plain_values(config.stop),
         "draft_timeout": config.draft_timeout,
+        "logprobs": config.logprobs,
     }
     is_batch = not isinstance(prompt, str) and any(isinstance(item, str) for item in prompt)
     with claimed(path.parent), advising(lambda: _advice(path)):
@@ -135,6 +136,7 @@ def plain_report(generation: Generation, lossless: bool, fault: str | None) -> d
     return {
         "text": generation.text,
         "tokens": generation.tokens,
+        "logprobs": [asdict(logprob) for logprob in generation.logprobs],
         "counts": asdict(generation.counts),
         "rounds": [asdict(round) for round in generation.rounds],
         "seconds": generation.seconds,

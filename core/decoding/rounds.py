@@ -13,6 +13,7 @@ from outrider.contract.context import Context
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.kinds import departure
+from outrider.contract.logprobs import TokenLogprob, token_logprobs
 from outrider.contract.pen import Pen
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
@@ -96,7 +97,8 @@ def finish(
     began = perf_counter()
     check_finite(logits)
     draft, questions = proposal.draft, proposal.questions
-    logits, answers = logits[: len(draft) + 1], logits[len(draft) + 1 :]
+    own, answers = logits[: len(draft) + 1], logits[len(draft) + 1 :]
+    logits = own
     if text.constraint is not None:
         logits = constrained(text.constraint, text.ids, draft, logits)
     verdict = run.verifier.verify(draft, Scores(logits, run.sampling, len(text.ids)), text.chance)
@@ -119,6 +121,7 @@ def finish(
         accepted=accepted,
         seconds=seconds,
         stop=emission.stop,
+        logprobs=_logprobs(run, own, verdict, emission),
     )
     text.policy.observe(round)
     return round
@@ -187,6 +190,19 @@ def _emit(run: Run, text: ActiveText, draft: Draft, verdict: Verdict) -> _Emissi
             stop = "constraint"
     count = len(pieces)
     return _Emission(tokens[:count], origins[:count], tuple(pieces), stop)
+
+
+def _logprobs(
+    run: Run, logits: Float[Tensor, "nodes+1 vocab"], verdict: Verdict, emission: _Emission
+) -> tuple[TokenLogprob, ...]:
+    """Returns the log-probabilities of the tokens of a round, if the run wants them.
+
+    logits: the target's own, without the constraint. The row of a token is that of its parent.
+    """
+    if run.logprobs is None:
+        return ()
+    rows = [0, *(node + 1 for node in verdict.accepted)][: len(emission.tokens)]
+    return token_logprobs(logits[rows], emission.tokens, run.logprobs)
 
 
 def _counts(draft: Draft, verdict: Verdict, emission: _Emission) -> tuple[int, int, int]:
