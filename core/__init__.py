@@ -4,9 +4,10 @@
 >>> outrider.generate("smollm2", "Name three rivers.", drafter="prompt_lookup").text
 """
 
+from outrider.constraints.penalties import Penalties
 from outrider.contract.budget import Budget
 from outrider.contract.chance import Chance, EnumeratedChance, SampledChance
-from outrider.contract.constraint import Constraint
+from outrider.contract.constraint import AllOf, Constraint
 from outrider.contract.context import Context, Tokens
 from outrider.contract.counts import Counts
 from outrider.contract.draft import Draft
@@ -33,6 +34,7 @@ from outrider.plugins.hookspecs import hookimpl
 __version__ = "0.1.0"
 
 __all__ = [
+    "AllOf",
     "Beams",
     "Budget",
     "Chance",
@@ -48,6 +50,7 @@ __all__ = [
     "Generation",
     "OutriderError",
     "Pen",
+    "Penalties",
     "PluginError",
     "Policy",
     "Round",

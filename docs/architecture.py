@@ -23,6 +23,7 @@ HOLDS = {
     "policies": "how long to draft",
     "targets": "models whose text is wanted",
     "drafter_parts": "trees, n-grams and networks that drafters share",
+    "constraints": "penalties, grammars",
     "decoding": "the loop, from prompt to text",
     "runtime": "passes and their caches",
     "plugins": "hooks, registry, configs",

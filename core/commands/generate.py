@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from outrider.constraints.penalties import Penalties
+from outrider.contract.constraint import Constraint
 from outrider.decoding.decode import decode, decode_together, prepare
 from outrider.decoding.generation import Generation
 from outrider.errors import described
@@ -63,6 +65,7 @@ def _generate_one(
         verifier,
         target.encode(prompt_text(prompt), chat=config.chat),
         policy=build(config.policy),
+        constraint=_constraint(config),
         **options,
     )
     generation, fault = Generation(), None
@@ -93,6 +96,7 @@ def _generate_batch(
     target, drafter = build(config.target), build(config.drafter)
     encoded = [target.encode(prompt, chat=config.chat) for prompt in prompts]
     prepare(target, drafter, verifier)  # before it is forked, so that the forks share what it loads
+    constraint = _constraint(config)
     generations, fault = [Generation() for _ in prompts], None
 
     def save() -> None:
@@ -106,6 +110,7 @@ def _generate_batch(
             verifier,
             encoded,
             policies=[build(config.policy) for _ in prompts],
+            constraints=None if constraint is None else [constraint] * len(prompts),
             **options,
         ):
             generations[number].add(round)
@@ -121,6 +126,12 @@ def _generate_batch(
             console.print(counts_table(generation, verifier.lossless))
         save()
         console.print(plain(path))
+
+
+def _constraint(config: DictConfig) -> Constraint | None:
+    """Returns what the settings add to the target's logits, None for nothing."""
+    penalties = Penalties(**plain_values(config.penalties))
+    return None if penalties.change_nothing else penalties
 
 
 def _pieces(generation: Generation) -> list[tuple[str, str]]:

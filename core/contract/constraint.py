@@ -1,12 +1,14 @@
 """Constraint: changes the target's logits along a text, and may end it."""
 
 from collections.abc import Sequence
+from typing import final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.draft import ROOT, Draft
+from outrider.contract.target import Target
 from outrider.errors import TargetError
 
 
@@ -18,6 +20,15 @@ class Constraint:
     target's, so a lossless acceptance rule reproduces it exactly.
     """
 
+    def begin(self, target: Target, ids: Sequence[int]) -> "Constraint":
+        """Returns the constraint of one text, which may keep a state of that text's own.
+
+        Called before the first round. Defaults to the object itself.
+
+        ids: the first ids of the text; its prompt, for a decoder-only target.
+        """
+        return self
+
     def logits(self, ids: Sequence[int], logits: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
         """Returns the logits of the token after `ids`, which include the prompt.
 
@@ -28,6 +39,26 @@ class Constraint:
     def ends(self, ids: Sequence[int]) -> bool:
         """Returns whether the text ends with the last of `ids`. Asked once for each new token."""
         return False
+
+
+@final
+class AllOf(Constraint):
+    """Several constraints on one text. Each changes the logits that the one before it returned."""
+
+    def __init__(self, *parts: Constraint) -> None:
+        self._parts = parts
+
+    def begin(self, target: Target, ids: Sequence[int]) -> Constraint:
+        return AllOf(*(part.begin(target, ids) for part in self._parts))
+
+    def logits(self, ids: Sequence[int], logits: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
+        for part in self._parts:
+            logits = part.logits(ids, logits)
+        return logits
+
+    def ends(self, ids: Sequence[int]) -> bool:
+        # Each is asked of every token: it may keep a record of them.
+        return any([part.ends(ids) for part in self._parts])
 
 
 def constrained(

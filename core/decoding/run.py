@@ -115,7 +115,7 @@ def begin_text(  # noqa: PLR0913  all that belongs to one text
         policy=Fixed() if policy is None else policy,
         drafter_chance=chance.named(DRAFTER),
         chance=chance.named(TARGET),
-        constraint=constraint,
+        constraint=None if constraint is None else constraint.begin(run.target, ids),
         ids=ids,
         source=source,
         limit=limit,
