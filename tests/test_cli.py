@@ -141,7 +141,7 @@ def test_help_needs_no_hydra(run: Any) -> None:
         ),
         (
             ("compare", "target=tabular", "penalties.presence_penalty=1"),
-            "penalties.presence_penalty: only `outrider generate` takes it, compare uses the target",
+            "penalties.presence_penalty: only `outrider generate` takes it, compare uses",
         ),
         (
             ("generate", *TABULAR, "draft_timeout=0"),

@@ -30,12 +30,13 @@ class Penalties(Constraint):
     presence_penalty: subtracted if it was written at all, as in OpenAI's API and vLLM. The prompt
         does not count. Both default to 0, which changes nothing.
     repetition_penalty: divides the logit of a token that was written if it is above 0, multiplies
-        it if it is below, as in transformers and vLLM (Keskar et al. 1909.05858). The prompt counts.
-        Defaults to 1, which changes nothing.
+        it if it is below, as in transformers and vLLM (Keskar et al. 1909.05858). The prompt
+        counts. Defaults to 1, which changes nothing.
     logit_bias: by id, what is added to a token's logit. Defaults to nothing.
     bad_words: words that are never written. A string stands for its tokens at the beginning of a
-        line and after a space; the same characters in other tokens are not found. A word may also be
-        a list of ids, as in `bad_words_ids` of transformers. Its first tokens may be the prompt's.
+        line and after a space; the same characters in other tokens are not found. A word may also
+        be a list of ids, as in `bad_words_ids` of transformers. Its first tokens may be the
+        prompt's. Defaults to none.
 
     Raises `ConfigError` for a value outside its range.
     """

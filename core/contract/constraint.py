@@ -57,8 +57,8 @@ class AllOf(Constraint):
         return logits
 
     def ends(self, ids: Sequence[int]) -> bool:
-        # Each is asked of every token: it may keep a record of them.
-        return any([part.ends(ids) for part in self._parts])
+        answers = [part.ends(ids) for part in self._parts]  # each may keep a record of the tokens
+        return any(answers)
 
 
 def constrained(

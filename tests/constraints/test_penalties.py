@@ -172,7 +172,7 @@ def test_nothing_is_changed_by_default() -> None:
         ({"bad_words": [["x"]]}, "penalties.bad_words=['x']: expected a string or a list of ids"),
         (
             {"bad_words": ["cat"]},
-            "penalties.bad_words='cat': expected lists of ids, the target has",
+            "penalties.bad_words='cat': expected lists of ids",
         ),
     ],
 )
