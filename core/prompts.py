@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, final
 
 from outrider.errors import ConfigError, is_int, require
+from outrider.rows import IDS, form_of, turns_of
 
 
 @final
@@ -47,8 +48,10 @@ def _file(setting: str) -> Path:
     return Path(setting.removeprefix("@")).expanduser()
 
 
-def read_jsonl(path: str) -> list[Prompt]:
+def read_jsonl(path: str, column: str | None = None) -> list[Prompt]:
     """Returns the prompts in a file with a JSON object per line, in a form that `parse` reads.
+
+    column: the key that holds the prompt. Defaults to that of the row's form.
 
     Raises:
         ConfigError: the file is missing or empty, or a line is in no such form; the message has the
@@ -56,34 +59,25 @@ def read_jsonl(path: str) -> list[Prompt]:
     """
     file = Path(path).expanduser()
     require(file.is_file(), "data.path", path, "a file that exists")
-    return collect(_lines(file, path), path)
+    return collect(_lines(file, path), path, column)
 
 
-def parse(item: Any, where: str) -> Prompt:
-    """Returns the prompt in a record, which may have one of three forms.
+def parse(item: Any, where: str, column: str | None = None) -> Prompt:
+    """Returns the prompt in a row of a data set, in one of the forms of `outrider.rows`.
 
-    Spec-Bench: `question_id`, `category`, and `turns`, a list of strings. HumanEval: `task_id`
-    and `prompt`. Plain: `prompt`, and optionally `id` and `category`.
-
-    where: names the record in messages; it is also the id of a prompt without one.
+    where: names the row in messages; it is also the id of a prompt without one.
+    column: the column that holds the prompt. Defaults to that of the row's form.
 
     Raises:
-        ConfigError: the record has none of these forms.
+        ConfigError: the row is in none of the forms, or has no such column.
     """
-    if isinstance(item, dict) and {"question_id", "category", "turns"} <= item.keys():
-        turns = item["turns"]
-        if not (isinstance(turns, list) and turns and all(isinstance(turn, str) for turn in turns)):
-            raise ConfigError(f"{where}: turns={turns!r}: expected a list of strings")
-        return Prompt(str(item["question_id"]), str(item["category"]), tuple(turns))
-    if isinstance(item, dict) and "prompt" in item:
-        text = item["prompt"]
-        if not (isinstance(text, str) and text.strip()):
-            raise ConfigError(f"{where}: prompt={text!r}: expected some text")
-        if "task_id" in item:
-            return Prompt(str(item["task_id"]), "code", (text,))
-        return Prompt(str(item.get("id", where)), str(item.get("category", "prompt")), (text,))
-    raise ConfigError(
-        f"{where}: expected an object with prompt, or with question_id, category and turns"
+    form = form_of(item, where, column)
+    known = next((str(item[key]) for key in IDS if item.get(key) is not None), where)
+    category = item.get("category")
+    return Prompt(
+        known,
+        form.category if category is None else str(category),
+        turns_of(item, form, where),
     )
 
 
@@ -108,17 +102,18 @@ def spaced(prompts: list[Prompt], limit: int | None) -> list[Prompt]:
     return [prompts[i * len(prompts) // count] for i in range(count)]
 
 
-def collect(items: Iterable[tuple[str, Any]], path: str) -> list[Prompt]:
+def collect(items: Iterable[tuple[str, Any]], path: str, column: str | None = None) -> list[Prompt]:
     """Returns the prompts in some records.
 
     items: pairs of a name for messages (see `parse`) and a record. path: of the file, for messages.
+    column: the column that holds the prompt. Defaults to that of the record's form.
 
     Raises:
         ConfigError: there are no records, or two have the same id.
     """
     prompts: dict[str, Prompt] = {}
     for where, item in items:
-        prompt = parse(item, where)
+        prompt = parse(item, where, column)
         for text in (prompt.id, prompt.category, *prompt.turns):
             if not is_encodable(text):
                 raise ConfigError(

@@ -29,6 +29,7 @@ HOLDS = {
     "plugins": "hooks, registry, configs",
     "contract": "the classes that an author of a plugin reads",
     "prompts": "prompts and their files",
+    "rows": "the forms of data sets",
     "theory": "the papers' formulas",
     "folders": "whole files, locks",
     "interruption": "early ends",
