@@ -4,6 +4,7 @@
 >>> outrider.generate("smollm2", "Name three rivers.", drafter="prompt_lookup").text
 """
 
+from outrider.constraints.guidance import grammar, json_schema, regex
 from outrider.constraints.penalties import Penalties
 from outrider.contract.budget import Budget
 from outrider.contract.chance import Chance, EnumeratedChance, SampledChance
@@ -69,5 +70,8 @@ __all__ = [
     "decode_together",
     "generate",
     "generate_together",
+    "grammar",
     "hookimpl",
+    "json_schema",
+    "regex",
 ]

@@ -34,18 +34,27 @@ def prompt_text(setting: Any) -> Any:
         return setting
     if setting.startswith("@@"):
         return setting[1:]
+    return file_text("prompt", None if setting == "-" else setting[1:])
+
+
+def file_text(field: str, path: str | None) -> str:
+    """Returns the content of a file in UTF-8, without the newline at its end.
+
+    field: the setting that names it, for messages. path: None for standard input.
+
+    Raises:
+        ConfigError: the file can't be read, or is no UTF-8.
+    """
+    setting = "-" if path is None else f"@{path}"
     try:
-        content = sys.stdin.buffer.read() if setting == "-" else _file(setting).read_bytes()
+        file = None if path is None else Path(path).expanduser()
+        content = sys.stdin.buffer.read() if file is None else file.read_bytes()
         return content.decode("utf-8-sig").removesuffix("\n").removesuffix("\r")
     except OSError as error:
-        raise ConfigError(f"prompt={setting!r}: {error.strerror}: expected a file") from error
+        raise ConfigError(f"{field}={setting!r}: {error.strerror}: expected a file") from error
     except UnicodeDecodeError as error:
         reason = f"{error.reason} at byte {error.start}"
-        raise ConfigError(f"prompt={setting!r}: expected text in UTF-8 ({reason})") from error
-
-
-def _file(setting: str) -> Path:
-    return Path(setting.removeprefix("@")).expanduser()
+        raise ConfigError(f"{field}={setting!r}: expected text in UTF-8 ({reason})") from error
 
 
 def read_jsonl(path: str, column: str | None = None) -> list[Prompt]:

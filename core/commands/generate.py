@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from outrider.constraints.penalties import Penalties
-from outrider.contract.constraint import Constraint
+from outrider.contract.constraint import AllOf, Constraint
 from outrider.decoding.decode import decode, decode_together, prepare
 from outrider.decoding.generation import Generation
 from outrider.errors import described
@@ -129,9 +129,12 @@ def _generate_batch(
 
 
 def _constraint(config: DictConfig) -> Constraint | None:
-    """Returns what the settings add to the target's logits, None for nothing."""
+    """Returns what changes the target's logits by the settings, None for nothing."""
     penalties = Penalties(**plain_values(config.penalties))
-    return None if penalties.change_nothing else penalties
+    grammar = build(config.constraint) if "constraint" in config else None
+    if grammar is None or penalties.change_nothing:
+        return grammar if penalties.change_nothing else penalties
+    return AllOf(penalties, grammar)
 
 
 def _pieces(generation: Generation) -> list[tuple[str, str]]:

@@ -39,6 +39,7 @@ GROUPS = {
     "verifier": "the acceptance rule",
     "policy": "how long to draft",
     "sampling": "how tokens are drawn, such as greedy or standard",
+    "constraint": "what texts must follow: regex, json_schema or grammar",
     "data": "the prompts",
     "recipe": "how to train; the drafter's own by default",
 }

@@ -85,6 +85,9 @@ class Penalties(Constraint):
             require(valid, "penalties", token, f"ids below {target.vocab_size}")
         return text
 
+    def steering(self) -> Constraint:
+        return self
+
     def logits(self, ids: Sequence[int], logits: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
         changed = logits.clone() if logits.dtype == torch.float64 else logits.float()
         for word in self._banned:

@@ -40,6 +40,21 @@ class Constraint:
         """Returns whether the text ends with the last of `ids`. Asked once for each new token."""
         return False
 
+    def steering(self) -> "Constraint | None":
+        """Returns what the drafts keep to as well: the pen applies it to the drafter's logits.
+
+        It changes what is drafted, and so how much is accepted, but no distribution of the text.
+        Defaults to None: drafts know nothing of the constraint.
+        """
+        return None
+
+    def forced(self, ids: Sequence[int]) -> list[int]:
+        """Returns the tokens that must come after `ids`, or are the usual ones for what must.
+
+        A drafter may ask for them through its pen. Defaults to none.
+        """
+        return []
+
 
 @final
 class AllOf(Constraint):
@@ -60,17 +75,71 @@ class AllOf(Constraint):
         answers = [part.ends(ids) for part in self._parts]  # each may keep a record of the tokens
         return any(answers)
 
+    def steering(self) -> Constraint | None:
+        parts = [part.steering() for part in self._parts]
+        steering = [part for part in parts if part is not None]
+        return AllOf(*steering) if steering else None
+
+    def forced(self, ids: Sequence[int]) -> list[int]:
+        return next((tokens for part in self._parts if (tokens := part.forced(ids))), [])
+
+
+@final
+class Guide:
+    """What a constraint says of the next token of a draft.
+
+    constraint: one that steers drafts. ids: the text and the draft before that token.
+    """
+
+    def __init__(self, constraint: Constraint, ids: Sequence[int]) -> None:
+        self._constraint, self._ids = constraint, ids
+
+    def steered(self, logits: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
+        """Returns a drafter's logits under the constraint.
+
+        If nothing that the drafter finds possible is allowed, they are returned as they are.
+        """
+        steered = self._constraint.logits(self._ids, logits)
+        return steered if torch.isfinite(steered.max()) else logits
+
+    def allows(self, token: int, vocab: int) -> bool:
+        """Returns whether the constraint allows a token.
+
+        vocab: the size of the vocabulary.
+        """
+        return bool(torch.isfinite(self._constraint.logits(self._ids, torch.zeros(vocab))[token]))
+
+    def forced(self) -> list[int]:
+        """Returns the tokens that must come next; see `Constraint.forced`."""
+        return self._constraint.forced(self._ids)
+
+    def after(self, tokens: Sequence[int]) -> "Guide":
+        """Returns the guide for the token after `tokens`, which come next."""
+        return Guide(self._constraint, [*self._ids, *tokens])
+
 
 def constrained(
     constraint: Constraint, ids: list[int], draft: Draft, logits: Float[Tensor, "nodes+1 vocab"]
 ) -> Float[Tensor, "nodes+1 vocab"]:
     """Returns the constrained logits after the text `ids` and after each node of its draft.
 
+    A token that the constraint forbids is never accepted by a lossless rule, so nothing is asked
+    about what follows it: its row is that of its parent.
+
     Raises:
         TargetError: the constraint forbids every token at some position.
     """
-    rows = []
+    rows: list[Tensor] = []
+    reachable: list[bool] = []
     for node, row in enumerate(logits, start=ROOT):
+        before = 0 if node == ROOT else draft.parents[node] + 1
+        reachable.append(
+            node == ROOT
+            or (reachable[before] and bool(torch.isfinite(rows[before][draft.tokens[node]])))
+        )
+        if not reachable[-1]:
+            rows.append(rows[before])
+            continue
         path = [draft.tokens[ancestor] for ancestor in draft.path(node)]
         rows.append(constraint.logits([*ids, *path], row))
     allowed = torch.stack(rows)

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.chance import Chance
+from outrider.contract.constraint import Guide
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.sampling import Sampling
 from outrider.errors import DrafterError
@@ -22,9 +23,11 @@ class Pen:
     more: the policy's answer to whether to go on, given the draft so far.
     start: the position in the text of the draft's first token, if the acceptance rule is coupled.
         Tokens are then drawn with the noise of their position. None draws them independently.
+    guide: the constraint that drafts keep to. Logits are changed by it before a token is drawn.
+        Defaults to none.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what a draft depends on, by name
         self,
         *,
         sampling: Sampling,
@@ -34,6 +37,7 @@ class Pen:
         budget: int | None = None,
         more: Callable[[Draft], bool] | None = None,
         start: int | None = None,
+        guide: Guide | None = None,
     ) -> None:
         self._gamma = gamma
         self._budget = gamma if budget is None else budget
@@ -42,6 +46,7 @@ class Pen:
         self._chance = chance
         self._more = more
         self._start = start
+        self._guide = guide
         self._tokens: list[int] = []
         self._parents: list[int] = []
         self._depths: list[int] = []
@@ -94,6 +99,18 @@ class Pen:
         """Returns the id at `node`."""
         return self._tokens[node]
 
+    def guide(self, after: int | None = None) -> Guide | None:
+        """Returns what the run's constraint says of the tokens after a node; None without one.
+
+        What is drawn keeps to it anyway. Ask before writing a token that was chosen.
+
+        after: Defaults to the last node.
+        """
+        if self._guide is None:
+            return None
+        path = self.finish().path(self.last if after is None else after)
+        return self._guide.after([self._tokens[node] for node in path])
+
     def draw(self, logits: Float[Tensor, "vocab"], after: int | None = None) -> int:
         """Draws a token from the distribution of `logits` under the run's sampling; returns its id.
 
@@ -119,6 +136,7 @@ class Pen:
         """
         if self._sampling.greedy or self._start is not None:
             return self.draw(logits)  # shared noise has made the guess likely already
+        logits = self._checked(logits, None)
         probs, token = self._distribution(logits), guess.tokens[node]
         q = guess.distribution(node, probs)
         if not self._chance.coins((probs[token] / q[token])[None])[0]:
@@ -134,6 +152,7 @@ class Pen:
             vocab_size=self.vocab_size,
             gamma=gamma,
             start=None if self._start is None else self._start + self._depth_after(self.last),
+            guide=self.guide(),
         )
 
     def write(self, token: int, after: int | None = None) -> int:
@@ -182,9 +201,10 @@ class Pen:
         Raises:
             DrafterError: as `draw` does.
         """
+        logits = self._checked(logits, after)
         if self._sampling.greedy:
             # One token has all the probability: without replacement there is no second one.
-            best = int(self._scores(logits).argmax())
+            best = int(logits.argmax())
             return self._submit([(best, None)] * (width if replacement else 1), after, logits)
         probs = self._distribution(logits)
         drawn: list[tuple[int, Tensor | None]] = []
@@ -211,16 +231,18 @@ class Pen:
 
     def _distribution(self, logits: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
         # In float64, so that the recorded distribution is the one drawn from to every bit used.
-        probs = self._sampling.probs(self._scores(logits)).double()
+        probs = self._sampling.probs(logits).double()
         return probs / probs.sum()
 
-    def _scores(self, logits: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
+    def _checked(self, logits: Float[Tensor, "vocab"], after: int | None) -> Float[Tensor, "vocab"]:
+        """Returns the logits of a drafter, under the constraint if there is one."""
         if logits.shape != (self.vocab_size,):
             shape = tuple(logits.shape)
             raise DrafterError(f"gave logits of shape {shape}: expected ({self.vocab_size},)")
         if not torch.isfinite(logits.max()):
             raise DrafterError("gave logits with NaN, infinity or no finite entry")
-        return logits
+        guide = self.guide(after)
+        return logits if guide is None else guide.steered(logits)
 
     def _known(self, token: int) -> int:
         if not 0 <= token < self.vocab_size:

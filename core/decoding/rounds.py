@@ -8,7 +8,7 @@ from typing import final
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.contract.constraint import constrained
+from outrider.contract.constraint import Guide, constrained
 from outrider.contract.context import Context
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
@@ -62,6 +62,7 @@ def propose(run: Run, text: ActiveText) -> Proposal:
         budget=run.nodes,
         more=_asked_after_layers(text.policy) if text.drafter.kind == "paths" else text.policy.more,
         start=len(text.ids) if run.verifier.coupled else None,
+        guide=_guide(text),
     )
     call_drafter(text.drafter, [(text.context, pen)], run.draft_timeout)
     draft = pen.finish()
@@ -69,6 +70,11 @@ def propose(run: Run, text: ActiveText) -> Proposal:
         name, kind = type(text.drafter).__name__, text.drafter.kind
         raise DrafterError(f"drafter {name} says kind={kind!r}, but {reason}")
     return Proposal(draft, pen.questions(), perf_counter() - began)
+
+
+def _guide(text: ActiveText) -> Guide | None:
+    steering = None if text.constraint is None else text.constraint.steering()
+    return None if steering is None else Guide(steering, text.ids)
 
 
 def _asked_after_layers(policy: Policy) -> Callable[[Draft], bool]:

@@ -28,7 +28,7 @@ from outrider.plugins.ray_launcher import RayLauncher
 from outrider.plugins.registry import ROLES, Entry, Registry, installed, plural
 
 CONF_MODULE = "outrider.conf"
-GROUPS = (*ROLES, "data", "recipe", "sampling")
+GROUPS = (*ROLES, "constraint", "data", "recipe", "sampling")
 """The config groups: settings that are chosen by name."""
 
 ONLY_GENERATE = ("penalties", "constraint")

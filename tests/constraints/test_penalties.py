@@ -48,7 +48,6 @@ def penalised(ids: Sequence[int], logits: torch.Tensor) -> list[float]:
         (Random(), "token", 2),
         (Random(), "block", 2),
         (Random(tree="iid:2"), "multi_step", 2),
-        (Random(tree="2x1"), "without_replacement", 4),
     ],
 )
 def test_the_distribution_is_the_penalised_one(drafter: Any, rule: str, budget: int) -> None:
