@@ -164,8 +164,8 @@ def test_positions_may_be_asked_about_in_any_order(spelling: TabularTarget) -> N
     asked = [[1], [], [1, 2, 1], [1, 2], [3, 1, 3], [1, 0], [2], [1]]
     found = [torch.isfinite(begun.logits([*PROMPT, *ids], zeros)).tolist() for ids in asked]
     start, end = [False, True, False, True], [True, False, True, False]
-    everything = [True] * 4  # nothing follows an end, nor a fault
-    assert found == [end, start, end, start, everything, everything, everything, end]
+    over, fault = [True, False, False, False], [True] * 4
+    assert found == [end, start, end, start, fault, over, fault, end]
 
 
 def test_json_of_a_schema_comes_out_of_a_model(ascii_model: Any) -> None:
