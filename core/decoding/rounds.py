@@ -107,7 +107,9 @@ def finish(
     logits = own
     if text.constraint is not None:
         logits = constrained(text.constraint, text.ids, draft, logits)
-    verdict = run.verifier.verify(draft, Scores(logits, run.sampling, len(text.ids)), text.chance)
+    shown = None if run.verifier.lossless else text.context
+    scores = Scores(logits, run.sampling, len(text.ids), shown)
+    verdict = run.verifier.verify(draft, scores, text.chance)
     text.session.commit(verdict)
     if questions:
         text.drafter.answer(questions, answers)
