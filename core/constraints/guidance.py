@@ -133,7 +133,7 @@ def json_schema(
         except json.JSONDecodeError as error:
             reason = f"{error.msg} at character {error.pos}"
             raise ConfigError(f"constraint.schema={schema!r:.60}: no JSON ({reason})") from error
-    options = {"whitespace_flexible": whitespace}
+    options: Any = {"whitespace_flexible": whitespace}
     rules = matcher_class().grammar_from_json_schema(json.dumps(schema), overrides=options)
     return Guidance(rules, steer=steer)
 
@@ -162,9 +162,10 @@ def matcher_class() -> "type[LLMatcher]":
 
 def _tokenizer(target: Target) -> "LLTokenizer":
     from llguidance.hf import from_tokenizer
+    from transformers import PreTrainedTokenizerFast
 
     tokenizer = target.tokenizer
-    if tokenizer is None or not hasattr(tokenizer, "backend_tokenizer"):
+    if not isinstance(tokenizer, PreTrainedTokenizerFast):
         name = type(target if tokenizer is None else tokenizer).__name__
         raise ConfigError(f"constraint: expected a target with a fast tokenizer, got {name}")
     size = max(target.vocab_size, len(tokenizer))

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from outrider.contract.constraint import Constraint
 from outrider.contract.target import Target
-from outrider.errors import is_int, is_number, require
+from outrider.errors import ConfigError, is_int, is_number, require
 
 Word = str | Sequence[int]
 """A word that may not be written: a string, or the ids of its tokens."""
@@ -147,9 +147,9 @@ def _tokens(word: Word, target: Target) -> list[list[int]]:
     if not isinstance(word, str):
         return [list(word)]
     tokenizer = target.tokenizer
-    expected = "lists of ids, the target has no tokenizer"
     if tokenizer is None:
-        require(False, "penalties.bad_words", word, expected)
+        reason = "expected lists of ids, the target has no tokenizer"
+        raise ConfigError(f"penalties.bad_words={word!r}: {reason}")
     forms = (word.lstrip(), f" {word.lstrip()}")
     coded = [tokenizer(form, add_special_tokens=False)["input_ids"] for form in forms]
     return [list(ids) for ids in coded if ids]
