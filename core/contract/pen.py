@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import final
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.chance import Chance
 from outrider.contract.constraint import Guide
 from outrider.contract.draft import ROOT, Draft
+from outrider.contract.drawing import checked_logits, checked_token, exact_distribution
 from outrider.contract.sampling import Sampling
 from outrider.errors import DrafterError
 
@@ -23,8 +23,7 @@ class Pen:
     more: the policy's answer to whether to go on, given the draft so far.
     start: the position in the text of the draft's first token, if the acceptance rule is coupled.
         Tokens are then drawn with the noise of their position. None draws them independently.
-    guide: the constraint that drafts keep to. Logits are changed by it before a token is drawn.
-        Defaults to none.
+    guide: the constraint that drafts keep to: it changes logits before a token is drawn.
     """
 
     def __init__(  # noqa: PLR0913  what a draft depends on, by name
@@ -42,11 +41,8 @@ class Pen:
         self._gamma = gamma
         self._budget = gamma if budget is None else budget
         self._vocab_size = vocab_size
-        self._sampling = sampling
-        self._chance = chance
-        self._more = more
-        self._start = start
-        self._guide = guide
+        self._sampling, self._chance, self._guide = sampling, chance, guide
+        self._more, self._start = more, start
         self._tokens: list[int] = []
         self._parents: list[int] = []
         self._depths: list[int] = []
@@ -55,6 +51,8 @@ class Pen:
         self._logits: list[Tensor | None] = []
         self._stopped = False
         self._asked: list[tuple[int, int]] = []
+        self._guesses: Pen | None = None
+        self._guessed_from = 0
 
     @property
     def gamma(self) -> int:
@@ -73,6 +71,7 @@ class Pen:
 
     def limit(self, depth: int) -> None:
         """Lowers gamma to `depth`, for a drafter that can't reach deeper. It never rises."""
+        self._settle()
         self._gamma = min(self._gamma, depth)
 
     @property
@@ -100,15 +99,13 @@ class Pen:
         return self._tokens[node]
 
     def guide(self, after: int | None = None) -> Guide | None:
-        """Returns what the run's constraint says of the tokens after a node; None without one.
+        """Returns what a constraint says after a node, the last by default; None without one.
 
         What is drawn keeps to it anyway. Ask before writing a token that was chosen.
-
-        after: Defaults to the last node.
         """
         if self._guide is None:
             return None
-        path = self.finish().path(self.last if after is None else after)
+        path = self._draft().path(self.last if after is None else after)
         return self._guide.after([self._tokens[node] for node in path])
 
     def draw(self, logits: Float[Tensor, "vocab"], after: int | None = None) -> int:
@@ -122,22 +119,31 @@ class Pen:
         """
         return self._tokens[self.branch(logits, 1, after=after)[0]]
 
-    def redraw(self, logits: Float[Tensor, "vocab"], guess: Draft, node: int) -> int:
-        """Draws a token from the distribution of `logits`, and keeps a guess as often as possible.
+    def redraw(self, logits: Float[Tensor, "vocab"]) -> int:
+        """Draws a token from the distribution of `logits`; keeps its guess as often as possible.
 
-        For a drafter that is sped up by a faster one. The guess x is kept with probability
-        min(1, p(x) / q(x)) and otherwise replaced by a draw from norm(max(0, p - q)), so the token
-        has distribution p whatever the guess was (2211.17192, Algorithm 1). p is what is recorded.
-
-        guess, node: a draft written with a pen from `faster`, and a node of it.
+        The guess x of the pen from `faster` is kept with probability min(1, p(x) / q(x)) and
+        otherwise replaced by a draw from norm(max(0, p - q)), so the token has distribution p
+        whatever the guess was (2211.17192, Algorithm 1). p is what is recorded. It may depend on
+        the guesses before x, but not on x.
 
         Raises:
-            DrafterError: as `draw` does.
+            DrafterError: there is no guess for the token, or as `draw` does.
         """
+        pen, node = self._guesses, len(self) - self._guessed_from
+        if pen is None or node >= len(pen):
+            raise DrafterError(f"redrew token {len(self) + 1}: there is no guess for it")
+        guess, self._guesses = pen.finish(), None
+        token = self._replaced(guess, node, logits)
+        if token == guess.tokens[node]:
+            self._guesses = pen  # the guesses that continue this one are still good
+        return token
+
+    def _replaced(self, guess: Draft, node: int, logits: Float[Tensor, "vocab"]) -> int:
         if self._sampling.greedy or self._start is not None:
             return self.draw(logits)  # shared noise has made the guess likely already
         logits = self._checked(logits, None)
-        probs, token = self._distribution(logits), guess.tokens[node]
+        probs, token = exact_distribution(self._sampling, logits), guess.tokens[node]
         q = guess.distribution(node, probs)
         if not self._chance.coins((probs[token] / q[token])[None])[0]:
             rest = (probs - q).clamp(min=0)
@@ -145,15 +151,26 @@ class Pen:
         return self._tokens[self._submit([(token, probs)], None, logits)[0]]
 
     def faster(self, gamma: int) -> "Pen":
-        """Returns a pen for the guesses of a faster drafter, with the same sampling and chance."""
-        return Pen(
-            sampling=self._sampling,
-            chance=self._chance,
-            vocab_size=self.vocab_size,
-            gamma=gamma,
-            start=None if self._start is None else self._start + self._depth_after(self.last),
-            guide=self.guide(),
-        )
+        """Returns a pen for a faster drafter, whose tokens are guesses of those written next.
+
+        Each has to be redrawn, up to the first that is replaced: to drop one would bias the draft.
+        Raises `DrafterError` if a guess of an earlier such pen is left.
+        """
+        self._settle()
+        start = None if self._start is None else self._start + self._depth_after(self.last)
+        self._guessed_from = len(self)
+        self._guesses = Pen(
+            sampling=self._sampling, chance=self._chance, vocab_size=self.vocab_size, gamma=gamma,
+            start=start, guide=self.guide(),
+        )  # fmt: skip
+        return self._guesses
+
+    def _settle(self) -> None:
+        """Raises `DrafterError` if the next token has a guess, which only `redraw` may replace."""
+        if self._guesses is not None:
+            self._guesses._settle()
+            if self.open and len(self) - self._guessed_from < len(self._guesses):
+                raise DrafterError(f"passed over the guess of token {len(self) + 1}: use redraw")
 
     def write(self, token: int, after: int | None = None) -> int:
         """Writes a token that was chosen, not drawn, such as a copy or an argmax; returns its id.
@@ -163,7 +180,7 @@ class Pen:
         Raises:
             DrafterError: the pen is closed, or `token` is not in the vocabulary.
         """
-        self._submit([(self._known(token), None)], after)
+        self._submit([(checked_token(token, self.vocab_size), None)], after)
         return int(token)
 
     def ask(self, token: int, after: int | None = None) -> int:
@@ -180,7 +197,7 @@ class Pen:
         parent = len(self._asked) - 1 if after is None else after
         if not ROOT <= parent < len(self._asked):
             raise DrafterError(f"asked after question {parent}: there are {len(self._asked)}")
-        self._asked.append((self._known(token), parent))
+        self._asked.append((checked_token(token, self.vocab_size), parent))
         return len(self._asked) - 1
 
     def branch(
@@ -206,7 +223,7 @@ class Pen:
             # One token has all the probability: without replacement there is no second one.
             best = int(logits.argmax())
             return self._submit([(best, None)] * (width if replacement else 1), after, logits)
-        probs = self._distribution(logits)
+        probs = exact_distribution(self._sampling, logits)
         drawn: list[tuple[int, Tensor | None]] = []
         for _ in range(width):
             token = self._next(probs, self.last if after is None else after)
@@ -229,25 +246,10 @@ class Pen:
         """Returns how many tokens of the draft precede a child of `node`."""
         return 0 if node == ROOT else self._depths[node]
 
-    def _distribution(self, logits: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
-        # In float64, so that the recorded distribution is the one drawn from to every bit used.
-        probs = self._sampling.probs(logits).double()
-        return probs / probs.sum()
-
     def _checked(self, logits: Float[Tensor, "vocab"], after: int | None) -> Float[Tensor, "vocab"]:
         """Returns the logits of a drafter, under the constraint if there is one."""
-        if logits.shape != (self.vocab_size,):
-            shape = tuple(logits.shape)
-            raise DrafterError(f"gave logits of shape {shape}: expected ({self.vocab_size},)")
-        if not torch.isfinite(logits.max()):
-            raise DrafterError("gave logits with NaN, infinity or no finite entry")
-        guide = self.guide(after)
-        return logits if guide is None else guide.steered(logits)
-
-    def _known(self, token: int) -> int:
-        if not 0 <= token < self.vocab_size:
-            raise DrafterError(f"wrote id {token}: the vocabulary has {self.vocab_size} tokens")
-        return int(token)
+        checked, guide = checked_logits(logits, self.vocab_size), self.guide(after)
+        return checked if guide is None else guide.steered(checked)
 
     def questions(self) -> Draft:
         """Returns the questions as a tree of written tokens."""
@@ -255,14 +257,13 @@ class Pen:
         return Draft(tokens, parents, (None,) * len(tokens))
 
     def finish(self) -> Draft:
-        """Returns the draft written so far."""
-        return Draft(
-            tuple(self._tokens),
-            tuple(self._parents),
-            tuple(self._laws),
-            tuple(self._logits),
-            tuple(self._calls),
-        )
+        """Returns the draft; raises `DrafterError` if the next token's guess was not redrawn."""
+        self._settle()
+        return self._draft()
+
+    def _draft(self) -> Draft:
+        laws, logits = tuple(self._laws), tuple(self._logits)
+        return Draft(tuple(self._tokens), tuple(self._parents), laws, logits, tuple(self._calls))
 
     def _submit(
         self,
@@ -280,7 +281,8 @@ class Pen:
             raise DrafterError(f"wrote to depth {depth}: gamma is {self.gamma}")
         if len(self) + len(drawn) > self.budget:
             raise DrafterError(f"wrote {len(self) + len(drawn)} tokens: budget is {self.budget}")
-        first = len(self)
+        self._settle()
+        self._guesses, first = None, len(self)
         # The drafter may use its buffer again, and the row may be a view of a large one.
         kept = None if logits is None else logits.clone()
         for token, probs in drawn:
@@ -291,7 +293,7 @@ class Pen:
             self._logits.append(kept)
             self._calls.append(first)
         if self._more is not None:
-            self._stopped = not self._more(self.finish())
+            self._stopped = not self._more(self._draft())
         return tuple(range(first, len(self)))
 
     def __len__(self) -> int:

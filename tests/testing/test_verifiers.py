@@ -11,6 +11,7 @@ from outrider import (
     Budget,
     Chance,
     Draft,
+    DrafterError,
     PluginError,
     SampledChance,
     Scores,
@@ -217,6 +218,15 @@ class MultiPathBlockOfTwo(MultiPathBlock):  # type: ignore[misc]
             return super().verify(draft, scores, chance)
 
 
+class GivesUpOnThree(Recursive):
+    """Raises for three siblings, for which it would be wrong."""
+
+    def order(self, children: list[int]) -> list[int]:
+        if len(children) > 2:
+            raise DrafterError("wrote three siblings")
+        return children
+
+
 class SaysTheFirstNode(Lenient):  # type: ignore[misc]
     """Reports for every node the probabilities of the first one."""
 
@@ -256,6 +266,15 @@ class Uncoupled(Verifier):
         return Token().verify(draft, scores, chance)
 
 
+class GrowsLenient(Mutant):
+    """Accepts the fourth token of a chain, and those after it, twice as often."""
+
+    def ratios(self, draft: Draft, scores: Scores) -> Tensor:
+        ratios = super().ratios(draft, scores)
+        ratios[3:] *= 2
+        return ratios
+
+
 CULPRITS: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] = [
     *(
         (mutant, verifiers.check_output_distribution_is_as_claimed)
@@ -269,6 +288,7 @@ CULPRITS: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] 
             OverlyLenient,
             KSeqOfTwo,
             MultiPathBlockOfTwo,
+            GivesUpOnThree,
         )
     ),
     (WrongResidual, verifiers.check_loop_distribution_is_as_claimed),
@@ -290,12 +310,19 @@ CULPRITS: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] 
 def test_the_check_catches_its_mutant(
     mutant: type[Verifier], check: Callable[[Callable[[], Verifier]], None]
 ) -> None:
-    with pytest.raises((AssertionError, RuntimeError, IndexError)):
+    with pytest.raises((AssertionError, RuntimeError, IndexError, DrafterError)):
         check(mutant)
 
 
 def test_every_check_has_a_mutant() -> None:
     assert {check for _, check in CULPRITS} == set(verifiers.CHECKS)
+
+
+def test_the_thorough_check_catches_what_is_wrong_in_long_drafts_only() -> None:
+    (check,) = verifiers.THOROUGH
+    check(Token)
+    with pytest.raises(AssertionError, match="draft of 2 tokens, gamma 6"):
+        check(GrowsLenient)
 
 
 @pytest.mark.parametrize(
