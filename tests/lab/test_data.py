@@ -248,5 +248,7 @@ def test_a_limit_is_spaced_over_the_file() -> None:
 def test_the_configs_read_the_same(tmp_path: Path) -> None:
     assert build(compose("compare", ["data=demo", "data.limit=2"]).data) == data.demo(2)
     path = written(tmp_path, LINE)
-    config = compose("compare", ["data=jsonl", f"data.path={path}"])
-    assert build(config.data) == data.read_jsonl(path)
+    for column in (None, "turns"):
+        chosen = [] if column is None else [f"data.column={column}"]
+        config = compose("compare", ["data=jsonl", f"data.path={path}", *chosen])
+        assert build(config.data) == data.read_jsonl(path, column)
