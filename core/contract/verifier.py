@@ -39,14 +39,16 @@ class Scores:
 
     @property
     def context(self) -> Context:
-        """Returns the text before the draft, which lossy rules alone may look at.
+        """Returns the text before the draft, for `verify` and `ceiling` of a lossy rule alone.
 
         Raises:
             PluginError: the rule says that it is lossless. Its verdict then depends on the draft
                 and the scores, which is what its proof holds for.
         """
         if self.shown is None:
-            raise PluginError("scores.context: expected a rule with lossless=False to read it")
+            raise PluginError(
+                "scores.context: only verify and ceiling of a rule with lossless=False may read it"
+            )
         return self.shown
 
     def after(self, node: int) -> Float[Tensor, "vocab"]:

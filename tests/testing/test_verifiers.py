@@ -74,7 +74,7 @@ class Peeks(Verifier):
 
 
 def test_a_lossless_rule_may_not_read_the_context() -> None:
-    line = r"^scores\.context: expected a rule with lossless=False to read it$"
+    line = r"^scores\.context: only verify and ceiling of a rule with lossless=False may read it$"
     for check in verifiers.CHECKS[:2]:
         with pytest.raises(PluginError, match=line):
             check(Peeks)
