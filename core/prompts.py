@@ -13,12 +13,33 @@ from outrider.rows import IDS, form_of, turns_of
 
 @final
 @dataclass(frozen=True, slots=True)
+class CodeTest:
+    """How code that answers a prompt is tested, by the fields of HumanEval (2107.03374).
+
+    prompt: the beginning of the code. test: code that defines `check`, which takes the function.
+    entry_point: the function's name.
+    """
+
+    prompt: str
+    test: str
+    entry_point: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class Prompt:
-    """A conversation: its id, its category, and the user's turns."""
+    """A conversation: its id, its category, and the user's turns.
+
+    references: by turn, the answers that are right, such as a summary that a person wrote. Empty
+        for a turn without.
+    code: how code in the answer is tested, if it is.
+    """
 
     id: str
     category: str
     turns: tuple[str, ...]
+    references: tuple[tuple[str, ...], ...] = ()
+    code: CodeTest | None = None
 
 
 def prompt_text(setting: Any) -> Any:
@@ -74,6 +95,9 @@ def read_jsonl(path: str, column: str | None = None) -> list[Prompt]:
 def parse(item: Any, where: str, column: str | None = None) -> Prompt:
     """Returns the prompt in a row of a data set, in one of the forms of `outrider.rows`.
 
+    A row may have a `reference`: the right answer, or a list with that of each turn, which may
+    itself be a list of several. `test` and `entry_point` beside `prompt` are HumanEval's.
+
     where: names the row in messages; it is also the id of a prompt without one.
     column: the column that holds the prompt. Defaults to that of the row's form.
 
@@ -82,12 +106,35 @@ def parse(item: Any, where: str, column: str | None = None) -> Prompt:
     """
     form = form_of(item, where, column)
     known = next((str(item[key]) for key in IDS if item.get(key) is not None), where)
-    category = item.get("category")
+    category, turns = item.get("category"), turns_of(item, form, where)
     return Prompt(
         known,
         form.category if category is None else str(category),
-        turns_of(item, form, where),
+        turns,
+        _references(item, len(turns)),
+        _code_test(item, turns[0]) if form.column == "prompt" else None,
     )
+
+
+def _references(item: dict[str, Any], turns: int) -> tuple[tuple[str, ...], ...]:
+    """Returns the right answers by turn; empty if the record has none, or none that are texts."""
+    value = item.get("reference")
+    by_turn = value if isinstance(value, list) else [value]
+    if turns == 1 and len(by_turn) > 1:
+        by_turn = [by_turn]
+    answers = [answer if isinstance(answer, list) else [answer] for answer in by_turn]
+    references = tuple(
+        tuple(text for text in texts if isinstance(text, str) and text.strip()) for texts in answers
+    )
+    return references if any(references) else ()
+
+
+def _code_test(item: dict[str, Any], prompt: str) -> CodeTest | None:
+    """Returns how code is tested, by HumanEval's fields; None if the record has none."""
+    test, name = item.get("test"), item.get("entry_point")
+    if isinstance(test, str) and isinstance(name, str) and name:
+        return CodeTest(prompt, test, name)
+    return None
 
 
 def is_encodable(text: str) -> bool:

@@ -14,6 +14,7 @@ from outrider.verifiers.ceiling import MOST_OF_THREE
 from outrider.verifiers.distinct import joint_classes, membership
 from outrider.verifiers.recursive import residual
 from outrider.verifiers.selection import CLASSES, best_selection, classes_apart, ratio_classes
+from outrider.verifiers.token import token_rates
 
 
 @final
@@ -63,8 +64,7 @@ class OptimalTransport(Verifier):
     def accepts(
         self, q: Float[Tensor, "vocab"], scores: Scores, node: int
     ) -> Float[Tensor, "vocab"]:
-        q = q.to(scores.logits.device)
-        return (scores.after(node) / q).nan_to_num(0.0, posinf=1.0).clamp(max=1)
+        return token_rates(q, scores, node)
 
 
 def _select(

@@ -41,6 +41,7 @@ GROUPS = {
     "sampling": "how tokens are drawn, such as greedy or standard",
     "constraint": "what texts must follow: regex, json_schema or grammar",
     "data": "the prompts",
+    "paper": "a table or figure of Leviathan et al.: table1, figure2 to figure5",
     "recipe": "how to train; the drafter's own by default",
 }
 """What is chosen by name, and what it is."""

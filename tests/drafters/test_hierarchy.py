@@ -24,8 +24,8 @@ SAMPLED = Sampling(temperature=1.0)
 @parametrize_with_checks(
     [
         Hierarchy,
-        partial(Hierarchy, faster="random", ahead=1),
-        partial(Hierarchy, faster="bigram", ahead=2),
+        partial(Hierarchy, faster="random", ahead=1, layers=1),
+        partial(Hierarchy, faster="bigram", ahead=2, layers=1),
     ]
 )
 def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:

@@ -23,6 +23,7 @@ from outrider.contract.draft import KINDS
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import check_verifier, verifiers
 from outrider.verifiers import k_seq, multi_path_block
+from outrider.verifiers.block import Block
 from outrider.verifiers.k_seq import KSeq, k_residual, smallest_rho
 from outrider.verifiers.lenient import Lenient
 from outrider.verifiers.multi_path_block import MultiPathBlock, largest_of
@@ -227,6 +228,13 @@ class GivesUpOnThree(Recursive):
         return children
 
 
+class SaysTokenAlong(Block):  # type: ignore[misc]
+    """Verifies by the block, but reports for a text what the token rule does."""
+
+    def accepts_along(self, ratios: Tensor) -> Tensor:
+        return ratios.clamp(max=1)
+
+
 class SaysTheFirstNode(Lenient):  # type: ignore[misc]
     """Reports for every node the probabilities of the first one."""
 
@@ -296,6 +304,7 @@ CULPRITS: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] 
     (TakesTheSecondBest, verifiers.check_greedy_text_is_as_claimed),
     (AcceptsOneNodeLater, verifiers.check_accepts_a_path),
     (SaysToken, verifiers.check_accepts_reports_true_probabilities),
+    (SaysTokenAlong, verifiers.check_accepts_along_reports_true_probabilities),
     (SaysTheFirstNode, verifiers.check_accepts_reports_true_probabilities),
     (KnowsTheSampler, verifiers.check_sampled_texts_have_the_enumerated_distribution),
     (GlobalCoins, verifiers.check_draws_only_from_chance),
