@@ -34,6 +34,7 @@ def decode(  # noqa: PLR0913  the options of a run, by name
     stops: Sequence[str] = (),
     constraint: Constraint | None = None,
     draft_timeout: float | None = None,
+    logprobs: int | None = None,
 ) -> Iterator[Round]:
     """Yields the rounds of speculative decoding (Leviathan et al. 2211.17192, Algorithm 1).
 
@@ -53,6 +54,8 @@ def decode(  # noqa: PLR0913  the options of a run, by name
     constraint: changes the target's logits, and may end the text.
     draft_timeout: the most seconds that the drafter may take for a draft, for one that may hang.
         Defaults to no limit. It needs the main thread of a Unix process.
+    logprobs: keep the target's log-probability of each token, and this many of the likeliest tokens
+        in its place; see `Round.logprobs`. Defaults to none.
 
     Raises:
         ConfigError: at the call, before any model runs, for what can't work.
@@ -67,6 +70,7 @@ def decode(  # noqa: PLR0913  the options of a run, by name
         max_new_tokens=max_new_tokens,
         stops=stops,
         draft_timeout=draft_timeout,
+        logprobs=logprobs,
     )
     require(is_int(number) and number >= 0, "number", number, "a whole number of at least 0")
     prompt = target.encode(tokens)
@@ -113,6 +117,7 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
     stops: Sequence[str] = (),
     constraints: Sequence[Constraint] | None = None,
     draft_timeout: float | None = None,
+    logprobs: int | None = None,
 ) -> Iterator[tuple[int, Round]]:
     """Yields the rounds of several texts, each with the index of its prompt.
 
@@ -136,6 +141,7 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
         max_new_tokens=max_new_tokens,
         stops=stops,
         draft_timeout=draft_timeout,
+        logprobs=logprobs,
     )
     require(len(drafters) == len(prompts), "drafters", len(drafters), "one for each prompt")
     encoded = [target.encode(prompt) for prompt in prompts]
