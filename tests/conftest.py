@@ -1,5 +1,6 @@
 """Tiny models, texts and rounds that every test can have at once."""
 
+import gc
 import importlib
 import json
 import os
@@ -75,6 +76,12 @@ LINES = [
     {"question_id": 2, "category": "chat", "turns": ["one two three one two"]},
     {"question_id": 3, "category": "code", "turns": ["red blue red blue red"]},
 ]
+
+
+def pytest_collection_finish() -> None:
+    """The garbage collector leaves alone what was imported, and comes less often."""
+    gc.freeze()
+    gc.set_threshold(50_000)
 
 
 @pytest.fixture(autouse=True)
