@@ -73,7 +73,12 @@ WORDS = [
 
 LINES = [
     {"question_id": 1, "category": "chat", "turns": ["the cat sat on the mat", "and the dog ?"]},
-    {"question_id": 2, "category": "chat", "turns": ["one two three one two"]},
+    {
+        "question_id": 2,
+        "category": "chat",
+        "turns": ["one two three one two"],
+        "reference": ["one two three"],
+    },
     {"question_id": 3, "category": "code", "turns": ["red blue red blue red"]},
 ]
 

@@ -76,3 +76,14 @@ def test_memory_stays_bounded() -> None:
     subprocess.run(
         [sys.executable, EVIDENCE / "memory.py", "--only", "generate", "--tokens", "4"], check=True
     )
+
+
+def test_the_same_drafter_is_compared_with_itself(script: Any, folder: Path, data: Path) -> None:
+    """The script runs; what it measures is a matter of the clock."""
+    status, out, err = script(
+        *[EVIDENCE / "same_drafter.py", "--target", str(folder), "--prompts", str(data)],
+        *["--tokens", "6", "--repeats", "2"],
+    )
+    assert status in (0, 1), err
+    assert "third: " in out and "second / third: " in out
+    assert "spread " in out and "(at most 3%)" in out

@@ -79,8 +79,18 @@ class Drafter(ABC):
             self.propose(context, pen)
 
 
+class Constant:
+    """What never changes once it is made, so that the forks of a drafter share it.
+
+    Make the class of a large table a subclass of it.
+    """
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self
+
+
 _CONTAINERS = (list, tuple, set, frozenset, deque, Mapping)
-_ATOMS = (FunctionType, BuiltinFunctionType, ModuleType, type, str, bytes)
+_ATOMS = (FunctionType, BuiltinFunctionType, ModuleType, type, str, bytes, Constant)
 """What a copy leaves as it is."""
 
 

@@ -50,6 +50,8 @@ class Pen:
         self._logits: list[Tensor | None] = []
         self._stopped = False
         self._asked: list[tuple[int, int]] = []
+        self._guesses: Pen | None = None
+        self._guessed_from = 0
 
     @property
     def gamma(self) -> int:
@@ -68,6 +70,7 @@ class Pen:
 
     def limit(self, depth: int) -> None:
         """Lowers gamma to `depth`, for a drafter that can't reach deeper. It never rises."""
+        self._settle()
         self._gamma = min(self._gamma, depth)
 
     @property
@@ -105,18 +108,27 @@ class Pen:
         """
         return self._tokens[self.branch(logits, 1, after=after)[0]]
 
-    def redraw(self, logits: Float[Tensor, "vocab"], guess: Draft, node: int) -> int:
-        """Draws a token from the distribution of `logits`, and keeps a guess as often as possible.
+    def redraw(self, logits: Float[Tensor, "vocab"]) -> int:
+        """Draws a token from the distribution of `logits`; keeps its guess as often as possible.
 
-        For a drafter that is sped up by a faster one. The guess x is kept with probability
-        min(1, p(x) / q(x)) and otherwise replaced by a draw from norm(max(0, p - q)), so the token
-        has distribution p whatever the guess was (2211.17192, Algorithm 1). p is what is recorded.
-
-        guess, node: a draft written with a pen from `faster`, and a node of it.
+        The guess x of the pen from `faster` is kept with probability min(1, p(x) / q(x)) and
+        otherwise replaced by a draw from norm(max(0, p - q)), so the token has distribution p
+        whatever the guess was (2211.17192, Algorithm 1). p is what is recorded. It may depend on
+        the guesses before x, but not on x.
 
         Raises:
-            DrafterError: as `draw` does.
+            DrafterError: there is no guess for the token, or as `draw` does.
         """
+        pen, node = self._guesses, len(self) - self._guessed_from
+        if pen is None or node >= len(pen):
+            raise DrafterError(f"redrew token {len(self) + 1}: there is no guess for it")
+        guess, self._guesses = pen.finish(), None
+        token = self._replaced(guess, node, logits)
+        if token == guess.tokens[node]:
+            self._guesses = pen  # the guesses that continue this one are still good
+        return token
+
+    def _replaced(self, guess: Draft, node: int, logits: Float[Tensor, "vocab"]) -> int:
         if self._sampling.greedy or self._start is not None:
             return self.draw(logits)  # shared noise has made the guess likely already
         probs, token = self._distribution(logits), guess.tokens[node]
@@ -127,14 +139,26 @@ class Pen:
         return self._tokens[self._submit([(token, probs)], None, logits)[0]]
 
     def faster(self, gamma: int) -> "Pen":
-        """Returns a pen for the guesses of a faster drafter, with the same sampling and chance."""
-        return Pen(
-            sampling=self._sampling,
-            chance=self._chance,
-            vocab_size=self.vocab_size,
-            gamma=gamma,
-            start=None if self._start is None else self._start + self._depth_after(self.last),
-        )
+        """Returns a pen for a faster drafter, whose tokens are guesses of those written next.
+
+        Each has to be redrawn, up to the first that is replaced: to drop one would bias the draft.
+        Raises `DrafterError` if a guess of an earlier such pen is left.
+        """
+        self._settle()
+        start = None if self._start is None else self._start + self._depth_after(self.last)
+        self._guessed_from = len(self)
+        self._guesses = Pen(
+            sampling=self._sampling, chance=self._chance, vocab_size=self.vocab_size, gamma=gamma,
+            start=start,
+        )  # fmt: skip
+        return self._guesses
+
+    def _settle(self) -> None:
+        """Raises `DrafterError` if the next token has a guess, which only `redraw` may replace."""
+        if self._guesses is not None:
+            self._guesses._settle()
+            if self.open and len(self) - self._guessed_from < len(self._guesses):
+                raise DrafterError(f"passed over the guess of token {len(self) + 1}: use redraw")
 
     def write(self, token: int, after: int | None = None) -> int:
         """Writes a token that was chosen, not drawn, such as a copy or an argmax; returns its id.
@@ -233,14 +257,13 @@ class Pen:
         return Draft(tokens, parents, (None,) * len(tokens))
 
     def finish(self) -> Draft:
-        """Returns the draft written so far."""
-        return Draft(
-            tuple(self._tokens),
-            tuple(self._parents),
-            tuple(self._laws),
-            tuple(self._logits),
-            tuple(self._calls),
-        )
+        """Returns the draft; raises `DrafterError` if the next token's guess was not redrawn."""
+        self._settle()
+        return self._draft()
+
+    def _draft(self) -> Draft:
+        laws, logits = tuple(self._laws), tuple(self._logits)
+        return Draft(tuple(self._tokens), tuple(self._parents), laws, logits, tuple(self._calls))
 
     def _submit(
         self,
@@ -258,7 +281,8 @@ class Pen:
             raise DrafterError(f"wrote to depth {depth}: gamma is {self.gamma}")
         if len(self) + len(drawn) > self.budget:
             raise DrafterError(f"wrote {len(self) + len(drawn)} tokens: budget is {self.budget}")
-        first = len(self)
+        self._settle()
+        self._guesses, first = None, len(self)
         # The drafter may use its buffer again, and the row may be a view of a large one.
         kept = None if logits is None else logits.clone()
         for token, probs in drawn:
@@ -269,7 +293,7 @@ class Pen:
             self._logits.append(kept)
             self._calls.append(first)
         if self._more is not None:
-            self._stopped = not self._more(self.finish())
+            self._stopped = not self._more(self._draft())
         return tuple(range(first, len(self)))
 
     def __len__(self) -> int:
