@@ -87,6 +87,7 @@ def decode(  # noqa: PLR0913  the options of a run, by name
 
 def _rounds(run: Run, text: ActiveText) -> Iterator[Round]:
     text.policy.reset()
+    text.drafter.reset()
     stop = None
     while stop is None:
         proposal = propose(run, text)
@@ -161,6 +162,7 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
 def _rounds_together(run: Run, texts: Sequence[ActiveText]) -> Iterator[tuple[int, Round]]:
     for text in texts:
         text.policy.reset()
+        text.drafter.reset()
     going = dict(enumerate(texts))
     while going:
         proposals = {index: propose(run, text) for index, text in going.items()}

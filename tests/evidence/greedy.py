@@ -31,6 +31,7 @@ ENTRANTS = {
         )
     },
     "lookahead_decoding": ("lookahead_decoding", None, "candidates"),
+    "token_recycling": ("token_recycling", None, "candidates"),
     **{name: (name, None, "token") for name in ("medusa", "mlp_speculator", "eagle", "eagle3")},
     "falcon": ("falcon", None, "token"),
     "eagle3 dynamic:8": ("eagle3", "dynamic:8", "candidates"),

@@ -12,6 +12,7 @@ from torch import Tensor
 from outrider import Chance, Context, Draft, Drafter, Pen, SampledChance, Sampling, Target, decode
 from outrider.contract.draft import ROOT
 from outrider.drafters.hierarchy import Hierarchy
+from outrider.drafters.token_recycling import TokenRecycling
 from outrider.errors import DrafterError, OutriderError
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import drafters
@@ -271,6 +272,42 @@ class ForgetsHowDeepItIs(Drafter):
             sharpness *= 0.7
 
 
+class Observer(Drafter):
+    """Drafts by what the target said after each token in this text: honestly, if `honest`."""
+
+    observes = True
+    honest = True
+
+    def __init__(self) -> None:
+        self.seen: dict[int, Tensor] = {}
+
+    def reset(self) -> None:
+        self.seen = {}
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        token = context.tokens[-1]
+        while pen.open and token in self.seen:
+            if self.honest:
+                token = pen.draw(self.seen[token])
+            else:
+                probs = self.seen[token].double().softmax(-1)
+                token = pen._chance.categorical(probs)
+                forge(pen, token, probs.flip(0))
+        while pen.open:
+            pen.draw(torch.zeros(pen.vocab_size))
+
+    def observe(self, context: Context, draft: Draft, logits: Tensor) -> None:
+        self.seen |= zip((context.tokens[-1], *draft.tokens), logits, strict=True)
+
+
+class LiesAboutWhatItObserved(Observer):
+    honest = False
+
+
+class NeverForgets(Observer):
+    def reset(self) -> None: ...
+
+
 class Siblings(Drafter):
     """Writes two siblings, or two paths, in a way that its kind does not say."""
 
@@ -401,6 +438,8 @@ CULPRITS: list[tuple[type[Drafter], Callable[[Callable[[], Drafter]], None]]] = 
     (DropsTheUnlikely, drafters.check_output_distribution_is_the_targets),
     (ForgetsTheSource, drafters.check_the_source_is_part_of_the_context),
     (LiesAboutTemperature, drafters.check_the_source_is_part_of_the_context),
+    (LiesAboutWhatItObserved, drafters.check_observations_leave_the_text_exact),
+    (NeverForgets, drafters.check_observations_end_with_the_text),
 ]
 
 
@@ -431,6 +470,10 @@ def test_the_thorough_check_catches_its_culprit(
         check(culprit)
 
 
+def test_a_long_history_is_checked_if_asked_for() -> None:
+    drafters.check_observations_over_more_rounds(TokenRecycling)
+
+
 def test_a_drafter_that_is_made_for_one_vocabulary_is_told_so() -> None:
     line = drafters.check_other_vocabularies(MadeForOneVocabulary)
     assert line == "no draft for a vocabulary of 3: gave logits of shape (4,): expected (3,)"
@@ -455,6 +498,7 @@ def test_a_wrong_residual_of_redrawn_guesses_is_caught(monkeypatch: pytest.Monke
 def test_an_honest_drafter_passes(check: Callable[[Callable[[], Drafter]], None]) -> None:
     check(Honest)
     check(HonestAboutIid)
+    check(Observer)
 
 
 @pytest.mark.parametrize("liar", LIARS)
