@@ -9,6 +9,7 @@ from outrider.contract.context import Context
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
+from outrider.drafter_parts.memory import Memory
 from outrider.drafter_parts.sequoia import best_widths
 from outrider.errors import is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
@@ -31,6 +32,7 @@ class TokenRecycling(Drafter):
     `budget` (Sequoia, 2402.12374), so set a `budget`, such as 32.
 
     candidates: how many next tokens to keep for each token, k in the paper.
+    remember: whether a text begins with the table of the texts before, as in the paper.
 
     Raises `ConfigError` for candidates below 1.
     """
@@ -38,10 +40,12 @@ class TokenRecycling(Drafter):
     kind = "deterministic"
     observes = True
 
-    def __init__(self, candidates: int = 8) -> None:
+    def __init__(self, candidates: int = 8, remember: bool = True) -> None:
         is_valid = is_int(candidates) and candidates >= 1
         require(is_valid, "drafter.candidates", candidates, "a whole number of at least 1")
         self._candidates = candidates
+        self.remembers = remember
+        self._past = Past()
         self._next: dict[int, list[int]] = {}
 
     def reset(self) -> None:
@@ -54,7 +58,8 @@ class TokenRecycling(Drafter):
         while layer:
             children = []
             for node, path, token in layer:
-                for rank, following in enumerate(self._next.get(token, ())[: widths.get(path, 0)]):
+                candidates = self._next.get(token) or self._past.next.get(token, ())
+                for rank, following in enumerate(candidates[: widths.get(path, 0)]):
                     if pen.room < 1:
                         return
                     pen.write(following, after=node)
@@ -68,6 +73,26 @@ class TokenRecycling(Drafter):
         # Of several nodes with one token, the first stays: it has the likeliest path.
         tokens = [context.tokens[-1], *draft.tokens]
         self._next |= dict(zip(reversed(tokens), reversed(best), strict=True))
+
+    def remember(self, context: Context) -> None:
+        self._past.next |= self._next
+        self._past.count += 1
+
+    @property
+    def remembered(self) -> int:
+        return self._past.count
+
+    def forget(self) -> None:
+        self._past = Past()
+
+
+@final
+class Past(Memory):
+    """The table as it was at the end of earlier texts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.next: dict[int, list[int]] = {}
 
 
 @hookimpl

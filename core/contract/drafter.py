@@ -23,7 +23,8 @@ class Drafter(ABC):
     A draft depends only on the context. Whatever a drafter keeps between calls is a cache, valid up
     to the longest common prefix with the new context (`Tokens.shared`), so a rejection leaves
     nothing to roll back. A drafter that `observes` may depend on what it observed in the same text,
-    too. The signature of the constructor is the drafter's Hydra config.
+    too, and one that `remembers` on earlier texts. The signature of the constructor is the
+    drafter's Hydra config.
 
     needs: what the target must offer. "model" is a transformers model, "tokenizer" its tokenizer,
         "source" the input of an encoder, as `context.source`. The others come in
@@ -40,6 +41,8 @@ class Drafter(ABC):
         text in one pass.
     observes: whether the drafter is shown the target's logits at all nodes of its drafts, in
         `observe`. Such a drafter works on one text at a time; a fork takes another one.
+    remembers: whether drafts may depend on texts that ended before this one began. They are handed
+        over in `remember`, and all forks share what is remembered of them.
     """
 
     needs: frozenset[str] = frozenset()
@@ -47,6 +50,7 @@ class Drafter(ABC):
     asks: bool = False
     autoregressive: bool = False
     observes: bool = False
+    remembers: bool = False
 
     @property
     def trees(self) -> bool:
@@ -84,13 +88,34 @@ class Drafter(ABC):
     def reset(self) -> None:
         """Forgets what was observed. Called before each text."""
 
+    def remember(self, context: Context) -> None:
+        """Adds a text to the memory, for this drafter and all forks, if it `remembers`.
+
+        Called when a text has ended; the texts of a batch come when all of them have, in order.
+
+        context: the whole text, prompt included.
+        """
+
+    @property
+    def remembered(self) -> int:
+        """Returns how many texts are in the memory.
+
+        A text draws with random numbers of its own for each such number. So a text in memory tells
+        nothing about them, even if it was written with the same seed.
+        """
+        return 0
+
+    def forget(self) -> None:
+        """Starts over with an empty memory, apart from that of the forks made before."""
+
     def fork(self) -> Self:
         """Returns a copy of the drafter, bound to the same target, for another text.
 
         The target and all networks are shared, and so are the tensors that are attributes of the
         drafter, or are held there by lists, dicts and the like: replace such a tensor, but don't
         write into it. Whatever else is kept of a text is copied, the tensors of a cache included.
-        What was observed is not: the copy is `reset`.
+        What was observed is not: the copy is `reset`. A memory has to be shared, so give its class
+        a `__deepcopy__` that returns the object itself.
         """
         parts = list(_shared(vars(self), set(), is_own=True))
         fork = copy.deepcopy(self, {id(part): part for part in parts})

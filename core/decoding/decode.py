@@ -12,7 +12,7 @@ from outrider.contract.round import Round
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
-from outrider.decoding.rounds import finish, propose
+from outrider.decoding.rounds import finish, named_errors, propose
 from outrider.decoding.run import ActiveText, Run, begin_text
 from outrider.errors import ConfigError, is_int, require
 from outrider.plugins.registry import installed
@@ -95,6 +95,8 @@ def _rounds(run: Run, text: ActiveText) -> Iterator[Round]:
         logits = text.session.score(proposal.to_score)
         round = finish(run, text, proposal, logits, perf_counter() - began)
         stop = round.stop
+        if stop is not None:
+            _remember([text])
         yield round
 
 
@@ -176,7 +178,17 @@ def _rounds_together(run: Run, texts: Sequence[ActiveText]) -> Iterator[tuple[in
             round = finish(run, texts[index], proposal, logits, share)
             if round.stop is not None:
                 del going[index]
+                if not going:
+                    _remember(texts)
             yield index, round
+
+
+def _remember(texts: Sequence[ActiveText]) -> None:
+    """Hands texts that have ended to the drafters that remember them."""
+    for text in texts:
+        if text.drafter.remembers:
+            with named_errors(text.drafter):
+                text.drafter.remember(text.context)
 
 
 def prepare(target: Target, drafter: Drafter, verifier: Verifier) -> None:

@@ -107,7 +107,7 @@ def finish(
         logits = constrained(text.constraint, text.ids, draft, logits)
     verdict = run.verifier.verify(draft, Scores(logits, run.sampling, len(text.ids)), text.chance)
     text.session.commit(verdict)
-    with _named_errors(text.drafter):
+    with named_errors(text.drafter):
         if questions:
             text.drafter.answer(questions, answers)
         if text.drafter.observes:
@@ -143,7 +143,7 @@ def call_drafter(
     Raises:
         DrafterError: the drafter failed, or took too long.
     """
-    with _named_errors(drafter):
+    with named_errors(drafter):
         try:
             with time_limit(timeout):
                 drafter.propose_batch(pairs)
@@ -155,7 +155,7 @@ def call_drafter(
 
 
 @contextmanager
-def _named_errors(drafter: Drafter) -> Iterator[None]:
+def named_errors(drafter: Drafter) -> Iterator[None]:
     """Names the drafter in whatever error it raises, as a `DrafterError`."""
     name = type(drafter).__name__
     try:

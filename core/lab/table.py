@@ -31,6 +31,9 @@ COLUMNS = {
 BESIDE_ALPHA = ("alpha_rule", "alpha_ceiling")
 """The rates that are shown only where they differ from alpha."""
 
+MEMORY = "remembers the prompts before, in their order; each repeat begins with an empty memory"
+"""What there is to know about a drafter that remembers texts."""
+
 WITH_INTERVAL = ("alpha", "alpha_rule", "alpha_tested", "speedup", "speedup_median")
 
 
@@ -81,6 +84,8 @@ def _caption(rows: Sequence[Row], *notes: str) -> Text | None:
     lines = list(notes)
     if any(not row.lossless for row in rows):
         lines.append("LOSSY: the rule does not keep the target's distribution")
+    if remembering := list(dict.fromkeys(row.drafter for row in rows if row.remembers)):
+        lines.append(f"{', '.join(remembering)}: {MEMORY}")
     fewest = min((row.prompts for row in rows), default=FEWEST)
     if fewest < FEWEST:
         count = f"{fewest} prompt{'s' if fewest > 1 else ''}"

@@ -38,6 +38,7 @@ BUILTIN = (
     "outrider.drafters.small_lm",
     "outrider.drafters.hierarchy",
     "outrider.drafters.hybrid",
+    "outrider.drafters.suffix",
     "outrider.drafters.lookahead_decoding",
     "outrider.drafters.token_recycling",
     "outrider.drafters.medusa",

@@ -25,6 +25,8 @@ from outrider.testing.drafter_distributions import (
     check_tokens_follow_recorded_distributions,
 )
 from outrider.testing.drafter_histories import (
+    check_memory_is_shared_by_forks,
+    check_memory_leaves_the_text_exact,
     check_observations_end_with_the_text,
     check_observations_leave_the_text_exact,
     check_observations_over_more_rounds,
@@ -186,6 +188,8 @@ CHECKS = (
     check_sampled_texts_have_the_targets_distribution,
     check_observations_leave_the_text_exact,
     check_observations_end_with_the_text,
+    check_memory_leaves_the_text_exact,
+    check_memory_is_shared_by_forks,
 )
 THOROUGH = (
     check_every_length,

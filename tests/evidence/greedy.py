@@ -24,6 +24,7 @@ ENTRANTS = {
             "unigram",
             "bigram",
             "prompt_lookup",
+            "suffix",
             "small_lm",
             "hierarchy",
             "hybrid",

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable, Sequence
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -251,11 +252,11 @@ class ForgetsTheSource(Drafter):
     """Remembers a token for each text, whatever the source."""
 
     def __init__(self) -> None:
-        self.remembered: dict[tuple[int, ...], int] = {}
+        self.first: dict[tuple[int, ...], int] = {}
 
     def propose(self, context: Context, pen: Pen) -> None:
         text = tuple(context.tokens)
-        token = self.remembered.setdefault(text, context.source[0] if context.source else 0)
+        token = self.first.setdefault(text, context.source[0] if context.source else 0)
         while pen.open:
             pen.write(token)
 
@@ -306,6 +307,67 @@ class LiesAboutWhatItObserved(Observer):
 
 class NeverForgets(Observer):
     def reset(self) -> None: ...
+
+
+class Shared:
+    """The tokens of earlier texts."""
+
+    def __init__(self) -> None:
+        self.texts: list[list[int]] = []
+
+    def __deepcopy__(self, _: object) -> "Shared":
+        return self
+
+
+class Rememberer(Drafter):
+    """Draws tokens by how often they were in earlier texts: honestly, if `honest`."""
+
+    remembers = True
+    honest = True
+
+    def __init__(self) -> None:
+        self.past = Shared()
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        seen = [token for text in self.past.texts for token in text]
+        logits = torch.bincount(torch.tensor(seen, dtype=torch.int64), minlength=pen.vocab_size)
+        probs = logits.double().softmax(-1)
+        while pen.open:
+            if self.honest:
+                pen.draw(probs.log())
+            else:
+                forge(pen, pen._chance.categorical(probs), probs.flip(0))
+
+    def remember(self, context: Context) -> None:
+        self.past.texts.append(context.tokens[:])
+
+    @property
+    def remembered(self) -> int:
+        return len(self.past.texts)
+
+    def forget(self) -> None:
+        self.past = Shared()
+
+
+class LiesByItsMemory(Rememberer):
+    honest = False
+
+
+class MakesItsForksForget(Rememberer):
+    def forget(self) -> None:
+        self.past.texts.clear()
+
+
+class MiscountsItsTexts(Rememberer):
+    @property
+    def remembered(self) -> int:
+        return min(1, len(self.past.texts))
+
+
+class KeepsItsMemoryFromForks(Rememberer):
+    def __init__(self) -> None:
+        super().__init__()
+        self.past = SimpleNamespace(texts=[])  # type: ignore[assignment]
 
 
 class Siblings(Drafter):
@@ -440,6 +502,10 @@ CULPRITS: list[tuple[type[Drafter], Callable[[Callable[[], Drafter]], None]]] = 
     (LiesAboutTemperature, drafters.check_the_source_is_part_of_the_context),
     (LiesAboutWhatItObserved, drafters.check_observations_leave_the_text_exact),
     (NeverForgets, drafters.check_observations_end_with_the_text),
+    (LiesByItsMemory, drafters.check_memory_leaves_the_text_exact),
+    (MakesItsForksForget, drafters.check_memory_is_shared_by_forks),
+    (MiscountsItsTexts, drafters.check_memory_is_shared_by_forks),
+    (KeepsItsMemoryFromForks, drafters.check_memory_is_shared_by_forks),
 ]
 
 
@@ -499,6 +565,7 @@ def test_an_honest_drafter_passes(check: Callable[[Callable[[], Drafter]], None]
     check(Honest)
     check(HonestAboutIid)
     check(Observer)
+    check(Rememberer)
 
 
 @pytest.mark.parametrize("liar", LIARS)

@@ -15,6 +15,7 @@ from outrider.lab.page.texts import questions
 from outrider.lab.plotting import as_svg
 from outrider.lab.prediction import FACTORS
 from outrider.lab.summary import Summary
+from outrider.lab.table import MEMORY
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -121,6 +122,8 @@ def runs_page(
             if not summary.run.finished
         ],
         lossy=sorted({row.drafter for row in all_rows if not row.lossless}),
+        remembering=sorted({row.drafter for row in all_rows if row.remembers}),
+        memory=MEMORY,
         heads=[
             (label, head(summary.run), command(summary.run)) for label, summary in summaries.items()
         ],
