@@ -1,9 +1,13 @@
-"""Hybrid: takes the draft of the first drafter, of several, that has one."""
+"""Hybrid: several drafters for one draft: the first that has one, or one after the other."""
 
 from collections.abc import Sequence
 from typing import Any, final
 
-from outrider.contract.context import Context
+from jaxtyping import Float
+from torch import Tensor
+
+from outrider.contract.context import Context, Tokens
+from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
@@ -13,6 +17,9 @@ from outrider.plugins.registry import make
 
 COPY = {"drafter": "prompt_lookup", "min_n": 2}
 """A match of two tokens is right more often than a small network; a match of one token is not."""
+
+AFTER_A_DRAFT = frozenset({"model", "tokenizer", "source"})
+"""What there is for a drafter that continues a draft: the target has not read that yet."""
 
 
 @final
@@ -24,21 +31,32 @@ class Hybrid(Drafter):
     context, and each token is recorded with the distribution of the drafter that wrote it.
 
     drafters: for each, its name, its settings as {drafter: NAME, SETTING: VALUE}, or a drafter.
+    chain: drafters to use in place of these, in the same form. Each goes on where the one before it
+        stopped, as if the draft so far were text. Only the last may write trees, and all but the
+        first do without the target's states.
 
     Raises `ConfigError` if the list is empty, if a drafter asks the target for scores of its own,
-    or if two drafters write trees of different kinds.
+    if two drafters write trees of different kinds, or if a chain's drafter can't be where it is.
     """
 
-    def __init__(self, drafters: Sequence[Any] = (COPY, "eagle")) -> None:
-        require(len(drafters) > 0, "drafter.drafters", list(drafters), "one drafter or more")
-        self._drafters: tuple[Drafter, ...] = tuple(make("drafter", entry) for entry in drafters)
+    def __init__(
+        self, drafters: Sequence[Any] = (COPY, "eagle"), chain: Sequence[Any] | None = None
+    ) -> None:
+        self._chains, name = chain is not None, "drafters" if chain is None else "chain"
+        entries = drafters if chain is None else chain
+        require(len(entries) > 0, f"drafter.{name}", list(entries), "one drafter or more")
+        self._drafters: tuple[Drafter, ...] = tuple(make("drafter", entry) for entry in entries)
         kinds = sorted({drafter.kind for drafter in self._drafters if drafter.trees})
         if len(kinds) > 1:
-            raise ConfigError(f"drafter.drafters: expected one kind of trees, not {kinds}")
+            raise ConfigError(f"drafter.{name}: expected one kind of trees, not {kinds}")
         if any(drafter.asks for drafter in self._drafters):
-            raise ConfigError("drafter.drafters: expected none that asks the target for scores")
+            raise ConfigError(f"drafter.{name}: expected none that asks the target for scores")
+        if chain is not None:
+            _check_chain(self._drafters)
         self.kind = kinds[0] if kinds else "chain"
         self.needs = frozenset().union(*(drafter.needs for drafter in self._drafters))
+        self.observes = any(drafter.observes for drafter in self._drafters)
+        self.remembers = any(drafter.remembers for drafter in self._drafters)
 
     def bind(self, target: Target) -> None:
         for drafter in self._drafters:
@@ -49,7 +67,57 @@ class Hybrid(Drafter):
 
     def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
         for drafter in self._drafters:
-            drafter.propose_batch([(context, pen) for context, pen in pairs if not len(pen)])
+            drafter.propose_batch(pairs)
+            if self._chains:
+                after = [(_with_draft(context, pen), pen.continued()) for context, pen in pairs]
+                pairs = [(context, pen) for context, pen in after if pen.open]
+            else:
+                pairs = [(context, pen) for context, pen in pairs if not len(pen)]
+
+    def observe(
+        self, context: Context, draft: Draft, logits: Float[Tensor, "nodes+1 vocab"]
+    ) -> None:
+        for drafter in self._drafters:
+            if drafter.observes:
+                drafter.observe(context, draft, logits)
+
+    def reset(self) -> None:
+        for drafter in self._drafters:
+            drafter.reset()
+
+    def remember(self, context: Context) -> None:
+        for drafter in self._drafters:
+            if drafter.remembers:
+                drafter.remember(context)
+
+    @property
+    def remembered(self) -> int:
+        return max(drafter.remembered for drafter in self._drafters)
+
+    def forget(self) -> None:
+        for drafter in self._drafters:
+            drafter.forget()
+
+
+def _check_chain(drafters: Sequence[Drafter]) -> None:
+    """Raises `ConfigError` unless each drafter can go on where the one before it stops."""
+    for drafter in drafters[:-1]:
+        if drafter.trees:
+            name = type(drafter).__name__
+            raise ConfigError(f"drafter.chain: expected {name} last, since it writes trees")
+    for drafter in drafters[1:]:
+        name = type(drafter).__name__
+        if missing := sorted(drafter.needs - AFTER_A_DRAFT):
+            needed = ", ".join(missing)
+            raise ConfigError(f"drafter.chain: expected {name} first, since it needs {needed}")
+        if drafter.kind == "paths":
+            raise ConfigError(f"drafter.chain: expected {name} alone, since it writes paths")
+
+
+def _with_draft(context: Context, pen: Pen) -> Context:
+    """Returns a context that ends with the chain that a pen has written."""
+    drafted = [pen.token(node) for node in range(len(pen))]
+    return Context(Tokens([*context.tokens, *drafted]), context.source) if drafted else context
 
 
 @hookimpl

@@ -1,6 +1,7 @@
 """Pen: the only way to write a draft, since it records each token with its distribution."""
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Sequence
 from typing import final
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 from outrider.contract.chance import Chance
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.sampling import Sampling
+from outrider.contract.sheet import Drawn, Sheet
 from outrider.errors import DrafterError
 
 
@@ -35,31 +37,24 @@ class Pen:
         more: Callable[[Draft], bool] | None = None,
         start: int | None = None,
     ) -> None:
-        self._gamma = gamma
+        self._deepest = self._gamma = gamma
         self._budget = gamma if budget is None else budget
         self._vocab_size = vocab_size
         self._sampling = sampling
         self._chance = chance
-        self._more = more
         self._start = start
-        self._tokens: list[int] = []
-        self._parents: list[int] = []
-        self._depths: list[int] = []
-        self._calls: list[int] = []
-        self._laws: list[Tensor | None] = []
-        self._logits: list[Tensor | None] = []
-        self._stopped = False
-        self._asked: list[tuple[int, int]] = []
+        self._sheet = Sheet(more)
+        self._root = ROOT  # the node of the sheet that is the root to this pen
 
     @property
     def gamma(self) -> int:
         """Returns the greatest depth of the draft."""
-        return self._gamma
+        return self._deepest - self._sheet.depth(self._root)
 
     @property
     def budget(self) -> int:
         """Returns the greatest number of nodes of the draft."""
-        return self._budget
+        return self._budget - self._first
 
     @property
     def vocab_size(self) -> int:
@@ -68,7 +63,7 @@ class Pen:
 
     def limit(self, depth: int) -> None:
         """Lowers gamma to `depth`, for a drafter that can't reach deeper. It never rises."""
-        self._gamma = min(self._gamma, depth)
+        self._deepest = min(self._deepest, self._sheet.depth(self._root) + depth)
 
     @property
     def open(self) -> bool:
@@ -77,22 +72,33 @@ class Pen:
         The answer depends only on tokens already in the draft. To stop, ask before drawing. A token
         that was drawn stays in the draft: dropping it because of its value would bias the text.
         """
-        depth = self._depths[-1] if self._depths else 0
-        return not self._stopped and len(self._tokens) < self.budget and depth < self.gamma
+        return self.room > 0 and self._depth_after(self.last) < self._deepest
 
     @property
     def room(self) -> int:
         """Returns how many more nodes may be written; 0 once the policy has stopped the draft."""
-        return 0 if self._stopped else self.budget - len(self._tokens)
+        return 0 if self._sheet.stopped else self.budget - len(self)
 
     @property
     def last(self) -> int:
         """Returns the last node written; -1 if there is none."""
-        return len(self._tokens) - 1
+        return len(self) - 1
 
     def token(self, node: int) -> int:
         """Returns the id at `node`."""
-        return self._tokens[node]
+        return self._sheet.tokens[self._first + node]
+
+    def continued(self) -> "Pen":
+        """Returns a pen that goes on after the last node, for a second drafter.
+
+        It writes into the same draft. To it, the context ends with that node: its nodes are
+        numbered from 0, and gamma and budget are what is left of them. What `limit` forbade this
+        pen, it may do.
+        """
+        pen = copy.copy(self)
+        pen._root = len(self._sheet.tokens) - 1
+        pen._deepest = self._gamma
+        return pen
 
     def draw(self, logits: Float[Tensor, "vocab"], after: int | None = None) -> int:
         """Draws a token from the distribution of `logits` under the run's sampling; returns its id.
@@ -103,7 +109,7 @@ class Pen:
             DrafterError: the pen is closed, or `logits` does not describe a distribution over the
                 vocabulary.
         """
-        return self._tokens[self.branch(logits, 1, after=after)[0]]
+        return self.token(self.branch(logits, 1, after=after)[0])
 
     def redraw(self, logits: Float[Tensor, "vocab"], guess: Draft, node: int) -> int:
         """Draws a token from the distribution of `logits`, and keeps a guess as often as possible.
@@ -124,7 +130,7 @@ class Pen:
         if not self._chance.coins((probs[token] / q[token])[None])[0]:
             rest = (probs - q).clamp(min=0)
             token = self._chance.categorical(rest if rest.any() else probs)
-        return self._tokens[self._submit([(token, probs)], None, logits)[0]]
+        return self.token(self._submit([(token, probs)], None, logits)[0])
 
     def faster(self, gamma: int) -> "Pen":
         """Returns a pen for the guesses of a faster drafter, with the same sampling and chance."""
@@ -147,22 +153,27 @@ class Pen:
         self._submit([(self._known(token), None)], after)
         return int(token)
 
-    def ask(self, token: int, after: int | None = None) -> int:
+    def ask(self, token: int, after: int | None = None, *, node: int | None = None) -> int:
         """Has the target score `token` in the same pass, outside the draft; returns its question.
 
         The logits after it are handed to the drafter's `answer`. Questions form a tree of their
         own, numbered from 0.
 
         after: the question that this one continues, -1 for the context. Defaults to the last one.
+        node: the node of the draft that it continues, in place of a question.
 
         Raises:
-            DrafterError: `token` is not in the vocabulary, or there is no question `after`.
+            DrafterError: `token` is not in the vocabulary, or there is no question `after` or no
+                `node`.
         """
-        parent = len(self._asked) - 1 if after is None else after
-        if not ROOT <= parent < len(self._asked):
-            raise DrafterError(f"asked after question {parent}: there are {len(self._asked)}")
-        self._asked.append((self._known(token), parent))
-        return len(self._asked) - 1
+        asked = self._sheet.asked
+        parent = len(asked) - 1 if after is None else after
+        if not ROOT <= parent < len(asked):
+            raise DrafterError(f"asked after question {parent}: there are {len(asked)}")
+        if node is not None or parent == ROOT:
+            parent = -2 - self._on_sheet(ROOT if node is None else node, "asked")
+        asked.append((self._known(token), parent))
+        return len(asked) - 1
 
     def branch(
         self,
@@ -187,7 +198,7 @@ class Pen:
             best = int(self._scores(logits).argmax())
             return self._submit([(best, None)] * (width if replacement else 1), after, logits)
         probs = self._distribution(logits)
-        drawn: list[tuple[int, Tensor | None]] = []
+        drawn: list[Drawn] = []
         for _ in range(width):
             token = self._next(probs, self.last if after is None else after)
             drawn.append((token, probs))
@@ -206,8 +217,8 @@ class Pen:
         return self._chance.race(probs, self._start + self._depth_after(parent))
 
     def _depth_after(self, node: int) -> int:
-        """Returns how many tokens of the draft precede a child of `node`."""
-        return 0 if node == ROOT else self._depths[node]
+        """Returns how many tokens of the draft precede a child of `node`, from the context on."""
+        return self._sheet.depth(self._on_sheet(node))
 
     def _distribution(self, logits: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
         # In float64, so that the recorded distribution is the one drawn from to every bit used.
@@ -228,49 +239,44 @@ class Pen:
         return int(token)
 
     def questions(self) -> Draft:
-        """Returns the questions as a tree of written tokens."""
-        tokens, parents = zip(*self._asked, strict=True) if self._asked else ((), ())
-        return Draft(tokens, parents, (None,) * len(tokens))
+        """Returns the questions as a tree of written tokens.
+
+        A question that continues node n of the draft has -2 - n as its parent; see `Draft.joined`.
+        """
+        return self._sheet.questions()
 
     def finish(self) -> Draft:
-        """Returns the draft written so far."""
-        return Draft(
-            tuple(self._tokens),
-            tuple(self._parents),
-            tuple(self._laws),
-            tuple(self._logits),
-            tuple(self._calls),
-        )
+        """Returns the draft written so far, by all pens."""
+        return self._sheet.draft()
+
+    @property
+    def _first(self) -> int:
+        """Returns the node of the sheet that is this pen's node 0."""
+        return self._root + 1
+
+    def _on_sheet(self, node: int, verb: str = "wrote") -> int:
+        if not ROOT <= node <= self.last:
+            raise DrafterError(f"{verb} after node {node}: the last node is {self.last}")
+        return self._root if node == ROOT else self._first + node
 
     def _submit(
         self,
-        drawn: list[tuple[int, Tensor | None]],
+        drawn: Sequence[Drawn],
         after: int | None,
         logits: Tensor | None = None,
     ) -> tuple[int, ...]:
         parent = self.last if after is None else after
-        if not ROOT <= parent <= self.last:
-            raise DrafterError(f"wrote after node {parent}: the last node is {self.last}")
-        depth = 1 + self._depth_after(parent)
-        if self._stopped:
+        on_sheet = self._on_sheet(parent)
+        depth = 1 + self._depth_after(parent) - self._depth_after(ROOT)
+        if self._sheet.stopped:
             raise DrafterError(f"wrote token {len(self) + 1}: the policy stopped at {len(self)}")
         if depth > self.gamma:
             raise DrafterError(f"wrote to depth {depth}: gamma is {self.gamma}")
         if len(self) + len(drawn) > self.budget:
             raise DrafterError(f"wrote {len(self) + len(drawn)} tokens: budget is {self.budget}")
         first = len(self)
-        # The drafter may use its buffer again, and the row may be a view of a large one.
-        kept = None if logits is None else logits.clone()
-        for token, probs in drawn:
-            self._tokens.append(token)
-            self._parents.append(parent)
-            self._depths.append(depth)
-            self._laws.append(probs)
-            self._logits.append(kept)
-            self._calls.append(first)
-        if self._more is not None:
-            self._stopped = not self._more(self.finish())
+        self._sheet.submit(drawn, on_sheet, logits)
         return tuple(range(first, len(self)))
 
     def __len__(self) -> int:
-        return len(self._tokens)
+        return len(self._sheet.tokens) - self._first

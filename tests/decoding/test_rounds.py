@@ -87,6 +87,31 @@ def test_questions_are_scored_behind_the_draft_and_answered() -> None:
     torch.testing.assert_close(answers[1], TARGET.logits([*PROMPT, 4, 5]))
 
 
+class AsksBehind(Asks):
+    """Asks what comes behind a token of its draft, too."""
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        pen.write(2)
+        pen.write(3, after=-1)
+        pen.ask(4, node=1)
+        pen.ask(5)
+        pen.ask(0, after=-1)
+        pen.ask(1, node=0)
+
+
+def test_a_question_may_continue_the_draft() -> None:
+    drafter = AsksBehind()
+    run, text = begun(drafter, budget=2)
+    proposal, logits = scored(run, text)
+    assert proposal.to_score.tokens == (2, 3, 4, 5, 0, 1)
+    assert proposal.to_score.parents == (-1, -1, 1, 2, -1, 0)
+    finish(run, text, proposal, logits, 0.0)
+    ((questions, answers),) = drafter.answers
+    assert questions.parents == (-3, 0, -1, -2)
+    for path, row in zip(([3, 4], [3, 4, 5], [0], [2, 1]), answers, strict=True):
+        torch.testing.assert_close(row, TARGET.logits([*PROMPT, *path]))
+
+
 class Observes(Drafter):
     """Writes a token of each kind, and keeps what it is shown."""
 
