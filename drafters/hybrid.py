@@ -1,4 +1,4 @@
-"""Hybrid: several drafters for one draft: the first that has one, or one after the other."""
+"""Hybrid: several drafters for one draft: the first that has one, one after another, or all."""
 
 from collections.abc import Sequence
 from typing import Any, final
@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.context import Context, Tokens
-from outrider.contract.draft import Draft
+from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
@@ -35,25 +35,37 @@ class Hybrid(Drafter):
         stopped, as if the draft so far were text. Only the last may write trees, and all but the
         first do without the target's states.
 
+    merge: drafters to use in place of these, in the same form. Their drafts become one tree, in
+        which they share their first tokens; where the budget ends, the last drafters lose. All
+        tokens are candidates, the drawn ones too: a rule for deterministic drafts is exact for any
+        that were there before its own random numbers.
+
     Raises `ConfigError` if the list is empty, if a drafter asks the target for scores of its own,
-    if two drafters write trees of different kinds, or if a chain's drafter can't be where it is.
+    if two drafters write trees of different kinds, if a chain's drafter can't be where it is, or if
+    both `chain` and `merge` are there.
     """
 
     def __init__(
-        self, drafters: Sequence[Any] = (COPY, "eagle"), chain: Sequence[Any] | None = None
+        self,
+        drafters: Sequence[Any] = (COPY, "eagle"),
+        chain: Sequence[Any] | None = None,
+        merge: Sequence[Any] | None = None,
     ) -> None:
-        self._chains, name = chain is not None, "drafters" if chain is None else "chain"
-        entries = drafters if chain is None else chain
+        if chain is not None and merge is not None:
+            raise ConfigError("drafter.merge: expected none beside drafter.chain")
+        self._chains, self._merges = chain is not None, merge is not None
+        name = "chain" if self._chains else "merge" if self._merges else "drafters"
+        entries = next(part for part in (chain, merge, drafters) if part is not None)
         require(len(entries) > 0, f"drafter.{name}", list(entries), "one drafter or more")
         self._drafters: tuple[Drafter, ...] = tuple(make("drafter", entry) for entry in entries)
         kinds = sorted({drafter.kind for drafter in self._drafters if drafter.trees})
-        if len(kinds) > 1:
+        if len(kinds) > 1 and not self._merges:
             raise ConfigError(f"drafter.{name}: expected one kind of trees, not {kinds}")
         if any(drafter.asks for drafter in self._drafters):
             raise ConfigError(f"drafter.{name}: expected none that asks the target for scores")
         if chain is not None:
             _check_chain(self._drafters)
-        self.kind = kinds[0] if kinds else "chain"
+        self.kind = "deterministic" if self._merges else kinds[0] if kinds else "chain"
         self.needs = frozenset().union(*(drafter.needs for drafter in self._drafters))
         self.observes = any(drafter.observes for drafter in self._drafters)
         self.remembers = any(drafter.remembers for drafter in self._drafters)
@@ -66,6 +78,9 @@ class Hybrid(Drafter):
         self.propose_batch([(context, pen)])
 
     def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
+        if self._merges:
+            self._merge([(context, pen) for context, pen in pairs if pen.open])
+            return
         for drafter in self._drafters:
             drafter.propose_batch(pairs)
             if self._chains:
@@ -73,6 +88,14 @@ class Hybrid(Drafter):
                 pairs = [(context, pen) for context, pen in after if pen.open]
             else:
                 pairs = [(context, pen) for context, pen in pairs if not len(pen)]
+
+    def _merge(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
+        trees = [Merged(pen) for _, pen in pairs]
+        for drafter in self._drafters:
+            own = [(context, pen.faster(pen.gamma, pen.budget)) for context, pen in pairs]
+            drafter.propose_batch(own)
+            for tree, (_, pen) in zip(trees, own, strict=True):
+                tree.add(pen.finish())
 
     def observe(
         self, context: Context, draft: Draft, logits: Float[Tensor, "nodes+1 vocab"]
@@ -118,6 +141,26 @@ def _with_draft(context: Context, pen: Pen) -> Context:
     """Returns a context that ends with the chain that a pen has written."""
     drafted = [pen.token(node) for node in range(len(pen))]
     return Context(Tokens([*context.tokens, *drafted]), context.source) if drafted else context
+
+
+@final
+class Merged:
+    """A tree of several drafts, in which paths that begin alike share their first nodes.
+
+    pen: writes the tree.
+    """
+
+    def __init__(self, pen: Pen) -> None:
+        self._pen = pen
+        self._nodes: dict[tuple[int, ...], int] = {(): ROOT}
+
+    def add(self, draft: Draft) -> None:
+        """Writes what is new in a draft, as far as there is room."""
+        for node, token in enumerate(draft.tokens):
+            path = tuple(draft.tokens[step] for step in draft.path(node))
+            if path not in self._nodes and path[:-1] in self._nodes and self._pen.room:
+                self._pen.write(token, after=self._nodes[path[:-1]])
+                self._nodes[path] = self._pen.last
 
 
 @hookimpl

@@ -10,7 +10,7 @@ from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.drafter_parts.memory import Memory
-from outrider.drafter_parts.sequoia import best_widths
+from outrider.drafter_parts.sequoia import Path, best_widths
 from outrider.errors import is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
 
@@ -54,11 +54,11 @@ class TokenRecycling(Drafter):
     def propose(self, context: Context, pen: Pen) -> None:
         acceptance = ACCEPTANCE + (ACCEPTANCE[-1],) * (self._candidates - len(ACCEPTANCE))
         widths = best_widths(acceptance[: self._candidates], pen.room, pen.gamma)
-        layer = [(ROOT, (), context.tokens[-1])]
+        layer: list[tuple[int, Path, int]] = [(ROOT, (), context.tokens[-1])]
         while layer:
-            children = []
+            children: list[tuple[int, Path, int]] = []
             for node, path, token in layer:
-                candidates = self._next.get(token) or self._past.next.get(token, ())
+                candidates = self._next.get(token) or self._past.next.get(token) or []
                 for rank, following in enumerate(candidates[: widths.get(path, 0)]):
                     if pen.room < 1:
                         return

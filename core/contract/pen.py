@@ -132,13 +132,17 @@ class Pen:
             token = self._chance.categorical(rest if rest.any() else probs)
         return self.token(self._submit([(token, probs)], None, logits)[0])
 
-    def faster(self, gamma: int) -> "Pen":
-        """Returns a pen for the guesses of a faster drafter, with the same sampling and chance."""
+    def faster(self, gamma: int, budget: int | None = None) -> "Pen":
+        """Returns a pen for the guesses of another drafter, with the same sampling and chance.
+
+        They are a draft of their own. Tokens of it may be written into this one, as candidates.
+        """
         return Pen(
             sampling=self._sampling,
             chance=self._chance,
             vocab_size=self.vocab_size,
             gamma=gamma,
+            budget=budget,
             start=None if self._start is None else self._start + self._depth_after(self.last),
         )
 

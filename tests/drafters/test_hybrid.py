@@ -20,9 +20,16 @@ from outrider import (
 )
 from outrider.drafters.hybrid import Hybrid
 from outrider.plugins.registry import make
-from outrider.testing import parametrize_with_checks
+from outrider.targets.tabular import TabularTarget
+from outrider.testing import (
+    Setup,
+    loop_distribution,
+    parametrize_with_checks,
+    target_distribution,
+)
 from outrider.testing.stage import VOCAB_SIZE, play_draft, tiny_target
 from outrider.verifiers.candidates import Candidates
+from outrider.verifiers.traversal import Traversal
 
 EAGLE = {"drafter": "eagle", "path": "untrained"}
 
@@ -33,8 +40,8 @@ EAGLE = {"drafter": "eagle", "path": "untrained"}
         partial(Hybrid, [{"drafter": "prompt_lookup", "min_n": 2}, "small_lm"]),
         partial(Hybrid, [{"drafter": "prompt_lookup", "min_n": 2}, EAGLE]),
         partial(Hybrid, ["prompt_lookup", {**EAGLE, "tree": "3x2"}]),
-        partial(Hybrid, chain=["suffix", {"drafter": "random", "tree": "2x2"}]),
         partial(Hybrid, chain=[EAGLE, "prompt_lookup"]),
+        partial(Hybrid, merge=["suffix", "token_recycling"]),
     ]
 )
 def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
@@ -101,6 +108,30 @@ def test_a_tree_may_come_last() -> None:
     draft = drafts(Hybrid(chain=[Two(), tree]), [3], budget=8)
     assert draft.parents == (-1, 0, 1, 1, 2, 2, 3, 3)
     assert drafts(Hybrid(chain=[Two(), tree]), [3], budget=5).parents == (-1, 0, 1, 1, 2)
+
+
+def test_drafts_are_merged_into_one_tree() -> None:
+    text = [3, 1, 2, 1, 2, 3, 1]
+    merged = drafts(Hybrid(merge=[Two(), "prompt_lookup"]), text, gamma=3, budget=6)
+    # 1, 2 and 2, 1, 2: the second begins otherwise.
+    assert (merged.tokens, merged.parents) == ((1, 2, 2, 1, 2), (-1, 0, -1, 2, 3))
+    shared = drafts(Hybrid(merge=["prompt_lookup", Two(), "suffix"]), [1, 2, 3, 0], gamma=3)
+    assert (shared.tokens, shared.parents) == ((1, 2), (-1, 0))
+    assert drafts(Hybrid(merge=[Two(), "prompt_lookup"]), text, budget=3).tokens == (1, 2, 2)
+
+
+def test_a_merged_tree_keeps_the_distribution() -> None:
+    """Over every branch of several rounds, for drafts that are drawn, copied and observed."""
+    target, prompt = TabularTarget(2, seed=3), [1, 0, 1]
+    for rule in (Candidates(), Traversal()):
+        hybrid = Hybrid(merge=["prompt_lookup", "bigram", "token_recycling"])
+        hybrid.bind(target)
+        setup = Setup(
+            target, hybrid, rule, prompt, gamma=2, sampling=Sampling(temperature=1.0), budget=5
+        )
+        exact = target_distribution(target, prompt, 4, setup.sampling, rule)
+        probs = loop_distribution(setup, 4)
+        assert max(abs(probs.get(text, 0.0) - p) for text, p in exact.items()) < 1e-12
 
 
 def test_the_policy_ends_the_whole_chain() -> None:
@@ -172,3 +203,8 @@ def test_bad_settings_are_refused(drafters: list[Any], complaint: str) -> None:
 def test_chains_that_can_not_be_are_refused(chain: list[Any], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         Hybrid(chain=chain)
+
+
+def test_a_chain_and_a_merged_tree_at_once_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"drafter\.merge: expected none beside drafter\.chain"):
+        Hybrid(chain=["suffix"], merge=["suffix"])
