@@ -40,7 +40,7 @@ EAGLE = {"drafter": "eagle", "path": "untrained"}
         partial(Hybrid, [{"drafter": "prompt_lookup", "min_n": 2}, "small_lm"]),
         partial(Hybrid, [{"drafter": "prompt_lookup", "min_n": 2}, EAGLE]),
         partial(Hybrid, ["prompt_lookup", {**EAGLE, "tree": "3x2"}]),
-        partial(Hybrid, chain=[EAGLE, "prompt_lookup"]),
+        partial(Hybrid, chain=["suffix", "random"]),
         partial(Hybrid, merge=["suffix", "token_recycling"]),
     ]
 )
@@ -94,6 +94,7 @@ def test_the_second_drafter_goes_on_where_the_first_stopped() -> None:
     assert drafts(Hybrid(chain=[Two(), "prompt_lookup"]), text).tokens == (1, 2, 0, 3)
     assert drafts(Hybrid(chain=["none", "prompt_lookup"]), text).tokens == (1, 2, 0, 3)
     assert drafts(Hybrid(chain=[Two()]), text).tokens == (1, 2)
+    assert drafts(Hybrid(chain=[Two(), "suffix"]), text).tokens == (1, 2, 0, 3)
     # Each token has the distribution of the drafter that wrote it, after the same text.
     drawn = drafts(Hybrid(chain=[Two(), "bigram"]), text)
     alone = drafts(Hybrid(["bigram"]), [*text, 1, 2], gamma=2)

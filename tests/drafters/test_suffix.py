@@ -1,7 +1,6 @@
 """Suffix decoding: it copies what followed most often, here and in texts that ended before."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
@@ -20,7 +19,7 @@ def draft(drafter: Suffix, text: list[int], source: list[int] | None = None) -> 
     return play_draft(drafter, TARGET, context, gamma=6, sampling=Sampling()).tokens
 
 
-@parametrize_with_checks([Suffix, partial(Suffix, factor=0.5, remember=False)])
+@parametrize_with_checks([Suffix])
 def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
     check(make)
 
