@@ -14,6 +14,7 @@ from outrider.contract.target import Target
 from outrider.drafter_parts import student, weights
 from outrider.drafter_parts.cached_text import CachedText
 from outrider.drafter_parts.tree_forms import parse_tree
+from outrider.drafters.other_tokenizer import HINT, VOCABULARIES, OtherTokenizer
 from outrider.errors import ConfigError, TargetError, require
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.runtime.cached_model import SOURCE, refuse_other_kind
@@ -52,6 +53,10 @@ class SmallLM(Drafter):
     dtype, device: of a model that is loaded here, as for a target.
     tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`; each depth takes one
         pass. Defaults to a chain.
+    vocabulary: "same" expects the target's tokenizer. "shared" and "text" take a model with any
+        other (2502.05202): with "shared" it drafts the tokens that both have, and with "text" a
+        chain of the target's tokens that spell its likeliest text. `model` is then a hub id, a
+        folder, or the name of a target, such as "gemma3" or "smollm2".
 
     It drafts while the text fits its own context window. A model that is not the target's shows in
     a few tiny passes that it can be rolled back, and that it reads a tree as its paths if `tree`
@@ -61,28 +66,41 @@ class SmallLM(Drafter):
     `TargetError` if only one of them has an encoder.
     """
 
-    autoregressive = True
-
     def __init__(
         self,
         model: Any = None,
         layers: int | None = None,
         dtype: str = "auto",
         device: str = "auto",
+        *,
         tree: Any = None,
+        vocabulary: str = "same",
     ) -> None:
         is_valid = layers is None or layers >= 1
         require(is_valid, "drafter.layers", layers, "a whole number of at least 1")
+        known = ("same", *VOCABULARIES)
+        is_valid = vocabulary in known
+        require(is_valid, "drafter.vocabulary", vocabulary, f"one of {', '.join(known)}")
+        self._other: OtherTokenizer | None = None
+        if vocabulary != "same":
+            self._other = OtherTokenizer(model, vocabulary, tree=tree, dtype=dtype, device=device)
         self.needs = frozenset({"model"} if model is None else ())
+        self.autoregressive = True
         self._model_setting = model
         self._layers = layers
         self._loading = (dtype, device)
         self._tree, self._shape = tree, parse_tree(tree)
         self.kind = self._shape.kind
+        if self._other is not None:
+            self.needs, self.autoregressive = self._other.needs, self._other.autoregressive
         self._target: Target | None = None
 
     def bind(self, target: Target) -> None:
         if self._target is target:
+            return
+        if self._other is not None:
+            self._other.bind(target)
+            self._target = target
             return
         self._model = self._model_for(target)
         self._branches = self._model_setting is None or self._prove()
@@ -139,6 +157,9 @@ class SmallLM(Drafter):
         return None if self._window is None else max(0, self._window + 1 - length)
 
     def propose(self, context: Context, pen: Pen) -> None:
+        if self._other is not None:
+            self._other.propose(context, pen)
+            return
         reach = self.reach(len(context.tokens))
         if reach is not None:
             pen.limit(reach)
@@ -167,7 +188,8 @@ class SmallLM(Drafter):
         Those of one text are the lab's, which asks for a token at every position. Those that share
         a beginning are the hypotheses of a beam search.
         """
-        one_token = not self.trees and all(pen.open and pen.gamma == 1 for _, pen in pairs)
+        one_by_one = self._other is not None or self.trees
+        one_token = not one_by_one and all(pen.open and pen.gamma == 1 for _, pen in pairs)
         source = pairs[0][0].source if pairs else None
         if len(pairs) > 1 and one_token and all(context.source == source for context, _ in pairs):
             texts = [context.tokens for context, _ in pairs]
@@ -197,14 +219,14 @@ def require_same_tokens(model: "PreTrainedModel", tokenizer: Any, target: Target
     sizes = f"its vocabulary has {model_size} tokens, the target's {target.vocab_size}"
     if tokenizer is None or target.tokenizer is None:
         if model_size != target.vocab_size:
-            raise ConfigError(f"drafter small_lm does not fit the target: {sizes}")
+            raise ConfigError(f"drafter small_lm does not fit the target: {sizes}; {HINT}")
         return
     own, expected = tokenizer.get_vocab(), target.tokenizer.get_vocab()
     if own != expected:
         differing = sorted(own.items() ^ expected.items(), key=lambda item: item[1])
         raise ConfigError(
             f"drafter small_lm does not fit the target: {sizes}, and their tokenizers disagree"
-            f" on {len(differing)} entries, such as {differing[0][0]!r}"
+            f" on {len(differing)} entries, such as {differing[0][0]!r}; {HINT}"
         )
 
 

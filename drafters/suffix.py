@@ -31,7 +31,7 @@ class Suffix(Drafter):
     """
 
     def __init__(
-        self, factor: float = 2.0, min_probability: float = 0.1, remember: bool = True
+        self, factor: float = 4.0, min_probability: float = 0.1, remember: bool = True
     ) -> None:
         is_valid = is_number(factor) and factor > 0
         require(is_valid, "drafter.factor", factor, "a number above 0")

@@ -99,7 +99,7 @@ class Peers:
         if factory is PromptLookup:
             max_n = self.drafter["max_n"]
             return {"prompt_lookup_num_tokens": self.gamma, "max_matching_ngram_size": max_n}
-        if factory is SmallLM:
+        if factory is SmallLM and self.drafter["vocabulary"] == "same":
             model = self.drafter["model"]
             if isinstance(model, str) and not student.borrows(located(model)):
                 return {"assistant_model": model}

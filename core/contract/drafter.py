@@ -114,8 +114,7 @@ class Drafter(ABC):
         The target and all networks are shared, and so are the tensors that are attributes of the
         drafter, or are held there by lists, dicts and the like: replace such a tensor, but don't
         write into it. Whatever else is kept of a text is copied, the tensors of a cache included.
-        What was observed is not: the copy is `reset`. A memory has to be shared, so give its class
-        a `__deepcopy__` that returns the object itself.
+        What was observed is not: the copy is `reset`. A `Constant` is shared, too.
         """
         parts = list(_shared(vars(self), set(), is_own=True))
         fork = copy.deepcopy(self, {id(part): part for part in parts})
@@ -128,8 +127,19 @@ class Drafter(ABC):
             self.propose(context, pen)
 
 
+class Constant:
+    """What never changes once it is made, so that the forks of a drafter share it.
+
+    Make the class of a large table a subclass of it. A memory is one as well: it changes only where
+    texts end.
+    """
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self
+
+
 _CONTAINERS = (list, tuple, set, frozenset, deque, Mapping)
-_ATOMS = (FunctionType, BuiltinFunctionType, ModuleType, type, str, bytes)
+_ATOMS = (FunctionType, BuiltinFunctionType, ModuleType, type, str, bytes, Constant)
 """What a copy leaves as it is."""
 
 

@@ -11,6 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from outrider.contract.context import Tokens
+from outrider.contract.drafter import Constant
 from outrider.errors import ConfigError, require
 from outrider.folders import replacing
 
@@ -61,7 +62,7 @@ def blend(lower: Floats, tokens: Ints, seen: Ints) -> Floats:
 
 
 @final
-class NGramTable:
+class NGramTable(Constant):
     """The counts of all n-grams up to `order` in a corpus; made by `fit` or `load`.
 
     Level m holds a sorted key for each m-gram: the index of its first m - 1 tokens at level m - 1,
@@ -73,9 +74,6 @@ class NGramTable:
         self.vocab_size = vocab_size
         self.order = len(levels)
         self._levels = list(levels)
-
-    def __deepcopy__(self, _: object) -> "NGramTable":
-        return self  # it never changes, so the forks of a drafter share it
 
     @classmethod
     def fit(cls, texts: Iterable[Sequence[int]], order: int, vocab_size: int) -> "NGramTable":

@@ -179,7 +179,8 @@ def _write_children(
     if kind != "deterministic":
         return pen.branch(logits, width, replacement=kind != "distinct", after=node)
     first = pen.last + 1
-    for token in logits.topk(min(width, len(logits))).indices.tolist():
-        if pen.room:
+    likeliest = logits.topk(min(width, len(logits)))
+    for score, token in zip(*(rows.tolist() for rows in likeliest), strict=True):
+        if pen.room and score > -math.inf:  # a drafter may lack some of the target's tokens
             pen.write(token, after=node)
     return range(first, pen.last + 1)

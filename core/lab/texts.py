@@ -15,7 +15,7 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.folders import write_whole
 from outrider.plugins.origin import origin
-from outrider.runtime.linear import PackedLinear
+from outrider.runtime.linear import packing
 from outrider.runtime.static import is_compiled
 
 FORMAT = 2
@@ -109,9 +109,8 @@ def _passes(target: Target) -> list[str]:
     model = target.model
     if model is None:
         return []
-    packed = any(isinstance(module, PackedLinear) for module in model.modules())
     attention = str(getattr(model.config, "_attn_implementation", None))
-    how = "packed" if packed else "compiled" if is_compiled(model) else "plain"
+    how = packing(model) or ("compiled" if is_compiled(model) else "plain")
     return [str(model.dtype), model.device.type, attention, how]
 
 

@@ -12,7 +12,7 @@ from importlib.metadata import (
 )
 from pathlib import Path
 
-HASHED = (".py", ".json", ".safetensors")
+HASHED = (".py", ".c", ".json", ".safetensors")
 """The files of a package that decide what it computes."""
 
 DECIDING = (

@@ -46,6 +46,7 @@ BUILTIN = (
     "outrider.drafters.eagle",
     "outrider.drafters.eagle3",
     "outrider.drafters.falcon",
+    "outrider.drafters.quantized",
     "outrider.drafters.self_sparse",
     "outrider.drafters.shallow_aggressive",
     "outrider.verifiers.token",

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import embedding, pad, rms_norm
 
+from outrider.runtime import native_pass
 from outrider.runtime.attention import attention, folded_mask, turn_of, turned
 from outrider.runtime.linear import PackedLinear, merged, product, rounded
 from outrider.runtime.passes import Pass, PassInput, in_parts
@@ -81,9 +82,13 @@ def flat_pass(
     A long chain is read in parts, unless there is a `watch`.
     """
     special = (inputs.mask, inputs.positions, inputs.widths, watch)
+    if watch is None and native_pass.is_used_for(model):
+        run = native_pass.native_pass
+    else:
+        run = partial(_run_layers, watch=watch)
     if any(option is not None for option in special):
-        return _run_layers(model, cache, inputs, watch)
-    return in_parts(inputs, partial(_run_layers, model, cache))
+        return run(model, cache, inputs)
+    return in_parts(inputs, partial(run, model, cache))
 
 
 def _run_layers(

@@ -10,6 +10,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import pad, silu
 
+from outrider.runtime.panels import Panels, can_panel
+
 ROWS = 16
 """The number of rows that the packing is chosen for; any other number runs on it too."""
 
@@ -21,19 +23,32 @@ class PackedLinear(nn.Module):
     """A linear layer on packed weights, for passes without gradients on a CPU.
 
     Plain weights are stored in an order that no kernel wants: with more than a few rows, each pass
-    rearranges them first. Once they are packed, eight rows take hardly longer than one.
+    rearranges them first. Once they are packed, eight rows take hardly longer than one. The native
+    library packs and multiplies in float32, oneDNN in bfloat16 and where there is no library.
 
     shared: whether an embedding has the same matrix. Its plain form then stays; otherwise it is
         made again each time `weight` is read, since packed weights have no other copy.
+    quantize: whether to store weights of eight bits, which takes the native library.
     """
 
-    def __init__(self, layer: nn.Linear, *, shared: bool = False) -> None:
+    in_features: int
+    out_features: int
+    bias: Tensor | None
+
+    def __init__(
+        self, layer: "nn.Linear | PackedLinear", *, shared: bool = False, quantize: bool = False
+    ) -> None:
         super().__init__()
         self.in_features, self.out_features = layer.in_features, layer.out_features
-        # It is no buffer, since packed weights can't be moved, cast or saved.
-        self.packed = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach(), ROWS)
+        weight = layer.weight.detach()
         self.bias = None if layer.bias is None else layer.bias.detach()
-        self._shared = layer.weight.detach() if shared else None
+        # Neither is a buffer, since packed weights can't be moved, cast or saved.
+        self.packed: Panels | Tensor = (
+            Panels(weight, self.bias, quantize=quantize)
+            if can_panel(weight)
+            else torch.ops.mkldnn._reorder_linear_weight(weight, ROWS)
+        )
+        self._shared = weight if shared and not quantize else None
 
     @property
     def weight(self) -> Tensor:
@@ -68,12 +83,13 @@ def product(layer: nn.Module, x: Tensor, then: str = "none") -> Tensor:
 
     then: "none", or "swish" for the SiLU of the product.
     """
-    if isinstance(layer, PackedLinear):
+    if isinstance(layer, PackedLinear) and isinstance(layer.packed, Tensor):
         result: Tensor = torch.ops.mkldnn._linear_pointwise(
             _padded(x), layer.packed, layer.bias, then, [], ""
         )
         return _cut(result, x)
-    result = layer(x)
+    packed = getattr(layer, "packed", None)
+    result = packed.product(x) if isinstance(packed, Panels) else layer(x)
     return silu(result) if then == "swish" else result
 
 
@@ -82,7 +98,7 @@ def merged(layer: nn.Module, x: Tensor, other: Tensor, how: str) -> Tensor:
 
     how: "add" or "mul". The packed kernel does it in the same pass as the product.
     """
-    if isinstance(layer, PackedLinear):
+    if isinstance(layer, PackedLinear) and isinstance(layer.packed, Tensor):
         result: Tensor = torch.ops.mkldnn._linear_pointwise.binary(
             _padded(x), _padded(other), layer.packed, layer.bias, how
         )
@@ -105,6 +121,12 @@ def _cut(result: Tensor, x: Float[Tensor, "*rows width"]) -> Float[Tensor, "*row
     return result[: x.shape[:-1].numel()].view(*x.shape[:-1], -1)
 
 
+def packing(model: nn.Module) -> str | None:
+    """Returns who packed a model's weights, "native" or "oneDNN", or None if nobody did."""
+    layers = (module for module in model.modules() if isinstance(module, PackedLinear))
+    return next(("native" if isinstance(x.packed, Panels) else "oneDNN" for x in layers), None)
+
+
 def can_pack(model: nn.Module) -> bool:
     """Returns whether this build of PyTorch has packed kernels for the model's weights."""
     first = next(model.parameters(), None)
@@ -118,10 +140,12 @@ def can_pack(model: nn.Module) -> bool:
     )
 
 
-def pack(model: nn.Module) -> None:
+def pack(model: nn.Module, *, quantize: bool = False) -> None:
     """Packs every linear layer of a model in place, and frees its plain weights.
 
     A matrix that an embedding shares stays in its plain form too, since rows are looked up in it.
+
+    quantize: whether to store weights of eight bits. Embeddings keep their precision.
     """
     modules = list(model.modules())
     tables = {id(module.weight) for module in modules if isinstance(module, nn.Embedding)}
@@ -130,7 +154,7 @@ def pack(model: nn.Module) -> None:
         for name, child in module.named_children():
             if type(child) is nn.Linear:
                 shared = id(child.weight) in tables
-                setattr(module, name, PackedLinear(child, shared=shared))
+                setattr(module, name, PackedLinear(child, shared=shared, quantize=quantize))
                 if not shared:
                     _release(child.weight.detach(), files)
 

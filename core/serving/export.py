@@ -45,7 +45,9 @@ def exported(
 
 
 def _small_name(settings: Mapping[str, Any], target: Callable[[], Target]) -> str | None:
-    """Returns the name of `small_lm`'s own model, or None if it is the target's first layers."""
+    """Returns the name of `small_lm`'s own model; None for first layers or another tokenizer."""
+    if settings["vocabulary"] != "same":
+        return None
     if settings["model"] is None and settings["layers"] is None:
         return BUILT_IN if weights.is_smollm2(target()) else None
     return settings["model"] if isinstance(settings["model"], str) else None

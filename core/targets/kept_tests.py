@@ -15,7 +15,7 @@ from torch import Tensor
 
 from outrider.folders import write_whole
 from outrider.plugins.origin import source_hash
-from outrider.runtime.linear import PackedLinear
+from outrider.runtime.linear import PackedLinear, packing
 from outrider.runtime.ranks import is_sharded
 from outrider.targets.self_test import SelfTest, is_exempt, self_test
 
@@ -56,7 +56,6 @@ def kept_self_test(model: "PreTrainedModel", start: Sequence[int] = ()) -> SelfT
 
 def _key(model: "PreTrainedModel", start: Sequence[int]) -> str:
     """Returns a hash of all that decides a result."""
-    packed = any(isinstance(module, PackedLinear) for module in model.modules())
     device = str(model.device.type)
     if device == "cuda":
         device = torch.cuda.get_device_name(model.device)
@@ -65,7 +64,7 @@ def _key(model: "PreTrainedModel", start: Sequence[int]) -> str:
         model.config.to_json_string(),
         [str(getattr(model.config, f"_{name}_implementation", None)) for name in _BACKENDS],
         list(start),
-        [str(model.dtype), device, packed, model.training],
+        [str(model.dtype), device, packing(model), model.training],
     ]
     request = [_code(), _versions(), settings, _checksum(model)]
     return hashlib.sha256(json.dumps(request).encode()).hexdigest()

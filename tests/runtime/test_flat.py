@@ -14,7 +14,7 @@ from transformers import (
     Qwen3Config,
 )
 
-from outrider.runtime import flat, linear
+from outrider.runtime import flat, linear, native_pass, panels
 from outrider.runtime.cache import GrowingCache
 from outrider.runtime.linear import pack, rounded
 from outrider.runtime.passes import PART, PassInput
@@ -42,6 +42,12 @@ CONFIGS = {
     "qwen2": Qwen2Config(**SIZES),
     "qwen3": Qwen3Config(**SIZES),
 }
+WIDE = {"hidden_size": 48, "head_dim": 16}
+"""Sizes that the native pass takes."""
+CONFIGS |= {
+    f"{kind}, wide": type(config).from_dict(config.to_dict() | WIDE)
+    for kind, config in CONFIGS.items()
+}
 
 
 def make(kind: str) -> Any:
@@ -64,6 +70,7 @@ def test_chains_and_trees_score_as_in_transformers(kind: str) -> None:
     plain = make(kind)
     fast = packed(plain)
     assert flat.is_used_for(fast) and not flat.is_used_for(plain)
+    assert native_pass.is_used_for(fast) == kind.endswith("wide")
     caches = (GrowingCache(), GrowingCache())
     ids = torch.randint(0, 40, (1, 9), generator=torch.Generator().manual_seed(1))
     mask = torch.zeros(1, 1, 3, 14)  # 11 tokens of the prompt and a round of two; three nodes
@@ -92,7 +99,8 @@ def test_chains_and_trees_score_as_in_transformers(kind: str) -> None:
 
 @pytest.fixture
 def kernels(monkeypatch: pytest.MonkeyPatch) -> set[int]:
-    """The numbers of rows that packed products are run with."""
+    """The numbers of rows that PyTorch's packed products are run with."""
+    monkeypatch.setattr(panels, "library", lambda: None)
     numbers, known = set[int](), linear._padded
 
     def padded(x: torch.Tensor) -> torch.Tensor:

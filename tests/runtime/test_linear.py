@@ -9,9 +9,16 @@ from safetensors.torch import save_file
 from torch import nn
 from torch.nn.functional import linear, silu
 
+from outrider.runtime import panels
 from outrider.runtime.linear import PackedLinear, can_pack, merged, pack, product, rounded
 
 SHAPES = [(8, 8), (48, 16), (31, 16), (100, 7)]
+
+
+@pytest.fixture(autouse=True, params=["native", "PyTorch's"])
+def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param != "native":
+        monkeypatch.setattr(panels, "library", lambda: None)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

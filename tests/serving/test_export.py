@@ -20,6 +20,8 @@ from outrider.drafters.small_lm import SmallLM
 from outrider.serving.export import exported
 from outrider.targets.transformers import TransformersTarget
 
+SAME = {"vocabulary": "same"}
+
 
 @pytest.fixture
 def target(llama: Any) -> TransformersTarget:
@@ -102,7 +104,7 @@ def test_a_student_is_exported_with_the_targets_tables(
     small = llama(seed=1, num_hidden_layers=1)
     student.save_student(small, tmp_path / "trained")
     folder = tmp_path / "exported"
-    config = {"drafter": {"model": str(tmp_path / "trained")}, "gamma": 3}
+    config = {"drafter": {"model": str(tmp_path / "trained"), **SAME}, "gamma": 3}
     speculative = exported(SmallLM(config["drafter"]["model"]), config, lambda: target, folder)
     assert speculative == {
         "method": "draft_model",
@@ -121,7 +123,7 @@ def test_the_student_of_smollm2_is_small_lms_default(
     student.save_student(llama(seed=1, num_hidden_layers=1), tmp_path / "trained")
     monkeypatch.setattr(weights, "is_smollm2", lambda _: True)
     monkeypatch.setattr(weights, "built_in", lambda _: tmp_path / "trained")
-    config = {"drafter": {"model": None, "layers": None}, "gamma": 3}
+    config = {"drafter": {"model": None, "layers": None, **SAME}, "gamma": 3}
     speculative = exported(SmallLM(), config, lambda: target, tmp_path / "exported")
     assert speculative is not None
     assert speculative["model"] == str(tmp_path / "exported")
@@ -134,15 +136,18 @@ def test_folders_that_vllm_reads_unchanged(tmp_path: Path, folder: Path) -> None
     assert speculative is not None
     assert speculative["method"] == "eagle3" and Path(speculative["model"]).name == "eagle3"
     for model in (str(folder), "some/model"):
-        config = {"drafter": {"model": model}, "gamma": 4}
+        config = {"drafter": {"model": model, **SAME}, "gamma": 4}
         speculative = exported(SmallLM(model), config, no_target, tmp_path / "exported")
         assert speculative == {"method": "draft_model", "model": model, "num_speculative_tokens": 4}
     assert not (tmp_path / "exported").exists()
 
 
 def test_drafters_that_vllm_does_not_have(target: TransformersTarget, tmp_path: Path) -> None:
-    first_layers = {"drafter": {"model": None, "layers": 3}, "gamma": 4}
+    first_layers = {"drafter": {"model": None, "layers": 3, **SAME}, "gamma": 4}
     assert exported(SmallLM(layers=3), first_layers, no_target, tmp_path) is None
-    config = {"drafter": {"model": None, "layers": None}, "gamma": 4}
+    config = {"drafter": {"model": None, "layers": None, **SAME}, "gamma": 4}
     assert exported(SmallLM(), config, lambda: target, tmp_path) is None
     assert exported(PromptLookup(), config, no_target, tmp_path) is None
+    foreign = {"model": "some/model", "layers": None, "vocabulary": "shared"}
+    drafter = SmallLM("some/model", vocabulary="shared")
+    assert exported(drafter, {"drafter": foreign, "gamma": 4}, no_target, tmp_path) is None

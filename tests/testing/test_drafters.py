@@ -551,7 +551,7 @@ def redraw_from_p(self: Pen, logits: Tensor, guess: Draft, node: int) -> int:
     q = guess.distribution(node, probs)
     if not self._chance.coins((probs[token] / q[token])[None])[0]:
         token = self._chance.categorical(probs)
-    return self._tokens[self._submit([(token, probs)], None, logits)[0]]
+    return self.token(self._submit([(token, probs)], None, logits)[0])
 
 
 def test_a_wrong_residual_of_redrawn_guesses_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

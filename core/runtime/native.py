@@ -1,0 +1,74 @@
+"""The native library: `native.c`, compiled on its first use for the processor that it runs on."""
+
+import ctypes
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+import platformdirs
+
+from outrider.runtime.kernels import cpu_flags
+
+COMPILERS = ("cc", "gcc", "clang")
+OPTIONS = ("-std=gnu11", "-O3", "-ffp-contract=fast", "-shared", "-fPIC", "-pthread")
+TUNINGS = ("-march=native", "-mcpu=native")
+"""How compilers are told to use all that this processor has: the first that they know."""
+
+SECONDS = 120
+"""The most that compiling may take."""
+
+DISABLE = "OUTRIDER_NATIVE"
+"""The environment variable that, set to 0, leaves everything to PyTorch."""
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """Returns the compiled library, or None where there is no compiler or it is switched off."""
+    if os.environ.get(DISABLE) == "0":
+        return None
+    source = (files("outrider.runtime") / "native.c").read_bytes()
+    path = _folder() / f"native-{_key(source)}.so"
+    try:
+        if not path.exists() and not _compile(source, path):
+            return None
+        return ctypes.CDLL(str(path))
+    except OSError:  # a read-only folder, or a file system that nothing may be run from
+        return None
+
+
+def _folder() -> Path:
+    return Path(platformdirs.user_cache_path("outrider")) / "native"
+
+
+def _key(source: bytes) -> str:
+    """Returns what a compiled library is good for: its source, on this kind of processor."""
+    machine = " ".join([platform.platform(), platform.machine(), *sorted(cpu_flags()), *OPTIONS])
+    return hashlib.sha256(source + machine.encode()).hexdigest()[:16]
+
+
+def _compile(source: bytes, path: Path) -> bool:
+    """Compiles the library into a file, and returns whether there is a compiler that could."""
+    compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
+    if compiler is None:
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    for tuning in TUNINGS:
+        if _runs([compiler, *OPTIONS, tuning, "-x", "c", "-", "-o", str(scratch)], source):
+            scratch.replace(path)
+            return True
+    return False
+
+
+def _runs(command: Sequence[str], source: bytes) -> bool:
+    try:
+        subprocess.run(command, input=source, capture_output=True, timeout=SECONDS, check=True)
+    except subprocess.SubprocessError:  # it failed, or took too long
+        return False
+    return True

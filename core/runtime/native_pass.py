@@ -1,0 +1,231 @@
+"""The native pass: a decoder of Llama's kind by `native.c`, with one call for each layer."""
+
+import ctypes
+from typing import TYPE_CHECKING, Any, final
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+from torch.nn.functional import embedding
+
+from outrider.runtime.attention import attention, folded_mask, turn_of
+from outrider.runtime.linear import product
+from outrider.runtime.native import library
+from outrider.runtime.panels import Matrix, Panels
+from outrider.runtime.passes import Pass, PassInput
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+    from transformers.cache_utils import Cache
+
+LANES = 16
+"""Numbers that the library takes at once; a head and the width are multiples of it."""
+
+ROWS = 64
+"""Rows of a pass whose attention the library computes; of more, PyTorch does."""
+
+POINTER, NUMBER = ctypes.c_void_p, ctypes.c_int64
+
+
+@final
+class _Entry(ctypes.Structure):
+    """What makes a layer's queries, keys and values; the fields are those of `native.c`."""
+
+    _fields_ = (
+        ("matrices", Matrix * 3),
+        *((name, POINTER) for name in ("norm", "q_norm", "k_norm")),
+        ("epsilon", ctypes.c_float),
+    )
+
+
+@final
+class _Exit(ctypes.Structure):
+    """What follows a layer's attention."""
+
+    _fields_ = (
+        *((name, Matrix) for name in ("output", "gate", "up", "down")),
+        ("norm", POINTER),
+        ("epsilon", ctypes.c_float),
+    )
+
+
+@final
+class _Pass(ctypes.Structure):
+    """A pass over some rows."""
+
+    _fields_ = (
+        *((name, NUMBER) for name in ("rows", "width", "dim", "heads", "narrow")),
+        *((name, NUMBER) for name in ("texts", "threads")),
+        *((name, POINTER) for name in ("x", "normed", "qkv", "mixed", "active")),
+        *((name, POINTER) for name in ("cosine", "sine", "keys", "values")),
+        *((name, NUMBER) for name in ("text_stride", "head_stride", "all")),
+        ("mask", POINTER),
+        *((name, NUMBER) for name in ("mask_text_stride", "mask_row_stride")),
+        ("scaling", ctypes.c_float),
+    )
+
+
+_layers: "WeakKeyDictionary[PreTrainedModel, list[tuple[_Entry, _Exit]]]" = WeakKeyDictionary()
+
+
+def is_used_for(model: "PreTrainedModel") -> bool:
+    """Returns whether the library runs a model that the flat pass supports."""
+    base: Any = model.base_model
+    attention = base.layers[0].self_attn
+    sizes = (model.config.hidden_size, attention.head_dim)
+    return isinstance(getattr(attention.q_proj, "packed", None), Panels) and not any(
+        size % LANES for size in sizes
+    )
+
+
+def native_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> Pass:
+    """Appends tokens to a cache, and returns what the model says of them.
+
+    A row's logits don't depend on the rows beside it, to the last bit, as long as the pass has at
+    most `ROWS` rows: read as a draft, a text gets the logits that it gets token by token.
+    """
+    base: Any = model.base_model
+    config: Any = model.config
+    count, known = inputs.ids.shape[1], int(cache.get_seq_length())
+    layers = _prepared(model)[: config.num_hidden_layers]
+    x = embedding(inputs.ids, base.embed_tokens.weight)
+    positions = inputs.positions
+    if positions is None:
+        positions = torch.arange(known, known + count)[None]
+    rows = _Rows(model, x, turn_of(base.rotary_emb, x, positions), inputs, known)
+    states: dict[int, Tensor] = {}
+    rows.run(None, layers[0][0])
+    for index, (_, exit) in enumerate(layers):
+        if index in inputs.states:
+            states[index] = x.clone()
+        keys, values = cache.update(rows.keys, rows.values, index)
+        rows.attend(keys, values)
+        rows.run(exit, layers[index + 1][0] if index + 1 < len(layers) else None)
+    normed = base.norm(x)
+    states |= dict.fromkeys(set(inputs.states) & {len(layers), -1}, normed)
+    head: Any = model.lm_head
+    return Pass(product(head, normed[:, count - inputs.rows :]), states)
+
+
+@final
+class _Rows:
+    """The rows of a pass, in buffers that its layers share.
+
+    keys, values: the newest layer's, of the new tokens: [batch, heads, tokens, dim].
+    x: the states [batch, tokens, width], which each layer replaces in place.
+    turn: of each row, as `turn_of` returns it.
+    known: tokens in the cache.
+    """
+
+    def __init__(
+        self, model: Any, x: Tensor, turn: tuple[Tensor, Tensor], inputs: PassInput, known: int
+    ) -> None:
+        layer = model.base_model.layers[0]
+        self._attention, self._inputs = layer.self_attn, inputs
+        batch, count, width = x.shape
+        rows, dim = batch * count, layer.self_attn.head_dim
+        self._heads, self._narrow = (
+            projection.out_features // dim
+            for projection in (layer.self_attn.q_proj, layer.self_attn.k_proj)
+        )
+        self._qkv = x.new_empty(batch, count, self._heads + 2 * self._narrow, dim)
+        keys, values = torch.split(self._qkv[:, :, self._heads :], self._narrow, dim=2)
+        self.keys, self.values = keys.transpose(1, 2), values.transpose(1, 2)
+        self._mixed = x.new_empty(batch, count, self._heads * dim)
+        self._folded: Tensor | None = None
+        if rows > ROWS:
+            shared = self._heads // self._narrow
+            self._folded = folded_mask(inputs.mask, count, known, shared, x)
+        buffers = {
+            "x": x,
+            "normed": x.new_empty(rows, width),
+            "qkv": self._qkv,
+            "mixed": self._mixed,
+            "active": x.new_empty(rows, layer.mlp.up_proj.out_features),
+            "cosine": turn[0].expand(batch, count, 1, dim).contiguous(),
+            "sine": turn[1].expand(batch, count, 1, dim).contiguous(),
+        }
+        self._buffers = buffers  # the library has only their addresses
+        self._pass = _Pass(
+            rows=rows,
+            width=width,
+            dim=dim,
+            heads=self._heads,
+            narrow=self._narrow,
+            texts=batch,
+            threads=torch.get_num_threads(),
+            scaling=layer.self_attn.scaling,
+            **{name: tensor.data_ptr() for name, tensor in buffers.items()},
+        )
+        self._set_mask()
+
+    def attend(self, keys: Tensor, values: Tensor) -> None:
+        """Has the next call attend to some keys and values [batch, heads, all, dim]."""
+        if self._pass.rows > ROWS:
+            self._mixed.copy_(
+                attention(
+                    self._qkv[:, :, : self._heads],
+                    keys,
+                    values,
+                    self._attention.scaling,
+                    folded=self._folded,
+                    widths=self._inputs.widths,
+                )
+            )
+            return
+        assert keys.stride() == values.stride()
+        assert keys.stride()[2:] == (keys.shape[3], 1)
+        self._pass.keys, self._pass.values = keys.data_ptr(), values.data_ptr()
+        self._pass.text_stride, self._pass.head_stride = keys.stride()[:2]
+        self._pass.all = keys.shape[2]
+
+    def run(self, exit: _Exit | None, entry: _Entry | None) -> None:
+        """Goes on from one layer's attention to the next layer's."""
+        native = library()
+        assert native is not None
+        native.outrider_layer(
+            ctypes.byref(self._pass),
+            None if exit is None else ctypes.byref(exit),
+            None if entry is None else ctypes.byref(entry),
+        )
+
+    def _set_mask(self) -> None:
+        mask = self._inputs.mask
+        if mask is None:
+            return
+        mask = self._buffers["mask"] = mask.float().contiguous()
+        self._pass.mask = mask.data_ptr()
+        self._pass.mask_text_stride = mask.stride(0) if len(mask) > 1 else 0
+        self._pass.mask_row_stride = mask.stride(2)
+
+
+def _prepared(model: "PreTrainedModel") -> list[tuple[_Entry, _Exit]]:
+    """Returns the addresses of each layer's weights, which stay where they are."""
+    if model not in _layers:
+        base: Any = model.base_model
+        _layers[model] = [(_entry(layer), _exit(layer)) for layer in base.layers]
+    return _layers[model]
+
+
+def _entry(layer: Any) -> _Entry:
+    module, norm = layer.self_attn, layer.input_layernorm
+    projections = (module.q_proj, module.k_proj, module.v_proj)
+    return _Entry(
+        matrices=(Matrix * 3)(*(projection.packed.matrix for projection in projections)),
+        norm=norm.weight.data_ptr(),
+        q_norm=module.q_norm.weight.data_ptr() if hasattr(module, "q_norm") else None,
+        k_norm=module.k_norm.weight.data_ptr() if hasattr(module, "k_norm") else None,
+        epsilon=norm.variance_epsilon,
+    )
+
+
+def _exit(layer: Any) -> _Exit:
+    norm = layer.post_attention_layernorm
+    return _Exit(
+        output=layer.self_attn.o_proj.packed.matrix,
+        gate=layer.mlp.gate_proj.packed.matrix,
+        up=layer.mlp.up_proj.packed.matrix,
+        down=layer.mlp.down_proj.packed.matrix,
+        norm=norm.weight.data_ptr(),
+        epsilon=norm.variance_epsilon,
+    )

@@ -1,0 +1,69 @@
+"""Quantized: a model whose linear layers have weights of eight bits, and share nothing else."""
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from outrider.errors import ConfigError
+from outrider.runtime.linear import PackedLinear
+from outrider.runtime.panels import Panels, can_panel
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+QUANTIZE = ("int8",)
+"""What weights can be stored as."""
+
+
+def quantized(model: "PreTrainedModel", setting: str) -> "PreTrainedModel":
+    """Returns a model with weights of eight bits, which shares all other tensors of `model`.
+
+    In float64, which is there for proofs, the rounded weights are stored as they are.
+
+    setting: what asks for it, for messages, such as "drafter quantized".
+
+    Raises:
+        ConfigError: the native library does not run the model's products.
+    """
+    if model.dtype is not torch.float64:
+        require_native(model, setting)
+    result: PreTrainedModel = _quantized(model)
+    return result
+
+
+def require_native(model: nn.Module, setting: str) -> None:
+    """Raises `ConfigError` unless weights of eight bits can be multiplied with."""
+    if not all(can_panel(parameter) for parameter in model.parameters()):
+        raise ConfigError(
+            f"{setting}: weights of eight bits need a model in float32 on a CPU, and a C compiler"
+        )
+    layers = [module for module in model.modules() if isinstance(module, PackedLinear)]
+    if any(isinstance(layer.packed, Panels) and layer.packed.is_quantized for layer in layers):
+        raise ConfigError(f"{setting}: the model's weights have eight bits already")
+
+
+def _quantized(module: Any) -> Any:
+    """Returns a module with quantized layers; modules without any are shared."""
+    if type(module) is nn.Linear and module.weight.dtype is torch.float64:
+        return _rounded(module)
+    if type(module) is nn.Linear or isinstance(module, PackedLinear):
+        return PackedLinear(module, quantize=True)
+    children = {
+        name: None if child is None else _quantized(child)
+        for name, child in module._modules.items()
+    }
+    if all(child is module._modules[name] for name, child in children.items()):
+        return module
+    shell = copy.copy(module)
+    shell._modules = children
+    return shell
+
+
+def _rounded(layer: nn.Linear) -> nn.Linear:
+    """Returns a layer with the weights that eight bits have left."""
+    rounded = copy.copy(layer)
+    weight = Panels(layer.weight.detach(), None, quantize=True).to_dense()
+    rounded._parameters = layer._parameters | {"weight": nn.Parameter(weight, requires_grad=False)}
+    return rounded

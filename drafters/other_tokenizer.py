@@ -1,0 +1,86 @@
+"""OtherTokenizer: `small_lm` with a model whose tokenizer is not the target's."""
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, final
+
+from outrider.contract.context import Context
+from outrider.contract.drafter import Drafter
+from outrider.contract.pen import Pen
+from outrider.contract.target import Target
+from outrider.drafter_parts.translated_model import TranslatedModel
+from outrider.drafter_parts.tree_forms import parse_tree
+from outrider.errors import ConfigError, require
+from outrider.plugins.registry import make
+from outrider.runtime.cached_model import SOURCE, refuse_other_kind
+from outrider.targets.transformers import TransformersTarget
+
+VOCABULARIES = ("shared", "text")
+HINT = f"drafter.vocabulary={' or '.join(VOCABULARIES)} takes a model with another tokenizer"
+
+
+@final
+class OtherTokenizer(Drafter):
+    """Drafts with a language model that has a tokenizer of its own (2502.05202).
+
+    model: a hub id, a folder, the name of a target, or a target with a tokenizer.
+    vocabulary: "shared" draws from the model's distribution over the tokens that both have
+        (token-level intersection). "text" writes the model's likeliest text, which the target's
+        tokenizer cuts into tokens (string-level exact match).
+    tree, dtype, device: as for `small_lm`; "text" only writes chains.
+
+    Raises `ConfigError` in `bind` if the two have no token to share, their tokenizers can't be
+    compared, or the model can't write trees.
+    """
+
+    needs = frozenset({"tokenizer"})
+
+    def __init__(
+        self, model: Any, vocabulary: str, *, tree: Any = None, dtype: str, device: str
+    ) -> None:
+        is_valid = model is not None
+        require(is_valid, "drafter.vocabulary", vocabulary, "same, unless drafter.model is set")
+        is_valid = vocabulary == "shared" or tree is None
+        require(is_valid, "drafter.tree", tree, "none, since drafter.vocabulary=text writes chains")
+        self.autoregressive = vocabulary == "shared"
+        self._setting = model
+        self._vocabulary = vocabulary
+        self._loading = (dtype, device)
+        self._tree, self._shape = tree, parse_tree(tree)
+        self.kind = self._shape.kind
+
+    def bind(self, target: Target) -> None:
+        model = self._setting
+        name = model if isinstance(model, str) else type(model).__name__
+        if isinstance(model, str):
+            model = _loaded(model, *self._loading)
+        is_valid = isinstance(model, Target) and model.tokenizer is not None
+        require(is_valid, "drafter.model", name, "a hub id, a folder or a target with a tokenizer")
+        expected = "same, since the target has an encoder"
+        require(SOURCE not in target.offers, "drafter.vocabulary", self._vocabulary, expected)
+        refuse_other_kind(model.model, encoder=False)
+        if self.trees and not model.trees:
+            raise ConfigError(f"drafter.tree={self._tree!r}: {model.no_trees}")
+        self._model = TranslatedModel(model.model, model.tokenizer, target)
+        if self._vocabulary == "shared" and not self._model.translation.shared:
+            raise ConfigError(
+                "drafter.vocabulary='shared': model and target have no token in common:"
+                " expected text"
+            )
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        if self._vocabulary == "shared":
+            self._model.draft_shared(context.tokens, pen, self._shape)
+        else:
+            self._model.draft_text(context.tokens, pen)
+
+
+@lru_cache(maxsize=1)
+def _loaded(name: str, dtype: str, device: str) -> Target:
+    """Returns a model and its tokenizer; kept, since drafters may be made by the dozen."""
+    target: Target
+    if Path(name).expanduser().is_dir():
+        target = TransformersTarget(name, dtype=dtype, device=device)
+    else:
+        target = make("target", name, dtype=dtype, device=device)
+    return target

@@ -1,0 +1,376 @@
+"""A model with a tokenizer of its own drafts, and the text stays the target's to the last bit."""
+
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from jaxtyping import Float
+from tiny.tokenizers import byte_level, unigram
+from torch import Tensor
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from outrider import ConfigError, Context, Drafter, Pen, Sampling, Tokens, decode
+from outrider.contract.target import Target
+from outrider.contract.verifier import Verifier
+from outrider.drafter_parts.translation import OwnText, Translation
+from outrider.drafter_parts.tree_forms import parse_tree
+from outrider.drafter_parts.trees import one_by_one
+from outrider.drafters.small_lm import SmallLM
+from outrider.targets.tabular import TabularTarget
+from outrider.targets.transformers import TransformersTarget
+from outrider.testing import (
+    Setup,
+    loop_distribution,
+    output_distribution,
+    parametrize_with_checks,
+    target_distribution,
+)
+from outrider.testing.stage import SAMPLED, play_draft
+from outrider.verifiers.token import Token
+from outrider.verifiers.traversal import Traversal
+
+NARROW = (Sampling(temperature=0.7, top_k=2), Sampling(temperature=1.3, top_p=0.7))
+
+
+@cache
+def letters() -> Any:
+    """A byte-level tokenizer: " ", a, b, c, d, " a", " b", "ab" and </s>, in this order."""
+    return byte_level(b" abcd", [(b" ", b"a"), (b" ", b"b"), (b"a", b"b")], ["</s>"])
+
+
+@cache
+def pieces() -> Any:
+    """A Unigram tokenizer with some of these tokens, in another order, and some of its own."""
+    return unigram(["b", "▁a", "ba", "c", "▁b"], ["</s>"])
+
+
+def table(tokenizer: Any, seed: int) -> TabularTarget:
+    target = TabularTarget(len(tokenizer), order=1, seed=seed)
+    target.tokenizer = tokenizer
+    return target
+
+
+class Tabular(Drafter):
+    """Drafts from a table over the drafter's own tokens."""
+
+    def __init__(self, own: TabularTarget, tree: str | None = None) -> None:
+        self.own, self.shape = own, parse_tree(tree)
+        self.kind = self.shape.kind
+
+    def bind(self, target: Target) -> None:
+        self.translation = Translation(self.own.tokenizer, self.own.vocab_size, target)
+        self.text = OwnText(self.translation)
+
+    def logits(self, text: Tokens, path: Any = ()) -> Float[Tensor, "vocab"]:
+        own = [self.translation.own_ids[token] for token in path]
+        return self.translation.spread(self.own.logits([*(self.text.follow(text) or [0]), *own]))
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        self.shape.grow(pen, one_by_one(partial(self.logits, context.tokens)))
+
+
+def assert_exact(setup: Setup, length: int) -> None:
+    rule = setup.verifier
+    exact = target_distribution(setup.target, setup.prompt, length, setup.sampling, rule)
+    whole_round = length == setup.gamma + 1
+    probs = output_distribution(setup) if whole_round else loop_distribution(setup, length)
+    assert probs.keys() <= exact.keys()
+    assert max(abs(probs.get(text, 0.0) - p) for text, p in exact.items()) <= 1e-12
+
+
+@pytest.mark.parametrize("sampling", [SAMPLED, *NARROW], ids=str)
+@pytest.mark.parametrize("own_is_first", [True, False])
+def test_the_text_is_the_targets_by_exact_enumeration(
+    sampling: Sampling, own_is_first: bool
+) -> None:
+    """Where `generate` of transformers is .69 away in total variation at temperature 1."""
+    own, target = letters(), pieces()
+    own, target = (own, target) if own_is_first else (target, own)
+    scored = table(target, 1)
+    drafter = Tabular(table(own, 2))
+    drafter.bind(scored)
+    setup = Setup(scored, drafter, Token(), [1, 2, 4], gamma=2, sampling=sampling)
+    assert_exact(setup, 3)
+    if sampling != SAMPLED:  # of two tokens there are fewer rounds to walk
+        assert_exact(setup, 2)
+
+
+@pytest.mark.parametrize("tree", ["2", "iid:2", "paths:2", "top:3"])
+def test_trees_too(tree: str) -> None:
+    scored, drafter = table(pieces(), 1), Tabular(table(letters(), 2), tree)
+    drafter.bind(scored)
+    rule: Verifier = Traversal()
+    assert_exact(Setup(scored, drafter, rule, [1], gamma=1, sampling=SAMPLED, budget=3), 2)
+
+
+def test_recorded_is_the_drafters_distribution_over_the_shared_tokens() -> None:
+    """The run's top-k is that of the tokens in common, and does not count the others."""
+    own, scored = table(letters(), 2), table(pieces(), 1)
+    drafter = Tabular(own)
+    drafter.bind(scored)
+    shared = {2: 5, 1: 2, 5: 6, 4: 3, 6: 8}  # " a", "b", " b", "c" and </s>
+    assert drafter.translation.own_ids == shared
+    context = Context(Tokens([2]))
+    for top_k in (0, 2):
+        sampling = Sampling(temperature=0.5, top_k=top_k)
+        probs = play_draft(drafter, scored, context, gamma=1, sampling=sampling).probs[0]
+        assert probs is not None
+        weights = {token: float(own.table[5, place] / 0.5) for token, place in shared.items()}
+        kept = sorted(weights, key=weights.__getitem__)[-top_k:]
+        expected = torch.full((scored.vocab_size,), float("-inf"), dtype=torch.float64)
+        for token in kept:
+            expected[token] = weights[token]
+        torch.testing.assert_close(probs, expected.softmax(-1))
+
+
+def random_model(tokenizer: Any, **changes: Any) -> TransformersTarget:
+    """Returns a random Llama with a tokenizer."""
+    settings = {
+        "vocab_size": len(tokenizer), "hidden_size": 16, "intermediate_size": 32,
+        "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
+        "max_position_embeddings": 128, "bos_token_id": None, "eos_token_id": None,
+        "pad_token_id": None, "initializer_range": 0.5, "tie_word_embeddings": False,
+    }  # fmt: skip
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        model: Any = LlamaForCausalLM(LlamaConfig(**settings | changes)).double().eval()
+    return TransformersTarget(model, tokenizer)
+
+
+@cache
+def own_model(name: str = "letters") -> TransformersTarget:
+    """A random Llama with one of the two tokenizers."""
+    return random_model({"letters": letters, "pieces": pieces}[name]())
+
+
+def parrot(tokenizer: Any, text: list[int]) -> TransformersTarget:
+    """Returns a model that goes on after a token as a text does, with the same token last."""
+    target = random_model(tokenizer, num_hidden_layers=1)
+    model = target.model.model
+    with torch.no_grad():
+        model.layers[0].self_attn.o_proj.weight.zero_()
+        model.layers[0].mlp.down_proj.weight.zero_()
+        model.embed_tokens.weight.copy_(torch.eye(len(tokenizer), 16))
+        head = torch.zeros(len(tokenizer), 16)
+        head[text[1:], text[:-1]] = 9.0
+        target.model.lm_head.weight.copy_(head)
+    return target
+
+
+def with_model(target: Target, vocabulary: str, name: str = "letters", **settings: Any) -> SmallLM:
+    drafter = SmallLM(own_model(name), vocabulary=vocabulary, **settings)
+    drafter.bind(target)
+    return drafter
+
+
+@parametrize_with_checks(
+    [
+        partial(SmallLM, own_model(), vocabulary="shared"),
+        partial(SmallLM, own_model(), vocabulary="text"),
+    ]
+)
+def test_conformance(make: Any, check: Any) -> None:
+    check(make)
+
+
+@pytest.mark.parametrize("vocabulary", ["shared", "text"])
+def test_two_models_are_exact_too(vocabulary: str) -> None:
+    target = own_model("pieces")
+    drafter = with_model(target, vocabulary)
+    assert_exact(Setup(target, drafter, Token(), [1, 2, 3], gamma=2, sampling=SAMPLED), 3)
+
+
+@pytest.mark.parametrize("tree", [None, "2x2", "top:9x2", "dynamic:2"])
+def test_a_trees_distributions_are_those_of_its_paths(tree: str | None) -> None:
+    """In one pass for each depth, as by plain passes over the model's own ids."""
+    target = own_model("pieces")
+    drafter = with_model(target, "shared", tree=tree)
+    both = Translation(letters(), len(letters()), target)
+    text = [3, 2]
+    for seed in range(4):
+        context = Context(Tokens(list(text)))
+        draft = play_draft(drafter, target, context, gamma=2, sampling=SAMPLED, seed=seed)
+        assert len(draft) > 1
+        for node, parent in enumerate(draft.parents):
+            path = [both.own_ids[draft.tokens[step]] for step in draft.path(parent)]
+            ids = [*(OwnText(both).follow(Tokens(list(text))) or ()), *path]
+            with torch.no_grad():
+                logits = own_model().model(torch.tensor([ids])).logits[0, -1]
+            exact, probs = both.spread(logits).softmax(-1), draft.probs[node]
+            assert exact[draft.tokens[node]] > 0
+            if probs is not None and draft.children(parent)[0] == node:
+                torch.testing.assert_close(probs, exact, rtol=1e-8, atol=1e-10)
+        text += [*draft.tokens[:seed], 6]
+
+
+def test_a_model_with_the_same_tokenizer_is_always_right() -> None:
+    target = own_model()
+    rounds = list(decode(target, with_model(target, "shared"), Token(), [1], max_new_tokens=20))
+    assert all(round.accepted == round.drafted for round in rounds)
+
+
+def greedy_text(ids: list[int], length: int) -> tuple[bytes, bool]:
+    """Returns what the model with letters writes after some ids, and whether it ends there."""
+    both = Translation(letters(), len(letters()), own_model())
+    text = b""
+    for _ in range(length):
+        with torch.no_grad():
+            token = int(own_model().model(torch.tensor([ids])).logits[0, -1].argmax())
+        ids = [*ids, token]
+        if token in both.own.names:
+            return text, True
+        text += both.own.join([token])
+    return text, False
+
+
+def test_a_text_is_cut_into_the_targets_tokens() -> None:
+    target = own_model("pieces")
+    drafter, both = with_model(target, "text"), Translation(letters(), len(letters()), target)
+    lengths, ends = set(), set()
+    for first in range(1, 7):
+        for second in range(1, 7):
+            text = Tokens([first, second])
+            draft = play_draft(drafter, target, Context(text), gamma=3, sampling=SAMPLED)
+            written, has_ended = greedy_text(OwnText(both).follow(text) or [], 8)
+            tokens = both.target.continued(both.text_before(text, 2), written) or []
+            known = both.target.join(draft.tokens)
+            assert written.startswith(known) and draft.probs == (None,) * len(draft)
+            if tokens and len(tokens) < 3:
+                assert len(draft) == len(tokens) - (not has_ended)
+            lengths.add(len(draft))
+            ends.add(has_ended)
+    assert {0, 3} <= lengths and ends == {True, False}, (lengths, ends)
+
+
+def parroted(own: Any, spoken: str, target: Any, before: str, gamma: int = 4) -> list[str]:
+    """Returns what a model that knows one text drafts after a beginning of it, token by token."""
+    scored = table(target, 0)
+    ids = [*own(spoken)["input_ids"]]
+    drafter = SmallLM(parrot(own, ids), vocabulary="text")
+    drafter.bind(scored)
+    text = Tokens(target(before, add_special_tokens=False)["input_ids"])
+    draft = play_draft(drafter, scored, Context(text), gamma=gamma, sampling=SAMPLED)
+    return target.convert_ids_to_tokens(list(draft.tokens))
+
+
+NICHI = "日".encode()
+
+
+def test_characters_are_put_together_and_the_last_token_is_held_back() -> None:
+    own = byte_level(b"abc" + NICHI)
+    target = unigram(["a", "b", "日", "c", "ca", "▁", "▁a"])
+    assert parroted(own, "a日bca", target, "a", 2) == ["日", "b"]
+    assert parroted(own, "a日b", target, "a", 1) == ["日"]
+    # The model goes round, with at most two tokens of its own for each token, and two more.
+    assert parroted(own, "a日bca", target, "a", 4) == ["日", "b", "ca", "日"]
+
+
+def test_after_the_last_token_nothing_is_held_back() -> None:
+    own = byte_level(b"abc" + NICHI, specials=["</s>"])
+    target = unigram(["a", "b", "日", "c", "ca", "▁", "▁a"])
+    assert parroted(own, "a日bc</s>", target, "a") == ["日", "b", "c"]
+    assert parroted(own, "a日bc</s>", target, "日b") == ["c"]
+    assert parroted(own, "a</s>", target, "a") == []
+
+
+def test_nothing_is_drafted_within_a_character() -> None:
+    target = table(byte_level(b" abc" + NICHI), 0)
+    for vocabulary in ("shared", "text"):
+        drafter = with_model(target, vocabulary)
+        for text, has_draft in (([1], True), ([1, 4], False), ([1, 4, 5], False)):
+            context = Context(Tokens(text))
+            draft = play_draft(drafter, target, context, gamma=6, sampling=SAMPLED)
+            assert (len(draft) > 0) == has_draft, (vocabulary, text)
+
+
+@pytest.mark.parametrize("vocabulary", ["shared", "text"])
+def test_it_drafts_while_its_own_window_lasts(vocabulary: str) -> None:
+    own = random_model(letters(), max_position_embeddings=12)
+    target = own_model("pieces")
+    drafter = SmallLM(own, vocabulary=vocabulary)
+    drafter.bind(target)
+    depths = []
+    for length in (1, 9, 10, 12, 13):
+        context = Context(Tokens([2] * length))  # " a", which is a token of the model's too
+        draft = play_draft(drafter, target, context, gamma=4, sampling=SAMPLED)
+        depths.append(len(draft))
+    assert depths[-1] == 0
+    if vocabulary == "shared":
+        assert depths == [4, 4, 3, 1, 0]
+
+
+def test_without_a_token_in_common_only_text_is_left() -> None:
+    target = table(byte_level(b"xy"), 0)
+    with pytest.raises(ConfigError, match=r"^drafter.vocabulary='shared': model and target have n"):
+        with_model(target, "shared")
+    with_model(target, "text")
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"vocabulary": "other"}, "drafter.vocabulary='other': expected one of same, shared, text"),
+        (
+            {"vocabulary": "text"},
+            "drafter.vocabulary='text': expected same, unless drafter.model i",
+        ),
+        (
+            {"model": "gemma3", "vocabulary": "text", "tree": "2x2"},
+            "drafter.tree='2x2': expected none, since drafter.vocabulary=text writes chains",
+        ),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(settings: Any, line: str) -> None:
+    with pytest.raises(ConfigError, match=line):
+        SmallLM(**settings)
+
+
+def test_models_and_targets_that_do_not_fit_are_refused(llama: Any, t5: Any) -> None:
+    target = own_model("pieces")
+    for model in (llama(), TransformersTarget(llama())):
+        with pytest.raises(ConfigError, match=r"drafter.model='[LT]\w+': expected a hub id, a"):
+            SmallLM(model, vocabulary="shared").bind(target)
+    with pytest.raises(ConfigError, match="'shared': expected same, since the target has an enc"):
+        with_model(TransformersTarget(t5(), letters()), "shared")
+    with pytest.raises(ConfigError, match="SmallLM needs tokenizer"):
+        decode(TransformersTarget(llama()), SmallLM("x/y", vocabulary="text"), Token(), [3])
+
+
+def test_another_tokenizer_names_the_setting(llama: Any) -> None:
+    with pytest.raises(ConfigError, match=r"; drafter.vocabulary=shared or text takes"):
+        SmallLM(llama()).bind(own_model("pieces"))
+
+
+def test_a_model_that_reads_no_tree_writes_chains_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = random_model(letters())
+    own.trees, own.no_trees = False, "Llama takes only chains, since so it is"
+    drafter = SmallLM(own, vocabulary="shared", tree="2x2")
+    with pytest.raises(ConfigError, match=r"drafter.tree='2x2': Llama takes only chains, since"):
+        drafter.bind(own_model("pieces"))
+
+
+def test_a_folder_is_loaded_once(folder: Path, llama: Any, words: Any) -> None:
+    target = TransformersTarget(llama(), words)
+    drafters = [SmallLM(str(folder), vocabulary="shared") for _ in range(2)]
+    for drafter in drafters:
+        rounds = decode(target, drafter, Token(), [3, 4], gamma=3, max_new_tokens=8)
+        assert all(round.accepted == round.drafted for round in rounds)
+    first, second = (drafter._other._model._cached._model for drafter in drafters)
+    assert first is second
+
+
+def test_the_drafter_of_the_docs_is_exact() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text()
+    names: dict[str, Any] = {"torch": torch, "Drafter": Drafter}
+    block = next(part for part in page.split("```") if "class Foreign(" in part)
+    exec(block.removeprefix("python"), names)
+    own, target = own_model(), own_model("pieces")
+    drafter = names["Foreign"](own.model, own.tokenizer)
+    drafter.bind(target)
+    assert_exact(Setup(target, drafter, Token(), [1, 2], gamma=1, sampling=SAMPLED), 2)
+    draft = play_draft(drafter, target, Context(Tokens([1, 2])), gamma=4, sampling=SAMPLED)
+    alike = with_model(target, "shared")
+    context = Context(Tokens([1, 2]))
+    assert draft.tokens == play_draft(alike, target, context, gamma=4, sampling=SAMPLED).tokens

@@ -1,0 +1,159 @@
+"""The native library: products and passes whose rows don't depend on each other, by any threads."""
+
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from outrider.contract.draft import Draft
+from outrider.runtime import native, native_pass
+from outrider.runtime.cache import GrowingCache
+from outrider.runtime.linear import pack
+from outrider.runtime.panels import Panels
+from outrider.runtime.passes import PassInput
+from outrider.runtime.ragged import Ragged
+from outrider.runtime.step import run_pass
+from outrider.runtime.tree_mask import additive_mask, tree_mask
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        config = LlamaConfig(
+            vocab_size=90,
+            hidden_size=96,
+            intermediate_size=80,
+            num_hidden_layers=2,
+            num_attention_heads=6,
+            num_key_value_heads=2,
+            head_dim=16,
+        )
+        made = LlamaForCausalLM(config).eval()
+    pack(made)
+    assert native_pass.is_used_for(made)
+    return made
+
+
+IDS = torch.randint(0, 90, (1, 130), generator=torch.Generator().manual_seed(1))
+
+
+def read(model: Any, parts: list[int]) -> torch.Tensor:
+    """Returns the logits of a text that is read in parts."""
+    cache = GrowingCache()
+    passes = [
+        run_pass(model, cache, PassInput(ids, ids.shape[1]))
+        for ids in IDS[:, : sum(parts)].split(parts, dim=1)
+    ]
+    return torch.cat([result.logits for result in passes], dim=1)
+
+
+@pytest.mark.parametrize("parts", [[30] * 4, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 42], [64, 56]])
+def test_a_text_has_the_same_logits_however_it_is_read(model: Any, parts: list[int]) -> None:
+    assert torch.equal(read(model, parts), read(model, [1] * 120))
+
+
+def test_a_path_of_a_tree_has_the_logits_of_its_text(model: Any) -> None:
+    cache = GrowingCache()
+    run_pass(model, cache, PassInput(IDS[:, :40], 1))
+    tree = tree_mask([-1, -1, 0, 1, 1, 4], pending=0, cached=40)
+    mask = additive_mask(tree.sees, torch.float32)[None, None]
+    nodes = IDS[:, 40:46]
+    scored = run_pass(model, cache, PassInput(nodes, 6, mask, tree.positions[None])).logits
+    for path in ([0, 2], [1, 3], [1, 4, 5]):
+        cache = GrowingCache()
+        run_pass(model, cache, PassInput(IDS[:, :40], 1))
+        chain = run_pass(model, cache, PassInput(nodes[:, path], len(path))).logits
+        assert torch.equal(scored[:, path], chain)
+
+
+def test_a_text_in_a_batch_has_the_logits_that_it_has_alone(model: Any) -> None:
+    lengths = (3, 21, 40)
+    ragged = Ragged(model, len(lengths))
+    for number, length in enumerate(lengths):
+        ragged.read(number, IDS[0, :length].tolist(), ())
+    draft = Draft((5, 6), (-1, 0))
+    pending = [[7], [8, 9], [10]]
+    logits = ragged.feed(range(3), pending, [draft] * 3, ()).logits
+    for number, length in enumerate(lengths):
+        cache = GrowingCache()
+        text = [*IDS[0, :length].tolist(), *pending[number], 5, 6]
+        alone = run_pass(model, cache, PassInput(torch.tensor([text]), 3)).logits
+        assert torch.equal(logits[number, -3:], alone[0])
+
+
+@pytest.mark.parametrize("rows", [1, 5, 12, 13, 25, 100])
+@pytest.mark.parametrize("shape", [(64, 16), (33, 7), (100, 48), (1, 5)])
+def test_products_are_those_of_pytorch(rows: int, shape: tuple[int, int]) -> None:
+    weight, bias = torch.randn(shape), torch.randn(shape[0])
+    panels, x = Panels(weight, bias), torch.randn(rows, shape[1])
+    torch.testing.assert_close(panels.product(x), x @ weight.T + bias, rtol=1e-5, atol=1e-5)
+    assert torch.equal(panels.product(x)[-1], panels.product(x[-1:])[0])
+    assert torch.equal(panels.to_dense(), weight)
+
+
+@pytest.fixture
+def threads() -> Any:
+    """Sets the number of threads for a test."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+def test_threads_change_nothing(model: Any, threads: Any) -> None:
+    right = read(model, [30] * 4)
+    for count in (1, 2, 5):
+        threads(count)
+        assert torch.equal(read(model, [30] * 4), right)
+
+
+def test_callers_don_t_wait_for_each_other(model: Any, threads: Any) -> None:
+    threads(2)
+    right, results = read(model, [30] * 4), []
+    callers = [
+        threading.Thread(target=lambda: results.extend(read(model, [30] * 4) for _ in range(3)))
+        for _ in range(3)
+    ]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert len(results) == 9 and all(torch.equal(result, right) for result in results)
+
+
+def test_a_forked_process_starts_threads_of_its_own(threads: Any) -> None:
+    threads(2)
+    panels, x = Panels(torch.randn(200, 16), None), torch.randn(3, 16)
+    right = panels.product(x)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)  # ends it if it waits for threads that are not there
+        os._exit(not torch.equal(panels.product(x), right))
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_it_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(native.DISABLE, "0")
+    assert native.library.__wrapped__() is None
+    monkeypatch.delenv(native.DISABLE)
+    assert native.library.__wrapped__() is not None
+
+
+@pytest.mark.parametrize("compiler", ["", "exit 1", "exec sleep 60"])
+def test_without_a_compiler_pytorch_does_it(
+    compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if compiler:
+        (tmp_path / "cc").write_text(f"#!/bin/sh\n{compiler}\n")
+        (tmp_path / "cc").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin" if compiler else str(tmp_path))
+    monkeypatch.setattr(native, "COMPILERS", ("cc",))
+    monkeypatch.setattr(native, "SECONDS", 0.2)
+    monkeypatch.setattr(native, "_folder", lambda: tmp_path / "cache")
+    assert native.library.__wrapped__() is None
+    assert not list(tmp_path.glob("cache/*.so"))

@@ -1,0 +1,80 @@
+"""Weights of eight bits: the products of the rounded weights, and a model that shares the rest."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from outrider import ConfigError
+from outrider.runtime import panels
+from outrider.runtime.linear import PackedLinear, pack
+from outrider.runtime.panels import Panels
+from outrider.runtime.quantized import quantized
+from outrider.targets.transformers import TransformersTarget
+
+
+@pytest.mark.parametrize("shape", [(64, 32), (33, 7), (5, 48)])
+@pytest.mark.parametrize("rows", [1, 12, 30])
+def test_products_are_those_of_the_rounded_weights(rows: int, shape: tuple[int, int]) -> None:
+    weight, bias, x = torch.randn(shape), torch.randn(shape[0]), torch.randn(rows, shape[1])
+    weight[0] = 0  # a scale of 0 would make it NaN
+    packed = Panels(weight, bias, quantize=True)
+    scale = weight.abs().amax(1, keepdim=True) / 127
+    rounded = packed.to_dense()
+    assert ((rounded - weight).abs() <= scale * 0.501).all()
+    assert torch.allclose(rounded.abs().amax(1), weight.abs().amax(1))
+    torch.testing.assert_close(packed.product(x), x @ rounded.T + bias, rtol=1e-5, atol=1e-5)
+
+
+def test_the_model_shares_all_but_its_linear_layers(llama: Any) -> None:
+    model = llama()
+    pack(model)
+    small: Any = quantized(model, "drafter quantized")
+    assert small.model.embed_tokens is model.model.embed_tokens
+    assert small.model.layers[0].input_layernorm is model.model.layers[0].input_layernorm
+    layers = [module for module in small.modules() if isinstance(module, PackedLinear)]
+    assert layers and all(layer.packed.is_quantized for layer in layers)
+    assert not any(
+        layer.packed.is_quantized for layer in model.modules() if isinstance(layer, PackedLinear)
+    )
+    rounded = copy.deepcopy(llama())
+    for name, module in rounded.named_modules():
+        if isinstance(module, nn.Linear):
+            module.weight = nn.Parameter(small.get_submodule(name).weight)
+    ids = torch.tensor([[3, 4, 5, 6]])
+    torch.testing.assert_close(small(ids).logits, rounded(ids).logits, rtol=1e-4, atol=1e-4)
+
+
+def test_a_target_of_eight_bits(llama: Any, tmp_path: Path) -> None:
+    llama().save_pretrained(tmp_path)
+    exact, rounded = (
+        TransformersTarget(llama(), optimize="packed", quantize=quantize)
+        for quantize in (None, "int8")
+    )
+    assert exact.fingerprint() != rounded.fingerprint()
+    with pytest.raises(ConfigError, match="the model's weights have eight bits already"):
+        quantized(rounded.model, "drafter quantized")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"quantize": "int4", "optimize": "packed"}, "target.quantize='int4': expected int8, or"),
+        ({"quantize": "int8", "optimize": "none"}, "target.optimize='none': expected packed with"),
+    ],
+)
+def test_settings_that_don_t_go_together(llama: Any, options: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        TransformersTarget(llama(), **options)
+
+
+def test_what_the_library_does_not_multiply(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    needed = "need a model in float32 on a CPU, and a C compiler"
+    with pytest.raises(ConfigError, match=needed):
+        quantized(llama().bfloat16(), "drafter quantized")
+    monkeypatch.setattr(panels, "library", lambda: None)
+    with pytest.raises(ConfigError, match=needed):
+        quantized(llama(), "drafter quantized")
