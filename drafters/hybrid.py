@@ -11,7 +11,7 @@ from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
-from outrider.errors import ConfigError, require
+from outrider.errors import ConfigError, is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.plugins.registry import make
 
@@ -40,9 +40,12 @@ class Hybrid(Drafter):
         tokens are candidates, the drawn ones too: a rule for deterministic drafts is exact for any
         that were there before its own random numbers.
 
-    Raises `ConfigError` if the list is empty, if a drafter asks the target for scores of its own,
-    if two drafters write trees of different kinds, if a chain's drafter can't be where it is, or if
-    both `chain` and `merge` are there.
+    steps: the most tokens of each drafter in a chain but the last. Defaults to no limit; a network
+        then drafts to the end, and leaves nothing for the next one.
+
+    Raises `ConfigError` for steps below 1, if the list is empty, if a drafter asks the target for
+    scores of its own, if two drafters write trees of different kinds, if a chain's drafter can't be
+    where it is, or if both `chain` and `merge` are there.
     """
 
     def __init__(
@@ -50,7 +53,11 @@ class Hybrid(Drafter):
         drafters: Sequence[Any] = (COPY, "eagle"),
         chain: Sequence[Any] | None = None,
         merge: Sequence[Any] | None = None,
+        steps: int | None = None,
     ) -> None:
+        is_valid = steps is None or (is_int(steps) and steps >= 1)
+        require(is_valid, "drafter.steps", steps, "a whole number of at least 1, or none")
+        self._steps = steps
         if chain is not None and merge is not None:
             raise ConfigError("drafter.merge: expected none beside drafter.chain")
         self._chains, self._merges = chain is not None, merge is not None
@@ -82,6 +89,9 @@ class Hybrid(Drafter):
             self._merge([(context, pen) for context, pen in pairs if pen.open])
             return
         for drafter in self._drafters:
+            if self._chains and self._steps is not None and drafter is not self._drafters[-1]:
+                for _, pen in pairs:
+                    pen.limit(self._steps)
             drafter.propose_batch(pairs)
             if self._chains:
                 after = [(_with_draft(context, pen), pen.continued()) for context, pen in pairs]

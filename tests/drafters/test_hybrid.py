@@ -40,7 +40,7 @@ EAGLE = {"drafter": "eagle", "path": "untrained"}
         partial(Hybrid, [{"drafter": "prompt_lookup", "min_n": 2}, "small_lm"]),
         partial(Hybrid, [{"drafter": "prompt_lookup", "min_n": 2}, EAGLE]),
         partial(Hybrid, ["prompt_lookup", {**EAGLE, "tree": "3x2"}]),
-        partial(Hybrid, chain=["suffix", "random"]),
+        partial(Hybrid, chain=["random", "suffix"], steps=1),
         partial(Hybrid, merge=["suffix", "token_recycling"]),
     ]
 )
@@ -102,6 +102,15 @@ def test_the_second_drafter_goes_on_where_the_first_stopped() -> None:
     for probs, expected in zip(drawn.probs[2:], alone.probs, strict=True):
         assert probs is not None and expected is not None
         assert torch.equal(probs, expected)
+
+
+def test_a_drafter_that_never_stops_has_a_number_of_steps() -> None:
+    chain: list[Any] = ["bigram", Two(), "bigram"]
+    draft = drafts(Hybrid(chain=chain, steps=1), [3, 1, 2, 0, 3])
+    assert [probs is None for probs in draft.probs] == [False, True, False, False]
+    assert None not in drafts(Hybrid(chain=chain), [3, 1, 2, 0, 3]).probs
+    with pytest.raises(ConfigError, match=r"drafter\.steps=0: expected a whole number"):
+        Hybrid(chain=chain, steps=0)
 
 
 def test_a_tree_may_come_last() -> None:
