@@ -48,6 +48,7 @@ evidence: install
 	OMP_NUM_THREADS=1 $(BIN)/python tests/evidence/overhead.py
 	OMP_NUM_THREADS=1 $(BIN)/python tests/evidence/rules.py
 	$(BIN)/python tests/evidence/coverage.py
+	$(BIN)/python tests/evidence/same_drafter.py
 	$(BIN)/python tests/evidence/memory.py
 	$(BIN)/python tests/evidence/greedy.py
 	$(BIN)/python tests/evidence/distribution.py

@@ -12,12 +12,33 @@ from outrider.errors import ConfigError, is_int, require
 
 @final
 @dataclass(frozen=True, slots=True)
+class CodeTest:
+    """How code that answers a prompt is tested, by the fields of HumanEval (2107.03374).
+
+    prompt: the beginning of the code. test: code that defines `check`, which takes the function.
+    entry_point: the function's name.
+    """
+
+    prompt: str
+    test: str
+    entry_point: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class Prompt:
-    """A conversation: its id, its category, and the user's turns."""
+    """A conversation: its id, its category, and the user's turns.
+
+    references: by turn, the answers that are right, such as a summary that a person wrote. Empty
+        for a turn without.
+    code: how code in the answer is tested, if it is.
+    """
 
     id: str
     category: str
     turns: tuple[str, ...]
+    references: tuple[tuple[str, ...], ...] = ()
+    code: CodeTest | None = None
 
 
 def prompt_text(setting: Any) -> Any:
@@ -65,6 +86,9 @@ def parse(item: Any, where: str) -> Prompt:
     Spec-Bench: `question_id`, `category`, and `turns`, a list of strings. HumanEval: `task_id`
     and `prompt`. Plain: `prompt`, and optionally `id` and `category`.
 
+    Each may have a `reference`: the right answer, or a list with that of each turn, which may
+    itself be a list of several. `test` and `entry_point` beside `prompt` are HumanEval's.
+
     where: names the record in messages; it is also the id of a prompt without one.
 
     Raises:
@@ -74,17 +98,41 @@ def parse(item: Any, where: str) -> Prompt:
         turns = item["turns"]
         if not (isinstance(turns, list) and turns and all(isinstance(turn, str) for turn in turns)):
             raise ConfigError(f"{where}: turns={turns!r}: expected a list of strings")
-        return Prompt(str(item["question_id"]), str(item["category"]), tuple(turns))
+        references = _references(item, len(turns))
+        return Prompt(str(item["question_id"]), str(item["category"]), tuple(turns), references)
     if isinstance(item, dict) and "prompt" in item:
         text = item["prompt"]
         if not (isinstance(text, str) and text.strip()):
             raise ConfigError(f"{where}: prompt={text!r}: expected some text")
+        name, category = item.get("id", where), item.get("category", "prompt")
         if "task_id" in item:
-            return Prompt(str(item["task_id"]), "code", (text,))
-        return Prompt(str(item.get("id", where)), str(item.get("category", "prompt")), (text,))
+            name, category = item["task_id"], "code"
+        references = _references(item, 1)
+        return Prompt(str(name), str(category), (text,), references, _code_test(item, text))
     raise ConfigError(
         f"{where}: expected an object with prompt, or with question_id, category and turns"
     )
+
+
+def _references(item: dict[str, Any], turns: int) -> tuple[tuple[str, ...], ...]:
+    """Returns the right answers by turn; empty if the record has none, or none that are texts."""
+    value = item.get("reference")
+    by_turn = value if isinstance(value, list) else [value]
+    if turns == 1 and len(by_turn) > 1:
+        by_turn = [by_turn]
+    answers = [answer if isinstance(answer, list) else [answer] for answer in by_turn]
+    references = tuple(
+        tuple(text for text in texts if isinstance(text, str) and text.strip()) for texts in answers
+    )
+    return references if any(references) else ()
+
+
+def _code_test(item: dict[str, Any], prompt: str) -> CodeTest | None:
+    """Returns how code is tested, by HumanEval's fields; None if the record has none."""
+    test, name = item.get("test"), item.get("entry_point")
+    if isinstance(test, str) and isinstance(name, str) and name:
+        return CodeTest(prompt, test, name)
+    return None
 
 
 def is_encodable(text: str) -> bool:

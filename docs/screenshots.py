@@ -1,6 +1,7 @@
-"""Draws docs/page-*.png: the pages of `outrider view`, from runs of `outrider compare`.
+r"""Draws docs/page-*.png: the pages of `outrider view`, from runs of `outrider compare`.
 
-outrider compare drafters=[none,bigram,prompt_lookup,small_lm] hydra.run.dir=runs/demo
+outrider compare drafters=[none,bigram,prompt_lookup,eagle,hybrid] data.limit=12 turns=1 \
+    max_new_tokens=20 hydra.run.dir=runs/demo
 python docs/screenshots.py runs
 """
 
@@ -16,24 +17,32 @@ import uvicorn
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
+from outrider.commands.parts import parts_of
 from outrider.lab.page.listing import run_folders
+from outrider.lab.play import Player
 from outrider.lab.view import app
+from outrider.plugins.registry import make
 
 
 class Shot(NamedTuple):
-    """A picture: the page, its size and scheme, and what it starts with, if not with the top."""
+    """A picture: the page, its size and scheme, and what it starts with, if not with the top.
+
+    drafter: writes a text with this drafter first.
+    """
 
     name: str
     path: str
     size: tuple[int, int]
     scheme: str
     start: str | None = None
+    drafter: str | None = None
 
 
 SHOTS = (
     Shot("page-run", "runs?run={run}", (1000, 760), "light"),
     Shot("page-figures", "runs?run={run}", (1000, 620), "dark", ".figures"),
     Shot("page-texts", "runs?run={run}", (1000, 560), "light", ".question"),
+    Shot("page-play", "play", (1000, 900), "light", None, "hybrid"),
 )
 
 
@@ -41,7 +50,9 @@ def main(folder: Path) -> None:
     run = next(iter(run_folders([folder])))
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     with socket.create_server(("127.0.0.1", 0)) as listener, sync_playwright() as playwright:
-        server = uvicorn.Server(uvicorn.Config(app([folder], "t"), log_level="warning", ws="none"))
+        player = Player("smollm2", make("target", "smollm2"), parts_of)
+        pages = app([folder], "t", player)
+        server = uvicorn.Server(uvicorn.Config(pages, log_level="warning", ws="none"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
@@ -52,6 +63,10 @@ def main(folder: Path) -> None:
                 viewport={"width": width, "height": height}, color_scheme=shot.scheme
             )
             page.goto(address + shot.path.format(run=run))
+            if shot.drafter is not None:
+                page.get_by_label("Drafter").select_option(shot.drafter)
+                page.get_by_role("button", name="Write").click()
+                page.locator("#results tbody tr").wait_for()
             save(page, shot)
         browser.close()
         server.should_exit = True

@@ -67,7 +67,7 @@ class Hierarchy(Drafter):
             guess = faster_pen.finish()
             logits = self._small.scores(text, guess.tokens, source)
             for node, guessed in enumerate(guess.tokens):
-                text.append(pen.redraw(logits[node], guess, node))
+                text.append(pen.redraw(logits[node]))
                 if text[-1] != guessed or not pen.open:
                     break
             else:

@@ -102,7 +102,7 @@ class Hybrid(Drafter):
     def _merge(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
         trees = [Merged(pen) for _, pen in pairs]
         for drafter in self._drafters:
-            own = [(context, pen.faster(pen.gamma, pen.budget)) for context, pen in pairs]
+            own = [(context, pen.apart(pen.gamma, pen.budget)) for context, pen in pairs]
             drafter.propose_batch(own)
             for tree, (_, pen) in zip(trees, own, strict=True):
                 tree.add(pen.finish())

@@ -23,7 +23,8 @@ HINT = f"drafter.vocabulary={' or '.join(VOCABULARIES)} takes a model with anoth
 class OtherTokenizer(Drafter):
     """Drafts with a language model that has a tokenizer of its own (2502.05202).
 
-    model: a hub id, a folder, the name of a target, or a target with a tokenizer.
+    model: a hub id, a folder, the name of a target, or a target, of a transformers model with its
+        tokenizer.
     vocabulary: "shared" draws from the model's distribution over the tokens that both have
         (token-level intersection). "text" writes the model's likeliest text, which the target's
         tokenizer cuts into tokens (string-level exact match).
@@ -54,7 +55,7 @@ class OtherTokenizer(Drafter):
         name = model if isinstance(model, str) else type(model).__name__
         if isinstance(model, str):
             model = _loaded(model, *self._loading)
-        is_valid = isinstance(model, Target) and model.tokenizer is not None
+        is_valid = isinstance(model, Target) and None not in (model.model, model.tokenizer)
         require(is_valid, "drafter.model", name, "a hub id, a folder or a target with a tokenizer")
         expected = "same, since the target has an encoder"
         require(SOURCE not in target.offers, "drafter.vocabulary", self._vocabulary, expected)

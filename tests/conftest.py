@@ -5,16 +5,19 @@ import json
 import os
 import random
 import runpy
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import tokenizers
 import torch
 from filelock import FileLock
+from tiny import forked
 from transformers import (
     LlamaConfig,
     LlamaForCausalLM,
@@ -69,7 +72,12 @@ WORDS = [
 
 LINES = [
     {"question_id": 1, "category": "chat", "turns": ["the cat sat on the mat", "and the dog ?"]},
-    {"question_id": 2, "category": "chat", "turns": ["one two three one two"]},
+    {
+        "question_id": 2,
+        "category": "chat",
+        "turns": ["one two three one two"],
+        "reference": ["one two three"],
+    },
     {"question_id": 3, "category": "code", "turns": ["red blue red blue red"]},
 ]
 
@@ -161,7 +169,7 @@ def t5() -> Callable[..., Any]:
 
 @pytest.fixture(scope="session")
 def edits(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example's pair of T5 models, smaller and trained for half a minute, once."""
+    """The example's pair of T5 models, smaller and trained for ten seconds, once."""
     base = tmp_path_factory.getbasetemp()  # with xdist each process has its own below one
     place = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "edits"
     with FileLock(f"{place}.lock"):
@@ -169,11 +177,11 @@ def edits(tmp_path_factory: pytest.TempPathFactory) -> Path:
             sys.path.insert(0, str(EDITS))
             train: Any = importlib.import_module("train")
             sys.path.remove(str(EDITS))
-            train.BATCH = 32
+            train.BATCH = 16
             train.make(
                 place.with_name("making-edits"),
-                target={"width": 64, "layers": 2, "steps": 400},
-                draft={"width": 32, "layers": 1, "steps": 300},
+                target={"width": 64, "layers": 2, "steps": 250},
+                draft={"width": 32, "layers": 1, "steps": 200},
             )
             place.with_name("making-edits").rename(place)
     return place
@@ -194,6 +202,15 @@ def shared_smollm2(smollm2: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         return smollm2 if plain else TransformersTarget(place, **settings)
 
     monkeypatch.setattr("outrider.targets.smollm2.TransformersTarget", shared)
+
+
+@pytest.fixture
+def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The workers of a bench are forked, which spares them importing PyTorch."""
+    stand_in = SimpleNamespace(
+        Popen=forked.Program, PIPE=subprocess.PIPE, TimeoutExpired=subprocess.TimeoutExpired
+    )
+    monkeypatch.setattr("outrider.bench.worker.subprocess", stand_in)
 
 
 @pytest.fixture(scope="session")

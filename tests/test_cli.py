@@ -240,6 +240,9 @@ def test_check_says_what_held(run: Any) -> None:
     status, out, _ = run("check", "verifier=lenient", "drafter=none")
     assert status == 0
     assert "LOSSY" in out
+    status, out, _ = run("check", "drafter=none", "thorough=true")
+    assert status == 0
+    assert "every length" in out
 
 
 def test_check_prints_the_self_test_of_a_target(run: Any, folder: Path) -> None:

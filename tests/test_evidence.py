@@ -2,20 +2,27 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+import outrider
+from outrider import decode
+
 EVIDENCE = Path(__file__).parent / "evidence"
+UNTRAINED = ("hybrid", "self_sparse", "lookahead_decoding", "falcon", "eagle3 dynamic:8")
+"""What tests/drafters/test_built_in.py does not run on SmolLM2."""
 
 
 @pytest.mark.usefixtures("shared_smollm2")
 @pytest.mark.parametrize(
     ("name", "arguments", "line"),
     [
-        ("greedy.py", ["--count", "1", "--tokens", "20"], "0 texts differ"),
-        ("distribution.py", ["--samples", "400", "--drafters", "prompt_lookup", "bigram"], "liar"),
+        ("greedy.py", ["--count", "1", "--tokens", "6", "--only", *UNTRAINED], "0 texts differ"),
+        ("distribution.py", ["--samples", "150", "--drafters", "bigram"], "liar"),
     ],
 )
 def test_what_is_claimed_of_texts_holds(
@@ -24,6 +31,21 @@ def test_what_is_claimed_of_texts_holds(
     status, out, err = script(EVIDENCE / name, *arguments)
     assert status == 0, out + err
     assert line in out
+
+
+def test_a_text_that_differs_is_reported(
+    script: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(*arguments: Any, **options: Any) -> Iterator[SimpleNamespace]:
+        text = [token for round in decode(*arguments, **options) for token in round.tokens]
+        yield SimpleNamespace(tokens=[*text[:2], text[2] + 1, *text[3:]])
+
+    monkeypatch.setattr(outrider, "decode", wrong)
+    short = ["--target", str(folder), "--count", "1", "--tokens", "6", "--only", "none"]
+    status, out, err = script(EVIDENCE / "greedy.py", *short)
+    assert status == 1
+    assert "1 texts differ" in out
+    assert "differs at token 2" in err
 
 
 def test_texts_of_low_precision_are_kept_and_put_on_a_page(
@@ -52,5 +74,16 @@ def test_texts_of_low_precision_are_kept_and_put_on_a_page(
 def test_memory_stays_bounded() -> None:
     """In a process of its own, of whose children the largest counts."""
     subprocess.run(
-        [sys.executable, EVIDENCE / "memory.py", "--only", "generate", "--tokens", "16"], check=True
+        [sys.executable, EVIDENCE / "memory.py", "--only", "generate", "--tokens", "4"], check=True
     )
+
+
+def test_the_same_drafter_is_compared_with_itself(script: Any, folder: Path, data: Path) -> None:
+    """The script runs; what it measures is a matter of the clock."""
+    status, out, err = script(
+        *[EVIDENCE / "same_drafter.py", "--target", str(folder), "--prompts", str(data)],
+        *["--tokens", "6", "--repeats", "2"],
+    )
+    assert status in (0, 1), err
+    assert "third: " in out and "second / third: " in out
+    assert "spread " in out and "(at most 3%)" in out

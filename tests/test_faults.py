@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from faulty import FAULTS
 
-from outrider import Context, Drafter, Pen
+from outrider import Context, Drafter, DrafterError, Pen
+from outrider.bench import ours
 from outrider.bench.measure import Run
 from outrider.commands import bench
 from outrider.drafters.random import Random
@@ -90,10 +91,12 @@ def test_a_text_that_can_not_be_saved_was_shown(run: Any, failing: Any, number: 
 
 
 class Hangs(Drafter):
+    """Drafts of one token are spared."""
+
     def __init__(self, tree: Any = None) -> None: ...
 
     def propose(self, context: Context, pen: Pen) -> None:
-        while True:
+        while pen.gamma > 1:
             with suppress(Exception):  # it handles whatever it can
                 time.sleep(60)
 
@@ -147,12 +150,55 @@ def test_a_sweep_keeps_the_jobs_that_have_ended(run: Any, tmp_path: Path, faulty
     assert (status, err.partition("\n")[0]) == (143, "terminated")
     jobs = [report(tmp_path / "s" / str(job)) for job in (0, 1)]
     assert [job["error"] for job in jobs] == [None, "Terminated: "]
-    # After a job's own fault the others run.
-    words = (*words[:-2], "gamma=2,1", "hydra.sweep.dir=t")
-    status, _, err = run(*words, *faulty("memory"))
+
+
+def test_after_a_fault_of_its_own_the_other_jobs_of_a_sweep_run(
+    run: Any, tmp_path: Path, faulty: Any
+) -> None:
+    hangs = (f"drafter._target_={__name__}.Hangs", "draft_timeout=0.2")
+    ends = {"memory": "out of memory", "disk": "No space left on device", "hang": "took longer"}
+    for fault, line in ends.items():
+        settings = hangs if fault == "hang" else faulty(fault)
+        words = (*SAMPLED, *settings, "gamma=2,1", f"hydra.sweep.dir={fault}")
+        status, _, err = run("generate", "--multirun", *words)
+        assert status == 1
+        assert line in err
+        errors = [report(tmp_path / fault / str(job))["error"] for job in (0, 1)]
+        assert [error is None for error in errors] == [False, True]
+
+
+def test_two_sweeps_do_not_write_to_one_folder(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "s" / "0").mkdir(parents=True)
+    with claimed(tmp_path / "s" / "0"):
+        status, _, err = run("generate", "--multirun", *SAMPLED, "gamma=2,1", "hydra.sweep.dir=s")
     assert status == 1
-    assert "out of memory" in err
-    assert [report(tmp_path / "t" / str(job))["error"] is None for job in (0, 1)] == [False, True]
+    assert re.search(rf"/s/0: process {os.getpid()} on .* writes to it", err)
+    assert not (tmp_path / "s" / "0" / "generation.json").exists()
+    assert report(tmp_path / "s" / "1")["error"] is None  # the other job's folder was free
+
+
+def test_a_drafter_that_hangs_ends_a_training(run: Any, folder: Path, data: Path) -> None:
+    model = ("target=transformers", f"target.model={folder}", "data=jsonl", f"data.path={data}")
+    hangs = (f"drafter._target_={__name__}.Hangs", "drafter=random", "draft_timeout=0.2")
+    status, _, err = run("train", *model, "recipe=classifier", *hangs, "hydra.run.dir=d")
+    assert status == 1
+    assert "outrider: drafter Hangs took longer than 0.2 s for a draft" in err
+
+
+def test_a_drafter_that_hangs_ends_a_run_of_the_bench() -> None:
+    settings = {
+        "target": {"_target_": "outrider.targets.tabular.TabularTarget", "vocab_size": 4},
+        "drafter": {"_target_": f"{__name__}.Hangs"},
+        "verifier": {"_target_": "outrider.verifiers.token.Token"},
+        "sampling": {"_target_": "outrider.Sampling"},
+        "policy": {"_target_": "outrider.contract.policy.Fixed"},
+        "gamma": 2,
+        "budget": None,
+        "draft_timeout": 0.2,
+    }
+    write = ours.start(settings)
+    with pytest.raises(DrafterError, match="drafter Hangs took longer than"):
+        write({"ask": "write", "ids": [0, 1], "max_new_tokens": 8})
 
 
 @pytest.fixture
@@ -234,6 +280,19 @@ def test_compare_on_a_full_disk_keeps_its_measurements(
     assert "report.json: Read-only file system" in err
     monkeypatch.undo()
     assert len((tmp_path / "runs" / "a" / "measurements.jsonl").read_text().splitlines()) == 3
+    _a_report_that_breaks_off_leaves_the_one_before(run, tmp_path / "runs", monkeypatch)
+
+
+def _a_report_that_breaks_off_leaves_the_one_before(
+    run: Any, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run("report", str(runs))[0] == 0
+    before = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
+    for fault, expected in (("SIGTERM", 143), ("memory", 1)):
+        monkeypatch.setattr("outrider.commands.report.plain_rows", lambda _, f=fault: FAULTS[f]())
+        assert run("report", str(runs))[0] == expected
+        after = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
+        assert after == before
 
 
 @pytest.mark.parametrize("fault", [KeyboardInterrupt, MemoryError])

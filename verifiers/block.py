@@ -50,6 +50,29 @@ class Block(Verifier):
             p = residuals[accepted]
         return Verdict(tuple(range(accepted)), chance.categorical(p))
 
+    def accepts_along(
+        self, ratios: Float[Tensor, "drafts depths"]
+    ) -> Float[Tensor, "drafts depths"]:
+        return blockwise(ratios)
+
+
+def blockwise(ratios: Float[Tensor, "drafts depths"]) -> Float[Tensor, "drafts depths"]:
+    """Returns how likely each token of a draft is accepted, given that the target writes it here.
+
+    A prefix of a draft is accepted with probability w_i, whether alone or with more of the draft:
+    the sum over the tokens after it is w_i - S for more, and S for it alone. Its tokens are those
+    of the text with probability q_i in the draft and p_i in the target's own text, both products.
+    So, given the text, the draft wrote them and they were accepted with probability w_i q_i / p_i.
+
+    ratios: q(x) / p(x) for the draft's tokens.
+    """
+    rates = torch.zeros_like(ratios)
+    weight = torch.ones_like(ratios[:, 0])
+    for depth, ratio in enumerate(ratios.unbind(1)):
+        rates[:, depth] = (ratio / weight).clamp(max=1)
+        weight = (weight / ratio).clamp(max=1)
+    return rates
+
 
 def weighted_residual(
     weight: float, p: Float[Tensor, "vocab"], draft: Draft, node: int

@@ -5,6 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.draft import Draft
+from outrider.verifiers.distinct import followers, pairs_before_a_third, without
 
 MOST_OF_THREE = 2048
 """The most tokens with probability for which pairs of distinct siblings are summed one by one."""
@@ -56,21 +57,22 @@ def all_in_prefix(q: Float[Tensor, "n"], siblings: int, kind: str) -> Float[Tens
     mass = q.cumsum(0)
     if kind != "distinct":
         return mass**siblings
-    left = 1 - q
-    first = torch.where(left > 0, q / left, torch.zeros_like(q))
+    # What each token adds to the tokens before it, since a difference of sums would be rounded.
     if siblings == 2:
         # Sum over x != y of q(x) q(y) / (1 - q(x)).
-        return mass * first.cumsum(0) - (first * q).cumsum(0)
+        first = followers(q)
+        return (q * _before(first.cumsum(0)) + first * _before(mass)).cumsum(0)
     if siblings > 3 or len(q) > MOST_OF_THREE:
         return None
     # Sum over different x, y, z of q(x) q(y) / (1 - q(x)) q(z) / (1 - q(x) - q(y)).
-    third = left[:, None] - q
-    pairs = torch.where(third > 0, first[:, None] * q / third, torch.zeros_like(third))
-    pairs.fill_diagonal_(0.0)
-    weighted = pairs * (q[:, None] + q)
-    return mass * _corner_sums(pairs) - _corner_sums(weighted)
+    pairs = pairs_before_a_third(q)
+    others = _before(mass) - q[:, None]  # row x, column n: of the tokens before n, without x
+    likeliest = q.argmax()
+    others[likeliest] = _before(without(q, likeliest).cumsum(0))
+    as_third = q * _before(pairs.cumsum(0).cumsum(1).diagonal())
+    return (as_third + ((pairs + pairs.T) * others).triu(1).sum(0)).cumsum(0)
 
 
-def _corner_sums(table: Float[Tensor, "n n"]) -> Float[Tensor, "n"]:
-    """Returns for each n the sum over the first n rows and columns."""
-    return table.cumsum(0).cumsum(1).diagonal()
+def _before(sums: Float[Tensor, "n"]) -> Float[Tensor, "n"]:
+    """Returns for each n the value before it."""
+    return torch.nn.functional.pad(sums, (1, 0))[:-1]

@@ -11,6 +11,7 @@ from outrider.contract.chance import Chance
 from outrider.contract.draft import Draft
 from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.plugins.hookspecs import Register, hookimpl
+from outrider.verifiers.block import blockwise
 from outrider.verifiers.token import acceptance
 
 
@@ -44,6 +45,11 @@ class Hierarchical(Verifier):
             if chance.coins(torch.tensor([rate], dtype=torch.float64))[0]:
                 return _verdict(ratios, scores, draft, length, chance)
         return _verdict(ratios, scores, draft, 0, chance)
+
+    def accepts_along(
+        self, ratios: Float[Tensor, "drafts depths"]
+    ) -> Float[Tensor, "drafts depths"]:
+        return blockwise(ratios)
 
 
 def _capped(ratios: list[float], length: int) -> float:

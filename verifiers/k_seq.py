@@ -10,6 +10,7 @@ from outrider.contract.chance import Chance
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.plugins.hookspecs import Register, hookimpl
+from outrider.verifiers.token import token_rates
 
 STEPS = 60
 """Bisections of the interval of rho, enough for the last bit of a float."""
@@ -46,6 +47,11 @@ class KSeq(Verifier):
             node = children[coins.index(True)]
             accepted.append(node)
         return Verdict(tuple(accepted), chance.categorical(scores.after(node)))
+
+    def accepts(
+        self, q: Float[Tensor, "vocab"], scores: Scores, node: int
+    ) -> Float[Tensor, "vocab"]:
+        return token_rates(q, scores, node)
 
 
 def sibling_rate(p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"], rho: float) -> float:

@@ -13,7 +13,7 @@ from outrider.contract.draft import ROOT, Draft
 from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.errors import DrafterError
 from outrider.plugins.hookspecs import Register, hookimpl
-from outrider.verifiers.block import Block
+from outrider.verifiers.block import Block, blockwise
 
 
 @final
@@ -67,6 +67,11 @@ class MultiPathBlock(Verifier):
         rows = torch.tensor([0, *(node + 1 for node in path)])
         verdict = Block().verify(chosen, Scores(scores.logits[rows], scores.sampling), chance)
         return Verdict(tuple(path[step] for step in verdict.accepted), verdict.next_token)
+
+    def accepts_along(
+        self, ratios: Float[Tensor, "drafts depths"]
+    ) -> Float[Tensor, "drafts depths"]:
+        return blockwise(ratios)
 
 
 def ranked(p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"]) -> Int[Tensor, "vocab"]:

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from typing import final
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from outrider.contract.chance import Chance
 from outrider.contract.draft import Draft
@@ -11,6 +13,7 @@ from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.errors import require
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.recursive import descend, first
+from outrider.verifiers.token import token_rates
 
 ORDERS = ("drawn", "random")
 
@@ -39,6 +42,11 @@ class MultiStep(Verifier):
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         choose = first if self.order == "drawn" else _random
         return descend(draft, scores, chance, choose)
+
+    def accepts(
+        self, q: Float[Tensor, "vocab"], scores: Scores, node: int
+    ) -> Float[Tensor, "vocab"]:
+        return token_rates(q, scores, node)
 
 
 def _random(children: Sequence[int], chance: Chance) -> int:

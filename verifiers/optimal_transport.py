@@ -1,96 +1,137 @@
-"""OptimalTransport: the rule that accepts one of two or three independent siblings most often."""
+"""OptimalTransport: the rule that accepts one of two or three siblings most often."""
 
 from typing import final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from outrider.contract.chance import Chance
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.verifier import Scores, Verdict, Verifier
-from outrider.errors import DrafterError
 from outrider.plugins.hookspecs import Register, hookimpl
-from outrider.verifiers.selection import CLASSES, Selection, best_selection, ratio_classes
-from outrider.verifiers.token import residual
+from outrider.verifiers.ceiling import MOST_OF_THREE
+from outrider.verifiers.distinct import joint_classes, membership
+from outrider.verifiers.recursive import residual
+from outrider.verifiers.selection import CLASSES, best_selection, classes_apart, ratio_classes
+from outrider.verifiers.token import token_rates
 
 
 @final
 class OptimalTransport(Verifier):
     """Selects a sibling by SpecTr's linear program (2310.15141, section 4), and tests it.
 
-    The tokens are sorted into classes by their ratio p / q. The program says how often each class
-    is selected, given the classes of all siblings. The first sibling of the selected class has the
-    distribution m(x) = M(c) q(x) / q(c), where M(c) is how often its class c is selected in all. It
-    is accepted with probability min(1, p(x) / m(x)), and otherwise replaced by a draw from
+    The tokens are sorted into classes by their ratio p / q. The program says how often a sibling is
+    selected, given the classes of all siblings. The distribution m of the selected one follows from
+    that. It is accepted with probability min(1, p(x) / m(x)), and otherwise replaced by a draw from
     norm(max(0, p - m)). Selecting first and testing once is the canonical decomposition of
     2410.18234.
 
     Lossless, however well the program is solved. At each node no lossless rule accepts more, if
-    there are no more ratios than classes (24 for two siblings, 12 for three). In larger
-    vocabularies neighbouring ratios share a class, and the rule comes close to that ceiling. With
-    one sibling it is the token rule.
+    there are no more ratios than classes (24 for two siblings, 12 for three); for siblings without
+    replacement, no more tokens. In larger vocabularies neighbours share a class, and the rule comes
+    close to that ceiling.
 
-    Raises `DrafterError` for more than three siblings: use `k_seq` for those.
+    Of more siblings, the first three are judged together, and then those that follow against what
+    is left of p, as in recursive rejection. Siblings that separate calls of the pen wrote are
+    judged one by one. Without replacement, two are judged together and not three if more than 2048
+    tokens have a probability. With one sibling it is the token rule.
     """
 
     lossless = True
-    takes = frozenset({"chain", "paths", "iid"})
+    takes = frozenset({"chain", "paths", "iid", "distinct"})
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         accepted: list[int] = []
         node = ROOT
-        while children := draft.children(node):
+        while True:
             p = scores.after(node).double()
             p = p / p.sum()
-            q = draft.distribution(children[0], p).double()
-            chosen, m = _selected(draft, children, p, q, chance)
-            token = draft.tokens[chosen]
-            if not chance.coins((p[token] / m[token])[None])[0]:
-                rest = residual(p, m, token)
-                return Verdict(tuple(accepted), chance.categorical(rest))
+            siblings, chosen = draft.children(node), ROOT
+            while siblings and chosen == ROOT:
+                tested, m, siblings = _select(draft, siblings, p, chance)
+                token = draft.tokens[tested]
+                rate = p[token] if m is None else (p[token] / m[token]).nan_to_num(0.0)
+                if chance.coins(rate[None])[0]:
+                    chosen = tested
+                else:
+                    p = residual(p, m, token)
+            if chosen == ROOT:
+                return Verdict(tuple(accepted), chance.categorical(p))
             accepted.append(chosen)
             node = chosen
-        return Verdict(tuple(accepted), chance.categorical(scores.after(node)))
 
     def accepts(
         self, q: Float[Tensor, "vocab"], scores: Scores, node: int
     ) -> Float[Tensor, "vocab"]:
-        q = q.to(scores.logits.device)
-        return (scores.after(node) / q).nan_to_num(0.0, posinf=1.0).clamp(max=1)
+        return token_rates(q, scores, node)
 
 
-def _selected(
-    draft: Draft,
-    children: list[int],
-    p: Float[Tensor, "vocab"],
-    q: Float[Tensor, "vocab"],
-    chance: Chance,
-) -> tuple[int, Float[Tensor, "vocab"]]:
-    """Returns the sibling to test, and the distribution m that it has."""
-    if len(children) == 1:
-        return children[0], q
-    if len(children) not in CLASSES:
-        raise DrafterError(
-            f"wrote {len(children)} siblings: optimal_transport takes up to {max(CLASSES)}"
-        )
-    classes = ratio_classes(p, q, CLASSES[len(children)])
-    of_p, of_q = (torch.zeros(int(classes.max()) + 1, dtype=p.dtype) for _ in range(2))
-    of_p = of_p.to(p.device).index_add_(0, classes, torch.where(q > 0, p, 0.0))
-    of_q = of_q.to(p.device).index_add_(0, classes, q)
-    best = best_selection(tuple(of_p.tolist()), tuple(of_q.tolist()), len(children))
-    marginal = torch.tensor(best.marginal, dtype=p.dtype, device=p.device)
-    return _first_of(best, draft, children, classes, chance), (marginal / of_q)[classes] * q
+def _select(
+    draft: Draft, siblings: list[int], p: Float[Tensor, "vocab"], chance: Chance
+) -> tuple[int, Float[Tensor, "vocab"] | None, list[int]]:
+    """Returns the sibling to test, the distribution that it has, and those to test after it."""
+    group, q = _group(draft, siblings), draft.probs[siblings[0]]
+    if q is None or len(group) == 1:
+        return siblings[0], q, siblings[1:]
+    q = q.to(p.device).double()
+    drawn = q > 0
+    tokens = [draft.tokens[sibling] for sibling in group]
+    # Without replacement, the first token is impossible for the second.
+    distinct = not draft.distribution(group[1], q)[tokens[0]] > 0
+    if distinct and drawn.sum() > MOST_OF_THREE:
+        group, tokens = group[:2], tokens[:2]
+    make = _of_distinct if distinct else _of_independent
+    classes, rates, m = make(p[drawn], q[drawn], len(group))
+    members = [int(classes[drawn[:token].sum()]) for token in tokens]
+    weights = [rates[(*members[rank:], *members[:rank])] for rank in range(len(group))]
+    chosen = group[chance.categorical(torch.stack(weights))]
+    return chosen, torch.zeros_like(p).masked_scatter(drawn, m), siblings[len(group) :]
 
 
-def _first_of(
-    best: Selection, draft: Draft, children: list[int], classes: Tensor, chance: Chance
-) -> int:
-    """Draws a class, and returns its first sibling."""
-    members = [int(classes[draft.tokens[child]]) for child in children]
-    rates = best.chosen[tuple(sorted(members))]
-    drawn = chance.categorical(torch.tensor([*rates.values()], dtype=torch.float64))
-    return children[members.index([*rates][drawn])]
+def _group(draft: Draft, siblings: list[int]) -> list[int]:
+    """Returns the first siblings, up to three, that one call of the pen drew.
+
+    Their joint distribution is known from that of the first: they were drawn from it with or
+    without replacement.
+    """
+    first = siblings[0]
+    if not draft.calls:
+        return [first]
+    return [node for node in siblings[: max(CLASSES)] if draft.calls[node] == draft.calls[first]]
+
+
+Selected = tuple[Int[Tensor, "n"], Float[Tensor, "classes ..."], Float[Tensor, "n"]]
+"""The class of each token, the rates of `best_selection`, and the distribution m of the selected.
+
+All are about the n tokens to which q gives a probability.
+"""
+
+
+def _of_independent(p: Float[Tensor, "n"], q: Float[Tensor, "n"], siblings: int) -> Selected:
+    classes = ratio_classes(p, q, CLASSES[siblings])
+    member = membership(classes, q)
+    of_q = q @ member
+    expected = torch.full_like(q[0], siblings)
+    for _ in range(siblings):
+        expected = expected[..., None] * of_q
+    rates = others = _best(p @ member, expected, siblings)
+    for _ in range(siblings - 1):
+        others = (others * of_q).sum(-1)
+    return classes, rates, siblings * q * others[classes]
+
+
+def _of_distinct(p: Float[Tensor, "n"], q: Float[Tensor, "n"], siblings: int) -> Selected:
+    classes = classes_apart(p, q, CLASSES[siblings])
+    member = membership(classes, q)
+    joint = joint_classes(q, member, siblings)
+    rates = _best(p @ member, torch.tensordot(member.T, joint, 1), siblings)
+    return classes, rates, (joint * rates[classes]).flatten(1).sum(1)
+
+
+def _best(of_p: Tensor, expected: Tensor, siblings: int) -> Float[Tensor, "classes ..."]:
+    rates = best_selection(tuple(of_p.tolist()), tuple(expected.flatten().tolist()), siblings)
+    return rates.to(of_p.device)
 
 
 @hookimpl

@@ -1,12 +1,9 @@
-"""Selection: which of several independent siblings to test, so that most can be accepted."""
+"""Selection: which of two or three siblings to test, so that most can be accepted."""
 
 import itertools
 import math
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import final
 
 import numpy as np
 import torch
@@ -17,81 +14,80 @@ CLASSES = {2: 24, 3: 12}
 """By the number of siblings, the most classes of tokens; the program is solved in about 10 ms."""
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """Which class of siblings to test, given the classes of all siblings.
-
-    chosen: by the classes of the siblings, sorted, the probability that each class is chosen.
-    marginal: for each class the probability that it is chosen, over the draws of the siblings.
-    """
-
-    chosen: dict[tuple[int, ...], dict[int, float]]
-    marginal: tuple[float, ...]
-
-
-def ratio_classes(
-    p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"], most: int
-) -> Int[Tensor, "vocab"]:
+def ratio_classes(p: Float[Tensor, "n"], q: Float[Tensor, "n"], most: int) -> Int[Tensor, "n"]:
     """Returns the class of each token, by its ratio p / q: at most `most` classes, from 0 up.
 
     Tokens of equal ratio are in one class. If there are too many ratios, neighbours share a class,
     so that the classes have about equal shares of sum min(p, q).
+
+    q: above zero for each token.
     """
-    ratio = p / q  # infinite or NaN where q is 0; such a token is never drawn
-    drawn = q > 0
-    distinct, member = torch.unique(ratio[drawn], return_inverse=True)
-    if len(distinct) > most:
-        mass = torch.zeros_like(distinct).index_add_(0, member, p.minimum(q)[drawn])
-        middle = (mass.cumsum(0) - mass / 2) / mass.sum()
-        member = (middle * most).long().clamp(max=most - 1)[member]
-    classes = torch.zeros_like(q, dtype=torch.long)
-    classes[drawn] = torch.unique(member, return_inverse=True)[1]
-    return classes
+    distinct: Tensor
+    member: Tensor
+    distinct, member = torch.unique(p / q, return_inverse=True)
+    if len(distinct) <= most:
+        return member
+    mass = torch.zeros_like(distinct).index_add_(0, member, p.minimum(q))
+    middle = (mass.cumsum(0) - mass / 2) / mass.sum()
+    return _renumbered((middle * most).long().clamp(max=most - 1)[member])
+
+
+def classes_apart(p: Float[Tensor, "n"], q: Float[Tensor, "n"], most: int) -> Int[Tensor, "n"]:
+    """Returns the class of each token of q, where two tokens of equal ratio may differ.
+
+    That is so for siblings without replacement: which others are left depends on the token. Each
+    has a class of its own if there are enough, and the two likeliest have one in any case.
+    """
+    if len(q) <= most:
+        return (p / q).argsort().argsort()
+    classes = ratio_classes(p, q, most - 2)
+    likeliest = q.topk(2).indices
+    classes[likeliest] = classes.max() + torch.tensor([1, 2], device=q.device)
+    return _renumbered(classes)
+
+
+def _renumbered(classes: Int[Tensor, "n"]) -> Int[Tensor, "n"]:
+    numbers: Tensor = torch.unique(classes, return_inverse=True)[1]
+    return numbers
 
 
 @lru_cache(maxsize=4096)
-def best_selection(p: tuple[float, ...], q: tuple[float, ...], siblings: int) -> Selection:
+def best_selection(
+    p: tuple[float, ...], drawn: tuple[float, ...], siblings: int
+) -> Float[Tensor, "classes ..."]:
     """Returns the selection with the most acceptance: SpecTr's linear program (2310.15141).
 
     Maximises sum f(T, c) over the classes c of each multiset T of siblings, where f(T, c) is the
     probability that T is drawn and c chosen: sum_c f(T, c) is at most the probability of T, and
     sum_T f(T, c) at most p(c). Where that leaves T without a choice, one of its siblings is chosen
-    at random: it makes up for what classes of several ratios lose.
+    at random: it makes up for what classes of several tokens lose.
 
-    p, q: the probabilities of the classes under the target and the drafter.
+    The result [C, C] or [C, C, C] is the probability that a sibling is chosen, by its class and the
+    classes of the others in any order.
+
+    p: the target's probabilities of the C classes.
+    drawn: how many siblings of a class, whose others are of these classes in the order of their
+        draws, there are on average; shaped as the result, and flattened.
     """
-    drawn = {
-        group: _probability(group, q)
-        for group in itertools.combinations_with_replacement(range(len(q)), siblings)
-        if _probability(group, q) > 0
-    }
-    flow = _largest_flow(p, drawn)
-    chosen: dict[tuple[int, ...], dict[int, float]] = {}
-    marginal = [0.0] * len(q)
-    for group, probability in drawn.items():
-        counts = Counter(group)
-        rates = {choice: flow.get((group, choice), 0.0) for choice in counts}
-        # The solver is exact to about 1e-9 only. The marginal is computed from the rates that are
-        # used, so the rule is exact whatever the solver returns.
-        rates = {choice: max(0.0, rate) / probability for choice, rate in rates.items()}
-        scale = max(1.0, math.fsum(rates.values()))
-        rest = max(0.0, 1 - math.fsum(rates.values()) / scale)
-        chosen[group] = {
-            choice: rate / scale + rest * counts[choice] / siblings
-            for choice, rate in rates.items()
-        }
-        for choice, rate in chosen[group].items():
-            marginal[choice] += probability * rate
-    return Selection(chosen, tuple(marginal))
-
-
-def _probability(group: Sequence[int], q: Sequence[float]) -> float:
-    """Returns the probability that independent draws from q give this multiset."""
-    orders = math.factorial(len(group))
-    for count in Counter(group).values():
-        orders //= math.factorial(count)
-    return orders * math.prod(q[choice] for choice in group)
+    shape = (len(p),) * siblings
+    expected = torch.tensor(drawn, dtype=torch.float64).reshape(shape)
+    groups: dict[tuple[int, ...], float] = {}
+    for group in itertools.combinations_with_replacement(range(len(p)), siblings):
+        orders = {(group[0], *others) for others in itertools.permutations(group[1:])}
+        probability = sum(float(expected[order]) for order in orders) / group.count(group[0])
+        if probability > 0:
+            groups[group] = probability
+    flow = _largest_flow(p, groups)
+    rates = torch.full(shape, 1 / siblings, dtype=torch.float64)
+    for group, probability in groups.items():
+        # The solver is exact to about 1e-9 only. What is used is these rates, and the distribution
+        # of the selected sibling follows from them, so the rule is exact whatever it returns.
+        shares = {c: max(0.0, flow.get((group, c), 0.0)) / probability for c in group}
+        scale = max(1.0, math.fsum(shares.values()))
+        rest = max(0.0, 1 - math.fsum(shares.values()) / scale)
+        for order in itertools.permutations(group):
+            rates[order] = shares[order[0]] / scale / group.count(order[0]) + rest / siblings
+    return rates
 
 
 def _largest_flow(

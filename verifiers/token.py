@@ -33,8 +33,13 @@ class Token(Verifier):
     def accepts(
         self, q: Float[Tensor, "vocab"], scores: Scores, node: int
     ) -> Float[Tensor, "vocab"]:
-        p = scores.after(node)
-        return (p / q.to(p.device)).nan_to_num(0.0, posinf=1.0).clamp(max=1)
+        return token_rates(q, scores, node)
+
+
+def token_rates(q: Float[Tensor, "vocab"], scores: Scores, node: int) -> Float[Tensor, "vocab"]:
+    """Returns min(1, p(x) / q(x)) for each token after `node`; 1 where both are 0."""
+    p = scores.after(node)
+    return (p / q.to(p.device)).nan_to_num(0.0, posinf=1.0).clamp(max=1)
 
 
 def acceptance(draft: Draft, scores: Scores) -> Float[Tensor, "gamma"]:

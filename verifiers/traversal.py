@@ -11,7 +11,7 @@ from outrider.contract.chance import Chance
 from outrider.contract.draft import KINDS, ROOT, Draft
 from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.plugins.hookspecs import Register, hookimpl
-from outrider.verifiers.block import prefix_rate
+from outrider.verifiers.block import blockwise, prefix_rate
 
 
 @dataclass
@@ -68,6 +68,11 @@ class Traversal(Verifier):
                 parent.p = residual / mass
             parent.children.remove(leaf)
             parent.tested.append(draft.tokens[leaf])
+
+    def accepts_along(
+        self, ratios: Float[Tensor, "drafts depths"]
+    ) -> Float[Tensor, "drafts depths"]:
+        return blockwise(ratios)
 
 
 def _node(draft: Draft, scores: Scores, node: int, weight: float) -> _Node:

@@ -2,11 +2,15 @@
 
 from typing import final
 
+from jaxtyping import Float
+from torch import Tensor
+
 from outrider.contract.chance import Chance
 from outrider.contract.draft import Draft
 from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.recursive import descend
+from outrider.verifiers.token import token_rates
 
 
 @final
@@ -23,6 +27,11 @@ class WithoutReplacement(Verifier):
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         return descend(draft, scores, chance)
+
+    def accepts(
+        self, q: Float[Tensor, "vocab"], scores: Scores, node: int
+    ) -> Float[Tensor, "vocab"]:
+        return token_rates(q, scores, node)
 
 
 @hookimpl

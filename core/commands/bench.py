@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from outrider.bench.curves import count_curve_steps, measure_curves
 from outrider.bench.entrants import OUTRIDER_PLAIN, Entrant, entrants, weights_location
 from outrider.bench.measure import Run, differences, measure_runs, speed_ratio
+from outrider.bench.neighbour import neighbour
 from outrider.bench.plots import plot_curves
 from outrider.bench.report import BenchResult, bench_lines, bench_table
 from outrider.bench.roofline import memory_bandwidth
@@ -44,6 +45,8 @@ def bench(config: DictConfig) -> None:
         Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress,
     ):
         bandwidth = memory_bandwidth()
+        if config.neighbour:
+            stack.enter_context(neighbour())
         participants = entrants(settings, weights_location(settings), _dtype(config))
         workers = _start_workers(participants, folder, stack, progress)
         reference = workers[OUTRIDER_PLAIN]
@@ -69,7 +72,8 @@ def bench(config: DictConfig) -> None:
         weight_bytes=weight_bytes,
         bandwidth=bandwidth,
     )
-    _report(result, settings, f"{len(prompts)} prompts, gamma {config.gamma}", folder)
+    what = f"{len(prompts)} prompts, gamma {config.gamma}"
+    _report(result, settings, f"{what}, one core busy" if config.neighbour else what, folder)
 
 
 def _check(config: DictConfig) -> None:

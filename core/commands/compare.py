@@ -5,6 +5,7 @@ import itertools
 import json
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,12 @@ from outrider.lab.export import write_json, write_parquet
 from outrider.lab.finding import finding
 from outrider.lab.identity import identity, provenance
 from outrider.lab.planning import check_precision, plan_lines
+from outrider.lab.quality import SCORES, read_quality
 from outrider.lab.report import write_report
+from outrider.lab.sandbox import isolation
 from outrider.lab.store import FACTS, RunFolder, unfinished
 from outrider.lab.summary import Summary
-from outrider.lab.table import pair_table, table, task_table
+from outrider.lab.table import columns_of, pair_table, table, task_table
 from outrider.lab.texts import cache_folder
 from outrider.lab.trial import Entrant, Question, Settings
 from outrider.plugins.config import build, option_configs, plain_values
@@ -39,6 +42,9 @@ EntrantConfig = tuple[DictConfig, DictConfig, DictConfig]
 LISTS = ("resume", "drafters", "verifiers", "policies", "precision", "by_task")
 """The settings that `run.json` does not repeat among its settings."""
 
+BY_TASK = ("speedup", "block_efficiency", "tokens_per_second", *SCORES)
+"""The rates that are printed by task, in this order."""
+
 
 def compare(config: DictConfig) -> None:
     """Prints the table; measurements and the report are saved in Hydra's run dir."""
@@ -48,6 +54,8 @@ def compare(config: DictConfig) -> None:
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
     configs = _entrant_configs(config)
     _say_what_is_unfinished(config, Console(stderr=True))
+    prompts = _with_turns(build(config.data), config.turns)
+    quality = _read_quality(config, prompts)
     target = build(config.target)
     settings = Settings(
         gamma=config.gamma,
@@ -58,8 +66,8 @@ def compare(config: DictConfig) -> None:
         together=config.together,
         repeats=config.repeats,
         draft_timeout=config.draft_timeout,
+        quality=quality,
     )
-    prompts = _with_turns(build(config.data), config.turns)
     entrants = _build_entrants(configs)
     fit(target, entrants)
     facts = _facts(config, configs, entrants, target, prompts)
@@ -134,6 +142,17 @@ def _check_memory(facts: Mapping[str, Any], run_folder: RunFolder) -> None:
         raise ConfigError(f"resume=true: expected false, as {names} would go on without a memory")
 
 
+def _read_quality(config: DictConfig, prompts: Sequence[Prompt]) -> tuple[str, ...]:
+    """Returns the scores to give, and says how code is run if it is."""
+    names = read_quality(plain_values(config.quality), prompts)
+    decodes = "decode" in PROTOCOLS[config.protocol]
+    require(decodes or not names, "quality", list(names), "null with protocol=overlap")
+    if "pass1" in names:
+        line = f"pass1 runs the code that the target writes, with limits: {isolation()}"
+        Console(stderr=True).print(plain(line), soft_wrap=True)
+    return names
+
+
 def _entrant_configs(config: DictConfig) -> dict[str, EntrantConfig]:
     """Returns the configs of each entrant: all combinations of drafters, rules and policies.
 
@@ -168,7 +187,7 @@ def _build_entrants(configs: Mapping[str, EntrantConfig]) -> dict[str, Entrant]:
 def _with_turns(prompts: Sequence[Prompt], turns: int | None) -> list[Prompt]:
     """Returns the prompts with their first `turns` turns, or all of them if it is None."""
     require(turns is None or turns >= 1, "turns", turns, "a whole number of at least 1, or none")
-    return [Prompt(prompt.id, prompt.category, prompt.turns[:turns]) for prompt in prompts]
+    return [replace(prompt, turns=prompt.turns[:turns]) for prompt in prompts]
 
 
 def _questions(
@@ -242,12 +261,13 @@ def _facts(
 def _print(summary: Summary, title: str, config: DictConfig) -> None:
     console = Console()
     console.print(table({"": summary.rows}, title))
-    if (sentence := finding(summary.rows)) is not None:
-        console.print(sentence, markup=False, highlight=False)
+    if sentences := finding(summary.rows, summary.pairs):
+        console.print(" ".join(sentences), markup=False, highlight=False)
     if summary.pairs and summary.prompts[1:]:
         console.print(pair_table(summary.pairs))
     if config.by_task and any(row.tasks for row in summary.rows):
-        for rate in ("speedup", "block_efficiency", "tokens_per_second"):
+        shown = columns_of(summary.rows)
+        for rate in (rate for rate in BY_TASK if rate in shown):
             console.print(task_table(summary.rows, rate))
     for line in [] if config.precision is None else plan_lines(summary, config.precision):
         console.print(plain(line), soft_wrap=True)

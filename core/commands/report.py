@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from outrider.commands.layouts import NAMES, print_layout
 from outrider.folders import write_whole
 from outrider.lab.across import config_differences, pairs_across
 from outrider.lab.page.contents import plain_rows
@@ -33,6 +34,11 @@ def report(arguments: Sequence[str]) -> None:
         action="store_true",
         help="compare the drafters of different runs on the prompts that both have",
     )
+    parser.add_argument(
+        "--layout",
+        metavar="NAME",
+        help=f"print them as a paper does: {', '.join(NAMES)}",
+    )
     options = parser.parse_args(arguments)
     runs = gather(options.folders)
     summaries = {label: Summary(run) for label, run in zip(labels(runs), runs, strict=True)}
@@ -45,6 +51,8 @@ def report(arguments: Sequence[str]) -> None:
     write_whole(folder / "report.json", json.dumps(content, indent=1))
     console = Console()
     console.print(table(rows, f"{len(runs)} run{'s' if len(runs) > 1 else ''}"))
+    if options.layout is not None:
+        print_layout(options.layout, list(summaries.values()), folder)
     if options.pairs:
         _print_pairs(console, summaries, pairs)
     for summary in summaries.values():

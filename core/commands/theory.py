@@ -2,7 +2,8 @@
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
@@ -11,8 +12,12 @@ from rich.console import Console
 from rich.table import Table
 
 from outrider import theory as formulas
-from outrider.errors import is_int, is_number, require
+from outrider.errors import is_int, is_number, nearest, require
+from outrider.folders import write_whole
+from outrider.lab.plotting import as_png
+from outrider.lab.theory_figures import FIGURES, Values, figure
 from outrider.plugins.config import plain_values
+from outrider.terminal import plain
 
 HEADINGS = {
     "alpha": "alpha",
@@ -41,15 +46,55 @@ oracle         the speedup of drafts that stop before each rejection; no gamma e
 OPERATIONS_LEGEND = """\
 ops            arithmetic operations over those of plain decoding at c_hat={} (Theorem 3.11)"""
 
+TABLE1 = "table1"
+"""The layout that is a table; the others are in `FIGURES`."""
+
 
 def theory(config: DictConfig) -> None:
-    """Prints a row of predictions for each combination of alpha, gamma and c."""
+    """Prints a row of predictions for each combination of alpha, gamma and c.
+
+    With `paper=` it prints the paper's table, or writes the figure.
+    """
     alphas = _values(config, "alpha", is_number, "a number in [0, 1]")
     gammas = _values(config, "gamma", is_int, "a whole number of at least 0")
     costs = _values(config, "c", is_number, "a number of at least 0")
     c_hat = config.c_hat
     require(c_hat is None or is_number(c_hat), "c_hat", c_hat, "a number of at least 0, or null")
-    rows = [predictions(*row, c_hat) for row in itertools.product(alphas, gammas, costs)]
+    layouts = [TABLE1, *FIGURES]
+    layout = config.layout
+    expected = f"another: {nearest(str(layout), layouts)}"
+    require(layout is None or layout in layouts, "layout", layout, expected)
+    if layout is None:
+        _print_rows(
+            [predictions(*row, c_hat) for row in itertools.product(alphas, gammas, costs)], c_hat
+        )
+    elif layout == TABLE1:
+        Console(highlight=False).print(table1(alphas, gammas, costs[0], c_hat or 0))
+    else:
+        values = Values(alphas, gammas, costs, c_hat or 0)
+        path = Path(config.out or f"{layout}.png")
+        write_whole(path, as_png(figure(layout, values)))
+        Console().print(plain(path), soft_wrap=True)
+
+
+def table1(alphas: Sequence[float], gammas: Sequence[int], c: float, c_hat: float) -> Table:
+    """Returns Table 1 of Leviathan et al., a row for each alpha with its gamma.
+
+    Raises:
+        ConfigError: there are not as many alphas as gammas, or a number is out of range.
+    """
+    require(len(alphas) == len(gammas), "gamma", list(gammas), "as many values as alpha has")
+    table = Table(box=SIMPLE_HEAD, show_edge=False)
+    for heading in ("alpha", "gamma", "OPERATIONS", "SPEED"):
+        table.add_column(heading, justify="right")
+    for alpha, gamma in zip(alphas, gammas, strict=True):
+        row = predictions(alpha, gamma, c, c_hat)
+        factors = (f"{row[name]:.2f}X" for name in ("operations", "speedup"))
+        table.add_row(f"{alpha:g}", f"{gamma}", *factors)
+    return table
+
+
+def _print_rows(rows: Sequence[dict[str, float]], c_hat: float | None) -> None:
     table = Table(box=SIMPLE_HEAD, collapse_padding=True, show_edge=False)
     for name in rows[0]:
         table.add_column(HEADINGS[name], justify="right", no_wrap=True)

@@ -40,6 +40,7 @@ GROUPS = {
     "policy": "how long to draft",
     "sampling": "how tokens are drawn, such as greedy or standard",
     "data": "the prompts",
+    "paper": "a table or figure of Leviathan et al.: table1, figure2 to figure5",
     "recipe": "how to train; the drafter's own by default",
 }
 """What is chosen by name, and what it is."""

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from outrider.errors import ConfigError, require
 from outrider.lab.page.listing import run_folders
+from outrider.plugins.registry import make
 
 FOLDERS = ("outputs", "multirun")
 """Where Hydra puts runs: the folders to show unless others are named."""
@@ -32,19 +33,30 @@ def view(arguments: Sequence[str]) -> None:
         help="folders with runs (default: outputs and multirun)",
     )
     parser.add_argument("--port", type=int, default=0, help="the port (default: a free one)")
+    parser.add_argument(
+        "--play",
+        metavar="TARGET",
+        help="load a target, such as smollm2, for a page that writes texts with any drafter",
+    )
     options = parser.parse_args(arguments)
     folders = options.folders or [path for name in FOLDERS if (path := Path(name)).is_dir()]
-    require(len(folders) > 0, "view", "", "a folder with runs, since there is no outputs here")
+    something = len(folders) > 0 or options.play is not None
+    require(something, "view", "", "a folder with runs, since there is no outputs here")
     for folder in folders:
         require(folder.is_dir(), "view", str(folder), "a folder that exists")
     require(0 <= options.port < 65536, "--port", options.port, "a number from 0 to 65535")
-    serve(folders, options.port, Console())
+    serve(folders, options.port, Console(), options.play)
 
 
-def serve(folders: Sequence[Path], port: int, console: Console) -> None:
-    """Serves the runs in some folders; prints the address, with its token."""
+def serve(folders: Sequence[Path], port: int, console: Console, play: str | None = None) -> None:
+    """Serves the runs in some folders; prints the address, with its token.
+
+    play: the target of the page that writes texts, by its name. Defaults to no such page.
+    """
     import uvicorn
 
+    from outrider.commands.parts import parts_of
+    from outrider.lab.play import Player
     from outrider.lab.view import app
 
     token = secrets.token_urlsafe(24)
@@ -54,12 +66,17 @@ def serve(folders: Sequence[Path], port: int, console: Console) -> None:
             listener.bind((HOST, port))
         except OSError as error:
             raise ConfigError(f"--port={port}: {error.strerror}, expected a free port") from error
+        player = None if play is None else Player(play, make("target", play), parts_of)
         count = len(run_folders(folders))
         console.print(f"{count} run{'s' if count != 1 else ''}; stop with Ctrl-C", highlight=False)
         address = f"http://{HOST}:{listener.getsockname()[1]}/{token}/"
         console.print(address, soft_wrap=True, markup=False, highlight=False)
+        pages = app(folders, token, player)
         config = uvicorn.Config(
-            app(folders, token), log_level="warning", access_log=False, lifespan="off", ws="none"
+            pages, log_level="warning", access_log=False, lifespan="off", ws="none"
         )
+        server = uvicorn.Server(config)
+        if player is not None:
+            player.is_over = lambda: server.should_exit
         with suppress(KeyboardInterrupt):  # Ctrl-C is how it ends
-            uvicorn.Server(config).run(sockets=[listener])
+            server.run(sockets=[listener])

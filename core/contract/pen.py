@@ -45,6 +45,9 @@ class Pen:
         self._start = start
         self._sheet = Sheet(more)
         self._root = ROOT  # the node of the sheet that is the root to this pen
+        self._successor: Pen | None = None  # what goes on after this pen
+        self._guesses: Pen | None = None
+        self._guessed_from = 0
 
     @property
     def gamma(self) -> int:
@@ -63,6 +66,7 @@ class Pen:
 
     def limit(self, depth: int) -> None:
         """Lowers gamma to `depth`, for a drafter that can't reach deeper. It never rises."""
+        self._settle()
         self._deepest = min(self._deepest, self._sheet.depth(self._root) + depth)
 
     @property
@@ -95,7 +99,9 @@ class Pen:
         numbered from 0, and gamma and budget are what is left of them. What `limit` forbade this
         pen, it may do.
         """
-        pen = copy.copy(self)
+        self._settle()
+        self._successor = pen = copy.copy(self)
+        pen._successor = pen._guesses = None
         pen._root = len(self._sheet.tokens) - 1
         pen._deepest = self._gamma
         return pen
@@ -111,18 +117,27 @@ class Pen:
         """
         return self.token(self.branch(logits, 1, after=after)[0])
 
-    def redraw(self, logits: Float[Tensor, "vocab"], guess: Draft, node: int) -> int:
-        """Draws a token from the distribution of `logits`, and keeps a guess as often as possible.
+    def redraw(self, logits: Float[Tensor, "vocab"]) -> int:
+        """Draws a token from the distribution of `logits`; keeps its guess as often as possible.
 
-        For a drafter that is sped up by a faster one. The guess x is kept with probability
-        min(1, p(x) / q(x)) and otherwise replaced by a draw from norm(max(0, p - q)), so the token
-        has distribution p whatever the guess was (2211.17192, Algorithm 1). p is what is recorded.
-
-        guess, node: a draft written with a pen from `faster`, and a node of it.
+        The guess x of the pen from `faster` is kept with probability min(1, p(x) / q(x)) and
+        otherwise replaced by a draw from norm(max(0, p - q)), so the token has distribution p
+        whatever the guess was (2211.17192, Algorithm 1). p is what is recorded. It may depend on
+        the guesses before x, but not on x.
 
         Raises:
-            DrafterError: as `draw` does.
+            DrafterError: there is no guess for the token, or as `draw` does.
         """
+        pen, node = self._guesses, len(self) - self._guessed_from
+        if pen is None or node >= len(pen):
+            raise DrafterError(f"redrew token {len(self) + 1}: there is no guess for it")
+        guess, self._guesses = pen.finish(), None
+        token = self._replaced(guess, node, logits)
+        if token == guess.tokens[node]:
+            self._guesses = pen  # the guesses that continue this one are still good
+        return token
+
+    def _replaced(self, guess: Draft, node: int, logits: Float[Tensor, "vocab"]) -> int:
         if self._sampling.greedy or self._start is not None:
             return self.draw(logits)  # shared noise has made the guess likely already
         probs, token = self._distribution(logits), guess.tokens[node]
@@ -132,19 +147,33 @@ class Pen:
             token = self._chance.categorical(rest if rest.any() else probs)
         return self.token(self._submit([(token, probs)], None, logits)[0])
 
-    def faster(self, gamma: int, budget: int | None = None) -> "Pen":
-        """Returns a pen for the guesses of another drafter, with the same sampling and chance.
+    def faster(self, gamma: int) -> "Pen":
+        """Returns a pen for a faster drafter, whose tokens are guesses of those written next.
 
-        They are a draft of their own. Tokens of it may be written into this one, as candidates.
+        Each has to be redrawn, up to the first that is replaced: to drop one would bias the draft.
+        Raises `DrafterError` if a guess of an earlier such pen is left.
         """
+        self._settle()
+        self._guessed_from = len(self)
+        self._guesses = self.apart(gamma)
+        return self._guesses
+
+    def apart(self, gamma: int, budget: int | None = None) -> "Pen":
+        """Returns a pen for a draft of its own, with the same sampling and chance."""
+        start = None if self._start is None else self._start + self._depth_after(self.last)
         return Pen(
-            sampling=self._sampling,
-            chance=self._chance,
-            vocab_size=self.vocab_size,
-            gamma=gamma,
-            budget=budget,
-            start=None if self._start is None else self._start + self._depth_after(self.last),
-        )
+            sampling=self._sampling, chance=self._chance, vocab_size=self.vocab_size, gamma=gamma,
+            budget=budget, start=start,
+        )  # fmt: skip
+
+    def _settle(self) -> None:
+        """Raises `DrafterError` if the next token has a guess, which only `redraw` may replace."""
+        if self._successor is not None:
+            self._successor._settle()
+        if self._guesses is not None:
+            self._guesses._settle()
+            if self.open and len(self) - self._guessed_from < len(self._guesses):
+                raise DrafterError(f"passed over the guess of token {len(self) + 1}: use redraw")
 
     def write(self, token: int, after: int | None = None) -> int:
         """Writes a token that was chosen, not drawn, such as a copy or an argmax; returns its id.
@@ -250,7 +279,8 @@ class Pen:
         return self._sheet.questions()
 
     def finish(self) -> Draft:
-        """Returns the draft written so far, by all pens."""
+        """Returns the draft; raises `DrafterError` if the next token's guess was not redrawn."""
+        self._settle()
         return self._sheet.draft()
 
     @property
@@ -278,7 +308,8 @@ class Pen:
             raise DrafterError(f"wrote to depth {depth}: gamma is {self.gamma}")
         if len(self) + len(drawn) > self.budget:
             raise DrafterError(f"wrote {len(self) + len(drawn)} tokens: budget is {self.budget}")
-        first = len(self)
+        self._settle()
+        self._guesses, first = None, len(self)
         self._sheet.submit(drawn, on_sheet, logits)
         return tuple(range(first, len(self)))
 

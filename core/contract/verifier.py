@@ -85,6 +85,19 @@ class Verifier(ABC):
         """
         return None
 
+    def accepts_along(
+        self, ratios: Float[Tensor, "drafts depths"]
+    ) -> Float[Tensor, "drafts depths"] | None:
+        """Returns how likely each token of a draft is accepted, if those before it were.
+
+        This is for lossless rules that decide over several tokens together, and for chains whose
+        tokens are those that the target writes here. None, the default, if it can't be told from
+        their ratios alone.
+
+        ratios: q(x) / p(x) for the draft's tokens.
+        """
+        return None
+
     def ceiling(self, scores: Scores) -> Float[Tensor, "nodes+1 vocab"]:
         """Returns an upper bound on the output probability of each token, row by row of `scores`.
 

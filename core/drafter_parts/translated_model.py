@@ -1,5 +1,6 @@
 """TranslatedModel: drafts with a language model that has a tokenizer of its own (2502.05202)."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
 
 from jaxtyping import Float
@@ -51,7 +52,7 @@ class TranslatedModel:
         translation = self.translation
         first = translation.spread(self._cached.follow(Tokens(ids)))
 
-        def next_logits(paths: list[list[int]]) -> Float[Tensor, "paths vocab"]:
+        def next_logits(paths: Sequence[Sequence[int]]) -> Float[Tensor, "paths vocab"]:
             own = [[translation.own_ids[token] for token in path] for path in paths]
             if not own[0]:
                 return first

@@ -8,6 +8,7 @@ from outrider.decoding.decode import prepare
 from outrider.errors import ConfigError, require
 from outrider.lab.measurement import Measurement
 from outrider.lab.overlap import overlap
+from outrider.lab.quality import scores_of
 from outrider.lab.reference import reference
 from outrider.lab.texts import written
 from outrider.lab.trial import Entrant, Question, Settings, trials, warm_up
@@ -65,7 +66,8 @@ def questions(
                 assert target.tokenizer is not None, "it has encoded the turn"
                 answer = target.tokenizer.decode(text, skip_special_tokens=True)
                 conversations[prompt.id].append(str(answer))
-            question = Question(prompt.id, turn, prompt.category, tokens, text)
+            scores = scores_of(prompt, turn, settings.quality)
+            question = Question(prompt.id, turn, prompt.category, tokens, text, scores)
             results[prompt.id, turn] = question
     return [
         results[prompt.id, turn] for prompt in prompts for turn in range(1, len(prompt.turns) + 1)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.folders import write_whole
 from outrider.lab.measurement import Measurement
+from outrider.lab.quality import SCORES
 from outrider.lab.store import SCHEMA, Run
 from outrider.lab.summary import Summary
 
@@ -39,6 +40,7 @@ QUESTION_COLUMNS = {
     "repeats": "list<double>",
     "plain_repeats": "list<double>",
     "text": "string",
+    **{f"{name}{score}": "double" for score in SCORES for name in ("", "plain_")},
 }
 """The columns of `comparison.parquet` with their Arrow types: a row for each question and drafter.
 
@@ -146,6 +148,8 @@ def _question_rows(run: Run) -> list[dict[str, Any]]:
             row["plain_call"] = decoding.plain_call
             row["repeats"] = list(decoding.repeats)
             row["plain_repeats"] = list(decoding.plain_repeats)
+            row.update(decoding.scores)
+            row.update({f"plain_{name}": score for name, score in decoding.plain_scores.items()})
             row["text"] = "".join("".join(step.pieces) for step in decoding.steps)
     return list(rows.values())
 

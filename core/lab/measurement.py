@@ -4,7 +4,7 @@ The fields of these classes are the keys of the file.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from dataclasses import fields as fields_of
 from typing import Any, final
 
@@ -80,6 +80,8 @@ class Decoding:
     seconds: in total, including the time between phases.
     plain_seconds: per token of plain decoding on the same question in the same run.
     plain_call: seconds of one target call of that plain decoding, once the prompt has been read.
+    scores, plain_scores: by name, the scores of the text and of that of plain decoding; see
+        `outrider.lab.quality`. Empty in runs of earlier versions.
     repeats, plain_repeats: `seconds` and `plain_seconds` of every repeat, in the order of time. The
         fields above are those of the repeat with the median seconds. Empty in runs of earlier
         versions.
@@ -91,6 +93,8 @@ class Decoding:
     plain_call: float
     repeats: tuple[float, ...] = ()
     plain_repeats: tuple[float, ...] = ()
+    scores: Mapping[str, float] = field(default_factory=dict)
+    plain_scores: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def counts(self) -> Counts:

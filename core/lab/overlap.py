@@ -45,8 +45,8 @@ class Overlap:
     rounds, tested, accepted: see `outrider.Counts`.
 
     All are 0 where that can't be worked out: if the rule is lossy, for then its texts are not the
-    target's; if it decides over several tokens together; and if the policy learns from the rounds
-    before.
+    target's; if it tells neither `Verifier.accepts` nor `accepts_along`; and if the policy learns
+    from the rounds before.
 
     survived, ended: the expected number of drafts that are accepted past each depth, from 0 to
         gamma, and of those that end there; see `outrider.lab.profile.ends_by_depth`. First come
@@ -116,17 +116,18 @@ def overlap(  # noqa: PLR0913  the options of a run, by name
     if slides:
         along = along.shifted(gamma)
     positions = len(text.logits)
-    reach = np.concatenate([np.ones((positions, 1)), along.keep[:, :-1].cumprod(1)], axis=1)
-    can_replay = verifier.lossless and along.by_rule is not None and not policy.learns
+    by_token = along.ratios.clip(max=1)  # how likely the token rule keeps each token
+    reach = np.concatenate([np.ones((positions, 1)), by_token[:, :-1].cumprod(1)], axis=1)
+    keep = _kept(along, verifier) if verifier.lossless and not policy.learns else None
     replays = [
         replay(
-            along.keep_by_rule,
+            keep,
             along.allowed,
             depth + 1,
             longest=policy.depth(depth + 1),
             ended=text.ended,
         )
-        if can_replay
+        if keep is not None
         else Replay.nothing(depth + 1)
         for depth in range(gamma)
     ]
@@ -176,14 +177,15 @@ class _Along:
     """Tables [positions, depths] over the drafts that start at each position of a text.
 
     beta: sum_x min(p(x), q(x)).
-    keep: the probability that the text's token was drafted and accepted by the token rule.
-    keep_by_rule: the same for the run's rule; only if that is lossless.
+    ratios: q(x) / p(x) for the text's token.
+    keep_by_rule: the probability that the text's token was drafted and accepted by the run's rule;
+        only if that is lossless and decides token by token.
     has: 1 where the draft has a token. allowed: the same under the run's policy.
     by_rule, text_q: see `Overlap`.
     """
 
     beta: Floats
-    keep: Floats
+    ratios: Floats
     keep_by_rule: Floats
     has: Floats
     allowed: Floats
@@ -197,7 +199,7 @@ class _Along:
         """
         return _Along(
             beta=_shifted(self.beta[:, 0], gamma),
-            keep=_shifted(self.keep[:, 0], gamma),
+            ratios=_shifted(self.ratios[:, 0], gamma),
             keep_by_rule=_shifted(self.keep_by_rule[:, 0], gamma),
             has=_shifted(self.has[:, 0], gamma),
             allowed=_shifted(self.allowed[:, 0], gamma),
@@ -210,7 +212,7 @@ def _along(text: Reference, drafter: Drafter, verifier: Verifier, drafting: Draf
     positions, depths = len(text.logits), drafting.depths
     scores = Scores(text.logits, drafting.sampling)
     by_rule: float | None = 0.0
-    beta, keep, keep_by_rule, has, allowed = np.zeros((5, positions, depths))
+    beta, ratios, keep_by_rule, has, allowed = np.zeros((5, positions, depths))
     text_q: list[float | None] = []
     for first in range(0, positions, CHUNK):
         rows = range(first, min(first + CHUNK, positions))
@@ -231,11 +233,22 @@ def _along(text: Reference, drafter: Drafter, verifier: Verifier, drafting: Draf
                     by_rule += float((q * rates).sum())
                 # The text was written in another pass, so p may be 0 for its token by rounding.
                 if p[actual] > 0:
-                    keep[row, depth] = min(1.0, float(q[actual] / p[actual]))
+                    ratios[row, depth] = float(q[actual] / p[actual])
                 if p[actual] > 0 and rates is not None:
                     share = float(q[actual] * rates[actual] / p[actual])
                     keep_by_rule[row, depth] = min(1.0, share)
-    return _Along(beta, keep, keep_by_rule, has, allowed, by_rule, text_q)
+    return _Along(beta, ratios, keep_by_rule, has, allowed, by_rule, text_q)
+
+
+def _kept(along: _Along, verifier: Verifier) -> Floats | None:
+    """Returns the probability that each token was drafted and accepted, if those before it were.
+
+    None if the rule does not tell.
+    """
+    if along.by_rule is not None:
+        return along.keep_by_rule
+    rates = verifier.accepts_along(torch.from_numpy(along.ratios))
+    return None if rates is None else rates.numpy()
 
 
 def _point_mass(token: int, like: Tensor) -> Tensor:

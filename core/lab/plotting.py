@@ -30,6 +30,11 @@ Plot = Callable[["Axes", Rows], None]
 
 def drawn(plot: Plot, rows: Rows, height: float) -> "Figure":
     """Returns the figure of a plot, `height` inches high."""
+    return beside([plot], rows, height)
+
+
+def beside(plots: Sequence[Plot], rows: Rows, height: float) -> "Figure":
+    """Returns a figure of several plots, one beside the other."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -43,10 +48,10 @@ def drawn(plot: Plot, rows: Rows, height: float) -> "Figure":
     # Names are not mathematics, whatever dollar signs they hold.
     settings: dict[Any, Any] = {"font.size": 10, "axes.labelsize": 9, "text.parse_math": False}
     with matplotlib.rc_context({**settings, **dict.fromkeys(inks, INK)}):
-        figure = Figure(figsize=(WIDTH, height), layout="constrained")
-        axes = figure.subplots()
-        axes.spines[["top", "right"]].set_visible(False)
-        plot(axes, rows)
+        figure = Figure(figsize=(WIDTH * len(plots), height), layout="constrained")
+        for axes, plot in zip(figure.subplots(1, len(plots), squeeze=False)[0], plots, strict=True):
+            axes.spines[["top", "right"]].set_visible(False)
+            plot(axes, rows)
     return figure
 
 

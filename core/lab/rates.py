@@ -14,6 +14,7 @@ from outrider.lab.intervals import Floats, Scale, Statistic, ratio
 from outrider.lab.measurement import Decoding, Measurement
 from outrider.lab.overlap import Overlap
 from outrider.lab.profile import ends_by_depth, expected_ends, tokens_of_a_round
+from outrider.lab.quality import SCORES
 
 Prompts = Sequence[Sequence[Measurement]]
 """The measurements of one drafter, by prompt."""
@@ -104,6 +105,17 @@ def _tokens(sums: Floats) -> Floats:
     return np.where(sums[..., 0] > 0, tokens, np.nan)
 
 
+def _quality(score: str) -> dict[str, Rate]:
+    """Returns the mean of a score over texts, and that of its difference from plain decoding's."""
+    value = _of_decoding(lambda text: text.scores.get(score, 0.0))
+    plain = _of_decoding(lambda text: text.plain_scores.get(score, 0.0))
+    count = _of_decoding(lambda text: float(score in text.scores))
+    return {
+        score: Rate("logit", _sums(value, count)),
+        f"{score}_difference": Rate("linear", _sums(lambda m: value(m) - plain(m), count)),
+    }
+
+
 RATES: Mapping[str, Rate] = {
     "alpha": Rate(
         "logit",
@@ -151,5 +163,6 @@ RATES: Mapping[str, Rate] = {
             _of_decoding(lambda text: text.seconds),
         ),
     ),
+    **{name: rate for score in SCORES for name, rate in _quality(score).items()},
 }
 """By name, in the order of the tables."""

@@ -21,10 +21,10 @@ def labels(runs: Sequence[Run]) -> list[str]:
     if len(runs) == 1:
         return [""]
     for fact in ("settings", "identity"):
-        names = _differences([dict(flatten(run.facts.get(fact, {}))) for run in runs])
+        names = differing([dict(flatten(run.facts.get(fact, {}))) for run in runs])
         if len(set(names)) == len(names):
             return names
-    settings = _differences([dict(flatten(run.facts["settings"])) for run in runs])
+    settings = differing([dict(flatten(run.facts["settings"])) for run in runs])
     both = [", ".join(filter(None, pair)) for pair in zip(settings, names, strict=True)]
     return [
         label if both.count(label) == 1 else f"{label}, {run.folder}".removeprefix(", ")
@@ -32,7 +32,7 @@ def labels(runs: Sequence[Run]) -> list[str]:
     ]
 
 
-def _differences(facts: Sequence[Mapping[str, Any]]) -> list[str]:
+def differing(facts: Sequence[Mapping[str, Any]]) -> list[str]:
     """Returns for each of several flat mappings the values that are not the same in all."""
     keys = dict.fromkeys(key for flat in facts for key in flat)
     differing = [key for key in keys if len({json.dumps(flat.get(key)) for flat in facts}) > 1]

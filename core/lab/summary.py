@@ -11,6 +11,7 @@ from outrider.lab.measurement import Decoding, Measurement
 from outrider.lab.pairs import Comparison, Pair, comparable, tested
 from outrider.lab.prediction import Prediction, predict
 from outrider.lab.profile import by_depth, by_rank
+from outrider.lab.quality import SCORES
 from outrider.lab.rates import RATES
 from outrider.lab.steadiness import doubts, drift
 from outrider.lab.store import Run
@@ -18,7 +19,7 @@ from outrider.lab.store import Run
 COMPARED_RATES = (("alpha", "alpha_tested"), ("block_efficiency",), ("speedup",))
 """The rates in which drafters are compared; of several in a group, the first that the run has."""
 
-TASK_RATES = ("block_efficiency", "speedup", "tokens_per_second")
+TASK_RATES = ("block_efficiency", "speedup", "tokens_per_second", *SCORES)
 """The rates that are given by task."""
 
 MT_BENCH = frozenset(
@@ -194,10 +195,12 @@ class Summary:
     def tasks(self) -> dict[str, list[str]]:
         """Returns the prompts of each task.
 
-        A task is a category of prompts; MT-bench's eight are one, if there are others beside them.
+        A task is a category of prompts. Several of MT-bench's eight are one, if there are others
+        beside them.
         """
         categories = {prompt: self._category(prompt) for prompt in self.prompts}
-        if MT_BENCH.issuperset(categories.values()):
+        shared = MT_BENCH.intersection(categories.values())
+        if len(shared) < 2 or MT_BENCH.issuperset(categories.values()):
             return _grouped(categories)
         return _grouped(
             {

@@ -9,6 +9,7 @@ from rich.text import Text
 from outrider.lab.exchange import EXACT, smallest_p
 from outrider.lab.intervals import FEWEST, Interval
 from outrider.lab.pairs import Pair
+from outrider.lab.quality import SCORES
 from outrider.lab.summary import Row
 from outrider.terminal import plain
 
@@ -25,6 +26,10 @@ COLUMNS = {
     "tokens_per_second": ("tokens\n/ s", 1),
     "speedup": ("speed-\nup", 2),
     "speedup_median": ("median\nspeedup", 2),
+    "rouge2": ("ROUGE-2", 3),
+    "rouge2_difference": ("less\nplain's", 3),
+    "pass1": ("pass@1", 3),
+    "pass1_difference": ("less\nplain's", 3),
 }
 """By rate, the heading and the number of decimals."""
 
@@ -34,7 +39,10 @@ BESIDE_ALPHA = ("alpha_rule", "alpha_ceiling")
 MEMORY = "remembers the prompts before, in their order; each repeat begins with an empty memory"
 """What there is to know about a drafter that remembers texts."""
 
-WITH_INTERVAL = ("alpha", "alpha_rule", "alpha_tested", "speedup", "speedup_median")
+BESIDE_QUALITY = ("coverage", "acceptance_rate", "speedup_median")
+"""The rates that leave their room to the quality of the texts where that is measured."""
+
+WITH_INTERVAL = ("alpha", "alpha_rule", "alpha_tested", "speedup", "speedup_median", *SCORES)
 
 
 def table(rows: Mapping[str, Sequence[Row]], title: str) -> Table:
@@ -53,6 +61,8 @@ def table(rows: Mapping[str, Sequence[Row]], title: str) -> Table:
         columns = [name for name in columns if not name.startswith("expected")]
         if "alpha" in columns:  # there are two rates of acceptance already
             columns = [name for name in columns if name != "acceptance_rate"]
+    if any(score in columns for score in SCORES):
+        columns = [name for name in columns if name not in BESIDE_QUALITY]
     for name in columns:
         result.add_column(COLUMNS[name][0], justify="right", no_wrap=True)
     for label, run in rows.items():
@@ -80,8 +90,13 @@ def columns_of(rows: Sequence[Row]) -> list[str]:
 
 
 def _caption(rows: Sequence[Row], *notes: str) -> Text | None:
-    """Returns what a reader of the table has to know, the notes first."""
-    lines = list(notes)
+    lines = [*notes, *caveats(rows)]
+    return plain("\n".join(lines)) if lines else None
+
+
+def caveats(rows: Sequence[Row]) -> list[str]:
+    """Returns what a reader of these rows has to know: lossy rules, few prompts, doubts."""
+    lines = []
     if any(not row.lossless for row in rows):
         lines.append("LOSSY: the rule does not keep the target's distribution")
     if remembering := list(dict.fromkeys(row.drafter for row in rows if row.remembers)):
@@ -95,7 +110,7 @@ def _caption(rows: Sequence[Row], *notes: str) -> Text | None:
         for reason in row.doubts:
             reasons.setdefault(reason, []).append(row.drafter)
     lines += [f"! {', '.join(dict.fromkeys(names))}: {why}" for why, names in reasons.items()]
-    return plain("\n".join(lines)) if lines else None
+    return lines
 
 
 def pair_table(pairs: Sequence[Pair]) -> Table:
@@ -104,13 +119,9 @@ def pair_table(pairs: Sequence[Pair]) -> Table:
     by_pair: dict[tuple[str, str], dict[str, Pair]] = {}
     for pair in pairs:
         by_pair.setdefault((pair.one, pair.other), {})[pair.rate] = pair
-    fewest = min(pair.prompts for pair in pairs)
-    caption = f"p by Holm's correction for the {len(pairs)} differences of this table together"
-    if fewest <= EXACT:
-        caption += f"\n{fewest} prompts allow no uncorrected p below {smallest_p(fewest):.2g}"
     result = Table(
         title="differences on the same prompts",
-        caption=caption,
+        caption="\n".join(family(pairs)),
         box=SIMPLE_HEAD,
         collapse_padding=True,
     )
@@ -124,13 +135,24 @@ def pair_table(pairs: Sequence[Pair]) -> Table:
     return result
 
 
+def family(pairs: Sequence[Pair]) -> list[str]:
+    """Returns for which tests together the p-values are corrected, and how small they can be."""
+    fewest = min(pair.prompts for pair in pairs)
+    lines = [f"p by Holm's correction for the {len(pairs)} differences of this table together"]
+    if fewest <= EXACT:
+        lines.append(f"{fewest} prompts allow no uncorrected p below {smallest_p(fewest):.2g}")
+    return lines
+
+
 def _difference(pair: Pair) -> str:
     """Returns a difference as it stands in the table, with its interval and p below."""
-    gap = pair.difference
-    lines = [f"{gap.value:+.3f}"]
-    if gap.low is not None:
-        lines.append(f"[dim]{gap.low:+.3f} {gap.high:+.3f}[/]")
-    return "\n".join([*lines, f"[dim]p {pair.p_holm:.2g}[/]"])
+    return "\n".join([_signed(pair.difference), f"[dim]p {pair.p_holm:.2g}[/]"])
+
+
+def _signed(gap: Interval) -> str:
+    """Returns a difference with its sign, and its interval below."""
+    interval = "" if gap.low is None else f"\n[dim]{gap.low:+.3f} {gap.high:+.3f}[/]"
+    return f"{gap.value:+.3f}{interval}"
 
 
 def settings_table(differences: Mapping[str, Mapping[str, object]]) -> Table:
@@ -190,6 +212,8 @@ def cell(figure: Interval | None, name: str, *, mark: bool = False) -> str:
     """
     if figure is None:
         return "-"
+    if name.endswith("_difference"):
+        return _signed(figure)
     value = f"{figure.value:.{COLUMNS[name][1]}f}" + " !" * mark
     if name not in WITH_INTERVAL or figure.low is None:
         return value

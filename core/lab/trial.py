@@ -20,6 +20,7 @@ from outrider.decoding.run import check_lengths
 from outrider.drafters.none import NoDraft
 from outrider.errors import is_int, require
 from outrider.lab.measurement import Decoding, Step
+from outrider.lab.quality import Score
 from outrider.lab.texts import seed, seeded
 from outrider.verifiers.token import Token
 
@@ -36,6 +37,7 @@ class Settings:
     together: how many questions are decoded at once; each gets its share of the seconds.
     repeats: how often everything is decoded; the repeat with the median seconds counts.
     draft_timeout: the most seconds that a drafter may take for a draft; None for no limit.
+    quality: the scores that texts are given, keys of `outrider.lab.quality.SCORES`.
 
     Raises:
         ConfigError: a length is out of range.
@@ -49,6 +51,7 @@ class Settings:
     together: int = 1
     repeats: int = 1
     draft_timeout: float | None = None
+    quality: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_lengths(self.gamma, self.budget, self.max_new_tokens)
@@ -86,6 +89,7 @@ class Question:
 
     prompt: the conversation's id. turn: its number, from 1. tokens: the ids up to the answer.
     text: the target's own answer; empty if no protocol needs it.
+    scores: what scores an answer, by name.
     """
 
     prompt: str
@@ -93,6 +97,7 @@ class Question:
     category: str
     tokens: list[int]
     text: list[int] = field(default_factory=list)
+    scores: Mapping[str, Score] = field(default_factory=dict)
 
 
 def warm_up(
@@ -139,14 +144,16 @@ def trials(
             if repeat and name is not None:
                 entrant = replace(_with_own_policy(before[name]), drafter=repeating[name].drafter)
             texts[name].append(_decode(target, entrant, questions, settings))
-    piece = cache(partial(_piece, target))
+    piece, score = cache(partial(piece_of, target)), cache(partial(_scores, target, questions))
     return {
         name: [
-            _decoding(generations, baselines, piece)
-            for generations, baselines in zip(
-                zip(*texts[name if name in timed else None], strict=True),
-                zip(*texts[None], strict=True),
-                strict=True,
+            _decoding(generations, baselines, piece, partial(score, number))
+            for number, (generations, baselines) in enumerate(
+                zip(
+                    zip(*texts[name if name in timed else None], strict=True),
+                    zip(*texts[None], strict=True),
+                    strict=True,
+                )
             )
         ]
         for name in entrants
@@ -158,15 +165,27 @@ def _with_own_policy(entrant: Entrant) -> Entrant:
     return replace(entrant, policy=copy.deepcopy(entrant.policy))
 
 
-def _piece(target: Target, token: int) -> str:
+def piece_of(target: Target, token: int) -> str:
     """Returns the characters of a token, or its id where there is no tokenizer."""
     return str(target.tokenizer.decode([token])) if target.tokenizer else f" {token}"
+
+
+def _scores(
+    target: Target, questions: Sequence[Question], number: int, tokens: tuple[int, ...]
+) -> dict[str, float]:
+    """Returns the scores of the answer to a question, by name."""
+    if not questions[number].scores:
+        return {}
+    assert target.tokenizer is not None, "it has encoded the prompt"
+    answer = str(target.tokenizer.decode([*tokens], skip_special_tokens=True))
+    return {name: score(answer) for name, score in questions[number].scores.items()}
 
 
 def _decoding(
     generations: Sequence[Generation],
     baselines: Sequence[Generation],
     piece: Callable[[int], str],
+    score: Callable[[tuple[int, ...]], Mapping[str, float]],
 ) -> Decoding:
     """Returns one question's decoding, from all repeats of it and of plain decoding."""
     generation, baseline = _median(generations), _median(baselines)
@@ -179,6 +198,8 @@ def _decoding(
         plain_call=statistics.median(calls),
         repeats=tuple(repeat.total_seconds for repeat in generations),
         plain_repeats=tuple(repeat.total_seconds / len(repeat.tokens) for repeat in baselines),
+        scores=score(tuple(generation.tokens)),
+        plain_scores=score(tuple(baseline.tokens)),
     )
 
 

@@ -20,8 +20,9 @@ from outrider.errors import ConfigError
 from outrider.lab.export import comparison, tables
 from outrider.lab.page.contents import Follow, Served, drawings, runs_page
 from outrider.lab.page.listing import Listed, active, listed, run_folders, state
-from outrider.lab.page.render import render, script_hash
+from outrider.lab.page.render import render, script_hashes
 from outrider.lab.page.texts import questions
+from outrider.lab.play import Player
 from outrider.lab.report import labels
 from outrider.lab.store import FACTS, LINES, load
 from outrider.lab.summary import Summary
@@ -43,11 +44,12 @@ HEADERS = {
 Page = Callable[[Request], Response]
 
 
-def app(folders: Sequence[Path], token: str) -> Starlette:
+def app(folders: Sequence[Path], token: str, player: Player | None = None) -> Starlette:
     """Returns the application that shows the runs in some folders and below them.
 
     token: the first part of every address; without it every request is refused. GET is the only
         method.
+    player: writes texts, on a page of its own. Defaults to none.
     """
     pages: dict[str, Page] = {
         "/": _list,
@@ -56,6 +58,8 @@ def app(folders: Sequence[Path], token: str) -> Starlette:
         "/state": _state,
         "/files/{run}/{name}": _file,
     }
+    if player is not None:
+        pages |= {"/play": player.page, "/play/stream": player.stream}
     lock = Lock()  # one page at a time: matplotlib's settings are global
     routes = [
         Route(path, partial(_answer, page, lock), methods=["GET"]) for path, page in pages.items()
@@ -65,6 +69,7 @@ def app(folders: Sequence[Path], token: str) -> Starlette:
         middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(HOSTS))],
     )
     application.state.folders, application.state.token = tuple(folders), token
+    application.state.plays = player is not None
     return application
 
 
@@ -82,7 +87,7 @@ async def _answer(page: Page, lock: Lock, request: Request) -> Response:
 
     response = await run_in_threadpool(answer)
     headers = {**HEADERS}
-    headers["Content-Security-Policy"] += script_hash()
+    headers["Content-Security-Policy"] += script_hashes()
     response.headers.update(headers)
     return response
 
@@ -100,6 +105,7 @@ def _list(request: Request) -> Response:
         "list",
         runs=sorted(runs, key=lambda run: run.date, reverse=True),
         damaged=damaged,
+        plays=request.app.state.plays,
         folders=[str(folder) for folder in request.app.state.folders],
         follow=Follow("state", state(list(folders.values()))),
     )

@@ -27,15 +27,13 @@ typedef float vec __attribute__((vector_size(64), aligned(4), may_alias));
 typedef float eight __attribute__((vector_size(32), aligned(4), may_alias));
 typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
 typedef int32_t ivec __attribute__((vector_size(64), aligned(4), may_alias));
-typedef uint32_t uvec __attribute__((vector_size(64), aligned(4), may_alias));
-typedef uint16_t halves __attribute__((vector_size(32), aligned(2), may_alias));
 typedef int8_t bytes __attribute__((vector_size(16), aligned(1), may_alias));
 
 typedef struct {
     const void *panels;
     const float *bias;  /* [outputs], or none */
-    const float *scale; /* [outputs] of INT8 */
-    int64_t outputs, inputs, kind;
+    const float *scale; /* [outputs] of eight bits, or none */
+    int64_t outputs, inputs, kind; /* 0: float32, 1: eight bits */
 } Matrix;
 
 /* ---- Threads ---------------------------------------------------------------------------------
@@ -202,11 +200,6 @@ static inline vec load_float32(const void *at)
     return *(const vec *)at;
 }
 
-static inline vec load_bfloat16(const void *at)
-{
-    return (vec)(__builtin_convertvector(*(const halves *)at, uvec) << 16);
-}
-
 static inline vec load_int8(const void *at)
 {
 #if defined(__AVX512F__) /* which compilers don't find by themselves */
@@ -234,7 +227,7 @@ static inline vec load_int8(const void *at)
         for (int64_t input = 0; input < inputs; input++, panel += PANEL * SIZE) {                  \
             const vec first = load_##NAME(panel), second = load_##NAME(panel + LANES * SIZE);      \
             __builtin_prefetch(panel + 4096);                                                      \
-            if (SIZE > 2)                                                                          \
+            if (SIZE > 1)                                                                          \
                 __builtin_prefetch(panel + 4096 + LANES * SIZE);                                   \
             _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                             \
             {                                                                                      \
@@ -259,10 +252,9 @@ static inline vec load_int8(const void *at)
 
 typedef void Tile(const char *panel, const float *x, int64_t inputs, float *sums);
 TILES(float32, 4)
-TILES(bfloat16, 2)
 TILES(int8, 1)
-static Tile *const *const TILES_OF[] = {float32_tiles, bfloat16_tiles, int8_tiles};
-static const int SIZE_OF[] = {4, 2, 1};
+static Tile *const *const TILES_OF[] = {float32_tiles, int8_tiles};
+static const int SIZE_OF[] = {4, 1};
 
 static inline int64_t panels(const Matrix *matrix)
 {

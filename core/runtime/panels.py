@@ -13,7 +13,7 @@ from outrider.runtime.native import library
 WIDTH = 32
 """Outputs of a panel."""
 
-KINDS = {torch.float32: 0, torch.bfloat16: 1, torch.int8: 2}
+KINDS = {torch.float32: 0, torch.int8: 1}
 """The library's numbers for what a matrix is stored as."""
 
 LARGEST = 127

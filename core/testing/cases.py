@@ -1,7 +1,7 @@
 """Cases: drafts of many shapes that a rule is played on, enumerated once for all rules."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import final
@@ -12,7 +12,6 @@ from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.sampling import Sampling
 from outrider.contract.verifier import Verifier
-from outrider.errors import DrafterError
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.exact import (
     Conditionals,
@@ -75,25 +74,12 @@ class Case:
             budget=self.budget,
         )
 
-    def distribution(self, verifier: Verifier) -> Distribution | None:
-        """Returns the distribution of the next gamma + 1 tokens; None if there are more siblings
-        than the rule takes, which it says with a `DrafterError`.
-        """
+    def distribution(self, verifier: Verifier) -> Distribution:
+        """Returns the distribution of the next gamma + 1 tokens."""
         setup = self.setup(verifier)
-        try:
-            if verifier.coupled:
-                return output_distribution(setup)
-            return round_distribution(setup, self._copies(), self._conditionals)
-        except DrafterError:
-            if self.widest > 2:
-                return None
-            raise
-
-    @property
-    def widest(self) -> int:
-        """Returns the largest number of siblings in a draft."""
-        drafts = [draft for _, draft in self._drafts]
-        return max(len(draft.children(node)) for draft in drafts for node in range(-1, len(draft)))
+        if verifier.coupled:
+            return output_distribution(setup)
+        return round_distribution(setup, self._copies(), self._conditionals)
 
     @cached_property
     def _drafts(self) -> list[tuple[float, Draft]]:
@@ -112,18 +98,20 @@ class Case:
 
 def cases(verifier: Verifier) -> Iterator[Case]:
     """Yields cases of every kind of draft that a rule takes."""
-    # The noise that coupled races share is enumerated by its volumes: dear for many tokens.
-    most = 3 if verifier.coupled else 7
-    for kind in ("chain", *TREES):
-        if kind in verifier.takes:
-            yield from (case for case in _cases(kind) if case.target.vocab_size <= most)
+    return _taken(verifier, _cases)
 
 
 def thorough_cases(verifier: Verifier) -> Iterator[Case]:
     """Yields larger cases: their enumeration may take minutes."""
+    return _taken(verifier, _thorough_cases)
+
+
+def _taken(verifier: Verifier, of_kind: Callable[[str], tuple[Case, ...]]) -> Iterator[Case]:
+    # The noise that coupled races share is enumerated by its volumes: dear for many tokens.
+    most = 3 if verifier.coupled else 7
     for kind in ("chain", *TREES):
         if kind in verifier.takes:
-            yield from _thorough_cases(kind)
+            yield from (case for case in of_kind(kind) if case.target.vocab_size <= most)
 
 
 @cache

@@ -9,6 +9,7 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Policy
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
+from outrider.errors import OutriderError
 from outrider.testing import drafters, policies, targets, verifiers
 
 Make = Callable[[], Any]
@@ -40,7 +41,9 @@ def checks_of(make: Make, thorough: bool = False) -> tuple[Check, ...]:
 
     Raises:
         TypeError: the part is not a drafter, verifier, policy or target.
+        OutriderError: Python runs without assertions (-O), so that no check could fail.
     """
+    _need_assertions()
     part = make()
     if isinstance(part, Drafter):
         return drafters.CHECKS + (drafters.THOROUGH if thorough else ())
@@ -58,20 +61,17 @@ def checks_of(make: Make, thorough: bool = False) -> tuple[Check, ...]:
 
 def check_drafter(make: Callable[[], Drafter]) -> None:
     """Runs every check of a drafter; raises AssertionError at the first that fails."""
-    for check in drafters.CHECKS:
-        check(make)
+    _run(drafters.CHECKS, make)
 
 
 def check_verifier(make: Callable[[], Verifier]) -> None:
     """Runs every check of an acceptance rule; raises AssertionError at the first that fails."""
-    for check in verifiers.CHECKS:
-        check(make)
+    _run(verifiers.CHECKS, make)
 
 
 def check_policy(make: Callable[[], Policy]) -> None:
     """Runs every check of a policy; raises AssertionError at the first that fails."""
-    for check in policies.CHECKS:
-        check(make)
+    _run(policies.CHECKS, make)
 
 
 def check_target(target: Target) -> None:
@@ -79,8 +79,18 @@ def check_target(target: Target) -> None:
 
     Unlike the other parts, a target is handed over itself: its sessions are independent.
     """
-    for check in targets.CHECKS:
-        check(lambda: target)
+    _run(targets.CHECKS, lambda: target)
+
+
+def _run(checks: Sequence[Check], make: Make) -> None:
+    _need_assertions()
+    for check in checks:
+        check(make)
+
+
+def _need_assertions() -> None:
+    if not __debug__:
+        raise OutriderError("the checks are assertions: expected Python without -O")
 
 
 def run_checks(make: Make, thorough: bool = False) -> Iterator[Outcome]:

@@ -51,12 +51,10 @@ def check_larger_drafts(make: Make) -> None:
 
 def _assert_all(verifier: Verifier, played: Iterable[Case]) -> None:
     for case in played:
-        probs = case.distribution(verifier)
-        if probs is not None:
-            setup = case.setup(verifier)
-            _assert_claim(probs, setup, str(case))
-            if verifier.budget is not None:
-                _assert_within_budget(probs, setup, str(case))
+        setup, probs = case.setup(verifier), case.distribution(verifier)
+        _assert_claim(probs, setup, str(case))
+        if verifier.budget is not None:
+            _assert_within_budget(probs, setup, str(case))
 
 
 def check_loop_distribution_is_as_claimed(make: Make) -> None:

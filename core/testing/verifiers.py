@@ -103,6 +103,34 @@ def check_accepts_reports_true_probabilities(make: Make) -> None:
                 )
 
 
+def check_accepts_along_reports_true_probabilities(make: Make) -> None:
+    """If a rule reports how likely it accepts the draft of a text that the target writes itself, it
+    does so with that probability, at both tokens of a draft of two.
+    """
+    verifier, target = make(), TabularTarget(VOCAB)
+    if verifier.accepts_along(torch.ones(1, 2, dtype=torch.float64)) is None:
+        return
+    q = TabularTarget(VOCAB, seed=3).logits([0, 1]).softmax(-1)
+    for first in range(VOCAB):
+        kept = expected = 0.0  # how likely the draft begins with `first` and this is accepted
+        for second in range(VOCAB):
+            draft = Draft((first, second), (ROOT, 0), (q, q))
+            scores = Scores(target.open([0, 1]).score(draft), SAMPLED)
+            drawn, p = q[[first, second]], scores.probs[[0, 1], [first, second]]
+            reported = verifier.accepts_along((drawn / p)[None])
+            assert reported is not None, "reports for some drafts, and not for others"
+            lengths = [0.0, 0.0, 0.0]
+            for share, verdict in EnumeratedChance.outcomes(
+                partial(verifier.verify, draft, scores)
+            ):
+                lengths[len(verdict.accepted)] += share
+            expected = float(reported[0, 0] * p[0])
+            kept += float(drawn.prod()) * (lengths[1] + lengths[2])
+            gap = abs(float(drawn.prod()) * lengths[2] - float((reported[0] * p).prod()))
+            assert gap <= TOLERANCE, f"accepts {first}, {second} otherwise than it reports"
+        assert abs(kept - expected) <= TOLERANCE, f"accepts {first} otherwise than it reports"
+
+
 def check_text_depends_on_the_seed_alone(make: Make) -> None:
     """A coupled rule writes the same text for a seed with every drafter and every gamma."""
     verifier, target = make(), TabularTarget(VOCAB)
@@ -191,6 +219,7 @@ CHECKS = (
     check_sampled_texts_have_the_enumerated_distribution,
     check_accepts_a_path,
     check_accepts_reports_true_probabilities,
+    check_accepts_along_reports_true_probabilities,
     check_text_depends_on_the_seed_alone,
     check_draws_only_from_chance,
     check_leaves_distributions_alone,

@@ -4,9 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 TINY = ["repeats=2", "rows=[1,2]", "batches=[1,2]", "contexts=[16]", "max_new_tokens=12"]
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_a_bench_beside_transformers(folder: Path, run: Any, tmp_path: Path) -> None:
     prompts = tmp_path / "prompts.jsonl"
     texts = ["the cat sat on the cat sat on", "one two one two"]

@@ -223,3 +223,35 @@ def test_a_drafter_that_fails_leaves_what_was_measured(
     assert report["finished"] is False
     assert report["prompts"]
     assert report["rows"]
+
+
+def test_texts_are_scored_beside_those_of_plain_decoding(compared: Any, tmp_path: Path) -> None:
+    """A lossy rule is judged by what it costs."""
+    code = {"prompt": "def f():\n    return 1 #", "test": "def check(f):\n    assert f() == 1\n",
+            "entry_point": "f", "category": "code"}  # fmt: skip
+    summary = {"prompt": "the cat sat", "reference": "the cat and the dog sat", "category": "sums"}
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(json.dumps(row) + "\n" for row in (code, summary)))
+    settings = ["protocol=decode", f"data.path={rows}", "drafters=[none,bigram]", "by_task=true"]
+    lossy = ["sampling=standard", "verifier=lenient", "verifier.lenience=0.1"]
+    printed, report = compared(*settings, *lossy, "quality=[rouge2,pass1]")
+    for words in ("ROUGE-2", "pass@1", "plain's", "rouge2 by task", "pass1 by task", "LOSSY"):
+        assert words in printed
+    assert "pass1 runs the code that the target writes, with limits: " in printed
+    none, bigram = report["rows"]
+    assert "tokenizer" not in printed  # rouge-score's own log
+    assert none["pass1"] == bigram["pass1"] == 1  # all that is written stands in a comment
+    assert none["rouge2_difference"] == 0
+    difference = bigram["rouge2"] - none["rouge2"]
+    assert bigram["rouge2_difference"] == pytest.approx(difference)
+    assert bigram["tasks"]["sums"]["pass1"] is None
+    printed, _ = compared(
+        f"data.path={rows}", "protocol=overlap", "quality=rouge2", out="x", status=1
+    )
+    assert "quality=['rouge2']: expected null with protocol=overlap" in printed
+
+
+def test_no_text_is_scored_and_no_code_run_unless_asked(compared: Any) -> None:
+    printed, report = compared("protocol=decode")
+    assert "pass1" not in printed
+    assert report["rows"][0]["rouge2"] is None and report["rows"][0]["pass1"] is None

@@ -7,7 +7,17 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-JOBS = {"table2": 6, "table3": 2, "lenience": 8, "chen": 14, "scaled_uniform": 5}
+JOBS = {
+    "table2": 6, "table3": 2, "lenience": 8, "chen": 14, "chen_table1": 2, "scaled_uniform": 5,
+}  # fmt: skip
+
+LAYOUTS = {
+    "table3": ("alpha", "temperature", "0", "1"),
+    "lenience": ("alpha rule", "lenience", "0.5", "bigram, temperature 1"),
+    "chen": ("chen_figure1.png",),
+    "chen_table1": ("sampling method", "SpS (nucleus 0.8), bigram", "rouge2", "ms/token"),
+}
+"""By experiment, what the paper's table or figure prints."""
 
 
 def test_every_experiment_is_tested() -> None:
@@ -21,12 +31,14 @@ def test_every_experiment_is_tested() -> None:
 def test_an_experiment_runs(run: Any, quick: list[str], tmp_path: Path, name: str) -> None:
     # The settings of the quick run that the experiment does not set itself.
     shared = [word for word in quick if not word.startswith(("gamma=", "drafters="))]
-    status, _, complaint = run(
+    status, printed, complaint = run(
         "compare", f"+experiment={name}", *shared, "drafters=[bigram,prompt_lookup]",
         "data.limit=2", "max_new_tokens=4", "batch=4", f"hydra.sweep.dir={tmp_path / 'sweep'}",
     )  # fmt: skip
     assert status == 0, complaint
     assert len(list((tmp_path / "sweep").glob("*/comparison.json"))) == JOBS[name]
+    for words in LAYOUTS.get(name, ()):
+        assert words in printed
     status, _, complaint = run("report", str(tmp_path / "sweep"))
     assert status == 0, complaint
     rows = json.loads((tmp_path / "sweep" / "report.json").read_text())["rows"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import uvicorn
+from starlette.applications import Starlette
 
 
 def test_the_address_has_a_token_and_is_of_this_machine(
@@ -47,3 +48,21 @@ def test_a_port_in_use_is_named(run: Any, tmp_path: Path) -> None:
         status, _, complaint = run("view", str(tmp_path), "--port", str(port))
     assert status == 1
     assert f"--port={port}" in complaint
+
+
+def test_a_page_that_writes_texts_is_there_when_asked_for(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served: list[Starlette] = []
+
+    def note(server: uvicorn.Server, sockets: list[socket.socket]) -> None:
+        assert isinstance(server.config.app, Starlette)
+        served.append(server.config.app)
+
+    monkeypatch.setattr(uvicorn.Server, "run", note)
+    assert run("view", "--play", "tabular")[0] == 0  # without any run
+    assert run("view", str(tmp_path))[0] == 0
+    assert [application.state.plays for application in served] == [True, False]
+    status, _, complaint = run("view", "--play", "smollm")
+    assert status == 1
+    assert "target='smollm': did you mean 'smollm2'" in complaint

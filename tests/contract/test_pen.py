@@ -231,3 +231,11 @@ def test_a_pen_that_continues_another_has_its_own_numbers() -> None:
     assert pen.finish().tokens == (1, 2, 3, 4, 5)
     assert second.finish().parents == (-1, 0, 1, 1, 3)
     assert pen.questions().parents == (-5, -3)
+
+
+def test_a_guess_that_a_continuing_pen_passes_over_is_found_at_the_end() -> None:
+    first = pen()
+    first.write(1)
+    first.continued().faster(1).draw(LOGITS)
+    with pytest.raises(DrafterError, match="passed over the guess of token 1: use redraw"):
+        first.finish()

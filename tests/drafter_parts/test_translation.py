@@ -143,6 +143,28 @@ def test_a_longer_text_changes_only_what_was_not_settled(bpe: Any, pieces: Any) 
     assert after[: len(before)] == before
 
 
+def test_an_interruption_leaves_the_ids_right(
+    bpe: Any, pieces: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both, text, other = translation(pieces, bpe), [1, 10, 2, 10, 3, 12, 1], [1, 10, 2, 12]
+    expected = OwnText(both).follow(Tokens(text))
+    cut = OwnText._cut
+    for last in range(3):
+        own, calls = OwnText(both), iter(range(last))
+        own.follow(Tokens(other))
+
+        def interrupted(self: OwnText, *rest: Any, calls: Any = calls) -> list[int]:
+            if next(calls, None) is None:
+                raise KeyboardInterrupt
+            return cut(self, *rest)
+
+        monkeypatch.setattr(OwnText, "_cut", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            own.follow(Tokens(text))
+        monkeypatch.setattr(OwnText, "_cut", cut)
+        assert own.follow(Tokens(text)) == expected
+
+
 @pytest.mark.parametrize(
     ("text", "whole"),
     [(b"", 0), (b"ab", 2), (NICHI, 3), (b"a" + NICHI[:1], 1), (b"a" + NICHI[:2], 1), (b"a\xff", 2)],

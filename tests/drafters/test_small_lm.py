@@ -27,7 +27,7 @@ TREES = ("2x2", "iid:3x2", "paths:2", "top:2x2", "dynamic:2", "sequoia:.5,.2")
 
 
 @parametrize_with_checks(
-    [SmallLM, partial(SmallLM, layers=1), *(partial(SmallLM, tree=tree) for tree in TREES)]
+    [SmallLM, *(partial(SmallLM, layers=1, tree=tree) for tree in (None, *TREES))]
 )
 def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
     check(make)

@@ -33,15 +33,16 @@ DRAFTERS = ("none", "random", "unigram", "bigram", "prompt_lookup", "small_lm")
 class Remembered(Target):
     """A target that scores each text only once, and no text without probability."""
 
-    def __init__(self, target: Target, sampling: Sampling) -> None:
-        self.inner, self.sampling = target, sampling
+    def __init__(
+        self, target: Target, sampling: Sampling, rows: dict[tuple[int, ...], Tensor]
+    ) -> None:
+        self.inner, self.sampling, self.rows = target, sampling, rows
         self.vocab_size, self.tokenizer, self.model = (
             target.vocab_size,
             target.tokenizer,
             target.model,
         )
         self.offers = target.offers
-        self.rows: dict[tuple[int, ...], Tensor] = {}
 
     def row(self, text: tuple[int, ...]) -> Tensor:
         if text not in self.rows:
@@ -135,8 +136,9 @@ def main() -> None:
     model = make("target", "smollm2")
     prompt = model.encode(PROMPT)
     wrong = 0
+    rows: dict[tuple[int, ...], Tensor] = {}  # of every text, whatever the settings
     for sampling in SETTINGS:
-        target = Remembered(model, sampling)
+        target = Remembered(model, sampling, rows)
         for name in (*options.drafters, "liar"):
             drafter = Liar() if name == "liar" else make("drafter", name)
             p, accepted = p_value(target, drafter, prompt, options.samples)

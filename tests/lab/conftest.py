@@ -1,12 +1,17 @@
 """Runs of the lab on tiny models, finished and unfinished."""
 
 import shutil
+import socket
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
 from playwright.sync_api import sync_playwright
+from starlette.applications import Starlette
 
 from outrider import Drafter, Sampling, Verifier
 from outrider.drafters.ngram import bigram
@@ -40,6 +45,23 @@ def browser() -> Iterator[Any]:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="module")
+def serve() -> Iterator[Callable[[Starlette], str]]:
+    """Serves an application until the module's tests have ended, and returns its address."""
+    with ExitStack() as stack:
+
+        def go(application: Starlette) -> str:
+            listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            server = uvicorn.Server(uvicorn.Config(application, log_level="warning", ws="none"))
+            thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+            thread.start()
+            stack.callback(thread.join)
+            stack.callback(setattr, server, "should_exit", True)
+            return f"http://127.0.0.1:{listener.getsockname()[1]}/"
+
+        yield go
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ import pytest
 from outrider import ConfigError
 from outrider.lab import data
 from outrider.plugins.config import build, compose
+from outrider.prompts import CodeTest
 
 LINE = {"question_id": 7, "category": "chat", "turns": ["Hello", "And then?"]}
 
@@ -54,14 +55,14 @@ def test_a_file_that_does_not_fit(tmp_path: Path, lines: tuple[object, ...], mes
 
 
 def test_each_form_is_recognised_by_its_keys(tmp_path: Path) -> None:
-    human = {"task_id": "HumanEval/3", "prompt": "def f():\n", "test": "", "entry_point": "f"}
+    human = {"task_id": "HumanEval/3", "prompt": "def f():\n", "test": "x", "entry_point": "f"}
     plain = {"prompt": "Name three rivers."}
     whole = plain | {"id": "r", "category": "chat"}
     path = written(tmp_path, LINE, human, plain, whole)
     prompts = data.jsonl(path)
     assert prompts == [
         data.Prompt("7", "chat", ("Hello", "And then?")),
-        data.Prompt("HumanEval/3", "code", ("def f():\n",)),
+        data.Prompt("HumanEval/3", "code", ("def f():\n",), code=CodeTest("def f():\n", "x", "f")),
         data.Prompt(f"{path}, line 3", "prompt", ("Name three rivers.",)),
         data.Prompt("r", "chat", ("Name three rivers.",)),
     ]

@@ -12,7 +12,7 @@ from outrider import Chance, Context, Draft, Drafter, Pen, Policy, Sampling, Ver
 from outrider.contract.chance import EnumeratedChance
 from outrider.contract.counts import Counts
 from outrider.contract.policy import Fixed
-from outrider.contract.verifier import Scores
+from outrider.contract.verifier import Scores, Verdict
 from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.ngram import bigram
 from outrider.drafters.none import NoDraft
@@ -31,13 +31,20 @@ from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.stage import ChainDrafter, TreeDrafter, draft_after
 from outrider.verifiers.block import Block
+from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.ceiling import acceptance_ceiling
+from outrider.verifiers.hierarchical import Hierarchical
+from outrider.verifiers.k_seq import KSeq
 from outrider.verifiers.lenient import Lenient
+from outrider.verifiers.multi_path_block import MultiPathBlock
+from outrider.verifiers.multi_step import MultiStep
+from outrider.verifiers.optimal_transport import OptimalTransport
 from outrider.verifiers.rejection import Rejection
 from outrider.verifiers.sample_match import SampleMatch
 from outrider.verifiers.scaled_uniform import ScaledUniform
 from outrider.verifiers.token import Token
 from outrider.verifiers.traversal import Traversal
+from outrider.verifiers.without_replacement import WithoutReplacement
 
 TARGET = TabularTarget(6, seed=2)
 PROMPT, TEXT = [0, 1], [3, 2, 5, 5, 0, 1]
@@ -271,14 +278,50 @@ class Short(Policy):
         return gamma - 1
 
 
-@pytest.mark.parametrize("rule", [SampleMatch(), Rejection(), ScaledUniform(1.5), Lenient(1.0)])
+@final
+class Untold(Verifier):
+    """Says nothing about how likely it accepts what."""
+
+    lossless = True
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        return Token().verify(draft, scores, chance)
+
+
+BLOCKWISE = (Block(), Hierarchical(), MultiPathBlock(), Traversal())
+TOKENWISE = (Lenient(1.0), Candidates(), KSeq(), MultiStep(), OptimalTransport())
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [SampleMatch(), Rejection(), ScaledUniform(1.5), *TOKENWISE, WithoutReplacement(), *BLOCKWISE],
+    ids=lambda rule: type(rule).__name__,
+)
 def test_the_expected_counts_are_those_of_the_runs_own_rule(rule: Verifier) -> None:
     """Every rule had the token rule's tokens a call."""
     drafter = ChainDrafter(LITTLE, "drawn")
     own = expected(drafter, rule, Fixed(), 2)
     assert own == pytest.approx(counted(drafter, rule, Fixed(), 2), abs=1e-12)
-    same = isinstance(rule, Lenient)
+    same = isinstance(rule, (*map(type, TOKENWISE), WithoutReplacement))
     assert (own == pytest.approx(expected(drafter, Token(), Fixed(), 2), abs=1e-6)) == same
+
+
+@pytest.mark.parametrize("kind", ["drawn", "mixed", "written", "short", "disjoint"])
+def test_the_expected_counts_of_block_verification_are_exact(kind: str) -> None:
+    """It had none, because it decides over all tokens of a draft together."""
+    drafter = ChainDrafter(LITTLE, kind)
+    for policy in (Fixed(), Confidence(0.6)):
+        own = expected(drafter, Block(), policy, 3)
+        assert own == pytest.approx(counted(drafter, Block(), policy, 3), abs=1e-12)
+    fewer = expected(drafter, Block(), Fixed(), 3)[0] - expected(drafter, Token(), Fixed(), 3)[0]
+    assert fewer < -1e-3 if kind in ("drawn", "mixed") else fewer < 1e-12
+
+
+def test_block_verification_of_an_autoregressive_drafter_starts_anew_at_every_position() -> None:
+    drafter = bigram()
+    drafter.bind(LITTLE)
+    own = expected(drafter, Block(), Fixed(), 3)
+    assert own == pytest.approx(counted(drafter, Block(), Fixed(), 3), abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -313,7 +356,7 @@ def test_a_policy_stops_an_autoregressive_drafter_too() -> None:
 
 @pytest.mark.parametrize(
     ("rule", "policy"),
-    [(Lenient(0.5), Fixed()), (Block(), Fixed()), (Token(), Heuristic()), (Token(), Entropy())],
+    [(Lenient(0.5), Fixed()), (Untold(), Fixed()), (Token(), Heuristic()), (Token(), Entropy())],
 )
 def test_what_can_not_be_worked_out_is_left_out(rule: Verifier, policy: Policy) -> None:
     """The texts of a lossy rule are not the target's, and a policy that learns has a past."""

@@ -12,6 +12,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
+from outrider.lab.finding import ranked
 from outrider.lab.page.contents import runs_page
 from outrider.lab.report import labels, write_report
 from outrider.lab.store import Run
@@ -71,7 +72,77 @@ def test_speed_comes_first_and_the_fastest_drafter_on_top(opened: Callable[..., 
         "cells => cells.map(cell => cell.dataset.value)")]  # fmt: skip
     assert shown == sorted(shown, reverse=True)
     assert page.locator(".fastest").count() == 1
-    assert "plain decoding" in page.locator(".verdict").inner_text()
+    assert "plain decoding" in page.locator(".finding").inner_text()
+
+
+def test_the_fastest_on_each_task_stands_on_top(
+    opened: Callable[..., Page], whole_run: Run
+) -> None:
+    rows = opened().locator("#leaders tbody tr")
+    shown = [row.locator("th, td").all_inner_texts() for row in rows.all()]
+    summary = Summary(whole_run)
+    for (task, fastest, speedup, *_), name in zip(shown, (None, "chat", "code"), strict=True):
+        best, interval = ranked(summary.rows, "speedup", name)[0]
+        assert task.startswith(name or "all prompts")
+        assert f"{len(summary.tasks.get(name, summary.prompts))} prompts" in task
+        assert (fastest, speedup.split()[0]) == (best.drafter, f"{interval.value:.2f}")
+
+
+def test_every_rate_is_shown_by_task(opened: Callable[..., Page], whole_run: Run) -> None:
+    page = opened()
+    open_all(page)
+    for rate in ("speedup", "block_efficiency", "tokens_per_second"):
+        figures = {row.drafter: row.tasks for row in Summary(whole_run).rows}
+        table = page.locator(f"#tasks-{rate}")
+        for row in table.locator("tbody tr").all():
+            tasks = figures[row.locator("th").inner_text()]
+            cells = row.locator("td")
+            values = [float(cell.get_attribute("data-value") or "nan") for cell in cells.all()]
+            assert values == [tasks[task][rate].value for task in ("chat", "code")]
+    assert page.locator("#tasks-alpha tbody tr").count() == 3
+
+
+def test_doubts_are_marked_in_the_table_and_explained_below(
+    opened: Callable[..., Page], whole_run: Run, tmp_path: Path
+) -> None:
+    summary = Summary(whole_run)
+    summary.rows = [replace(row, doubts=("the clock is wrong",)) for row in summary.rows]
+    path = tmp_path / "page.html"
+    path.write_text(runs_page({"": summary}, {}))
+    page = opened(path=path)
+    assert page.locator("#rates td strong").all_inner_texts() == ["!"] * 3
+    caveats = " ".join(page.locator(".caveat").all_inner_texts())
+    assert "! none, lookup, bigram: the clock is wrong" in caveats
+    assert "no intervals: 4 prompts" in caveats
+    assert "Doubtful: the clock is wrong" in page.locator(".finding").inner_text()
+
+
+def test_the_differences_name_their_family(opened: Callable[..., Page]) -> None:
+    page = opened()
+    open_all(page)
+    shown = page.locator("#pairs-1").inner_text()
+    assert "Holm's correction for the 3 differences of this table together" in shown
+    assert page.locator("#pair-table-1 td:nth-child(3)").all_inner_texts() == [
+        "alpha", "block efficiency", "speedup",
+    ]  # fmt: skip
+
+
+def test_a_page_of_several_runs_has_the_differences_between_them(
+    opened: Callable[..., Page], run_in: Callable[..., Any], tmp_path: Path
+) -> None:
+    runs = [run_in(tmp_path / str(gamma), gamma=gamma, protocol="decode").run for gamma in (1, 3)]
+    summaries = {name: Summary(run) for name, run in zip(labels(runs), runs, strict=True)}
+    path = tmp_path / "page.html"
+    path.write_text(runs_page(summaries, {}))
+    page = opened(path=path)
+    open_all(page)
+    across = page.locator("#pairs-3")
+    assert "lookup, gamma 1" in across.inner_text() and "lookup, gamma 3" in across.inner_text()
+    assert "for the 6 differences" in across.inner_text()
+    assert page.locator("#differing tbody tr").all_inner_texts() == ["gamma\t1\t3"]
+    fastest = page.locator("#leaders tbody td").first.inner_text()
+    assert fastest.partition(", ")[2] in summaries
+    assert page.locator(".finding").inner_text().startswith((fastest, "No drafter is"))
 
 
 def test_a_heading_sorts_the_table(opened: Callable[..., Page]) -> None:

@@ -104,4 +104,6 @@ def test_the_categories_of_mt_bench_are_one_task_beside_others(
 
     mt_bench = {"a": "writing", "b": "stem", "c": "math", "d": "math"}
     assert tasks_of(mt_bench) == {"writing": ["a"], "stem": ["b"], "math": ["c", "d"]}
+    alone = {"a": "extraction", "b": "chat", "c": "chat", "d": "qa"}
+    assert tasks_of(alone) == {"extraction": ["a"], "chat": ["b", "c"], "qa": ["d"]}
     assert tasks_of(mt_bench | {"d": "qa"}) == {"mt_bench": ["a", "b", "c"], "qa": ["d"]}

@@ -3,8 +3,6 @@
 import io
 import json
 import shutil
-import socket
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +11,6 @@ from urllib.request import Request, urlopen
 
 import pyarrow.parquet
 import pytest
-import uvicorn
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
@@ -44,21 +41,16 @@ class Served(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def served(whole_run: Run, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(
+    whole_run: Run, serve: Callable[..., str], tmp_path_factory: pytest.TempPathFactory
+) -> Served:
     folder = tmp_path_factory.mktemp("served")
     for name in ("whole", "going", "damaged"):
         shutil.copytree(whole_run.folder, folder / name)
     write_json(Summary(whole_run), folder / "whole")
     cut(folder / "going", 22)
     (folder / "damaged" / "run.json").write_text("[]")
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        config = uvicorn.Config(app([folder], "secret"), log_level="warning", ws="none")
-        server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        yield Served(f"http://127.0.0.1:{listener.getsockname()[1]}/secret/", folder)
-        server.should_exit = True
-        thread.join()
+    return Served(serve(app([folder], "secret")) + "secret/", folder)
 
 
 def cut(folder: Path, lines: int) -> list[str]:
@@ -126,6 +118,7 @@ def test_no_other_method_is_taken(served: Served) -> None:
 
 def test_a_damaged_run_is_named_beside_the_others(opened: Callable[..., Page]) -> None:
     page = opened()
+    assert page.get_by_role("link", name="Write a text").count() == 0  # it was not asked for
     assert page.locator("#runs tbody tr").count() == 2
     assert "damaged" in page.locator(".banner").inner_text()
 

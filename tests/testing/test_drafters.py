@@ -460,6 +460,103 @@ class RaisesGamma(Drafter):
             pen.draw(NEXT_LOGITS(context.tokens))
 
 
+class LooksAtItsGuess(Drafter):
+    """Redraws a guess from a distribution that it chose to suit the guess."""
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        logits = torch.zeros(pen.vocab_size, dtype=torch.float64)
+        while pen.open:
+            guess = pen.faster(1).draw(logits)
+            pen.redraw(logits if guess else logits - torch.eye(pen.vocab_size)[0])
+
+
+class Guesses(Drafter):
+    """Has an unlikely guess, and tries to be rid of it."""
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        if pen.gamma > 1:
+            logits = NEXT_LOGITS(context.tokens)
+            guess = pen.faster(1).draw(logits)
+            if logits[guess] < logits.median():
+                self.dispose(pen, logits)
+            pen.redraw(logits)
+
+    def dispose(self, pen: Pen, logits: Tensor) -> None:
+        raise NotImplementedError
+
+
+class GuessesAgain(Guesses):
+    def dispose(self, pen: Pen, logits: Tensor) -> None:
+        pen.faster(1).draw(logits)
+
+
+class DrawsWithoutItsGuess(Guesses):
+    def dispose(self, pen: Pen, logits: Tensor) -> None:
+        pen.draw(logits)
+
+
+class BranchesPastItsGuess(Guesses):
+    kind = "iid"
+
+    def dispose(self, pen: Pen, logits: Tensor) -> None:
+        pen.branch(logits, 2, replacement=True)
+
+
+class WritesPastItsGuess(Guesses):
+    def dispose(self, pen: Pen, logits: Tensor) -> None:
+        pen.write(0)
+
+
+class LimitsItself(Guesses):
+    def dispose(self, pen: Pen, logits: Tensor) -> None:
+        pen.limit(0)
+
+
+class StopsAtItsGuess(Guesses):
+    def propose(self, context: Context, pen: Pen) -> None:
+        if pen.gamma > 1:
+            logits = NEXT_LOGITS(context.tokens)
+            if pen.faster(1).draw(logits) == logits.argmax():
+                pen.redraw(logits)
+
+
+class HasItGuessedUntilItLikesIt(Guesses):
+    """Uses a pen of the pen for guesses, whose guess is never redrawn."""
+
+    def dispose(self, pen: Pen, logits: Tensor) -> None:
+        return
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        if pen.gamma > 1:
+            logits = NEXT_LOGITS(context.tokens)
+            first = pen.faster(2)
+            if first.faster(1).draw(logits) == logits.argmax():
+                first.redraw(logits)
+                pen.redraw(logits)
+            else:
+                pen.draw(logits)
+
+
+class RedrawsAGuessOfItsOwn(Guesses):
+    """Redraws where no pen has guessed."""
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        while pen.open:
+            pen.redraw(NEXT_LOGITS(context.tokens))
+
+
+GUESSERS = (
+    GuessesAgain,
+    DrawsWithoutItsGuess,
+    BranchesPastItsGuess,
+    WritesPastItsGuess,
+    LimitsItself,
+    StopsAtItsGuess,
+    HasItGuessedUntilItLikesIt,
+    RedrawsAGuessOfItsOwn,
+)
+"""Drafters that choose among guesses, or make them up: the pen refuses them."""
+
 LIARS = (
     SaysIidAndNeverRepeats,
     SaysIidAndLooksFirst,
@@ -492,6 +589,8 @@ CULPRITS: list[tuple[type[Drafter], Callable[[Callable[[], Drafter]], None]]] = 
     (LiesInLongTexts, drafters.check_long_contexts),
     (LiesInVeryLongTexts, drafters.check_long_contexts),
     (LiesAtFiveTokens, drafters.check_other_vocabularies),
+    (LooksAtItsGuess, drafters.check_tokens_follow_recorded_distributions),
+    *((liar, drafters.check_tokens_follow_recorded_distributions) for liar in GUESSERS),
     (KnowsTheSampler, drafters.check_sampled_texts_have_the_targets_distribution),
     (SharesOneUniform, drafters.check_tokens_follow_recorded_distributions),
     (MixesUpItsBatch, drafters.check_batched_drafts_equal_single_ones),
@@ -545,7 +644,7 @@ def test_a_drafter_that_is_made_for_one_vocabulary_is_told_so() -> None:
     assert line == "no draft for a vocabulary of 3: gave logits of shape (4,): expected (3,)"
 
 
-def redraw_from_p(self: Pen, logits: Tensor, guess: Draft, node: int) -> int:
+def redraw_from_p(self: Pen, guess: Draft, node: int, logits: Tensor) -> int:
     """Replaces a guess that is not kept by a draw from p, in place of norm(max(0, p - q))."""
     probs, token = self._distribution(logits), guess.tokens[node]
     q = guess.distribution(node, probs)
@@ -555,7 +654,7 @@ def redraw_from_p(self: Pen, logits: Tensor, guess: Draft, node: int) -> int:
 
 
 def test_a_wrong_residual_of_redrawn_guesses_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Pen, "redraw", redraw_from_p)
+    monkeypatch.setattr(Pen, "_replaced", redraw_from_p)
     with pytest.raises(AssertionError, match="draws token"):
         drafters.check_tokens_follow_recorded_distributions(partial(Hierarchy, "random"))
 
@@ -584,6 +683,22 @@ def test_decoding_refuses_siblings_of_another_kind(liar: type[Drafter]) -> None:
         max_new_tokens=200,
     )
     with pytest.raises(DrafterError, match=line):
+        list(rounds)
+
+
+@pytest.mark.parametrize("liar", GUESSERS)
+def test_a_guess_is_redrawn_or_refused(liar: type[Drafter]) -> None:
+    rounds = decode(
+        TabularTarget(VOCAB_SIZE),
+        liar(),
+        SampleMatch(),
+        [0],
+        gamma=3,
+        budget=6,
+        sampling=Sampling(temperature=1.0),
+        max_new_tokens=60,
+    )
+    with pytest.raises(DrafterError, match=r"the guess of token 1: use redraw|no guess for it"):
         list(rounds)
 
 

@@ -1,11 +1,12 @@
 """The ways to run the checks agree."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from outrider import Context, Drafter, Fixed, Pen
+from outrider import Context, Drafter, Fixed, OutriderError, Pen
 from outrider.drafters.none import NoDraft
 from outrider.drafters.random import Random
 from outrider.testing import (
@@ -13,6 +14,7 @@ from outrider.testing import (
     check_verifier,
     checks_of,
     drafters,
+    kit,
     parametrize_with_checks,
     policies,
     run_checks,
@@ -43,6 +45,17 @@ def test_check_drafter_and_check_verifier_run_them_all() -> None:
     check_verifier(Token)
     with pytest.raises(Exception, match="gamma is 0"):
         check_drafter(Impatient)
+
+
+def test_without_assertions_no_check_passes() -> None:
+    """`python -O` takes them out of the checks, and sets `__debug__` to false as it compiles."""
+    optimized: dict[str, Any] = {"__name__": kit.__name__}
+    exec(compile(Path(kit.__file__).read_text(), kit.__file__, "exec", optimize=1), optimized)
+    for way in ("check_drafter", "checks_of"):
+        with pytest.raises(OutriderError, match="expected Python without -O"):
+            optimized[way](Impatient)
+    with pytest.raises(OutriderError, match="expected Python without -O"):
+        list(optimized["run_checks"](Impatient))
 
 
 def test_run_checks_goes_on_after_a_fault() -> None:

@@ -7,10 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from outrider import Budget, Chance, Draft, SampledChance, Scores, Verdict, Verifier
+from outrider import Budget, Chance, Draft, DrafterError, SampledChance, Scores, Verdict, Verifier
 from outrider.contract.draft import KINDS
 from outrider.testing import check_verifier, verifiers
 from outrider.verifiers import k_seq, multi_path_block
+from outrider.verifiers.block import Block
 from outrider.verifiers.k_seq import KSeq, k_residual, smallest_rho
 from outrider.verifiers.lenient import Lenient
 from outrider.verifiers.multi_path_block import MultiPathBlock, largest_of
@@ -188,6 +189,22 @@ class MultiPathBlockOfTwo(MultiPathBlock):  # type: ignore[misc]
             return super().verify(draft, scores, chance)
 
 
+class GivesUpOnThree(Recursive):
+    """Raises for three siblings, for which it would be wrong."""
+
+    def order(self, children: list[int]) -> list[int]:
+        if len(children) > 2:
+            raise DrafterError("wrote three siblings")
+        return children
+
+
+class SaysTokenAlong(Block):  # type: ignore[misc]
+    """Verifies by the block, but reports for a text what the token rule does."""
+
+    def accepts_along(self, ratios: Tensor) -> Tensor:
+        return ratios.clamp(max=1)
+
+
 class SaysTheFirstNode(Lenient):  # type: ignore[misc]
     """Reports for every node the probabilities of the first one."""
 
@@ -227,6 +244,15 @@ class Uncoupled(Verifier):
         return Token().verify(draft, scores, chance)
 
 
+class GrowsLenient(Mutant):
+    """Accepts the fourth token of a chain, and those after it, twice as often."""
+
+    def ratios(self, draft: Draft, scores: Scores) -> Tensor:
+        ratios = super().ratios(draft, scores)
+        ratios[3:] *= 2
+        return ratios
+
+
 CULPRITS: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] = [
     *(
         (mutant, verifiers.check_output_distribution_is_as_claimed)
@@ -240,6 +266,7 @@ CULPRITS: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] 
             OverlyLenient,
             KSeqOfTwo,
             MultiPathBlockOfTwo,
+            GivesUpOnThree,
         )
     ),
     (WrongResidual, verifiers.check_loop_distribution_is_as_claimed),
@@ -247,6 +274,7 @@ CULPRITS: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] 
     (TakesTheSecondBest, verifiers.check_greedy_text_is_as_claimed),
     (AcceptsOneNodeLater, verifiers.check_accepts_a_path),
     (SaysToken, verifiers.check_accepts_reports_true_probabilities),
+    (SaysTokenAlong, verifiers.check_accepts_along_reports_true_probabilities),
     (SaysTheFirstNode, verifiers.check_accepts_reports_true_probabilities),
     (KnowsTheSampler, verifiers.check_sampled_texts_have_the_enumerated_distribution),
     (GlobalCoins, verifiers.check_draws_only_from_chance),
@@ -261,12 +289,19 @@ CULPRITS: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] 
 def test_the_check_catches_its_mutant(
     mutant: type[Verifier], check: Callable[[Callable[[], Verifier]], None]
 ) -> None:
-    with pytest.raises((AssertionError, RuntimeError, IndexError)):
+    with pytest.raises((AssertionError, RuntimeError, IndexError, DrafterError)):
         check(mutant)
 
 
 def test_every_check_has_a_mutant() -> None:
     assert {check for _, check in CULPRITS} == set(verifiers.CHECKS)
+
+
+def test_the_thorough_check_catches_what_is_wrong_in_long_drafts_only() -> None:
+    (check,) = verifiers.THOROUGH
+    check(Token)
+    with pytest.raises(AssertionError, match="draft of 2 tokens, gamma 6"):
+        check(GrowsLenient)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,11 @@ import os
 import runpy
 import subprocess
 import sys
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any, TextIO
 
 from outrider import cli
 
@@ -15,6 +18,7 @@ CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
     [
         "tiny.forked",
+        "outrider.bench.ours",
         "outrider.commands.compare",
         "outrider.commands.generate",
         "outrider.commands.train",
@@ -63,6 +67,48 @@ def _run(words: list[str], cwd: Path, ranks: int) -> None:
         _program(words)
     else:
         _launch(words, ranks)
+
+
+class Program:
+    """A module of Outrider as `subprocess.Popen` starts it for the bench, but forked.
+
+    command: the interpreter, -m, and the name of the module.
+    """
+
+    def __init__(self, command: Sequence[str], *, stderr: TextIO, **_: Any) -> None:
+        assert list(command[:2]) == [sys.executable, "-m"]
+        (questions, stdin), (stdout, answers) = CONTEXT.Pipe(False), CONTEXT.Pipe(False)
+        arguments = (command[2], questions, answers, stderr.name)
+        self._process = CONTEXT.Process(target=_serve, args=arguments)
+        self._process.start()
+        questions.close()
+        answers.close()
+        self.stdin = os.fdopen(os.dup(stdin.fileno()), "w")
+        self.stdout = os.fdopen(os.dup(stdout.fileno()))
+        stdin.close()
+        stdout.close()
+        assert self._process.pid is not None
+        self.pid = self._process.pid
+
+    def wait(self, timeout: float | None = None) -> None:
+        self._process.join(timeout)
+        if self._process.exitcode is None:
+            raise subprocess.TimeoutExpired(self._process.name, timeout or 0)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+
+def _serve(module: str, questions: Connection, answers: Connection, log: str) -> None:
+    os.setpgid(0, 0)
+    os.dup2(questions.fileno(), 0)
+    os.dup2(answers.fileno(), 1)
+    questions.close()
+    answers.close()
+    with open(log, "a") as errors:
+        os.dup2(errors.fileno(), 2)
+    sys.stdin = open(0, closefd=False)
+    runpy.run_module(module, run_name="__main__")
 
 
 def _program(words: list[str]) -> None:

@@ -11,14 +11,19 @@ LETTERS: dict[int, str] = bytes_to_unicode()
 """By byte, the letter that GPT-2's tokenizer writes for it."""
 
 
-def wrapped(backend: Tokenizer, specials: Sequence[str] = (), opening: str | None = None) -> Any:
-    """Returns a tokenizer of transformers, after its special tokens have got the next ids."""
+def wrapped(
+    backend: Tokenizer, specials: Sequence[str] = (), opening: str | None = None, **names: str
+) -> Any:
+    """Returns a tokenizer of transformers, after its special tokens have got the next ids.
+
+    names: of tokens with a role, such as unk_token.
+    """
     backend.add_special_tokens([AddedToken(name, special=True) for name in specials])
     if opening is not None:
         backend.post_processor = processors.TemplateProcessing(
             single=f"{opening} $A", special_tokens=[(opening, backend.token_to_id(opening))]
         )
-    return PreTrainedTokenizerFast(tokenizer_object=backend)
+    return PreTrainedTokenizerFast(tokenizer_object=backend, **names)
 
 
 def byte_level(
@@ -54,6 +59,4 @@ def unigram(
     backend.decoder = decoders.Sequence(
         [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
     )
-    tokenizer = wrapped(backend, specials, opening)
-    tokenizer.unk_token = "<unk>"
-    return tokenizer
+    return wrapped(backend, specials, opening, unk_token="<unk>")

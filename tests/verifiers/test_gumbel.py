@@ -145,8 +145,7 @@ def test_a_faster_drafter_guesses_with_the_noise_of_the_same_positions() -> None
     redrawn = [pens[1].draw(rows[0])]
     faster = pens[1].faster(3)
     guesses = [faster.draw(row) for row in rows[1:]]
-    guess = faster.finish()
-    redrawn += [pens[1].redraw(row, guess, node) for node, row in enumerate(rows[1:])]
+    redrawn += [pens[1].redraw(row) for row in rows[1:]]
     assert redrawn == drawn
     assert guesses == drawn[1:]
 

@@ -3,19 +3,23 @@
 import base64
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, final
 
+from outrider.lab.across import config_differences, pairs_across
 from outrider.lab.costs import score_times
 from outrider.lab.figures import figures
+from outrider.lab.finding import finding
 from outrider.lab.page.head import command, common_settings, head
-from outrider.lab.page.rates import columns, lines, verdict
+from outrider.lab.page.rates import columns, lines
 from outrider.lab.page.render import render
+from outrider.lab.page.tasks import leaders, named, named_rows, task_tables
 from outrider.lab.page.texts import questions
+from outrider.lab.pairs import Pair
 from outrider.lab.plotting import as_svg
 from outrider.lab.prediction import FACTORS
 from outrider.lab.summary import Summary
-from outrider.lab.table import MEMORY
+from outrider.lab.table import MEMORY, caveats, family
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,6 +44,10 @@ CAPTIONS = {
 
 ORDER = ("speedup", "tokens_against_cost", "time_over_rows")
 """The figures that come first."""
+
+
+MOST_RUNS = 4
+"""Up to so many runs, a page has the differences between them: their number grows fast."""
 
 
 @final
@@ -100,17 +108,21 @@ def runs_page(
     all_rows = [row for run in rows.values() for row in run]
     shown = lines(rows)
     runs = [summary.run for summary in summaries.values()]
+    families = _families(summaries)
     first = next(iter(summaries.values()))
     follow = served.follow if served else None
     return render(
         "runs",
         title=_title(summaries),
-        verdict=verdict(shown, len(first.prompts)),
+        finding=finding(named_rows(summaries), [pair for pairs in families for pair in pairs]),
+        leaders=leaders(summaries),
         columns=columns(all_rows),
         lines=shown,
-        kinds=list(dict.fromkeys(name for row in all_rows for name in row.categories)),
+        caveats=caveats(all_rows),
+        tasks=task_tables(shown),
         predicted=[line for line in shown if line.row.prediction],
-        pairs={label: summary.pairs for label, summary in summaries.items() if summary.pairs},
+        families=[(pairs, family(pairs)) for pairs in families],
+        differences=config_differences({label: run.run for label, run in summaries.items()}),
         factors=FACTORS,
         figures=[
             (name, CAPTIONS[name], Markup(as_svg(figure, name))) for name, figure in drawn.items()
@@ -143,6 +155,20 @@ def plain_rows(summaries: Mapping[str, Summary]) -> list[dict[str, Any]]:
         for label, summary in summaries.items()
         for row in summary.rows
     ]
+
+
+def _families(summaries: Mapping[str, Summary]) -> list[list[Pair]]:
+    """Returns the differences within each run, and those between runs if there are not too many."""
+    families = [
+        [
+            replace(pair, one=named(pair.one, label), other=named(pair.other, label))
+            for pair in summary.pairs
+        ]
+        for label, summary in summaries.items()
+    ]
+    if len(summaries) <= MOST_RUNS:
+        families.append(pairs_across(summaries))
+    return [pairs for pairs in families if pairs]
 
 
 def _title(summaries: Mapping[str, Summary]) -> str:

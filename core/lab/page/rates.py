@@ -20,6 +20,8 @@ MEANINGS = {
     "alpha_ceiling": "the best acceptance that any lossless rule could reach",
     "coverage": "the share of places where the drafter had a draft",
     "acceptance_rate": "accepted draft tokens over all draft tokens",
+    "rouge2": "how many pairs of words the texts share with the references",
+    "pass1": "the share of the texts whose code passes its test",
 }
 """By column, what it holds, in a few words; see docs/measures.md."""
 
@@ -65,25 +67,6 @@ def lines(rows: Mapping[str, Sequence[Row]]) -> list[Line]:
         Line(label, row, _drafts(row) and _speedup(row) == best > -math.inf)
         for label, row in ordered
     ]
-
-
-def verdict(shown: Sequence[Line], prompts: int) -> str:
-    """Returns a sentence about the fastest drafter and how sure that is; empty without speeds."""
-    fastest = next((line for line in shown if line.fastest), None)
-    if fastest is None:
-        return ""
-    name = fastest.row.drafter + (f" ({fastest.label})" if fastest.label else "")
-    speedup = fastest.row.rates["speedup"]
-    assert speedup is not None, "it is the fastest"
-    if speedup.low is None or speedup.high is None:
-        sure = f"from {prompts} prompt{'s' if prompts != 1 else ''}, too few for an interval"
-    else:
-        sure = f"95% interval {speedup.low:.2f} to {speedup.high:.2f}, {prompts} prompts"
-    if speedup.value < 1:
-        return f"No drafter is faster than plain decoding; the nearest is {name}, " + (
-            f"at {speedup.value:.2f} times its speed ({sure})."
-        )
-    return f"{name} is fastest: {speedup.value:.2f} times plain decoding ({sure})."
 
 
 def _drafts(row: Row) -> bool:

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 PACKAGE = "outrider.lab.page"
 
+SCRIPTS = ("page", "play")
+"""What every page runs, and what the page to write a text runs besides."""
+
 
 def render(template: str, **values: Any) -> str:
     """Returns the page that a template makes of some values, with its style and its script."""
@@ -19,15 +22,16 @@ def render(template: str, **values: Any) -> str:
 
 
 @cache
-def script() -> str:
-    """Returns the script of the pages."""
-    return _environment().get_template("page.js.jinja").render()
+def script(name: str) -> str:
+    """Returns one of the pages' scripts."""
+    return _environment().get_template(f"{name}.js.jinja").render()
 
 
-def script_hash() -> str:
-    """Returns what a content security policy says of the script, so that no other one runs."""
-    digest = hashlib.sha256(script().encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"
+@cache
+def script_hashes() -> str:
+    """Returns what a content security policy says of the scripts, so that no other one runs."""
+    digests = [hashlib.sha256(script(name).encode()).digest() for name in SCRIPTS]
+    return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
 
 
 @cache
@@ -42,7 +46,7 @@ def _environment() -> "Environment":
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.globals["script"] = lambda: Markup(script())
+    environment.globals["script"] = lambda name: Markup(script(name))
     environment.filters["figure"] = _figure
     environment.filters["interval"] = _interval
     return environment

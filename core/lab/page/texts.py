@@ -101,7 +101,7 @@ def questions(summary: Summary, limit: int | None = SOME) -> list[ShownQuestion]
         texts = [
             ShownText(
                 m.drafter,
-                _rounds(decoding.steps, overlaps.get((*key, m.drafter))),
+                shown_rounds(decoding.steps, overlaps.get((*key, m.drafter))),
                 f"{decoding.counts.block_efficiency:.2f}",
             )
             for m, decoding in drafted
@@ -114,7 +114,7 @@ def questions(summary: Summary, limit: int | None = SOME) -> list[ShownQuestion]
     return shown
 
 
-def _rounds(steps: Sequence[Step], overlap: Overlap | None) -> list[ShownRound]:
+def shown_rounds(steps: Sequence[Step], overlap: Overlap | None) -> list[ShownRound]:
     """Returns the rounds of a text, with p and q as far as the overlap protocol had this text."""
     tokens = [token for step in steps for token in step.tokens]
     known = _common(tokens, overlap.text) if overlap else 0
