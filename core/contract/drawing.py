@@ -1,10 +1,14 @@
 """What a pen may draw from, and write: logits and ids that are checked, and exact distributions."""
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.contract.chance import Chance
 from outrider.contract.sampling import Sampling
+from outrider.contract.sheet import Drawn
 from outrider.errors import DrafterError
 
 
@@ -37,3 +41,37 @@ def exact_distribution(
     """
     probs = sampling.probs(logits).double()
     return probs / probs.sum()
+
+
+def drawn_apart(
+    probs: Float[Tensor, "vocab"], width: int, draw: Callable[[Tensor], int]
+) -> list[Drawn]:
+    """Returns up to `width` tokens that are drawn without replacement, with their distributions.
+
+    They are fewer if the distribution runs out of tokens.
+
+    draw: draws a token from a distribution.
+    """
+    drawn: list[Drawn] = []
+    mass = probs.sum()
+    while len(drawn) < width and mass > 0:
+        probs = probs / mass if drawn else probs
+        token = draw(probs)
+        drawn.append((token, probs))
+        probs = probs.clone()
+        probs[token] = 0
+        mass = probs.sum()
+    return drawn
+
+
+def kept_or_redrawn(
+    guess: int, q: Float[Tensor, "vocab"], probs: Float[Tensor, "vocab"], chance: Chance
+) -> int:
+    """Returns a token with distribution `probs`: a guess from q, as often as possible, or another.
+
+    Leviathan et al. 2211.17192, Algorithm 1.
+    """
+    if chance.coins((probs[guess] / q[guess])[None])[0]:
+        return guess
+    rest = (probs - q).clamp(min=0)
+    return chance.categorical(rest if rest.any() else probs)

@@ -12,7 +12,7 @@ from outrider.contract.round import Round
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
-from outrider.decoding.rounds import finish, propose
+from outrider.decoding.rounds import finish, named_errors, propose
 from outrider.decoding.run import ActiveText, Run, begin_text
 from outrider.errors import ConfigError, is_int, require
 from outrider.plugins.registry import installed
@@ -91,6 +91,7 @@ def decode(  # noqa: PLR0913  the options of a run, by name
 
 def _rounds(run: Run, text: ActiveText) -> Iterator[Round]:
     text.policy.reset()
+    text.drafter.reset()
     stop = None
     while stop is None:
         with run.target.at_work():
@@ -99,6 +100,8 @@ def _rounds(run: Run, text: ActiveText) -> Iterator[Round]:
             logits = text.session.score(proposal.to_score)
             round = finish(run, text, proposal, logits, perf_counter() - began)
         stop = round.stop
+        if stop is not None:
+            _remember([text])
         yield round
 
 
@@ -168,6 +171,7 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
 def _rounds_together(run: Run, texts: Sequence[ActiveText]) -> Iterator[tuple[int, Round]]:
     for text in texts:
         text.policy.reset()
+        text.drafter.reset()
     going = dict(enumerate(texts))
     while going:
         with run.target.at_work():
@@ -183,7 +187,17 @@ def _rounds_together(run: Run, texts: Sequence[ActiveText]) -> Iterator[tuple[in
                 round = finish(run, texts[index], proposal, logits, share)
             if round.stop is not None:
                 del going[index]
+                if not going:
+                    _remember(texts)
             yield index, round
+
+
+def _remember(texts: Sequence[ActiveText]) -> None:
+    """Hands texts that have ended to the drafters that remember them."""
+    for text in texts:
+        if text.drafter.remembers:
+            with named_errors(text.drafter):
+                text.drafter.remember(text.context)
 
 
 def prepare(target: Target, drafter: Drafter, verifier: Verifier) -> None:

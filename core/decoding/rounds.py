@@ -1,6 +1,7 @@
 """One round of one text: propose a draft, have it scored, verify it, commit the result."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
 from typing import final
@@ -29,10 +30,12 @@ from outrider.errors import ANY_FAULT, DrafterError, OutriderError, described
 class Proposal:
     """A draft that waits for its scores.
 
+    context: what it continues.
     questions: tokens that the drafter wants scored in the same pass, apart from the draft.
     seconds: the time that drafting took.
     """
 
+    context: Context
     draft: Draft
     questions: Draft
     seconds: float
@@ -64,12 +67,13 @@ def propose(run: Run, text: ActiveText) -> Proposal:
         start=len(text.ids) if run.verifier.coupled else None,
         guide=_guide(text),
     )
-    call_drafter(text.drafter, [(text.context, pen)], run.draft_timeout)
+    context = text.context
+    call_drafter(text.drafter, [(context, pen)], run.draft_timeout)
     draft = pen.finish()
     if reason := departure(draft, text.drafter.kind):
         name, kind = type(text.drafter).__name__, text.drafter.kind
         raise DrafterError(f"drafter {name} says kind={kind!r}, but {reason}")
-    return Proposal(draft, pen.questions(), perf_counter() - began)
+    return Proposal(context, draft, pen.questions(), perf_counter() - began)
 
 
 def _guide(text: ActiveText) -> Guide | None:
@@ -99,20 +103,24 @@ def finish(
 
     Raises:
         TargetError: the logits hold NaN or infinity, or a constraint forbids every token.
+        DrafterError: the drafter failed at what the target says.
     """
     began = perf_counter()
     check_finite(logits)
     draft, questions = proposal.draft, proposal.questions
-    own, answers = logits[: len(draft) + 1], logits[len(draft) + 1 :]
-    logits = own
+    own_logits, answers = logits[: len(draft) + 1], logits[len(draft) + 1 :]
+    logits = own_logits
     if text.constraint is not None:
         logits = constrained(text.constraint, text.ids, draft, logits)
     shown = None if run.verifier.lossless else text.context
     scores = Scores(logits, run.sampling, len(text.ids), shown)
     verdict = run.verifier.verify(draft, scores, text.chance)
     text.session.commit(verdict)
-    if questions:
-        text.drafter.answer(questions, answers)
+    with named_errors(text.drafter):
+        if questions:
+            text.drafter.answer(questions, answers)
+        if text.drafter.observes:
+            text.drafter.observe(proposal.context, draft, own_logits)
     emission = _emit(run, text, draft, verdict)
     text.ids.extend(emission.tokens)
     drafted, tested, accepted = _counts(draft, verdict, emission)
@@ -129,7 +137,7 @@ def finish(
         accepted=accepted,
         seconds=seconds,
         stop=emission.stop,
-        logprobs=_logprobs(run, own, verdict, emission),
+        logprobs=_logprobs(run, own_logits, verdict, emission),
     )
     text.policy.observe(round)
     return round
@@ -145,15 +153,23 @@ def call_drafter(
     Raises:
         DrafterError: the drafter failed, or took too long.
     """
+    with named_errors(drafter):
+        try:
+            with time_limit(timeout):
+                drafter.propose_batch(pairs)
+        except TimeUp as error:
+            drafts = "a draft" if len(pairs) == 1 else f"{len(pairs)} drafts"
+            raise DrafterError(
+                f"took longer than {timeout:g} s for {drafts} (draft_timeout)"
+            ) from error
+
+
+@contextmanager
+def named_errors(drafter: Drafter) -> Iterator[None]:
+    """Names the drafter in whatever error it raises, as a `DrafterError`."""
     name = type(drafter).__name__
     try:
-        with time_limit(timeout):
-            drafter.propose_batch(pairs)
-    except TimeUp as error:
-        drafts = "a draft" if len(pairs) == 1 else f"{len(pairs)} drafts"
-        raise DrafterError(
-            f"drafter {name} took longer than {timeout:g} s for {drafts} (draft_timeout)"
-        ) from error
+        yield
     except DrafterError as error:
         raise DrafterError(f"drafter {name} {error}") from error
     except OutriderError:

@@ -105,6 +105,9 @@ def begin_text(  # noqa: PLR0913  all that belongs to one text
     chance: None for that of text `number` under the run's `sampling.seed`.
     """
     chance = SampledChance.seeded(run.sampling.seed, number) if chance is None else chance
+    if drafter.remembered and not run.verifier.coupled:
+        # A text in memory may have been written with this very chance, and tell what it decides.
+        chance = chance.named(f"after/{drafter.remembered}")
     ids, source = run.target.begin(prompt)
     limit, reason = len(ids) + run.max_new_tokens, "max_new_tokens"
     if run.target.max_length is not None and run.target.max_length < limit:

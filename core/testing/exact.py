@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.contract.chance import Chance, EnumeratedChance
+from outrider.contract.chance import Chance, EnumeratedChance, SampledChance
 from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
@@ -38,6 +38,8 @@ class Setup:
 
     gamma: the depth of a draft.
     budget: the number of nodes of a draft. Defaults to gamma.
+    earlier: the prompts of texts that ended before, for a drafter that remembers them. They are
+        written with chances of their own.
     """
 
     target: Target
@@ -48,6 +50,7 @@ class Setup:
     gamma: int
     sampling: Sampling
     budget: int | None = None
+    earlier: Sequence[Sequence[int]] = ()
 
 
 @final
@@ -193,12 +196,12 @@ def loop_distribution(
     make_policy: as for `possible_drafts`. Its answers may not depend on the clock.
     """
 
-    def play(chance: Chance) -> tuple[int, ...]:
+    def write(prompt: Sequence[int], chance: Chance) -> tuple[int, ...]:
         rounds = decode(
             setup.target,
             setup.drafter,
             setup.verifier,
-            setup.prompt,
+            prompt,
             gamma=setup.gamma,
             budget=setup.budget,
             sampling=setup.sampling,
@@ -207,6 +210,12 @@ def loop_distribution(
             max_new_tokens=length,
         )
         return tuple(itertools.chain.from_iterable(round.tokens for round in rounds))
+
+    def play(chance: Chance) -> tuple[int, ...]:
+        setup.drafter.forget()  # so that each replay begins with the same memory
+        for number, prompt in enumerate(setup.earlier):
+            write(prompt, SampledChance.seeded(0, number))
+        return write(setup.prompt, chance)
 
     return _summed(play)
 

@@ -24,6 +24,7 @@ ENTRANTS = {
             "unigram",
             "bigram",
             "prompt_lookup",
+            "suffix",
             "small_lm",
             "hierarchy",
             "hybrid",
@@ -31,6 +32,7 @@ ENTRANTS = {
         )
     },
     "lookahead_decoding": ("lookahead_decoding", None, "candidates"),
+    "token_recycling": ("token_recycling", None, "candidates"),
     **{name: (name, None, "token") for name in ("medusa", "mlp_speculator", "eagle", "eagle3")},
     "falcon": ("falcon", None, "token"),
     "eagle3 dynamic:8": ("eagle3", "dynamic:8", "candidates"),
