@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from typing import final
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.chance import Chance
+from outrider.contract.constraint import Guide
 from outrider.contract.draft import ROOT, Draft
+from outrider.contract.drawing import checked_logits, checked_token, exact_distribution
 from outrider.contract.sampling import Sampling
 from outrider.errors import DrafterError
 
@@ -22,9 +23,10 @@ class Pen:
     more: the policy's answer to whether to go on, given the draft so far.
     start: the position in the text of the draft's first token, if the acceptance rule is coupled.
         Tokens are then drawn with the noise of their position. None draws them independently.
+    guide: the constraint that drafts keep to: it changes logits before a token is drawn.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what a draft depends on, by name
         self,
         *,
         sampling: Sampling,
@@ -34,14 +36,13 @@ class Pen:
         budget: int | None = None,
         more: Callable[[Draft], bool] | None = None,
         start: int | None = None,
+        guide: Guide | None = None,
     ) -> None:
         self._gamma = gamma
         self._budget = gamma if budget is None else budget
         self._vocab_size = vocab_size
-        self._sampling = sampling
-        self._chance = chance
-        self._more = more
-        self._start = start
+        self._sampling, self._chance, self._guide = sampling, chance, guide
+        self._more, self._start = more, start
         self._tokens: list[int] = []
         self._parents: list[int] = []
         self._depths: list[int] = []
@@ -97,6 +98,16 @@ class Pen:
         """Returns the id at `node`."""
         return self._tokens[node]
 
+    def guide(self, after: int | None = None) -> Guide | None:
+        """Returns what a constraint says after a node, the last by default; None without one.
+
+        What is drawn keeps to it anyway. Ask before writing a token that was chosen.
+        """
+        if self._guide is None:
+            return None
+        path = self._draft().path(self.last if after is None else after)
+        return self._guide.after([self._tokens[node] for node in path])
+
     def draw(self, logits: Float[Tensor, "vocab"], after: int | None = None) -> int:
         """Draws a token from the distribution of `logits` under the run's sampling; returns its id.
 
@@ -131,7 +142,8 @@ class Pen:
     def _replaced(self, guess: Draft, node: int, logits: Float[Tensor, "vocab"]) -> int:
         if self._sampling.greedy or self._start is not None:
             return self.draw(logits)  # shared noise has made the guess likely already
-        probs, token = self._distribution(logits), guess.tokens[node]
+        logits = self._checked(logits, None)
+        probs, token = exact_distribution(self._sampling, logits), guess.tokens[node]
         q = guess.distribution(node, probs)
         if not self._chance.coins((probs[token] / q[token])[None])[0]:
             rest = (probs - q).clamp(min=0)
@@ -149,7 +161,7 @@ class Pen:
         self._guessed_from = len(self)
         self._guesses = Pen(
             sampling=self._sampling, chance=self._chance, vocab_size=self.vocab_size, gamma=gamma,
-            start=start,
+            start=start, guide=self.guide(),
         )  # fmt: skip
         return self._guesses
 
@@ -168,7 +180,7 @@ class Pen:
         Raises:
             DrafterError: the pen is closed, or `token` is not in the vocabulary.
         """
-        self._submit([(self._known(token), None)], after)
+        self._submit([(checked_token(token, self.vocab_size), None)], after)
         return int(token)
 
     def ask(self, token: int, after: int | None = None) -> int:
@@ -185,7 +197,7 @@ class Pen:
         parent = len(self._asked) - 1 if after is None else after
         if not ROOT <= parent < len(self._asked):
             raise DrafterError(f"asked after question {parent}: there are {len(self._asked)}")
-        self._asked.append((self._known(token), parent))
+        self._asked.append((checked_token(token, self.vocab_size), parent))
         return len(self._asked) - 1
 
     def branch(
@@ -206,11 +218,12 @@ class Pen:
         Raises:
             DrafterError: as `draw` does.
         """
+        logits = self._checked(logits, after)
         if self._sampling.greedy:
             # One token has all the probability: without replacement there is no second one.
-            best = int(self._scores(logits).argmax())
+            best = int(logits.argmax())
             return self._submit([(best, None)] * (width if replacement else 1), after, logits)
-        probs = self._distribution(logits)
+        probs = exact_distribution(self._sampling, logits)
         drawn: list[tuple[int, Tensor | None]] = []
         for _ in range(width):
             token = self._next(probs, self.last if after is None else after)
@@ -233,23 +246,10 @@ class Pen:
         """Returns how many tokens of the draft precede a child of `node`."""
         return 0 if node == ROOT else self._depths[node]
 
-    def _distribution(self, logits: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
-        # In float64, so that the recorded distribution is the one drawn from to every bit used.
-        probs = self._sampling.probs(self._scores(logits)).double()
-        return probs / probs.sum()
-
-    def _scores(self, logits: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
-        if logits.shape != (self.vocab_size,):
-            shape = tuple(logits.shape)
-            raise DrafterError(f"gave logits of shape {shape}: expected ({self.vocab_size},)")
-        if not torch.isfinite(logits.max()):
-            raise DrafterError("gave logits with NaN, infinity or no finite entry")
-        return logits
-
-    def _known(self, token: int) -> int:
-        if not 0 <= token < self.vocab_size:
-            raise DrafterError(f"wrote id {token}: the vocabulary has {self.vocab_size} tokens")
-        return int(token)
+    def _checked(self, logits: Float[Tensor, "vocab"], after: int | None) -> Float[Tensor, "vocab"]:
+        """Returns the logits of a drafter, under the constraint if there is one."""
+        checked, guide = checked_logits(logits, self.vocab_size), self.guide(after)
+        return checked if guide is None else guide.steered(checked)
 
     def questions(self) -> Draft:
         """Returns the questions as a tree of written tokens."""

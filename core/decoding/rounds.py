@@ -8,11 +8,12 @@ from typing import final
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.contract.constraint import constrained
+from outrider.contract.constraint import Guide, constrained
 from outrider.contract.context import Context
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.kinds import departure
+from outrider.contract.logprobs import TokenLogprob, token_logprobs
 from outrider.contract.pen import Pen
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
@@ -61,6 +62,7 @@ def propose(run: Run, text: ActiveText) -> Proposal:
         budget=run.nodes,
         more=_asked_after_layers(text.policy) if text.drafter.kind == "paths" else text.policy.more,
         start=len(text.ids) if run.verifier.coupled else None,
+        guide=_guide(text),
     )
     call_drafter(text.drafter, [(text.context, pen)], run.draft_timeout)
     draft = pen.finish()
@@ -68,6 +70,11 @@ def propose(run: Run, text: ActiveText) -> Proposal:
         name, kind = type(text.drafter).__name__, text.drafter.kind
         raise DrafterError(f"drafter {name} says kind={kind!r}, but {reason}")
     return Proposal(draft, pen.questions(), perf_counter() - began)
+
+
+def _guide(text: ActiveText) -> Guide | None:
+    steering = None if text.constraint is None else text.constraint.steering()
+    return None if steering is None else Guide(steering, text.ids)
 
 
 def _asked_after_layers(policy: Policy) -> Callable[[Draft], bool]:
@@ -96,10 +103,13 @@ def finish(
     began = perf_counter()
     check_finite(logits)
     draft, questions = proposal.draft, proposal.questions
-    logits, answers = logits[: len(draft) + 1], logits[len(draft) + 1 :]
+    own, answers = logits[: len(draft) + 1], logits[len(draft) + 1 :]
+    logits = own
     if text.constraint is not None:
         logits = constrained(text.constraint, text.ids, draft, logits)
-    verdict = run.verifier.verify(draft, Scores(logits, run.sampling, len(text.ids)), text.chance)
+    shown = None if run.verifier.lossless else text.context
+    scores = Scores(logits, run.sampling, len(text.ids), shown)
+    verdict = run.verifier.verify(draft, scores, text.chance)
     text.session.commit(verdict)
     if questions:
         text.drafter.answer(questions, answers)
@@ -119,6 +129,7 @@ def finish(
         accepted=accepted,
         seconds=seconds,
         stop=emission.stop,
+        logprobs=_logprobs(run, own, verdict, emission),
     )
     text.policy.observe(round)
     return round
@@ -187,6 +198,19 @@ def _emit(run: Run, text: ActiveText, draft: Draft, verdict: Verdict) -> _Emissi
             stop = "constraint"
     count = len(pieces)
     return _Emission(tokens[:count], origins[:count], tuple(pieces), stop)
+
+
+def _logprobs(
+    run: Run, logits: Float[Tensor, "nodes+1 vocab"], verdict: Verdict, emission: _Emission
+) -> tuple[TokenLogprob, ...]:
+    """Returns the log-probabilities of the tokens of a round, if the run wants them.
+
+    logits: the target's own, without the constraint. The row of a token is that of its parent.
+    """
+    if run.logprobs is None:
+        return ()
+    rows = [0, *(node + 1 for node in verdict.accepted)][: len(emission.tokens)]
+    return token_logprobs(logits[rows], emission.tokens, run.logprobs)
 
 
 def _counts(draft: Draft, verdict: Verdict, emission: _Emission) -> tuple[int, int, int]:

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from outrider.runtime.native import library
+from outrider.runtime.threads import native_threads
 
 WIDTH = 32
 """Outputs of a panel."""
@@ -85,7 +86,7 @@ class Panels:
             ctypes.c_void_p(x.data_ptr()),
             ctypes.c_void_p(out.data_ptr()),
             x.numel() // self.matrix.inputs,
-            torch.get_num_threads(),
+            native_threads(),
         )
         return out
 

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.chance import Chance, EnumeratedChance
+from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
@@ -64,13 +65,20 @@ class Conditionals:
             self._rows |= {text[:length]: row for length, row in enumerate(rows)}
         return self._rows[text]
 
-    def scores(self, draft: Draft, sampling: Sampling) -> Scores:
-        """Returns the target's scores of a draft."""
+    def shown(self, text: Text, verifier: Verifier) -> Context | None:
+        """Returns the context after the prompt and `text`, if it is shown to a rule."""
+        if verifier.lossless:
+            return None
+        before, source = self._target.begin(self._prompt)
+        return Context(Tokens([*before, *text]), source)
+
+    def scores(self, draft: Draft, sampling: Sampling, verifier: Verifier) -> Scores:
+        """Returns what a rule is given of the target's scores of a draft."""
         paths = [draft.path(node) for node in range(ROOT, len(draft))]
         texts = [tuple(draft.tokens[node] for node in path) for path in paths]
         # From the last on: its text is the longest, and its pass has the rows of its prefixes.
         rows = [self.after(text) for text in reversed(texts)]
-        return Scores(torch.stack(rows[::-1]), sampling)
+        return Scores(torch.stack(rows[::-1]), sampling, shown=self.shown((), verifier))
 
 
 def target_distribution(
@@ -83,9 +91,12 @@ def target_distribution(
     ceiling: the rule.
     """
     conditionals = Conditionals(target, prompt)
-    return _continued(
-        length, lambda text: ceiling.ceiling(Scores(conditionals.after(text)[None], sampling))[0]
-    )
+
+    def after(text: Text) -> Float[Tensor, "vocab"]:
+        shown = conditionals.shown(text, ceiling)
+        return ceiling.ceiling(Scores(conditionals.after(text)[None], sampling, shown=shown))[0]
+
+    return _continued(length, after)
 
 
 def possible_drafts(
@@ -131,7 +142,8 @@ def output_distribution(setup: Setup, make_policy: Callable[[], Policy] = Fixed)
 
     def play(chance: Chance) -> tuple[int, ...]:  # the verdict shares its noise with the draft
         draft = write(chance)
-        return _block(setup.verifier, draft, conditionals.scores(draft, setup.sampling), chance)
+        scores = conditionals.scores(draft, setup.sampling, setup.verifier)
+        return _block(setup.verifier, draft, scores, chance)
 
     return _filled_up(setup, _summed(play), conditionals)
 
@@ -147,7 +159,8 @@ def round_distribution(
     """
     blocks: Distribution = defaultdict(float)
     for p_draft, draft in drafts:
-        verify = partial(_block, setup.verifier, draft, conditionals.scores(draft, setup.sampling))
+        scores = conditionals.scores(draft, setup.sampling, setup.verifier)
+        verify = partial(_block, setup.verifier, draft, scores)
         for p_verdict, block in EnumeratedChance.outcomes(verify):
             blocks[block] += p_draft * p_verdict
     return _filled_up(setup, blocks, conditionals)
