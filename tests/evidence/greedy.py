@@ -29,6 +29,7 @@ ENTRANTS = {
             "hierarchy",
             "hybrid",
             "self_sparse",
+            "quantized",
         )
     },
     "lookahead_decoding": ("lookahead_decoding", None, "candidates"),
