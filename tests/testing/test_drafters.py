@@ -644,17 +644,15 @@ def test_a_drafter_that_is_made_for_one_vocabulary_is_told_so() -> None:
     assert line == "no draft for a vocabulary of 3: gave logits of shape (4,): expected (3,)"
 
 
-def redraw_from_p(self: Pen, guess: Draft, node: int, logits: Tensor) -> int:
+def redrawn_from_p(guess: int, q: Tensor, probs: Tensor, chance: Chance) -> int:
     """Replaces a guess that is not kept by a draw from p, in place of norm(max(0, p - q))."""
-    probs, token = self._distribution(logits), guess.tokens[node]
-    q = guess.distribution(node, probs)
-    if not self._chance.coins((probs[token] / q[token])[None])[0]:
-        token = self._chance.categorical(probs)
-    return self.token(self._submit([(token, probs)], None, logits)[0])
+    if chance.coins((probs[guess] / q[guess])[None])[0]:
+        return guess
+    return chance.categorical(probs)
 
 
 def test_a_wrong_residual_of_redrawn_guesses_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Pen, "_replaced", redraw_from_p)
+    monkeypatch.setattr("outrider.contract.pen.kept_or_redrawn", redrawn_from_p)
     with pytest.raises(AssertionError, match="draws token"):
         drafters.check_tokens_follow_recorded_distributions(partial(Hierarchy, "random"))
 
