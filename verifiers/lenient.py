@@ -72,8 +72,9 @@ class Lenient(Verifier):
             )
             return Verdict(tuple(range(accepted)), best[accepted])
         rates = acceptance(draft, scores)
-        lenience = rates.new_tensor([self.lenience if here else 1.0 for here in lenient])
-        accepted = leading(chance.coins(rates / lenience))
+        lenience = [self.lenience if here else 1.0 for here in lenient]
+        divisors = torch.tensor(lenience, dtype=rates.dtype, device=rates.device)
+        accepted = leading(chance.coins(rates / divisors))
         p = scores.after(accepted - 1)
         if accepted < len(draft):
             q = draft.probs[accepted]
