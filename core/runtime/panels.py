@@ -53,8 +53,9 @@ class Panels:
             largest = weight.abs().amax(dim=1, keepdim=True)
             self._scale = largest.clamp(min=torch.finfo(weight.dtype).tiny) / LARGEST
             weight = (weight / self._scale).round().to(torch.int8)
-        padded = pad(weight, (0, 0, 0, -outputs % WIDTH)).view(-1, WIDTH, inputs)
-        self._panels = padded.transpose(1, 2).contiguous()
+        missing = -outputs % WIDTH
+        full = pad(weight, (0, 0, 0, missing)) if missing else weight  # padding copies all
+        self._panels = full.reshape(-1, WIDTH, inputs).transpose(1, 2).contiguous()
         self._bias = None if bias is None else bias.contiguous()
         self.matrix = Matrix(
             panels=self._panels.data_ptr(),
