@@ -43,15 +43,17 @@ def exact_distribution(
     return probs / probs.sum()
 
 
-def drawn_apart(
-    probs: Float[Tensor, "vocab"], width: int, draw: Callable[[Tensor], int]
+def siblings(
+    probs: Float[Tensor, "vocab"], width: int, draw: Callable[[Tensor], int], *, replacement: bool
 ) -> list[Drawn]:
-    """Returns up to `width` tokens that are drawn without replacement, with their distributions.
+    """Returns `width` tokens and the distribution that each was drawn from.
 
-    They are fewer if the distribution runs out of tokens.
+    Without replacement there are fewer if the distribution runs out of tokens.
 
     draw: draws a token from a distribution.
     """
+    if replacement:
+        return [(draw(probs), probs) for _ in range(width)]
     drawn: list[Drawn] = []
     mass = probs.sum()
     while len(drawn) < width and mass > 0:

@@ -2,21 +2,16 @@
 
 import copy
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import final
 
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.contract import drawing
 from outrider.contract.chance import Chance
 from outrider.contract.constraint import Guide
 from outrider.contract.draft import ROOT, Draft
-from outrider.contract.drawing import (
-    checked_logits,
-    checked_token,
-    drawn_apart,
-    exact_distribution,
-    kept_or_redrawn,
-)
 from outrider.contract.sampling import Sampling
 from outrider.contract.sheet import Drawn, Sheet
 from outrider.errors import DrafterError
@@ -49,8 +44,7 @@ class Pen:
         self._deepest = self._gamma = gamma
         self._budget = gamma if budget is None else budget
         self._vocab_size = vocab_size
-        self._sampling, self._chance, self._guide = sampling, chance, guide
-        self._start = start
+        self._sampling, self._chance, self._guide, self._start = sampling, chance, guide, start
         self._sheet = Sheet(more)
         self._root = ROOT  # the node of the sheet that is the root to this pen
         self._successor: Pen | None = None  # what goes on after this pen
@@ -119,10 +113,8 @@ class Pen:
 
         What is drawn keeps to it anyway. Ask before writing a token that was chosen.
         """
-        if self._guide is None:
-            return None
         node = self._on_sheet(self.last if after is None else after)
-        return self._guide.after(self._sheet.path(node))
+        return None if self._guide is None else self._guide.after(self._sheet.path(node))
 
     def draw(self, logits: Float[Tensor, "vocab"], after: int | None = None) -> int:
         """Draws a token from the distribution of `logits` under the run's sampling; returns its id.
@@ -159,9 +151,9 @@ class Pen:
         if self._sampling.greedy or self._start is not None:
             return self.draw(logits)  # shared noise has made the guess likely already
         logits = self._checked(logits, None)
-        probs = exact_distribution(self._sampling, logits)
+        probs = drawing.exact_distribution(self._sampling, logits)
         q = guess.distribution(node, probs)
-        token = kept_or_redrawn(guess.tokens[node], q, probs, self._chance)
+        token = drawing.kept_or_redrawn(guess.tokens[node], q, probs, self._chance)
         return self.token(self._submit([(token, probs)], None, logits)[0])
 
     def faster(self, gamma: int) -> "Pen":
@@ -200,7 +192,7 @@ class Pen:
         Raises:
             DrafterError: the pen is closed, or `token` is not in the vocabulary.
         """
-        self._submit([(checked_token(token, self.vocab_size), None)], after)
+        self._submit([(drawing.checked_token(token, self.vocab_size), None)], after)
         return int(token)
 
     def ask(self, token: int, after: int | None = None, *, node: int | None = None) -> int:
@@ -222,7 +214,7 @@ class Pen:
             raise DrafterError(f"asked after question {parent}: there are {len(asked)}")
         if node is not None or parent == ROOT:
             parent = -2 - self._on_sheet(ROOT if node is None else node, "asked")
-        asked.append((checked_token(token, self.vocab_size), parent))
+        asked.append((drawing.checked_token(token, self.vocab_size), parent))
         return len(asked) - 1
 
     def branch(
@@ -248,15 +240,11 @@ class Pen:
             # One token has all the probability: without replacement there is no second one.
             best = int(logits.argmax())
             return self._submit([(best, None)] * (width if replacement else 1), after, logits)
-        probs = exact_distribution(self._sampling, logits)
-        drawn: list[Drawn] = (
-            [(self._next(probs, after), probs) for _ in range(width)]
-            if replacement
-            else drawn_apart(probs, width, lambda rest: self._next(rest, after))
-        )
+        probs = drawing.exact_distribution(self._sampling, logits)
+        drawn = drawing.siblings(probs, width, partial(self._next, after), replacement=replacement)
         return self._submit(drawn, after, logits)
 
-    def _next(self, probs: Float[Tensor, "vocab"], after: int | None) -> int:
+    def _next(self, after: int | None, probs: Float[Tensor, "vocab"]) -> int:
         if self._start is None:
             return self._chance.categorical(probs)
         parent = self.last if after is None else after
@@ -268,14 +256,11 @@ class Pen:
 
     def _checked(self, logits: Float[Tensor, "vocab"], after: int | None) -> Float[Tensor, "vocab"]:
         """Returns the logits of a drafter, under the constraint if there is one."""
-        checked, guide = checked_logits(logits, self.vocab_size), self.guide(after)
+        checked, guide = drawing.checked_logits(logits, self.vocab_size), self.guide(after)
         return checked if guide is None else guide.steered(checked)
 
     def questions(self) -> Draft:
-        """Returns the questions as a tree of written tokens.
-
-        A question that continues node n of the draft has -2 - n as its parent; see `Draft.joined`.
-        """
+        """Returns the questions as a tree of written tokens, for `Draft.joined`."""
         return self._sheet.questions()
 
     def finish(self) -> Draft:
@@ -294,10 +279,7 @@ class Pen:
         return self._root if node == ROOT else self._first + node
 
     def _submit(
-        self,
-        drawn: Sequence[Drawn],
-        after: int | None,
-        logits: Tensor | None = None,
+        self, drawn: Sequence[Drawn], after: int | None, logits: Tensor | None = None
     ) -> tuple[int, ...]:
         parent = self.last if after is None else after
         on_sheet = self._on_sheet(parent)

@@ -68,6 +68,9 @@ class Sheet:
         )
 
     def questions(self) -> Draft:
-        """Returns the questions as a tree of written tokens; see `Pen.questions`."""
+        """Returns the questions as a tree of written tokens.
+
+        A question that continues node n of the draft has -2 - n as its parent; see `Draft.joined`.
+        """
         tokens, parents = zip(*self.asked, strict=True) if self.asked else ((), ())
         return Draft(tokens, parents, (None,) * len(tokens))

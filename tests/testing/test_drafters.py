@@ -652,7 +652,7 @@ def redrawn_from_p(guess: int, q: Tensor, probs: Tensor, chance: Chance) -> int:
 
 
 def test_a_wrong_residual_of_redrawn_guesses_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outrider.contract.pen.kept_or_redrawn", redrawn_from_p)
+    monkeypatch.setattr("outrider.contract.drawing.kept_or_redrawn", redrawn_from_p)
     with pytest.raises(AssertionError, match="draws token"):
         drafters.check_tokens_follow_recorded_distributions(partial(Hierarchy, "random"))
 
