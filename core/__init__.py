@@ -4,13 +4,16 @@
 >>> outrider.generate("smollm2", "Name three rivers.", drafter="prompt_lookup").text
 """
 
+from outrider.constraints.guidance import grammar, json_schema, regex
+from outrider.constraints.penalties import Penalties
 from outrider.contract.budget import Budget
 from outrider.contract.chance import Chance, EnumeratedChance, SampledChance
-from outrider.contract.constraint import Constraint
+from outrider.contract.constraint import AllOf, Constraint
 from outrider.contract.context import Context, Tokens
 from outrider.contract.counts import Counts
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
+from outrider.contract.logprobs import TokenLogprob
 from outrider.contract.pen import Pen
 from outrider.contract.policy import Fixed, Policy
 from outrider.contract.round import Round
@@ -32,6 +35,7 @@ from outrider.plugins.hookspecs import hookimpl
 __version__ = "0.1.0"
 
 __all__ = [
+    "AllOf",
     "Beams",
     "Budget",
     "Chance",
@@ -47,6 +51,7 @@ __all__ = [
     "Generation",
     "OutriderError",
     "Pen",
+    "Penalties",
     "PluginError",
     "Policy",
     "Round",
@@ -56,6 +61,7 @@ __all__ = [
     "Session",
     "Target",
     "TargetError",
+    "TokenLogprob",
     "Tokens",
     "Verdict",
     "Verifier",
@@ -64,5 +70,8 @@ __all__ = [
     "decode_together",
     "generate",
     "generate_together",
+    "grammar",
     "hookimpl",
+    "json_schema",
+    "regex",
 ]

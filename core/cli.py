@@ -56,6 +56,7 @@ FAULTS = (OutriderError, OSError, MemoryError, RuntimeError)
 """The errors that may end in a line: the user's, those of files and those of memory."""
 
 QUOTATION = ("'", '"', "[")
+TYPED = ("constraint.pattern", "constraint.schema", "constraint.text")
 """How a quotation or a list begins."""
 
 
@@ -173,13 +174,15 @@ def _hydra_arguments(arguments: list[str]) -> list[str]:
 
 
 def quote_prompt(override: str) -> str:
-    """Returns the override, quoted if it is a prompt, so that Hydra reads the prompt as typed.
+    """Returns the override, quoted if it is a prompt or a grammar, so that Hydra reads it as typed.
 
     Hydra would read a comma as a sweep, a quotation as its content, and ${...} as a reference. A
     prompt in quotation marks, or a list of prompts or ids in brackets, is taken as one if all of it
     is; otherwise the marks and brackets are a part of the text.
     """
     key, equals, text = override.partition("=")
+    if key in TYPED and equals:
+        return f"{key}={_literal(text)}"
     if key != "prompt" or not equals:
         return override
     return f"prompt={_literal(_content(override) if text[:1] in QUOTATION else text)}"

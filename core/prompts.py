@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, final
 
 from outrider.errors import ConfigError, is_int, require
+from outrider.rows import IDS, form_of, turns_of
 
 
 @final
@@ -54,22 +55,33 @@ def prompt_text(setting: Any) -> Any:
         return setting
     if setting.startswith("@@"):
         return setting[1:]
+    return file_text("prompt", None if setting == "-" else setting[1:])
+
+
+def file_text(field: str, path: str | None) -> str:
+    """Returns the content of a file in UTF-8, without the newline at its end.
+
+    field: the setting that names it, for messages. path: None for standard input.
+
+    Raises:
+        ConfigError: the file can't be read, or is no UTF-8.
+    """
+    setting = "-" if path is None else f"@{path}"
     try:
-        content = sys.stdin.buffer.read() if setting == "-" else _file(setting).read_bytes()
+        file = None if path is None else Path(path).expanduser()
+        content = sys.stdin.buffer.read() if file is None else file.read_bytes()
         return content.decode("utf-8-sig").removesuffix("\n").removesuffix("\r")
     except OSError as error:
-        raise ConfigError(f"prompt={setting!r}: {error.strerror}: expected a file") from error
+        raise ConfigError(f"{field}={setting!r}: {error.strerror}: expected a file") from error
     except UnicodeDecodeError as error:
         reason = f"{error.reason} at byte {error.start}"
-        raise ConfigError(f"prompt={setting!r}: expected text in UTF-8 ({reason})") from error
+        raise ConfigError(f"{field}={setting!r}: expected text in UTF-8 ({reason})") from error
 
 
-def _file(setting: str) -> Path:
-    return Path(setting.removeprefix("@")).expanduser()
-
-
-def read_jsonl(path: str) -> list[Prompt]:
+def read_jsonl(path: str, column: str | None = None) -> list[Prompt]:
     """Returns the prompts in a file with a JSON object per line, in a form that `parse` reads.
+
+    column: the key that holds the prompt. Defaults to that of the row's form.
 
     Raises:
         ConfigError: the file is missing or empty, or a line is in no such form; the message has the
@@ -77,40 +89,30 @@ def read_jsonl(path: str) -> list[Prompt]:
     """
     file = Path(path).expanduser()
     require(file.is_file(), "data.path", path, "a file that exists")
-    return collect(_lines(file, path), path)
+    return collect(_lines(file, path), path, column)
 
 
-def parse(item: Any, where: str) -> Prompt:
-    """Returns the prompt in a record, which may have one of three forms.
+def parse(item: Any, where: str, column: str | None = None) -> Prompt:
+    """Returns the prompt in a row of a data set, in one of the forms of `outrider.rows`.
 
-    Spec-Bench: `question_id`, `category`, and `turns`, a list of strings. HumanEval: `task_id`
-    and `prompt`. Plain: `prompt`, and optionally `id` and `category`.
-
-    Each may have a `reference`: the right answer, or a list with that of each turn, which may
+    A row may have a `reference`: the right answer, or a list with that of each turn, which may
     itself be a list of several. `test` and `entry_point` beside `prompt` are HumanEval's.
 
-    where: names the record in messages; it is also the id of a prompt without one.
+    where: names the row in messages; it is also the id of a prompt without one.
+    column: the column that holds the prompt. Defaults to that of the row's form.
 
     Raises:
-        ConfigError: the record has none of these forms.
+        ConfigError: the row is in none of the forms, or has no such column.
     """
-    if isinstance(item, dict) and {"question_id", "category", "turns"} <= item.keys():
-        turns = item["turns"]
-        if not (isinstance(turns, list) and turns and all(isinstance(turn, str) for turn in turns)):
-            raise ConfigError(f"{where}: turns={turns!r}: expected a list of strings")
-        references = _references(item, len(turns))
-        return Prompt(str(item["question_id"]), str(item["category"]), tuple(turns), references)
-    if isinstance(item, dict) and "prompt" in item:
-        text = item["prompt"]
-        if not (isinstance(text, str) and text.strip()):
-            raise ConfigError(f"{where}: prompt={text!r}: expected some text")
-        name, category = item.get("id", where), item.get("category", "prompt")
-        if "task_id" in item:
-            name, category = item["task_id"], "code"
-        references = _references(item, 1)
-        return Prompt(str(name), str(category), (text,), references, _code_test(item, text))
-    raise ConfigError(
-        f"{where}: expected an object with prompt, or with question_id, category and turns"
+    form = form_of(item, where, column)
+    known = next((str(item[key]) for key in IDS if item.get(key) is not None), where)
+    category, turns = item.get("category"), turns_of(item, form, where)
+    return Prompt(
+        known,
+        form.category if category is None else str(category),
+        turns,
+        _references(item, len(turns)),
+        _code_test(item, turns[0]) if form.column == "prompt" else None,
     )
 
 
@@ -156,17 +158,18 @@ def spaced(prompts: list[Prompt], limit: int | None) -> list[Prompt]:
     return [prompts[i * len(prompts) // count] for i in range(count)]
 
 
-def collect(items: Iterable[tuple[str, Any]], path: str) -> list[Prompt]:
+def collect(items: Iterable[tuple[str, Any]], path: str, column: str | None = None) -> list[Prompt]:
     """Returns the prompts in some records.
 
     items: pairs of a name for messages (see `parse`) and a record. path: of the file, for messages.
+    column: the column that holds the prompt. Defaults to that of the record's form.
 
     Raises:
         ConfigError: there are no records, or two have the same id.
     """
     prompts: dict[str, Prompt] = {}
     for where, item in items:
-        prompt = parse(item, where)
+        prompt = parse(item, where, column)
         for text in (prompt.id, prompt.category, *prompt.turns):
             if not is_encodable(text):
                 raise ConfigError(

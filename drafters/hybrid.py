@@ -1,18 +1,25 @@
-"""Hybrid: takes the draft of the first drafter, of several, that has one."""
+"""Hybrid: several drafters for one draft: the first that has one, one after another, or all."""
 
 from collections.abc import Sequence
 from typing import Any, final
 
-from outrider.contract.context import Context
+from jaxtyping import Float
+from torch import Tensor
+
+from outrider.contract.context import Context, Tokens
+from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
-from outrider.errors import ConfigError, require
+from outrider.errors import ConfigError, is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.plugins.registry import make
 
 COPY = {"drafter": "prompt_lookup", "min_n": 2}
 """A match of two tokens is right more often than a small network; a match of one token is not."""
+
+AFTER_A_DRAFT = frozenset({"model", "tokenizer", "source"})
+"""What there is for a drafter that continues a draft: the target has not read that yet."""
 
 
 @final
@@ -24,21 +31,51 @@ class Hybrid(Drafter):
     context, and each token is recorded with the distribution of the drafter that wrote it.
 
     drafters: for each, its name, its settings as {drafter: NAME, SETTING: VALUE}, or a drafter.
+    chain: drafters to use in place of these, in the same form. Each goes on where the one before it
+        stopped, as if the draft so far were text. Only the last may write trees, and all but the
+        first do without the target's states.
 
-    Raises `ConfigError` if the list is empty, if a drafter asks the target for scores of its own,
-    or if two drafters write trees of different kinds.
+    merge: drafters to use in place of these, in the same form. Their drafts become one tree, in
+        which they share their first tokens; where the budget ends, the last drafters lose. All
+        tokens are candidates, the drawn ones too: a rule for deterministic drafts is exact for any
+        that were there before its own random numbers.
+
+    steps: the most tokens of each drafter in a chain but the last. Defaults to no limit; a network
+        then drafts to the end, and leaves nothing for the next one.
+
+    Raises `ConfigError` for steps below 1, if the list is empty, if a drafter asks the target for
+    scores of its own, if two drafters write trees of different kinds, if a chain's drafter can't be
+    where it is, or if both `chain` and `merge` are there.
     """
 
-    def __init__(self, drafters: Sequence[Any] = (COPY, "eagle")) -> None:
-        require(len(drafters) > 0, "drafter.drafters", list(drafters), "one drafter or more")
-        self._drafters: tuple[Drafter, ...] = tuple(make("drafter", entry) for entry in drafters)
+    def __init__(
+        self,
+        drafters: Sequence[Any] = (COPY, "eagle"),
+        chain: Sequence[Any] | None = None,
+        merge: Sequence[Any] | None = None,
+        steps: int | None = None,
+    ) -> None:
+        is_valid = steps is None or (is_int(steps) and steps >= 1)
+        require(is_valid, "drafter.steps", steps, "a whole number of at least 1, or none")
+        self._steps = steps
+        if chain is not None and merge is not None:
+            raise ConfigError("drafter.merge: expected none beside drafter.chain")
+        self._chains, self._merges = chain is not None, merge is not None
+        name = "chain" if self._chains else "merge" if self._merges else "drafters"
+        entries = next(part for part in (chain, merge, drafters) if part is not None)
+        require(len(entries) > 0, f"drafter.{name}", list(entries), "one drafter or more")
+        self._drafters: tuple[Drafter, ...] = tuple(make("drafter", entry) for entry in entries)
         kinds = sorted({drafter.kind for drafter in self._drafters if drafter.trees})
-        if len(kinds) > 1:
-            raise ConfigError(f"drafter.drafters: expected one kind of trees, not {kinds}")
+        if len(kinds) > 1 and not self._merges:
+            raise ConfigError(f"drafter.{name}: expected one kind of trees, not {kinds}")
         if any(drafter.asks for drafter in self._drafters):
-            raise ConfigError("drafter.drafters: expected none that asks the target for scores")
-        self.kind = kinds[0] if kinds else "chain"
+            raise ConfigError(f"drafter.{name}: expected none that asks the target for scores")
+        if chain is not None:
+            _check_chain(self._drafters)
+        self.kind = "deterministic" if self._merges else kinds[0] if kinds else "chain"
         self.needs = frozenset().union(*(drafter.needs for drafter in self._drafters))
+        self.observes = any(drafter.observes for drafter in self._drafters)
+        self.remembers = any(drafter.remembers for drafter in self._drafters)
 
     def bind(self, target: Target) -> None:
         for drafter in self._drafters:
@@ -48,8 +85,92 @@ class Hybrid(Drafter):
         self.propose_batch([(context, pen)])
 
     def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
+        if self._merges:
+            self._merge([(context, pen) for context, pen in pairs if pen.open])
+            return
         for drafter in self._drafters:
-            drafter.propose_batch([(context, pen) for context, pen in pairs if not len(pen)])
+            if self._chains and self._steps is not None and drafter is not self._drafters[-1]:
+                for _, pen in pairs:
+                    pen.limit(self._steps)
+            drafter.propose_batch(pairs)
+            if self._chains:
+                after = [(_with_draft(context, pen), pen.continued()) for context, pen in pairs]
+                pairs = [(context, pen) for context, pen in after if pen.open]
+            else:
+                pairs = [(context, pen) for context, pen in pairs if not len(pen)]
+
+    def _merge(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
+        trees = [Merged(pen) for _, pen in pairs]
+        for drafter in self._drafters:
+            own = [(context, pen.apart(pen.gamma, pen.budget)) for context, pen in pairs]
+            drafter.propose_batch(own)
+            for tree, (_, pen) in zip(trees, own, strict=True):
+                tree.add(pen.finish())
+
+    def observe(
+        self, context: Context, draft: Draft, logits: Float[Tensor, "nodes+1 vocab"]
+    ) -> None:
+        for drafter in self._drafters:
+            if drafter.observes:
+                drafter.observe(context, draft, logits)
+
+    def reset(self) -> None:
+        for drafter in self._drafters:
+            drafter.reset()
+
+    def remember(self, context: Context) -> None:
+        for drafter in self._drafters:
+            if drafter.remembers:
+                drafter.remember(context)
+
+    @property
+    def remembered(self) -> int:
+        return max(drafter.remembered for drafter in self._drafters)
+
+    def forget(self) -> None:
+        for drafter in self._drafters:
+            drafter.forget()
+
+
+def _check_chain(drafters: Sequence[Drafter]) -> None:
+    """Raises `ConfigError` unless each drafter can go on where the one before it stops."""
+    for drafter in drafters[:-1]:
+        if drafter.trees:
+            name = type(drafter).__name__
+            raise ConfigError(f"drafter.chain: expected {name} last, since it writes trees")
+    for drafter in drafters[1:]:
+        name = type(drafter).__name__
+        if missing := sorted(drafter.needs - AFTER_A_DRAFT):
+            needed = ", ".join(missing)
+            raise ConfigError(f"drafter.chain: expected {name} first, since it needs {needed}")
+        if drafter.kind == "paths":
+            raise ConfigError(f"drafter.chain: expected {name} alone, since it writes paths")
+
+
+def _with_draft(context: Context, pen: Pen) -> Context:
+    """Returns a context that ends with the chain that a pen has written."""
+    drafted = [pen.token(node) for node in range(len(pen))]
+    return Context(Tokens([*context.tokens, *drafted]), context.source) if drafted else context
+
+
+@final
+class Merged:
+    """A tree of several drafts, in which paths that begin alike share their first nodes.
+
+    pen: writes the tree.
+    """
+
+    def __init__(self, pen: Pen) -> None:
+        self._pen = pen
+        self._nodes: dict[tuple[int, ...], int] = {(): ROOT}
+
+    def add(self, draft: Draft) -> None:
+        """Writes what is new in a draft, as far as there is room."""
+        for node, token in enumerate(draft.tokens):
+            path = tuple(draft.tokens[step] for step in draft.path(node))
+            if path not in self._nodes and path[:-1] in self._nodes and self._pen.room:
+                self._pen.write(token, after=self._nodes[path[:-1]])
+                self._nodes[path] = self._pen.last
 
 
 @hookimpl

@@ -16,7 +16,8 @@ class PromptLookup(Drafter):
     Looks for an earlier occurrence of the text's last n tokens, from n = max_n down to min_n, and
     copies what followed it. A copy that reaches the end of the text continues with itself, as in
     LZ77, so a periodic text goes on. If nothing matches, there is no draft. An encoder's source
-    counts as coming before the text.
+    counts as coming before the text. Where a constraint forces the next tokens, such as the keys of
+    a JSON schema, it drafts these, and it ends a copy that the constraint forbids.
 
     max_n, min_n: the longest and the shortest match.
     newest: whether to copy from the latest of several occurrences, or else from the first.
@@ -48,11 +49,26 @@ class PromptLookup(Drafter):
         except BaseException:
             self._forget()  # what was interrupted is wrong
             raise
-        position = self._match()
-        copied: list[int] = []
-        while position is not None and pen.open:
+        self._copy(pen)
+
+    def _copy(self, pen: Pen) -> None:
+        """Writes what a constraint forces, and elsewhere copies as long as it allows the copy."""
+        written: list[int] = []
+        position = self._match(written)
+        while pen.open:
+            guide = pen.guide()
+            forced = [] if guide is None else guide.forced()
+            if forced:
+                written += [pen.write(token) for token in forced if pen.open]
+                position = self._match(written)
+                continue
+            if position is None:
+                return
             past_end = position - len(self._ids)
-            copied.append(pen.write(self._ids[position] if past_end < 0 else copied[past_end]))
+            token = self._ids[position] if past_end < 0 else written[past_end]
+            if guide is not None and not guide.allows(token, pen.vocab_size):
+                return
+            written.append(pen.write(token))
             position += 1
 
     def _follow(self, text: Tokens, source: Tokens | None) -> None:
@@ -74,11 +90,14 @@ class PromptLookup(Drafter):
                         self._after[n].setdefault(before, position)
         self._text = text
 
-    def _match(self) -> int | None:
-        """Returns the position after the longest match of the last tokens, None without a match."""
+    def _match(self, written: list[int]) -> int | None:
+        """Returns the position after the longest match of the last tokens, None without a match.
+
+        written: the draft so far, which follows the text.
+        """
         for n in self._sizes:
             if n < len(self._ids):
-                position = self._after[n].get(tuple(self._ids[-n:]))
+                position = self._after[n].get(tuple((self._ids[-n:] + written)[-n:]))
                 if position is not None:
                     return position
         return None

@@ -1,6 +1,8 @@
 """Tiny models, texts and rounds that every test can have at once."""
 
+import gc
 import importlib
+import inspect
 import json
 import os
 import random
@@ -31,6 +33,7 @@ from outrider.contract.round import Round
 from outrider.lab import figures, plotting
 from outrider.plugins.registry import make
 from outrider.policies.classifier import FEATURES, save_weights
+from outrider.targets.smollm2 import smollm2 as load_smollm2
 from outrider.targets.transformers import TransformersTarget
 from outrider.training.classifier import fit
 
@@ -80,6 +83,12 @@ LINES = [
     },
     {"question_id": 3, "category": "code", "turns": ["red blue red blue red"]},
 ]
+
+
+def pytest_collection_finish() -> None:
+    """The garbage collector leaves alone what was imported, and comes less often."""
+    gc.freeze()
+    gc.set_threshold(50_000)
 
 
 @pytest.fixture(autouse=True)
@@ -197,9 +206,11 @@ def smollm2() -> Any:
 def shared_smollm2(smollm2: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands and scripts that load SmolLM2 as it comes get the one that is there."""
 
+    parameters = inspect.signature(load_smollm2).parameters.values()
+    defaults = {parameter.name: parameter.default for parameter in parameters}
+
     def shared(place: str, **settings: Any) -> Any:
-        plain = set(settings.values()) <= {"auto", False}
-        return smollm2 if plain else TransformersTarget(place, **settings)
+        return smollm2 if settings == defaults else TransformersTarget(place, **settings)
 
     monkeypatch.setattr("outrider.targets.smollm2.TransformersTarget", shared)
 

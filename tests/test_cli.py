@@ -136,6 +136,14 @@ def test_help_needs_no_hydra(run: Any) -> None:
             "argument='prompt=\\udcff': expected text",
         ),
         (
+            ("generate", *TABULAR, "penalties.repetition_penalty=0"),
+            "penalties.repetition_penalty=0: expected a number above 0",
+        ),
+        (
+            ("compare", "target=tabular", "penalties.presence_penalty=1"),
+            "penalties.presence_penalty: only `outrider generate` takes it, compare uses",
+        ),
+        (
             ("generate", *TABULAR, "draft_timeout=0"),
             "draft_timeout=0: expected a number of seconds",
         ),

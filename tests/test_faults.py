@@ -5,8 +5,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,6 +13,7 @@ from typing import Any
 
 import pytest
 from faulty import FAULTS
+from tiny import forked
 
 from outrider import Context, Drafter, DrafterError, Pen
 from outrider.bench import ours
@@ -130,13 +129,7 @@ def test_a_killed_generate_leaves_no_half_file_and_no_lock(
 ) -> None:
     """In its own process, which `kill -9` ends."""
     words = ["generate", *SAMPLED, "hydra.run.dir=d"]
-    done = subprocess.run(
-        [sys.executable, "-m", "outrider.cli", *words, *faulty("SIGKILL")],
-        check=False,
-        cwd=tmp_path,
-        capture_output=True,
-        env=os.environ | {"PYTHONPATH": str(HERE), "OMP_NUM_THREADS": "1"},
-    )
+    done = forked.run("-m", "outrider.cli", *words, *faulty("SIGKILL"), cwd=tmp_path)
     assert done.returncode == -signal.SIGKILL
     assert not (tmp_path / "d" / "generation.json").exists()
     status, _, err = run(*words)

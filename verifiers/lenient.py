@@ -31,38 +31,63 @@ class Lenient(Verifier):
     residual: where the replacement of a rejected token is drawn from, which the paper leaves open:
         "plain" is norm(max(0, p - q)), "scaled" is norm(max(0, p - l q)). Both keep the bound; p
         itself would not.
+    within: two ids, of an opening and a closing token, such as those of <think> and </think>. Only
+        the tokens between them, up to the closing one itself, are accepted leniently; elsewhere
+        the rule is the token rule. It looks at the text before the draft for that. Defaults to
+        None: everywhere.
 
-    Raises `ConfigError` if the lenience is outside (0, 1], or the residual is unknown.
+    Raises `ConfigError` if the lenience is outside (0, 1], the residual is unknown, or `within` is
+    not two different ids.
     """
 
-    def __init__(self, lenience: float = 0.5, residual: str = "plain") -> None:
+    def __init__(
+        self,
+        lenience: float = 0.5,
+        residual: str = "plain",
+        within: list[int] | None = None,
+    ) -> None:
         require(0 < lenience <= 1, "verifier.lenience", lenience, "a number in (0, 1]")
         expected = f"one of {', '.join(RESIDUALS)}"
         require(residual in RESIDUALS, "verifier.residual", residual, expected)
+        is_pair = within is None or (len(set(within)) == len(within) == 2)
+        expected = "two ids, of the opening and the closing token, or none"
+        require(is_pair, "verifier.within", within, expected)
         self.lenience = lenience
         self.residual = residual
+        self.within = within
 
     @property
     def lossless(self) -> bool:
         return self.lenience == 1
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        lenient = self._lenient_at(draft, scores)
         if scores.sampling.greedy:
-            likely = self._likely(scores)
-            accepted = leading([bool(likely[i, x]) for i, x in enumerate(draft.tokens)])
-            return Verdict(tuple(range(accepted)), int(scores.logits[accepted].argmax()))
-        accepted = leading(chance.coins(acceptance(draft, scores) / self.lenience))
+            likely, best = self._likely(scores), scores.logits.argmax(-1).tolist()
+            accepted = leading(
+                [
+                    bool(likely[i, x]) if lenient[i] else x == best[i]
+                    for i, x in enumerate(draft.tokens)
+                ]
+            )
+            return Verdict(tuple(range(accepted)), best[accepted])
+        rates = acceptance(draft, scores)
+        lenience = [self.lenience if here else 1.0 for here in lenient]
+        divisors = torch.tensor(lenience, dtype=rates.dtype, device=rates.device)
+        accepted = leading(chance.coins(rates / divisors))
         p = scores.after(accepted - 1)
         if accepted < len(draft):
             q = draft.probs[accepted]
-            if q is not None and self.residual == "scaled":
+            if q is not None and self.residual == "scaled" and lenient[accepted]:
                 q = q * self.lenience
             p = residual(p, q, draft.tokens[accepted])
         return Verdict(tuple(range(accepted)), chance.categorical(p))
 
     def accepts(
         self, q: Float[Tensor, "vocab"], scores: Scores, node: int
-    ) -> Float[Tensor, "vocab"]:
+    ) -> Float[Tensor, "vocab"] | None:
+        if self.within is not None:  # it depends on the tokens before `node`
+            return None
         if scores.sampling.greedy:
             return self._likely(scores)[node + 1].to(q.dtype)
         p = scores.after(node)
@@ -70,9 +95,25 @@ class Lenient(Verifier):
         return scaled.nan_to_num(0.0, posinf=1.0).clamp(max=1)
 
     def ceiling(self, scores: Scores) -> Float[Tensor, "nodes+1 vocab"]:
+        bound = scores.probs / self.lenience
         if scores.sampling.greedy:
-            return self._likely(scores).double()
-        return scores.probs / self.lenience
+            bound = self._likely(scores).double()
+        if not self._lenient_at(Draft.chain([0]), scores)[0]:
+            bound[0] = scores.probs[0]  # what follows the other rows is not known
+        return bound
+
+    def _lenient_at(self, draft: Draft, scores: Scores) -> list[bool]:
+        """Returns whether each token of a chain is one of those that are accepted leniently."""
+        if self.within is None or self.lossless:
+            return [True] * len(draft)
+        opening, closing = self.within
+        before = reversed(scores.context.tokens)
+        last = next((token for token in before if token in self.within), closing)
+        places: list[bool] = []
+        for token in draft.tokens:
+            places.append(last == opening)
+            last = token if token in self.within else last
+        return places
 
     def _likely(self, scores: Scores) -> Bool[Tensor, "nodes+1 vocab"]:
         if self.lossless:  # of several tokens that tie, the target writes one

@@ -39,6 +39,7 @@ def start(settings: dict[str, Any]) -> Answer:
     require(SOURCE not in target.offers, "target", kind, "a decoder-only model")
 
     def write(question: dict[str, Any]) -> dict[str, Any]:
+        drafter.forget()  # the same question may come again
         rounds = decode(
             target,
             drafter,

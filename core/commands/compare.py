@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from outrider.contract.target import Target
-from outrider.errors import nearest, require
+from outrider.errors import ConfigError, nearest, require
 from outrider.interruption import advising
 from outrider.lab.compare import PROTOCOLS, fit, measure, questions
 from outrider.lab.export import write_json, write_parquet
@@ -77,6 +77,7 @@ def compare(config: DictConfig) -> None:
         advising(lambda: _advice(run_folder)),
         Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress,
     ):
+        _check_memory(facts, run_folder)
         asked = _questions(config, target, prompts, settings, progress=progress)
         tokens = json.dumps([question.tokens for question in asked])
         run_folder.confirm("questions_sha256", hashlib.sha256(tokens.encode()).hexdigest())
@@ -132,6 +133,13 @@ def _say_what_is_unfinished(config: DictConfig, console: Console) -> None:
 def _check_protocol(protocol: str) -> None:
     expected = nearest(str(protocol), PROTOCOLS)
     require(protocol in PROTOCOLS, "protocol", protocol, f"another: {expected}")
+
+
+def _check_memory(facts: Mapping[str, Any], run_folder: RunFolder) -> None:
+    """Raises `ConfigError` if a run can't go on, since what its drafters remembered is lost."""
+    if run_folder.measurements and not run_folder.run.finished and "remember" in facts:
+        names = ", ".join(facts["remember"])
+        raise ConfigError(f"resume=true: expected false, as {names} would go on without a memory")
 
 
 def _read_quality(config: DictConfig, prompts: Sequence[Prompt]) -> tuple[str, ...]:
@@ -233,11 +241,13 @@ def _facts(
         for name, nodes in configs.items()
     }
     arguments = HydraConfig.get().overrides.task
+    remember = [name for name, entrant in entrants.items() if entrant.drafter.remembers]
     return {
         "settings": settings,
         "drafters": parts,
         "protocols": list(PROTOCOLS[config.protocol]),
         "lossless": {name: entrant.verifier.lossless for name, entrant in entrants.items()},
+        **({"remember": remember} if remember else {}),
         "questions": [
             [prompt.id, turn, text[:300]]
             for prompt in prompts

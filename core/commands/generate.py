@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from outrider.constraints.penalties import Penalties
+from outrider.contract.constraint import AllOf, Constraint
 from outrider.decoding.decode import decode, decode_together, prepare
 from outrider.decoding.generation import Generation
 from outrider.errors import described
@@ -36,6 +38,7 @@ def generate(config: DictConfig) -> None:
         "max_new_tokens": config.max_new_tokens,
         "stops": plain_values(config.stop),
         "draft_timeout": config.draft_timeout,
+        "logprobs": config.logprobs,
     }
     is_batch = not isinstance(prompt, str) and any(isinstance(item, str) for item in prompt)
     with claimed(path.parent), advising(lambda: _advice(path)):
@@ -62,6 +65,7 @@ def _generate_one(
         verifier,
         target.encode(prompt_text(prompt), chat=config.chat),
         policy=build(config.policy),
+        constraint=_constraint(config),
         **options,
     )
     generation, fault = Generation(), None
@@ -92,6 +96,7 @@ def _generate_batch(
     target, drafter = build(config.target), build(config.drafter)
     encoded = [target.encode(prompt, chat=config.chat) for prompt in prompts]
     prepare(target, drafter, verifier)  # before it is forked, so that the forks share what it loads
+    constraint = _constraint(config)
     generations, fault = [Generation() for _ in prompts], None
 
     def save() -> None:
@@ -105,6 +110,7 @@ def _generate_batch(
             verifier,
             encoded,
             policies=[build(config.policy) for _ in prompts],
+            constraints=None if constraint is None else [constraint] * len(prompts),
             **options,
         ):
             generations[number].add(round)
@@ -122,6 +128,15 @@ def _generate_batch(
         console.print(plain(path))
 
 
+def _constraint(config: DictConfig) -> Constraint | None:
+    """Returns what changes the target's logits by the settings, None for nothing."""
+    penalties = Penalties(**plain_values(config.penalties))
+    grammar = build(config.constraint) if "constraint" in config else None
+    if grammar is None or penalties.change_nothing:
+        return grammar if penalties.change_nothing else penalties
+    return AllOf(penalties, grammar)
+
+
 def _pieces(generation: Generation) -> list[tuple[str, str]]:
     return [
         (visible(piece), STYLES[origin])
@@ -135,6 +150,7 @@ def plain_report(generation: Generation, lossless: bool, fault: str | None) -> d
     return {
         "text": generation.text,
         "tokens": generation.tokens,
+        "logprobs": [asdict(logprob) for logprob in generation.logprobs],
         "counts": asdict(generation.counts),
         "rounds": [asdict(round) for round in generation.rounds],
         "seconds": generation.seconds,

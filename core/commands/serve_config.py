@@ -60,7 +60,7 @@ def vllm_settings(
     own = exported(drafter, config, partial(_build_target, config), folder)
     if own is not None:
         return {}, own
-    if drafter.needs - OFFERED_NEEDS:
+    if drafter.needs - OFFERED_NEEDS or drafter.observes:
         raise ConfigError(
             f"drafter {name} can't go into vLLM: expected one that needs tokens alone, or eagle3,"
             " medusa or a small_lm with its own model, which vLLM runs itself"

@@ -39,6 +39,7 @@ GROUPS = {
     "verifier": "the acceptance rule",
     "policy": "how long to draft",
     "sampling": "how tokens are drawn, such as greedy or standard",
+    "constraint": "what texts must follow: regex, json_schema or grammar",
     "data": "the prompts",
     "paper": "a table or figure of Leviathan et al.: table1, figure2 to figure5",
     "recipe": "how to train; the drafter's own by default",

@@ -1,12 +1,14 @@
 """Constraint: changes the target's logits along a text, and may end it."""
 
 from collections.abc import Sequence
+from typing import final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.draft import ROOT, Draft
+from outrider.contract.target import Target
 from outrider.errors import TargetError
 
 
@@ -17,6 +19,15 @@ class Constraint:
     and so are tokens that are rejected later. The constrained distribution takes the place of the
     target's, so a lossless acceptance rule reproduces it exactly.
     """
+
+    def begin(self, target: Target, ids: Sequence[int]) -> "Constraint":
+        """Returns the constraint of one text, which may keep a state of that text's own.
+
+        Called before the first round. Defaults to the object itself.
+
+        ids: the first ids of the text; its prompt, for a decoder-only target.
+        """
+        return self
 
     def logits(self, ids: Sequence[int], logits: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
         """Returns the logits of the token after `ids`, which include the prompt.
@@ -29,17 +40,106 @@ class Constraint:
         """Returns whether the text ends with the last of `ids`. Asked once for each new token."""
         return False
 
+    def steering(self) -> "Constraint | None":
+        """Returns what the drafts keep to as well: the pen applies it to the drafter's logits.
+
+        It changes what is drafted, and so how much is accepted, but no distribution of the text.
+        Defaults to None: drafts know nothing of the constraint.
+        """
+        return None
+
+    def forced(self, ids: Sequence[int]) -> list[int]:
+        """Returns the tokens that must come after `ids`, or are the usual ones for what must.
+
+        A drafter may ask for them through its pen. Defaults to none.
+        """
+        return []
+
+
+@final
+class AllOf(Constraint):
+    """Several constraints on one text. Each changes the logits that the one before it returned."""
+
+    def __init__(self, *parts: Constraint) -> None:
+        self._parts = parts
+
+    def begin(self, target: Target, ids: Sequence[int]) -> Constraint:
+        return AllOf(*(part.begin(target, ids) for part in self._parts))
+
+    def logits(self, ids: Sequence[int], logits: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
+        for part in self._parts:
+            logits = part.logits(ids, logits)
+        return logits
+
+    def ends(self, ids: Sequence[int]) -> bool:
+        answers = [part.ends(ids) for part in self._parts]  # each may keep a record of the tokens
+        return any(answers)
+
+    def steering(self) -> Constraint | None:
+        parts = [part.steering() for part in self._parts]
+        steering = [part for part in parts if part is not None]
+        return AllOf(*steering) if steering else None
+
+    def forced(self, ids: Sequence[int]) -> list[int]:
+        return next((tokens for part in self._parts if (tokens := part.forced(ids))), [])
+
+
+@final
+class Guide:
+    """What a constraint says of the next token of a draft.
+
+    constraint: one that steers drafts. ids: the text and the draft before that token.
+    """
+
+    def __init__(self, constraint: Constraint, ids: Sequence[int]) -> None:
+        self._constraint, self._ids = constraint, ids
+
+    def steered(self, logits: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
+        """Returns a drafter's logits under the constraint.
+
+        If nothing that the drafter finds possible is allowed, they are returned as they are.
+        """
+        steered = self._constraint.logits(self._ids, logits)
+        return steered if torch.isfinite(steered.max()) else logits
+
+    def allows(self, token: int, vocab: int) -> bool:
+        """Returns whether the constraint allows a token.
+
+        vocab: the size of the vocabulary.
+        """
+        return bool(torch.isfinite(self._constraint.logits(self._ids, torch.zeros(vocab))[token]))
+
+    def forced(self) -> list[int]:
+        """Returns the tokens that must come next; see `Constraint.forced`."""
+        return self._constraint.forced(self._ids)
+
+    def after(self, tokens: Sequence[int]) -> "Guide":
+        """Returns the guide for the token after `tokens`, which come next."""
+        return Guide(self._constraint, [*self._ids, *tokens])
+
 
 def constrained(
     constraint: Constraint, ids: list[int], draft: Draft, logits: Float[Tensor, "nodes+1 vocab"]
 ) -> Float[Tensor, "nodes+1 vocab"]:
     """Returns the constrained logits after the text `ids` and after each node of its draft.
 
+    A token that the constraint forbids is never accepted by a lossless rule, so nothing is asked
+    about what follows it: its row is that of its parent.
+
     Raises:
         TargetError: the constraint forbids every token at some position.
     """
-    rows = []
+    rows: list[Tensor] = []
+    reachable: list[bool] = []
     for node, row in enumerate(logits, start=ROOT):
+        before = 0 if node == ROOT else draft.parents[node] + 1
+        reachable.append(
+            node == ROOT
+            or (reachable[before] and bool(torch.isfinite(rows[before][draft.tokens[node]])))
+        )
+        if not reachable[-1]:
+            rows.append(rows[before])
+            continue
         path = [draft.tokens[ancestor] for ancestor in draft.path(node)]
         rows.append(constraint.logits([*ids, *path], row))
     allowed = torch.stack(rows)

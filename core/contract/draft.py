@@ -77,9 +77,12 @@ class Draft:
         return [child for child, parent in enumerate(self.parents) if parent == node]
 
     def joined(self, other: "Draft") -> "Draft":
-        """Returns both trees as one; the nodes of `other` come second."""
+        """Returns both trees as one; the nodes of `other` come second.
+
+        A node of `other` may continue node n of this tree: its parent is then -2 - n.
+        """
         own = len(self)
-        parents = (parent if parent == ROOT else parent + own for parent in other.parents)
+        parents = (parent + own if parent >= 0 else -2 - parent for parent in other.parents)
         return Draft(
             self.tokens + other.tokens, (*self.parents, *parents), self.probs + other.probs
         )

@@ -22,7 +22,9 @@ class Drafter(ABC):
 
     A draft depends only on the context. Whatever a drafter keeps between calls is a cache, valid up
     to the longest common prefix with the new context (`Tokens.shared`), so a rejection leaves
-    nothing to roll back. The signature of the constructor is the drafter's Hydra config.
+    nothing to roll back. A drafter that `observes` may depend on what it observed in the same text,
+    too, and one that `remembers` on earlier texts. The signature of the constructor is the
+    drafter's Hydra config.
 
     needs: what the target must offer. "model" is a transformers model, "tokenizer" its tokenizer,
         "source" the input of an encoder, as `context.source`. The others come in
@@ -37,12 +39,18 @@ class Drafter(ABC):
     autoregressive: whether the distribution of a token depends on the text before it and nothing
         else, not even on where the draft began. The lab then computes the distributions along a
         text in one pass.
+    observes: whether the drafter is shown the target's logits at all nodes of its drafts, in
+        `observe`. Such a drafter works on one text at a time; a fork takes another one.
+    remembers: whether drafts may depend on texts that ended before this one began. They are handed
+        over in `remember`, and all forks share what is remembered of them.
     """
 
     needs: frozenset[str] = frozenset()
     kind: str = "chain"
     asks: bool = False
     autoregressive: bool = False
+    observes: bool = False
+    remembers: bool = False
 
     @property
     def trees(self) -> bool:
@@ -63,15 +71,55 @@ class Drafter(ABC):
     def answer(self, questions: Draft, logits: Float[Tensor, "questions vocab"]) -> None:
         """Receives the target's logits after each question that the last draft asked."""
 
+    def observe(
+        self, context: Context, draft: Draft, logits: Float[Tensor, "nodes+1 vocab"]
+    ) -> None:
+        """Receives what the target says about a draft, once its round is over, if it `observes`.
+
+        The verdict is not shown: the next context tells what was accepted. Each rule is exact for
+        every draft, and its decisions are independent of what was observed, so the text stays exact
+        whatever the drafter makes of it.
+
+        context: the one that the draft continues.
+        logits: the target's own, before any constraint: row 0 after the context, row i + 1 after
+            node i, rejected or not.
+        """
+
+    def reset(self) -> None:
+        """Forgets what was observed. Called before each text."""
+
+    def remember(self, context: Context) -> None:
+        """Adds a text to the memory, for this drafter and all forks, if it `remembers`.
+
+        Called when a text has ended; the texts of a batch come when all of them have, in order.
+
+        context: the whole text, prompt included.
+        """
+
+    @property
+    def remembered(self) -> int:
+        """Returns how many texts are in the memory.
+
+        A text draws with random numbers of its own for each such number. So a text in memory tells
+        nothing about them, even if it was written with the same seed.
+        """
+        return 0
+
+    def forget(self) -> None:
+        """Starts over with an empty memory, apart from that of the forks made before."""
+
     def fork(self) -> Self:
         """Returns a copy of the drafter, bound to the same target, for another text.
 
         The target and all networks are shared, and so are the tensors that are attributes of the
         drafter, or are held there by lists, dicts and the like: replace such a tensor, but don't
         write into it. Whatever else is kept of a text is copied, the tensors of a cache included.
+        What was observed is not: the copy is `reset`. A `Constant` is shared, too.
         """
         parts = list(_shared(vars(self), set(), is_own=True))
-        return copy.deepcopy(self, {id(part): part for part in parts})
+        fork = copy.deepcopy(self, {id(part): part for part in parts})
+        fork.reset()
+        return fork
 
     def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
         """Writes a draft for each pair. Override this if the drafter can write them at once."""
@@ -82,7 +130,8 @@ class Drafter(ABC):
 class Constant:
     """What never changes once it is made, so that the forks of a drafter share it.
 
-    Make the class of a large table a subclass of it.
+    Make the class of a large table a subclass of it. A memory is one as well: it changes only where
+    texts end.
     """
 
     def __deepcopy__(self, _: object) -> Self:

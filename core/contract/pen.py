@@ -1,15 +1,19 @@
 """Pen: the only way to write a draft, since it records each token with its distribution."""
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import final
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.contract import drawing
 from outrider.contract.chance import Chance
+from outrider.contract.constraint import Guide
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.sampling import Sampling
+from outrider.contract.sheet import Drawn, Sheet
 from outrider.errors import DrafterError
 
 
@@ -22,9 +26,10 @@ class Pen:
     more: the policy's answer to whether to go on, given the draft so far.
     start: the position in the text of the draft's first token, if the acceptance rule is coupled.
         Tokens are then drawn with the noise of their position. None draws them independently.
+    guide: the constraint that drafts keep to: it changes logits before a token is drawn.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what a draft depends on, by name
         self,
         *,
         sampling: Sampling,
@@ -34,34 +39,27 @@ class Pen:
         budget: int | None = None,
         more: Callable[[Draft], bool] | None = None,
         start: int | None = None,
+        guide: Guide | None = None,
     ) -> None:
-        self._gamma = gamma
+        self._deepest = self._gamma = gamma
         self._budget = gamma if budget is None else budget
         self._vocab_size = vocab_size
-        self._sampling = sampling
-        self._chance = chance
-        self._more = more
-        self._start = start
-        self._tokens: list[int] = []
-        self._parents: list[int] = []
-        self._depths: list[int] = []
-        self._calls: list[int] = []
-        self._laws: list[Tensor | None] = []
-        self._logits: list[Tensor | None] = []
-        self._stopped = False
-        self._asked: list[tuple[int, int]] = []
+        self._sampling, self._chance, self._guide, self._start = sampling, chance, guide, start
+        self._sheet = Sheet(more)
+        self._root = ROOT  # the node of the sheet that is the root to this pen
+        self._successor: Pen | None = None  # what goes on after this pen
         self._guesses: Pen | None = None
         self._guessed_from = 0
 
     @property
     def gamma(self) -> int:
         """Returns the greatest depth of the draft."""
-        return self._gamma
+        return self._deepest - self._sheet.depth(self._root)
 
     @property
     def budget(self) -> int:
         """Returns the greatest number of nodes of the draft."""
-        return self._budget
+        return self._budget - self._first
 
     @property
     def vocab_size(self) -> int:
@@ -71,7 +69,7 @@ class Pen:
     def limit(self, depth: int) -> None:
         """Lowers gamma to `depth`, for a drafter that can't reach deeper. It never rises."""
         self._settle()
-        self._gamma = min(self._gamma, depth)
+        self._deepest = min(self._deepest, self._sheet.depth(self._root) + depth)
 
     @property
     def open(self) -> bool:
@@ -80,22 +78,43 @@ class Pen:
         The answer depends only on tokens already in the draft. To stop, ask before drawing. A token
         that was drawn stays in the draft: dropping it because of its value would bias the text.
         """
-        depth = self._depths[-1] if self._depths else 0
-        return not self._stopped and len(self._tokens) < self.budget and depth < self.gamma
+        return self.room > 0 and self._depth_after(self.last) < self._deepest
 
     @property
     def room(self) -> int:
         """Returns how many more nodes may be written; 0 once the policy has stopped the draft."""
-        return 0 if self._stopped else self.budget - len(self._tokens)
+        return 0 if self._sheet.stopped else self.budget - len(self)
 
     @property
     def last(self) -> int:
         """Returns the last node written; -1 if there is none."""
-        return len(self._tokens) - 1
+        return len(self) - 1
 
     def token(self, node: int) -> int:
         """Returns the id at `node`."""
-        return self._tokens[node]
+        return self._sheet.tokens[self._first + node]
+
+    def continued(self) -> "Pen":
+        """Returns a pen that goes on after the last node, for a second drafter.
+
+        It writes into the same draft. To it, the context ends with that node: its nodes are
+        numbered from 0, and gamma and budget are what is left of them. What `limit` forbade this
+        pen, it may do.
+        """
+        self._settle()
+        self._successor = pen = copy.copy(self)
+        pen._successor = pen._guesses = None
+        pen._root = len(self._sheet.tokens) - 1
+        pen._deepest = self._gamma
+        return pen
+
+    def guide(self, after: int | None = None) -> Guide | None:
+        """Returns what a constraint says after a node, the last by default; None without one.
+
+        What is drawn keeps to it anyway. Ask before writing a token that was chosen.
+        """
+        node = self._on_sheet(self.last if after is None else after)
+        return None if self._guide is None else self._guide.after(self._sheet.path(node))
 
     def draw(self, logits: Float[Tensor, "vocab"], after: int | None = None) -> int:
         """Draws a token from the distribution of `logits` under the run's sampling; returns its id.
@@ -106,7 +125,7 @@ class Pen:
             DrafterError: the pen is closed, or `logits` does not describe a distribution over the
                 vocabulary.
         """
-        return self._tokens[self.branch(logits, 1, after=after)[0]]
+        return self.token(self.branch(logits, 1, after=after)[0])
 
     def redraw(self, logits: Float[Tensor, "vocab"]) -> int:
         """Draws a token from the distribution of `logits`; keeps its guess as often as possible.
@@ -131,12 +150,11 @@ class Pen:
     def _replaced(self, guess: Draft, node: int, logits: Float[Tensor, "vocab"]) -> int:
         if self._sampling.greedy or self._start is not None:
             return self.draw(logits)  # shared noise has made the guess likely already
-        probs, token = self._distribution(logits), guess.tokens[node]
+        logits = self._checked(logits, None)
+        probs = drawing.exact_distribution(self._sampling, logits)
         q = guess.distribution(node, probs)
-        if not self._chance.coins((probs[token] / q[token])[None])[0]:
-            rest = (probs - q).clamp(min=0)
-            token = self._chance.categorical(rest if rest.any() else probs)
-        return self._tokens[self._submit([(token, probs)], None, logits)[0]]
+        token = drawing.kept_or_redrawn(guess.tokens[node], q, probs, self._chance)
+        return self.token(self._submit([(token, probs)], None, logits)[0])
 
     def faster(self, gamma: int) -> "Pen":
         """Returns a pen for a faster drafter, whose tokens are guesses of those written next.
@@ -145,16 +163,22 @@ class Pen:
         Raises `DrafterError` if a guess of an earlier such pen is left.
         """
         self._settle()
-        start = None if self._start is None else self._start + self._depth_after(self.last)
         self._guessed_from = len(self)
-        self._guesses = Pen(
-            sampling=self._sampling, chance=self._chance, vocab_size=self.vocab_size, gamma=gamma,
-            start=start,
-        )  # fmt: skip
+        self._guesses = self.apart(gamma)
         return self._guesses
+
+    def apart(self, gamma: int, budget: int | None = None) -> "Pen":
+        """Returns a pen for a draft of its own, with the same sampling and chance."""
+        start = None if self._start is None else self._start + self._depth_after(self.last)
+        return Pen(
+            sampling=self._sampling, chance=self._chance, vocab_size=self.vocab_size, gamma=gamma,
+            budget=budget, start=start, guide=self.guide(),
+        )  # fmt: skip
 
     def _settle(self) -> None:
         """Raises `DrafterError` if the next token has a guess, which only `redraw` may replace."""
+        if self._successor is not None:
+            self._successor._settle()
         if self._guesses is not None:
             self._guesses._settle()
             if self.open and len(self) - self._guessed_from < len(self._guesses):
@@ -168,25 +192,30 @@ class Pen:
         Raises:
             DrafterError: the pen is closed, or `token` is not in the vocabulary.
         """
-        self._submit([(self._known(token), None)], after)
+        self._submit([(drawing.checked_token(token, self.vocab_size), None)], after)
         return int(token)
 
-    def ask(self, token: int, after: int | None = None) -> int:
+    def ask(self, token: int, after: int | None = None, *, node: int | None = None) -> int:
         """Has the target score `token` in the same pass, outside the draft; returns its question.
 
         The logits after it are handed to the drafter's `answer`. Questions form a tree of their
         own, numbered from 0.
 
         after: the question that this one continues, -1 for the context. Defaults to the last one.
+        node: the node of the draft that it continues, in place of a question.
 
         Raises:
-            DrafterError: `token` is not in the vocabulary, or there is no question `after`.
+            DrafterError: `token` is not in the vocabulary, or there is no question `after` or no
+                `node`.
         """
-        parent = len(self._asked) - 1 if after is None else after
-        if not ROOT <= parent < len(self._asked):
-            raise DrafterError(f"asked after question {parent}: there are {len(self._asked)}")
-        self._asked.append((self._known(token), parent))
-        return len(self._asked) - 1
+        asked = self._sheet.asked
+        parent = len(asked) - 1 if after is None else after
+        if not ROOT <= parent < len(asked):
+            raise DrafterError(f"asked after question {parent}: there are {len(asked)}")
+        if node is not None or parent == ROOT:
+            parent = -2 - self._on_sheet(ROOT if node is None else node, "asked")
+        asked.append((drawing.checked_token(token, self.vocab_size), parent))
+        return len(asked) - 1
 
     def branch(
         self,
@@ -206,76 +235,56 @@ class Pen:
         Raises:
             DrafterError: as `draw` does.
         """
+        logits = self._checked(logits, after)
         if self._sampling.greedy:
             # One token has all the probability: without replacement there is no second one.
-            best = int(self._scores(logits).argmax())
+            best = int(logits.argmax())
             return self._submit([(best, None)] * (width if replacement else 1), after, logits)
-        probs = self._distribution(logits)
-        drawn: list[tuple[int, Tensor | None]] = []
-        for _ in range(width):
-            token = self._next(probs, self.last if after is None else after)
-            drawn.append((token, probs))
-            if not replacement and len(drawn) < width:
-                probs = probs.clone()
-                probs[token] = 0
-                mass = probs.sum()
-                if mass <= 0:
-                    break
-                probs = probs / mass
+        probs = drawing.exact_distribution(self._sampling, logits)
+        drawn = drawing.siblings(probs, width, partial(self._next, after), replacement=replacement)
         return self._submit(drawn, after, logits)
 
-    def _next(self, probs: Float[Tensor, "vocab"], parent: int) -> int:
+    def _next(self, after: int | None, probs: Float[Tensor, "vocab"]) -> int:
         if self._start is None:
             return self._chance.categorical(probs)
+        parent = self.last if after is None else after
         return self._chance.race(probs, self._start + self._depth_after(parent))
 
     def _depth_after(self, node: int) -> int:
-        """Returns how many tokens of the draft precede a child of `node`."""
-        return 0 if node == ROOT else self._depths[node]
+        """Returns how many tokens of the draft precede a child of `node`, from the context on."""
+        return self._sheet.depth(self._on_sheet(node))
 
-    def _distribution(self, logits: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
-        # In float64, so that the recorded distribution is the one drawn from to every bit used.
-        probs = self._sampling.probs(self._scores(logits)).double()
-        return probs / probs.sum()
-
-    def _scores(self, logits: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
-        if logits.shape != (self.vocab_size,):
-            shape = tuple(logits.shape)
-            raise DrafterError(f"gave logits of shape {shape}: expected ({self.vocab_size},)")
-        if not torch.isfinite(logits.max()):
-            raise DrafterError("gave logits with NaN, infinity or no finite entry")
-        return logits
-
-    def _known(self, token: int) -> int:
-        if not 0 <= token < self.vocab_size:
-            raise DrafterError(f"wrote id {token}: the vocabulary has {self.vocab_size} tokens")
-        return int(token)
+    def _checked(self, logits: Float[Tensor, "vocab"], after: int | None) -> Float[Tensor, "vocab"]:
+        """Returns the logits of a drafter, under the constraint if there is one."""
+        checked, guide = drawing.checked_logits(logits, self.vocab_size), self.guide(after)
+        return checked if guide is None else guide.steered(checked)
 
     def questions(self) -> Draft:
-        """Returns the questions as a tree of written tokens."""
-        tokens, parents = zip(*self._asked, strict=True) if self._asked else ((), ())
-        return Draft(tokens, parents, (None,) * len(tokens))
+        """Returns the questions as a tree of written tokens, for `Draft.joined`."""
+        return self._sheet.questions()
 
     def finish(self) -> Draft:
         """Returns the draft; raises `DrafterError` if the next token's guess was not redrawn."""
         self._settle()
-        return self._draft()
+        return self._sheet.draft()
 
-    def _draft(self) -> Draft:
-        laws, logits = tuple(self._laws), tuple(self._logits)
-        return Draft(tuple(self._tokens), tuple(self._parents), laws, logits, tuple(self._calls))
+    @property
+    def _first(self) -> int:
+        """Returns the node of the sheet that is this pen's node 0."""
+        return self._root + 1
+
+    def _on_sheet(self, node: int, verb: str = "wrote") -> int:
+        if not ROOT <= node <= self.last:
+            raise DrafterError(f"{verb} after node {node}: the last node is {self.last}")
+        return self._root if node == ROOT else self._first + node
 
     def _submit(
-        self,
-        drawn: list[tuple[int, Tensor | None]],
-        after: int | None,
-        logits: Tensor | None = None,
+        self, drawn: Sequence[Drawn], after: int | None, logits: Tensor | None = None
     ) -> tuple[int, ...]:
         parent = self.last if after is None else after
-        if not ROOT <= parent <= self.last:
-            raise DrafterError(f"wrote after node {parent}: the last node is {self.last}")
-        depth = 1 + self._depth_after(parent)
-        if self._stopped:
+        on_sheet = self._on_sheet(parent)
+        depth = 1 + self._depth_after(parent) - self._depth_after(ROOT)
+        if self._sheet.stopped:
             raise DrafterError(f"wrote token {len(self) + 1}: the policy stopped at {len(self)}")
         if depth > self.gamma:
             raise DrafterError(f"wrote to depth {depth}: gamma is {self.gamma}")
@@ -283,18 +292,8 @@ class Pen:
             raise DrafterError(f"wrote {len(self) + len(drawn)} tokens: budget is {self.budget}")
         self._settle()
         self._guesses, first = None, len(self)
-        # The drafter may use its buffer again, and the row may be a view of a large one.
-        kept = None if logits is None else logits.clone()
-        for token, probs in drawn:
-            self._tokens.append(token)
-            self._parents.append(parent)
-            self._depths.append(depth)
-            self._laws.append(probs)
-            self._logits.append(kept)
-            self._calls.append(first)
-        if self._more is not None:
-            self._stopped = not self._more(self._draft())
+        self._sheet.submit(drawn, on_sheet, logits)
         return tuple(range(first, len(self)))
 
     def __len__(self) -> int:
-        return len(self._tokens)
+        return len(self._sheet.tokens) - self._first

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import final
 
+from outrider.contract.logprobs import TokenLogprob
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,7 @@ class Round:
     seconds: the time of each phase: draft, score and verify.
     stop: why the text ends here: "eos", "stop_string", "constraint", "max_new_tokens" or
         "max_length"; None if it goes on.
+    logprobs: the target's log-probability of each token, if the run asked for them.
     """
 
     tokens: tuple[int, ...]
@@ -33,6 +36,7 @@ class Round:
     accepted: int
     seconds: dict[str, float]
     stop: str | None = None
+    logprobs: tuple[TokenLogprob, ...] = ()
 
     @property
     def text(self) -> str:

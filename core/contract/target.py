@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -101,6 +102,13 @@ class Target(ABC):
     ) -> list[Float[Tensor, "nodes+1 vocab"]]:
         """Returns what `Session.score` does, for texts that were opened together."""
         return [session.score(draft) for session, draft in zip(sessions, drafts, strict=True)]
+
+    def at_work(self) -> AbstractContextManager[None]:
+        """Is entered whenever a draft is written, scored or verified.
+
+        Override it if the target sets something for that time, such as a number of threads.
+        """
+        return nullcontext()
 
     def path_scorer(self, prompt: Sequence[int]) -> PathScorer:
         """Returns a function that scores continuations of a prompt, such as beams, in one pass.

@@ -10,8 +10,10 @@ from torch import Tensor
 
 from outrider.contract.budget import Budget
 from outrider.contract.chance import Chance
+from outrider.contract.context import Context
 from outrider.contract.draft import Draft
 from outrider.contract.sampling import Sampling
+from outrider.errors import PluginError
 
 
 @final
@@ -22,16 +24,32 @@ class Scores:
     logits: row 0 is for the token after the context, row i + 1 for the token after node i.
     sampling: turns logits into distributions.
     start: the position in the text of the token after the context; for rules that are coupled.
+    shown: the context, for a lossy rule; None for a lossless one.
     """
 
     logits: Float[Tensor, "nodes+1 vocab"]
     sampling: Sampling
     start: int = 0
+    shown: Context | None = None
 
     @cached_property
     def probs(self) -> Float[Tensor, "nodes+1 vocab"]:
         """Returns the target's distributions p under the run's sampling, one for each row."""
         return self.sampling.probs(self.logits)
+
+    @property
+    def context(self) -> Context:
+        """Returns the text before the draft, for `verify` and `ceiling` of a lossy rule alone.
+
+        Raises:
+            PluginError: the rule says that it is lossless. Its verdict then depends on the draft
+                and the scores, which is what its proof holds for.
+        """
+        if self.shown is None:
+            raise PluginError(
+                "scores.context: only verify and ceiling of a rule with lossless=False may read it"
+            )
+        return self.shown
 
     def after(self, node: int) -> Float[Tensor, "vocab"]:
         """Returns the distribution p of the token after `node`; -1 stands for the context."""

@@ -12,7 +12,7 @@ from outrider.contract.round import Round
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
-from outrider.decoding.rounds import finish, propose
+from outrider.decoding.rounds import finish, named_errors, propose
 from outrider.decoding.run import ActiveText, Run, begin_text
 from outrider.errors import ConfigError, is_int, require
 from outrider.plugins.registry import installed
@@ -34,6 +34,7 @@ def decode(  # noqa: PLR0913  the options of a run, by name
     stops: Sequence[str] = (),
     constraint: Constraint | None = None,
     draft_timeout: float | None = None,
+    logprobs: int | None = None,
 ) -> Iterator[Round]:
     """Yields the rounds of speculative decoding (Leviathan et al. 2211.17192, Algorithm 1).
 
@@ -53,6 +54,8 @@ def decode(  # noqa: PLR0913  the options of a run, by name
     constraint: changes the target's logits, and may end the text.
     draft_timeout: the most seconds that the drafter may take for a draft, for one that may hang.
         Defaults to no limit. It needs the main thread of a Unix process.
+    logprobs: keep the target's log-probability of each token, and this many of the likeliest tokens
+        in its place; see `Round.logprobs`. Defaults to none.
 
     Raises:
         ConfigError: at the call, before any model runs, for what can't work.
@@ -67,6 +70,7 @@ def decode(  # noqa: PLR0913  the options of a run, by name
         max_new_tokens=max_new_tokens,
         stops=stops,
         draft_timeout=draft_timeout,
+        logprobs=logprobs,
     )
     require(is_int(number) and number >= 0, "number", number, "a whole number of at least 0")
     prompt = target.encode(tokens)
@@ -87,13 +91,17 @@ def decode(  # noqa: PLR0913  the options of a run, by name
 
 def _rounds(run: Run, text: ActiveText) -> Iterator[Round]:
     text.policy.reset()
+    text.drafter.reset()
     stop = None
     while stop is None:
-        proposal = propose(run, text)
-        began = perf_counter()
-        logits = text.session.score(proposal.to_score)
-        round = finish(run, text, proposal, logits, perf_counter() - began)
+        with run.target.at_work():
+            proposal = propose(run, text)
+            began = perf_counter()
+            logits = text.session.score(proposal.to_score)
+            round = finish(run, text, proposal, logits, perf_counter() - began)
         stop = round.stop
+        if stop is not None:
+            _remember([text])
         yield round
 
 
@@ -112,6 +120,7 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
     stops: Sequence[str] = (),
     constraints: Sequence[Constraint] | None = None,
     draft_timeout: float | None = None,
+    logprobs: int | None = None,
 ) -> Iterator[tuple[int, Round]]:
     """Yields the rounds of several texts, each with the index of its prompt.
 
@@ -135,6 +144,7 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
         max_new_tokens=max_new_tokens,
         stops=stops,
         draft_timeout=draft_timeout,
+        logprobs=logprobs,
     )
     require(len(drafters) == len(prompts), "drafters", len(drafters), "one for each prompt")
     encoded = [target.encode(prompt) for prompt in prompts]
@@ -161,20 +171,33 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
 def _rounds_together(run: Run, texts: Sequence[ActiveText]) -> Iterator[tuple[int, Round]]:
     for text in texts:
         text.policy.reset()
+        text.drafter.reset()
     going = dict(enumerate(texts))
     while going:
-        proposals = {index: propose(run, text) for index, text in going.items()}
-        began = perf_counter()
-        scores = run.target.score_together(
-            [text.session for text in going.values()],
-            [proposal.to_score for proposal in proposals.values()],
-        )
-        share = (perf_counter() - began) / len(going)
+        with run.target.at_work():
+            proposals = {index: propose(run, text) for index, text in going.items()}
+            began = perf_counter()
+            scores = run.target.score_together(
+                [text.session for text in going.values()],
+                [proposal.to_score for proposal in proposals.values()],
+            )
+            share = (perf_counter() - began) / len(going)
         for (index, proposal), logits in zip(proposals.items(), scores, strict=True):
-            round = finish(run, texts[index], proposal, logits, share)
+            with run.target.at_work():
+                round = finish(run, texts[index], proposal, logits, share)
             if round.stop is not None:
                 del going[index]
+                if not going:
+                    _remember(texts)
             yield index, round
+
+
+def _remember(texts: Sequence[ActiveText]) -> None:
+    """Hands texts that have ended to the drafters that remember them."""
+    for text in texts:
+        if text.drafter.remembers:
+            with named_errors(text.drafter):
+                text.drafter.remember(text.context)
 
 
 def prepare(target: Target, drafter: Drafter, verifier: Verifier) -> None:

@@ -7,6 +7,7 @@ from typing import Any, final
 
 from outrider.contract.counts import Counts
 from outrider.contract.drafter import Drafter
+from outrider.contract.logprobs import TokenLogprob
 from outrider.contract.round import Round
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
@@ -40,6 +41,11 @@ class Generation:
     def tokens(self) -> list[int]:
         """Returns the ids after the prompt."""
         return [token for round in self.rounds for token in round.tokens]
+
+    @property
+    def logprobs(self) -> list[TokenLogprob]:
+        """Returns the target's log-probability of each token; empty if they were not asked for."""
+        return [logprob for round in self.rounds for logprob in round.logprobs]
 
     @property
     def counts(self) -> Counts:

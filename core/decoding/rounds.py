@@ -1,6 +1,7 @@
 """One round of one text: propose a draft, have it scored, verify it, commit the result."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
 from typing import final
@@ -8,11 +9,12 @@ from typing import final
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.contract.constraint import constrained
+from outrider.contract.constraint import Guide, constrained
 from outrider.contract.context import Context
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.kinds import departure
+from outrider.contract.logprobs import TokenLogprob, token_logprobs
 from outrider.contract.pen import Pen
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
@@ -28,10 +30,12 @@ from outrider.errors import ANY_FAULT, DrafterError, OutriderError, described
 class Proposal:
     """A draft that waits for its scores.
 
+    context: what it continues.
     questions: tokens that the drafter wants scored in the same pass, apart from the draft.
     seconds: the time that drafting took.
     """
 
+    context: Context
     draft: Draft
     questions: Draft
     seconds: float
@@ -61,13 +65,20 @@ def propose(run: Run, text: ActiveText) -> Proposal:
         budget=run.nodes,
         more=_asked_after_layers(text.policy) if text.drafter.kind == "paths" else text.policy.more,
         start=len(text.ids) if run.verifier.coupled else None,
+        guide=_guide(text),
     )
-    call_drafter(text.drafter, [(text.context, pen)], run.draft_timeout)
+    context = text.context
+    call_drafter(text.drafter, [(context, pen)], run.draft_timeout)
     draft = pen.finish()
     if reason := departure(draft, text.drafter.kind):
         name, kind = type(text.drafter).__name__, text.drafter.kind
         raise DrafterError(f"drafter {name} says kind={kind!r}, but {reason}")
-    return Proposal(draft, pen.questions(), perf_counter() - began)
+    return Proposal(context, draft, pen.questions(), perf_counter() - began)
+
+
+def _guide(text: ActiveText) -> Guide | None:
+    steering = None if text.constraint is None else text.constraint.steering()
+    return None if steering is None else Guide(steering, text.ids)
 
 
 def _asked_after_layers(policy: Policy) -> Callable[[Draft], bool]:
@@ -92,17 +103,24 @@ def finish(
 
     Raises:
         TargetError: the logits hold NaN or infinity, or a constraint forbids every token.
+        DrafterError: the drafter failed at what the target says.
     """
     began = perf_counter()
     check_finite(logits)
     draft, questions = proposal.draft, proposal.questions
-    logits, answers = logits[: len(draft) + 1], logits[len(draft) + 1 :]
+    own_logits, answers = logits[: len(draft) + 1], logits[len(draft) + 1 :]
+    logits = own_logits
     if text.constraint is not None:
         logits = constrained(text.constraint, text.ids, draft, logits)
-    verdict = run.verifier.verify(draft, Scores(logits, run.sampling, len(text.ids)), text.chance)
+    shown = None if run.verifier.lossless else text.context
+    scores = Scores(logits, run.sampling, len(text.ids), shown)
+    verdict = run.verifier.verify(draft, scores, text.chance)
     text.session.commit(verdict)
-    if questions:
-        text.drafter.answer(questions, answers)
+    with named_errors(text.drafter):
+        if questions:
+            text.drafter.answer(questions, answers)
+        if text.drafter.observes:
+            text.drafter.observe(proposal.context, draft, own_logits)
     emission = _emit(run, text, draft, verdict)
     text.ids.extend(emission.tokens)
     drafted, tested, accepted = _counts(draft, verdict, emission)
@@ -119,6 +137,7 @@ def finish(
         accepted=accepted,
         seconds=seconds,
         stop=emission.stop,
+        logprobs=_logprobs(run, own_logits, verdict, emission),
     )
     text.policy.observe(round)
     return round
@@ -134,15 +153,23 @@ def call_drafter(
     Raises:
         DrafterError: the drafter failed, or took too long.
     """
+    with named_errors(drafter):
+        try:
+            with time_limit(timeout):
+                drafter.propose_batch(pairs)
+        except TimeUp as error:
+            drafts = "a draft" if len(pairs) == 1 else f"{len(pairs)} drafts"
+            raise DrafterError(
+                f"took longer than {timeout:g} s for {drafts} (draft_timeout)"
+            ) from error
+
+
+@contextmanager
+def named_errors(drafter: Drafter) -> Iterator[None]:
+    """Names the drafter in whatever error it raises, as a `DrafterError`."""
     name = type(drafter).__name__
     try:
-        with time_limit(timeout):
-            drafter.propose_batch(pairs)
-    except TimeUp as error:
-        drafts = "a draft" if len(pairs) == 1 else f"{len(pairs)} drafts"
-        raise DrafterError(
-            f"drafter {name} took longer than {timeout:g} s for {drafts} (draft_timeout)"
-        ) from error
+        yield
     except DrafterError as error:
         raise DrafterError(f"drafter {name} {error}") from error
     except OutriderError:
@@ -187,6 +214,19 @@ def _emit(run: Run, text: ActiveText, draft: Draft, verdict: Verdict) -> _Emissi
             stop = "constraint"
     count = len(pieces)
     return _Emission(tokens[:count], origins[:count], tuple(pieces), stop)
+
+
+def _logprobs(
+    run: Run, logits: Float[Tensor, "nodes+1 vocab"], verdict: Verdict, emission: _Emission
+) -> tuple[TokenLogprob, ...]:
+    """Returns the log-probabilities of the tokens of a round, if the run wants them.
+
+    logits: the target's own, without the constraint. The row of a token is that of its parent.
+    """
+    if run.logprobs is None:
+        return ()
+    rows = [0, *(node + 1 for node in verdict.accepted)][: len(emission.tokens)]
+    return token_logprobs(logits[rows], emission.tokens, run.logprobs)
 
 
 def _counts(draft: Draft, verdict: Verdict, emission: _Emission) -> tuple[int, int, int]:

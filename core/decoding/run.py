@@ -28,6 +28,8 @@ class Run:
     max_new_tokens: the most tokens of a text after its prompt.
     stops: strings that end a text.
     draft_timeout: the most seconds that a drafter may take for a draft; None for no limit.
+    logprobs: how many of the likeliest tokens to list with the log-probability of each token; None
+        for no log-probabilities.
 
     Raises `ConfigError` for a length below 1, and for a limit that can't be kept.
     """
@@ -40,10 +42,13 @@ class Run:
     max_new_tokens: int = 128
     stops: Sequence[str] = ()
     draft_timeout: float | None = None
+    logprobs: int | None = None
 
     def __post_init__(self) -> None:
         check_limit("draft_timeout", self.draft_timeout)
         check_lengths(self.gamma, self.budget, self.max_new_tokens)
+        valid = self.logprobs is None or (is_int(self.logprobs) and self.logprobs >= 0)
+        require(valid, "logprobs", self.logprobs, "a whole number of at least 0, or none")
 
     @property
     def nodes(self) -> int:
@@ -100,6 +105,9 @@ def begin_text(  # noqa: PLR0913  all that belongs to one text
     chance: None for that of text `number` under the run's `sampling.seed`.
     """
     chance = SampledChance.seeded(run.sampling.seed, number) if chance is None else chance
+    if drafter.remembered and not run.verifier.coupled:
+        # A text in memory may have been written with this very chance, and tell what it decides.
+        chance = chance.named(f"after/{drafter.remembered}")
     ids, source = run.target.begin(prompt)
     limit, reason = len(ids) + run.max_new_tokens, "max_new_tokens"
     if run.target.max_length is not None and run.target.max_length < limit:
@@ -110,7 +118,7 @@ def begin_text(  # noqa: PLR0913  all that belongs to one text
         policy=Fixed() if policy is None else policy,
         drafter_chance=chance.named(DRAFTER),
         chance=chance.named(TARGET),
-        constraint=constraint,
+        constraint=None if constraint is None else constraint.begin(run.target, ids),
         ids=ids,
         source=source,
         limit=limit,

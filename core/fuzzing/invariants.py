@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from outrider.contract.context import Context, Tokens
 from outrider.contract.counts import Counts
 from outrider.contract.draft import ROOT
 from outrider.contract.round import Round
@@ -55,5 +56,7 @@ def _check_round(round: Round, name: str) -> None:
 def check_possible(text: Sequence[int], oracle: Oracle, verifier: Verifier) -> None:
     """Every token has a probability that the rule allows: for a lossless rule, the target's own."""
     for number, (token, row) in enumerate(zip(text, oracle.logits_along(text), strict=True)):
-        allowed = verifier.ceiling(Scores(row[None], oracle.sampling))[0]
+        context = Context(Tokens([*oracle.before, *text[:number]]))
+        shown = None if verifier.lossless else context
+        allowed = verifier.ceiling(Scores(row[None], oracle.sampling, shown=shown))[0]
         assert allowed[token] > 0, f"token {number + 1} of {list(text)} has probability zero"

@@ -198,6 +198,7 @@ def _check_interruption(stage: _Stage, calls: int, text: Sequence[int] | None) -
             list(stage.rounds(0, drafter))
     except _Interrupted:
         pass
+    drafter.forget()
     rounds = list(stage.rounds(0, drafter))
     check_rounds(rounds, stage.oracle(0))
     again = tokens_of(rounds)
@@ -232,7 +233,12 @@ def _interrupted(calls: int) -> Iterator[None]:
 def _check_distribution(stage: _Stage) -> str:
     """Compares the distribution of the first text with the target's, and returns how far."""
     oracle, drafter = stage.oracle(0), stage.drafter()
-    probs, whole = _summed(lambda chance: tokens_of(list(stage.rounds(0, drafter, chance))))
+
+    def play(chance: Chance) -> list[int]:
+        drafter.forget()
+        return tokens_of(list(stage.rounds(0, drafter, chance)))
+
+    probs, whole = _summed(play)
     exact, known = _summed(oracle.write)
     if not known:
         return "partly enumerated"

@@ -37,12 +37,15 @@ DRAFTERS: Mapping[str, Values] = {
     "bigram": {"order": (1, 2, 3)},
     "prompt_lookup": {"max_n": (2, 3), "min_n": (1, 2), "newest": (True, False)},
     "lookahead_decoding": {"window": (1, 3), "ngram": (2, 3), "candidates": (1, 3)},
+    "suffix": {"factor": (0.5, 1, 4.0), "min_probability": (0.0, 0.1, 1.0)},
+    "token_recycling": {"candidates": (1, 3)},
     "hybrid": {
+        "chain": (None, None, ["prompt_lookup", "bigram"], ["suffix", "random"]),
         "drafters": (
             ["prompt_lookup", "bigram"],
             [{"drafter": "prompt_lookup", "min_n": 2}, {"drafter": "bigram", "tree": "2x2"}],
             [{"drafter": "prompt_lookup", "min_n": 2}, {"drafter": "random", "tree": "paths:2"}],
-        )
+        ),
     },
 }
 """The drafters that need no weights, for every target."""

@@ -104,6 +104,9 @@ def measure(
 ) -> Iterator[Measurement]:
     """Yields a measurement for each protocol, question and entrant, as soon as it is made.
 
+    A drafter that remembers texts begins each protocol and each repeat with an empty memory. The
+    questions before, in their order, are in it when a question comes.
+
     protocol: a key of `PROTOCOLS`.
     done: the protocol, prompt and turn of measurements that exist already, and are left out.
     """
@@ -113,20 +116,43 @@ def measure(
         ]
         for name in PROTOCOLS[protocol]
     }
+    _check_chances(remaining.get("overlap", ()), entrants, settings)
+    remembering = {name: entrant.with_own_memory() for name, entrant in entrants.items()}
     for question in remaining.get("overlap", ()):
-        yield from _measure_overlap(target, entrants, question, settings)
+        yield from _measure_overlap(target, remembering, question, settings)
     to_decode = remaining.get("decode", [])
+    by_repeat = [
+        {name: entrant.with_own_memory() for name, entrant in entrants.items()}
+        for _ in range(settings.repeats)
+    ]
     for first in range(0, len(to_decode), settings.together):
         group = to_decode[first : first + settings.together]
         if not first:
             warm_up(target, entrants, group, settings)
         number = questions.index(group[0]) // settings.together
-        decodings = trials(target, entrants, group, settings, number)
+        decodings = trials(target, by_repeat, group, settings, number)
         for name in entrants:
             for question, decoding in zip(group, decodings[name], strict=True):
                 yield Measurement(
                     question.prompt, question.turn, question.category, name, decoding=decoding
                 )
+
+
+def _check_chances(
+    questions: Sequence[Question], entrants: Mapping[str, Entrant], settings: Settings
+) -> None:
+    """Raises `ConfigError` if a memory would hold a text that a question leads to again.
+
+    The target writes the same text after equal prompts, since their seeds are equal. A drafter that
+    remembers it would know its own text. At temperature 0 it may.
+    """
+    remembers = any(entrant.drafter.remembers for entrant in entrants.values())
+    if settings.sampling.greedy or not remembers:
+        return
+    known: dict[tuple[int, ...], str] = {}
+    for question in questions:
+        first = known.setdefault(tuple(question.tokens), question.prompt)
+        require(first == question.prompt, "data", f"{first}, {question.prompt}", "no prompt twice")
 
 
 def _measure_overlap(
@@ -149,4 +175,6 @@ def _measure_overlap(
             budget=settings.budget,
             draft_timeout=settings.draft_timeout,
         )
+        if entrant.drafter.remembers:
+            entrant.drafter.remember(text.before(len(question.text)))
         yield Measurement(question.prompt, question.turn, question.category, name, overlap=sums)

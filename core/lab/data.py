@@ -24,17 +24,21 @@ def own() -> list[Prompt]:
     return []
 
 
-def jsonl(path: str, limit: int | None = None) -> list[Prompt]:
-    """Returns the prompts in a file with a JSON object per line (see `outrider.prompts.parse`).
+def jsonl(path: str, limit: int | None = None, column: str | None = None) -> list[Prompt]:
+    """Returns the prompts in a file with a JSON object per line, in a form of `outrider.rows`.
 
+    column: the key that holds the prompt: a string, a list of turns, or a list of messages.
+        Defaults to that of the row's form.
     limit: how many to take, evenly spaced over the file, so that its categories stay mixed.
         Defaults to all.
     """
-    return spaced(read_jsonl(path), limit)
+    return spaced(read_jsonl(path, column), limit)
 
 
-def parquet(path: str, limit: int | None = None) -> list[Prompt]:
+def parquet(path: str, limit: int | None = None, column: str | None = None) -> list[Prompt]:
     """Returns the prompts in a parquet file; its columns are named like the keys of `jsonl`.
+
+    column: as for `jsonl`.
 
     Raises:
         ConfigError: the file is missing, empty or damaged, or a row is in no known form.
@@ -52,7 +56,7 @@ def parquet(path: str, limit: int | None = None) -> list[Prompt]:
             f"data.path={path!r}: no parquet file, or a damaged one ({line})"
         ) from error
     names = (f"{path}, row {number}" for number in range(1, len(rows) + 1))
-    return spaced(collect(zip(names, rows, strict=True), path), limit)
+    return spaced(collect(zip(names, rows, strict=True), path, column), limit)
 
 
 def text(path: str, words: int = 200, limit: int | None = None) -> list[Prompt]:
@@ -82,14 +86,12 @@ def hub(
     name: str,
     split: str = "test",
     subset: str | None = None,
-    column: str = "prompt",
+    column: str | None = None,
     limit: int | None = None,
 ) -> list[Prompt]:
     """Returns the prompts in a data set of the Hugging Face hub, or in a local copy of one.
 
-    A row may be in any form that `outrider.prompts.parse` reads.
-
-    column: the column that holds the prompt, for rows in no such form.
+    column: as for `jsonl`.
 
     Raises:
         ConfigError: the `datasets` library is not installed, or the data set can't be loaded.
@@ -103,11 +105,8 @@ def hub(
     except Exception as error:  # many libraries are involved, each with its own errors
         line = " ".join(str(error).split())
         raise ConfigError(f"data.name={name!r} can't be loaded: {line}") from error
-    for row in rows:
-        if "turns" not in row and isinstance(row.get(column), str):
-            row["prompt"] = row[column]
     names = (f"{name}, row {number}" for number in range(1, len(rows) + 1))
-    return spaced(collect(zip(names, rows, strict=True), name), limit)
+    return spaced(collect(zip(names, rows, strict=True), name, column), limit)
 
 
 def _word_starts(content: str) -> list[int]:

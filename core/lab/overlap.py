@@ -97,15 +97,17 @@ def overlap(  # noqa: PLR0913  the options of a run, by name
     drafts, without the noise of drawing.
 
     For a drafter that writes trees all sums but `ceiling` are 0: a tree has no single token at a
-    depth.
+    depth. For one that observes, or asks, all of them are 0: its drafts follow from the rounds
+    before, and a text that is followed has none.
 
     policy: Defaults to `Fixed()`. It changes what is expected of decoding, not alpha.
     budget: the most nodes of a tree. Defaults to gamma.
     draft_timeout: the most seconds that the drafter may take for a draft; None for no limit.
     """
-    if drafter.trees:
-        zeros = (0.0,) * gamma
-        ceiling = _tree_ceiling(text, drafter, sampling, gamma, budget)
+    if drafter.trees or drafter.observes or drafter.asks:
+        zeros, ceiling = (0.0,) * gamma, (0.0, 0.0)
+        if not (drafter.observes or drafter.asks):
+            ceiling = _tree_ceiling(text, drafter, sampling, gamma, budget)
         return Overlap(zeros, zeros, zeros, zeros, zeros, zeros, None, ceiling)
     policy = Fixed() if policy is None else copy.deepcopy(policy)
     slides = drafter.autoregressive and (isinstance(policy, Fixed) or policy.learns)

@@ -29,7 +29,8 @@ class Run:
     """A run as it is on disk, finished or not.
 
     facts: what it was started with: `settings`, `drafters` (the configs of each drafter, its rule
-        and its policy), `protocols`, `questions`, `lossless` for each drafter, `identity` (see
+        and its policy), `protocols`, `questions`, `lossless` for each drafter, `remember`, the
+        drafters that remember texts, if there are any, `identity` (see
         `outrider.lab.identity`), and `starts`, the provenance of each process that measured.
     """
 

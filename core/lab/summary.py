@@ -44,6 +44,7 @@ class Row:
         (2402.12374, section 3.1).
     categories: alpha by category of prompts, or alpha_tested if there is no alpha.
     tasks: the rates in `TASK_RATES` by task, which is a category or all of MT-bench's.
+    remembers: whether its drafter remembers the prompts before.
     doubts: why the speedup can't be trusted, in words; empty if it can.
     prompts: how many there are.
     """
@@ -57,6 +58,7 @@ class Row:
     seconds: Mapping[str, float] | None
     prediction: Prediction | None
     lossless: bool
+    remembers: bool
     tasks: Mapping[str, Mapping[str, Interval | None]]
     doubts: tuple[str, ...]
     prompts: int
@@ -79,6 +81,7 @@ class Row:
             "categories": _plain(self.categories),
             "tasks": {task: _plain(rates) for task, rates in self.tasks.items()},
             "lossless": self.lossless,
+            "remembers": self.remembers,
             "doubts": list(self.doubts),
             "prompts": self.prompts,
         }
@@ -155,6 +158,7 @@ class Summary:
             seconds=_seconds(texts) if texts else None,
             prediction=predict(texts, gamma, rates["speedup"]) if texts else None,
             lossless=bool(self.run.facts["lossless"][name]),
+            remembers=name in self.run.facts.get("remember", ()),
             tasks=self._tasks(name) if texts else {},
             doubts=self._doubts(name, rates, texts),
             prompts=len(self.prompts),

@@ -36,6 +36,9 @@ COLUMNS = {
 BESIDE_ALPHA = ("alpha_rule", "alpha_ceiling")
 """The rates that are shown only where they differ from alpha."""
 
+MEMORY = "remembers the prompts before, in their order; each repeat begins with an empty memory"
+"""What there is to know about a drafter that remembers texts."""
+
 BESIDE_QUALITY = ("coverage", "acceptance_rate", "speedup_median")
 """The rates that leave their room to the quality of the texts where that is measured."""
 
@@ -96,6 +99,8 @@ def caveats(rows: Sequence[Row]) -> list[str]:
     lines = []
     if any(not row.lossless for row in rows):
         lines.append("LOSSY: the rule does not keep the target's distribution")
+    if remembering := list(dict.fromkeys(row.drafter for row in rows if row.remembers)):
+        lines.append(f"{', '.join(remembering)}: {MEMORY}")
     fewest = min((row.prompts for row in rows), default=FEWEST)
     if fewest < FEWEST:
         count = f"{fewest} prompt{'s' if fewest > 1 else ''}"

@@ -69,6 +69,14 @@ class Entrant:
     verifier: Verifier
     policy: Policy = field(default_factory=Fixed)
 
+    def with_own_memory(self) -> "Entrant":
+        """Returns the entrant with an empty memory, if its drafter remembers texts."""
+        if not self.drafter.remembers:
+            return self
+        drafter = self.drafter.fork()
+        drafter.forget()
+        return replace(self, drafter=drafter)
+
 
 PLAIN = Entrant(NoDraft(), Token())
 """Decodes without drafts, by the same loop."""
@@ -101,12 +109,12 @@ def warm_up(
     """Decodes a few tokens with every entrant and without, so that one-time costs are not timed."""
     short = replace(settings, max_new_tokens=min(WARM_UP, settings.max_new_tokens))
     for entrant in (PLAIN, *entrants.values()):
-        _decode(target, _with_own_policy(entrant), questions, short)
+        _decode(target, _with_own_policy(entrant.with_own_memory()), questions, short)
 
 
 def trials(
     target: Target,
-    entrants: Mapping[str, Entrant],
+    by_repeat: Sequence[Mapping[str, Entrant]],
     questions: Sequence[Question],
     settings: Settings,
     number: int,
@@ -116,8 +124,10 @@ def trials(
     The speed of a machine drifts, so each entrant goes first in turn, plain decoding too. It is
     also the result of entrants that draft nothing.
 
+    by_repeat: the entrants of each repeat; they differ in what they remember.
     number: how many trials came before; the order follows from it.
     """
+    entrants = by_repeat[0]
     timed = {
         name: entrant
         for name, entrant in entrants.items()
@@ -127,12 +137,12 @@ def trials(
     # A policy that learns starts every repeat with what it knew before this trial.
     before = {name: _with_own_policy(entrant) for name, entrant in timed.items()}
     texts: dict[str | None, list[list[Generation]]] = {name: [] for name in order}
-    for repeat in range(settings.repeats):
+    for repeat, repeating in enumerate(by_repeat):
         first = (number + repeat) % len(order)
         for name in order[first:] + order[:first]:
             entrant = PLAIN if name is None else timed[name]
             if repeat and name is not None:
-                entrant = _with_own_policy(before[name])
+                entrant = replace(_with_own_policy(before[name]), drafter=repeating[name].drafter)
             texts[name].append(_decode(target, entrant, questions, settings))
     piece, score = cache(partial(piece_of, target)), cache(partial(_scores, target, questions))
     return {

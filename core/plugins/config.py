@@ -28,8 +28,11 @@ from outrider.plugins.ray_launcher import RayLauncher
 from outrider.plugins.registry import ROLES, Entry, Registry, installed, plural
 
 CONF_MODULE = "outrider.conf"
-GROUPS = (*ROLES, "data", "recipe", "sampling")
+GROUPS = (*ROLES, "constraint", "data", "recipe", "sampling")
 """The config groups: settings that are chosen by name."""
+
+ONLY_GENERATE = ("penalties", "constraint")
+"""Settings that change the distribution of a text; measurements are of the target's own."""
 
 
 class PluginConfigs(SearchPathPlugin):
@@ -181,6 +184,8 @@ def explain_error(error: Exception, command: str, overrides: Sequence[str]) -> s
         return f"{error.full_key}: expected a value: {error.full_key}=..."
     if isinstance(error, ConfigCompositionException) and "Could not override '" in message:
         key = message.split("Could not override '")[1].split("'")[0]
+        if key.partition(".")[0] in ONLY_GENERATE and command != "generate":
+            return f"{key}: only `outrider generate` takes it, {command} uses the target as it is"
         chosen = [override for override in overrides if override.partition("=")[0] in GROUPS]
         return f"{key}: no such setting; {nearest(key, _keys(compose(command, chosen)))}"
     if isinstance(error, ConfigCompositionException) and error.__cause__ is not None:

@@ -15,6 +15,9 @@ from outrider.runtime.panels import Panels, can_panel
 ROWS = 16
 """The number of rows that the packing is chosen for; any other number runs on it too."""
 
+NATIVE = "native"
+"""The native library's form of packed weights."""
+
 PRECISIONS = (torch.float32, torch.bfloat16)
 
 
@@ -122,9 +125,12 @@ def _cut(result: Tensor, x: Float[Tensor, "*rows width"]) -> Float[Tensor, "*row
 
 
 def packing(model: nn.Module) -> str | None:
-    """Returns who packed a model's weights, "native" or "oneDNN", or None if nobody did."""
+    """Returns whose form packed weights have, NATIVE or "oneDNN"; None if they are not packed."""
     layers = (module for module in model.modules() if isinstance(module, PackedLinear))
-    return next(("native" if isinstance(x.packed, Panels) else "oneDNN" for x in layers), None)
+    first = next(layers, None)
+    if first is None:
+        return None
+    return NATIVE if isinstance(first.packed, Panels) else "oneDNN"
 
 
 def can_pack(model: nn.Module) -> bool:

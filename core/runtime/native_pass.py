@@ -13,6 +13,7 @@ from outrider.runtime.linear import product
 from outrider.runtime.native import library
 from outrider.runtime.panels import Matrix, Panels
 from outrider.runtime.passes import Pass, PassInput
+from outrider.runtime.threads import native_threads
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -153,7 +154,7 @@ class _Rows:
             heads=self._heads,
             narrow=self._narrow,
             texts=batch,
-            threads=torch.get_num_threads(),
+            threads=native_threads(),
             scaling=layer.self_attn.scaling,
             **{name: tensor.data_ptr() for name, tensor in buffers.items()},
         )

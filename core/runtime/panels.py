@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from outrider.runtime.native import library
+from outrider.runtime.threads import native_threads
 
 WIDTH = 32
 """Outputs of a panel."""
@@ -52,8 +53,9 @@ class Panels:
             largest = weight.abs().amax(dim=1, keepdim=True)
             self._scale = largest.clamp(min=torch.finfo(weight.dtype).tiny) / LARGEST
             weight = (weight / self._scale).round().to(torch.int8)
-        padded = pad(weight, (0, 0, 0, -outputs % WIDTH)).view(-1, WIDTH, inputs)
-        self._panels = padded.transpose(1, 2).contiguous()
+        missing = -outputs % WIDTH
+        full = pad(weight, (0, 0, 0, missing)) if missing else weight  # padding copies all
+        self._panels = full.reshape(-1, WIDTH, inputs).transpose(1, 2).contiguous()
         self._bias = None if bias is None else bias.contiguous()
         self.matrix = Matrix(
             panels=self._panels.data_ptr(),
@@ -85,7 +87,7 @@ class Panels:
             ctypes.c_void_p(x.data_ptr()),
             ctypes.c_void_p(out.data_ptr()),
             x.numel() // self.matrix.inputs,
-            torch.get_num_threads(),
+            native_threads(),
         )
         return out
 

@@ -12,6 +12,7 @@ from transformers import StoppingCriteriaList, StopStringCriteria
 from transformers.generation.utils import GenerateDecoderOnlyOutput
 
 from outrider.contract.chance import Chance, SampledChance
+from outrider.contract.constraint import AllOf, Constraint
 from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
@@ -46,7 +47,9 @@ class Speculation:
     chance: makes all random decisions; each call and each row gets a part of its own. Defaults to
         one for each call, with a seed from torch's global generator, so that `torch.manual_seed`
         makes texts repeatable.
-    tokenizer: for drafters that need one.
+    tokenizer: for drafters and constraints that need one.
+    constraint: what every row must follow, such as `outrider.regex(...)`. It comes after the logits
+        processors; the output's `scores` are those before it. Defaults to none.
     generations: counts, rounds and times of the last call, one `Generation` a row.
 
     Threads may share one: their calls run one after another. `generations` is then the latest's.
@@ -54,7 +57,7 @@ class Speculation:
     A call raises `ConfigError`, which is a `ValueError`, if it asks for what drafts rule out.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  the parts and settings of a run, by name
         self,
         drafter: Drafter | str = "prompt_lookup",
         verifier: Verifier | str = "token",
@@ -64,6 +67,7 @@ class Speculation:
         policy: Policy | str = "fixed",
         chance: Chance | None = None,
         tokenizer: Any = None,
+        constraint: Constraint | None = None,
     ) -> None:
         self.generations: list[Generation] = []
         self._verifier: Verifier = make("verifier", verifier)
@@ -73,6 +77,7 @@ class Speculation:
         self._chance = chance
         self._calls = 0
         self._tokenizer = tokenizer
+        self._constraint = constraint
         self._target: TransformersTarget | None = None
         self._lock = threading.RLock()
 
@@ -153,6 +158,8 @@ class Speculation:
         """Yields the rounds of all rows, each with the number of its row."""
         target = self._bound(call.model, rows[0].eos)
         chances = self._chances(len(rows), sampling)
+        extra = () if self._constraint is None else (self._constraint,)
+        constraints = [AllOf(row, *extra) for row in rows]
         options = self._lengths | {"sampling": sampling, "max_new_tokens": call.max_new_tokens}
         if len(rows) > 1:
             prepare(target, self._drafter, self._verifier)  # before it has forks
@@ -163,7 +170,7 @@ class Speculation:
                 [row.prompt for row in rows],
                 policies=[copy.deepcopy(self._policy) for _ in rows],
                 chances=chances,
-                constraints=rows,
+                constraints=constraints,
                 **options,
             )
         rounds = decode(
@@ -173,7 +180,7 @@ class Speculation:
             rows[0].prompt,
             policy=self._policy,
             chance=chances[0],
-            constraint=rows[0],
+            constraint=constraints[0],
             **options,
         )
         return ((0, round) for round in rounds)

@@ -130,6 +130,8 @@ class OutriderProposer:
             )
         if drafter.trees or drafter.asks:
             raise ConfigError(f"drafter {name} writes trees: vLLM takes chains alone")
+        if drafter.observes:
+            raise ConfigError(f"drafter {name} observes: vLLM shows a drafter tokens alone")
         drafter.bind(self._target)
         self._title = title(drafter)
         return drafter

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -19,10 +20,11 @@ from outrider.runtime import flat, launch, ranks
 from outrider.runtime.cached_model import CACHE, HIDDEN, SOURCE, CachedModel, refuse_stateful
 from outrider.runtime.encoded import EncodedCache, decoder_start
 from outrider.runtime.first_layers import depth
-from outrider.runtime.linear import can_pack, pack
+from outrider.runtime.linear import NATIVE, can_pack, pack, packing
 from outrider.runtime.quantized import QUANTIZE, require_native
 from outrider.runtime.static import compile_passes, is_compiled
 from outrider.runtime.text_tree import TextTree
+from outrider.runtime.threads import one_thread
 from outrider.runtime.windows import context_window
 from outrider.targets.batch import write
 from outrider.targets.kept_tests import kept_self_test
@@ -162,6 +164,9 @@ class TransformersTarget(Target):
         if len(batch) < len(sessions):
             return super().score_together(sessions, drafts)
         return score_sessions(batch, drafts)
+
+    def at_work(self) -> AbstractContextManager[None]:
+        return one_thread() if packing(self.model) == NATIVE else nullcontext()
 
     def path_scorer(self, prompt: Sequence[int]) -> PathScorer:
         return TextTree(CachedModel(self.model), prompt).logits

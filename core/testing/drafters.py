@@ -24,6 +24,13 @@ from outrider.testing.drafter_distributions import (
     check_the_source_is_part_of_the_context,
     check_tokens_follow_recorded_distributions,
 )
+from outrider.testing.drafter_histories import (
+    check_memory_is_shared_by_forks,
+    check_memory_leaves_the_text_exact,
+    check_observations_end_with_the_text,
+    check_observations_leave_the_text_exact,
+    check_observations_over_more_rounds,
+)
 from outrider.testing.stage import (
     SAMPLED,
     context_after,
@@ -179,6 +186,14 @@ CHECKS = (
     check_output_distribution_is_the_targets,
     check_the_source_is_part_of_the_context,
     check_sampled_texts_have_the_targets_distribution,
+    check_observations_leave_the_text_exact,
+    check_observations_end_with_the_text,
+    check_memory_leaves_the_text_exact,
+    check_memory_is_shared_by_forks,
 )
-THOROUGH = (check_every_length, check_large_vocabularies)
+THOROUGH = (
+    check_every_length,
+    check_large_vocabularies,
+    check_observations_over_more_rounds,
+)
 """Checks that may take minutes."""

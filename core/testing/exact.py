@@ -11,7 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.contract.chance import Chance, EnumeratedChance
+from outrider.contract.chance import Chance, EnumeratedChance, SampledChance
+from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
@@ -37,6 +38,8 @@ class Setup:
 
     gamma: the depth of a draft.
     budget: the number of nodes of a draft. Defaults to gamma.
+    earlier: the prompts of texts that ended before, for a drafter that remembers them. They are
+        written with chances of their own.
     """
 
     target: Target
@@ -47,6 +50,7 @@ class Setup:
     gamma: int
     sampling: Sampling
     budget: int | None = None
+    earlier: Sequence[Sequence[int]] = ()
 
 
 @final
@@ -64,13 +68,20 @@ class Conditionals:
             self._rows |= {text[:length]: row for length, row in enumerate(rows)}
         return self._rows[text]
 
-    def scores(self, draft: Draft, sampling: Sampling) -> Scores:
-        """Returns the target's scores of a draft."""
+    def shown(self, text: Text, verifier: Verifier) -> Context | None:
+        """Returns the context after the prompt and `text`, if it is shown to a rule."""
+        if verifier.lossless:
+            return None
+        before, source = self._target.begin(self._prompt)
+        return Context(Tokens([*before, *text]), source)
+
+    def scores(self, draft: Draft, sampling: Sampling, verifier: Verifier) -> Scores:
+        """Returns what a rule is given of the target's scores of a draft."""
         paths = [draft.path(node) for node in range(ROOT, len(draft))]
         texts = [tuple(draft.tokens[node] for node in path) for path in paths]
         # From the last on: its text is the longest, and its pass has the rows of its prefixes.
         rows = [self.after(text) for text in reversed(texts)]
-        return Scores(torch.stack(rows[::-1]), sampling)
+        return Scores(torch.stack(rows[::-1]), sampling, shown=self.shown((), verifier))
 
 
 def target_distribution(
@@ -83,9 +94,12 @@ def target_distribution(
     ceiling: the rule.
     """
     conditionals = Conditionals(target, prompt)
-    return _continued(
-        length, lambda text: ceiling.ceiling(Scores(conditionals.after(text)[None], sampling))[0]
-    )
+
+    def after(text: Text) -> Float[Tensor, "vocab"]:
+        shown = conditionals.shown(text, ceiling)
+        return ceiling.ceiling(Scores(conditionals.after(text)[None], sampling, shown=shown))[0]
+
+    return _continued(length, after)
 
 
 def possible_drafts(
@@ -131,7 +145,8 @@ def output_distribution(setup: Setup, make_policy: Callable[[], Policy] = Fixed)
 
     def play(chance: Chance) -> tuple[int, ...]:  # the verdict shares its noise with the draft
         draft = write(chance)
-        return _block(setup.verifier, draft, conditionals.scores(draft, setup.sampling), chance)
+        scores = conditionals.scores(draft, setup.sampling, setup.verifier)
+        return _block(setup.verifier, draft, scores, chance)
 
     return _filled_up(setup, _summed(play), conditionals)
 
@@ -147,7 +162,8 @@ def round_distribution(
     """
     blocks: Distribution = defaultdict(float)
     for p_draft, draft in drafts:
-        verify = partial(_block, setup.verifier, draft, conditionals.scores(draft, setup.sampling))
+        scores = conditionals.scores(draft, setup.sampling, setup.verifier)
+        verify = partial(_block, setup.verifier, draft, scores)
         for p_verdict, block in EnumeratedChance.outcomes(verify):
             blocks[block] += p_draft * p_verdict
     return _filled_up(setup, blocks, conditionals)
@@ -180,12 +196,12 @@ def loop_distribution(
     make_policy: as for `possible_drafts`. Its answers may not depend on the clock.
     """
 
-    def play(chance: Chance) -> tuple[int, ...]:
+    def write(prompt: Sequence[int], chance: Chance) -> tuple[int, ...]:
         rounds = decode(
             setup.target,
             setup.drafter,
             setup.verifier,
-            setup.prompt,
+            prompt,
             gamma=setup.gamma,
             budget=setup.budget,
             sampling=setup.sampling,
@@ -194,6 +210,12 @@ def loop_distribution(
             max_new_tokens=length,
         )
         return tuple(itertools.chain.from_iterable(round.tokens for round in rounds))
+
+    def play(chance: Chance) -> tuple[int, ...]:
+        setup.drafter.forget()  # so that each replay begins with the same memory
+        for number, prompt in enumerate(setup.earlier):
+            write(prompt, SampledChance.seeded(0, number))
+        return write(setup.prompt, chance)
 
     return _summed(play)
 

@@ -70,7 +70,8 @@ def check_leaves_distributions_alone(make: Make) -> None:
             draft = play_draft(
                 drafter, target, Context(Tokens([0])), gamma=2, sampling=SAMPLED, seed=seed
             )
-            scores = Scores(target.open([0]).score(draft), SAMPLED)
+            shown = _shown(verifier, [0])
+            scores = Scores(target.open([0]).score(draft), SAMPLED, shown=shown)
             tensors = [
                 scores.logits,
                 scores.probs,
@@ -91,7 +92,8 @@ def check_accepts_reports_true_probabilities(make: Make) -> None:
     for q, sampling in itertools.product(probs, (*SETTINGS, GREEDY)):
         for depth in range(2 if verifier.coupled else 3):
             chain = _likely_chain(target, sampling, depth)
-            scores = Scores(target.open([0, 1]).score(Draft.chain([*chain, 0])), sampling)
+            logits = target.open([0, 1]).score(Draft.chain([*chain, 0]))
+            scores = Scores(logits, sampling, shown=_shown(verifier, [0, 1]))
             reported = verifier.accepts(q, scores, depth - 1)
             if reported is None:
                 return
@@ -201,13 +203,19 @@ def _coupled_acceptance(
     return {token: accepted[token] / p for token, p in reached.items() if p > 0}
 
 
+def _shown(verifier: Verifier, ids: list[int]) -> Context | None:
+    """Returns the context of some ids, if it is shown to a rule."""
+    return None if verifier.lossless else Context(Tokens(ids))
+
+
 def _verdict(
     verifier: Verifier, drafter: Drafter, target: TabularTarget, seed: int
 ) -> tuple[Verdict, tuple[int, ...]]:
     """Returns the verdict on a draft, and the parents of the draft's nodes."""
     context = Context(Tokens([0, 1]))
     draft = play_draft(drafter, target, context, gamma=2, sampling=SAMPLED, seed=seed)
-    scores = Scores(target.open([0, 1]).score(draft), SAMPLED)
+    shown = _shown(verifier, [0, 1])
+    scores = Scores(target.open([0, 1]).score(draft), SAMPLED, shown=shown)
     return verifier.verify(draft, scores, SampledChance.seeded(seed)), draft.parents
 
 

@@ -2,12 +2,16 @@
 
 import json
 import time
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tiny import forked
 
+from outrider.commands.compare import _check_memory
+from outrider.errors import ConfigError
 from outrider.lab.store import load
 
 FILES = {
@@ -19,6 +23,18 @@ FILES = {
     "run.json",
     "measurements.jsonl",
 }
+
+
+def test_a_run_whose_drafters_remember_does_not_go_on() -> None:
+    """Unless it is finished, or has measured nothing yet."""
+    facts = {"remember": ["suffix"]}
+    for count, finished, refused in ((1, False, True), (0, False, False), (1, True, False)):
+        folder: Any = SimpleNamespace(
+            measurements=[None] * count, run=SimpleNamespace(finished=finished)
+        )
+        expected = pytest.raises(ConfigError, match="suffix would go on without a memory")
+        with expected if refused else nullcontext():
+            _check_memory(facts, folder)
 
 
 def flat(value: Any, prefix: str = "") -> dict[str, float]:
@@ -69,9 +85,8 @@ def test_a_tree_is_compared_by_decoding(compared: Any) -> None:
         assert row["block_efficiency"] > 1
     printed, _ = compared("drafters=[{drafter: bigram, tree: 2x2}]", out="x", status=1)
     assert "writes 'distinct' drafts" in printed
-    assert (
-        "rules that fit: gumbel, sample_match, traversal, typical, without_replacement" in printed
-    )
+    rules = "gumbel, optimal_transport, sample_match, traversal, typical, without_replacement"
+    assert f"rules that fit: {rules}" in printed
 
 
 @pytest.mark.parametrize("protocol", ["overlap", "decode"])

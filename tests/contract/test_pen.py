@@ -204,3 +204,38 @@ def test_a_buffer_that_is_used_again_changes_nothing_recorded(sampling: Sampling
         assert probs is not None
         torch.testing.assert_close(probs, LOGITS.softmax(-1))
     assert before.tokens == ink.finish().tokens
+
+
+def test_a_pen_that_continues_another_has_its_own_numbers() -> None:
+    pen = Pen(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=9, gamma=4, budget=6)
+    assert pen.continued().gamma == 4  # of an empty draft
+    pen.limit(2)
+    pen.write(1)
+    pen.write(2)
+    assert not pen.open
+    second = pen.continued()
+    assert (second.gamma, second.budget, second.room, len(second), second.last) == (2, 4, 4, 0, -1)
+    assert second.open
+    second.write(3)
+    second.write(4, after=-1)
+    assert (second.token(0), second.token(1), second.last) == (3, 4, 1)
+    with pytest.raises(DrafterError, match="wrote after node 2: the last node is 1"):
+        second.write(5, after=2)
+    second.write(5)
+    with pytest.raises(DrafterError, match="wrote to depth 3: gamma is 2"):
+        second.write(6)
+    second.ask(7, node=1)
+    second.ask(8, after=-1)
+    with pytest.raises(DrafterError, match="asked after node 3: the last node is 2"):
+        second.ask(7, node=3)
+    assert pen.finish().tokens == (1, 2, 3, 4, 5)
+    assert second.finish().parents == (-1, 0, 1, 1, 3)
+    assert pen.questions().parents == (-5, -3)
+
+
+def test_a_guess_that_a_continuing_pen_passes_over_is_found_at_the_end() -> None:
+    first = pen()
+    first.write(1)
+    first.continued().faster(1).draw(LOGITS)
+    with pytest.raises(DrafterError, match="passed over the guess of token 1: use redraw"):
+        first.finish()

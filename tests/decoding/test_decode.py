@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from scipy.stats import binom
 
 from outrider import (
     ConfigError,
@@ -21,6 +22,7 @@ from outrider import (
     Target,
     TargetError,
     decode,
+    generate_together,
 )
 from outrider.drafters.none import NoDraft
 from outrider.drafters.random import Random
@@ -273,3 +275,65 @@ def test_a_target_that_scores_nothing_is_named(monkeypatch: Any) -> None:
     monkeypatch.setattr(TabularTarget, "open", lambda *_: Broken())
     with pytest.raises(TargetError, match="the target gave logits with NaN"):
         list(decode(TabularTarget(6), NoDraft(), Token(), PROMPT))
+
+
+class Parrot(Drafter):
+    """Writes the token that came first in the latest text in memory."""
+
+    remembers = True
+
+    def __init__(self) -> None:
+        self.texts: list[int] = []
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        if self.texts and pen.open:
+            pen.write(self.texts[-1])
+
+    def remember(self, context: Context) -> None:
+        self.texts.append(context.tokens[1])
+
+    @property
+    def remembered(self) -> int:
+        return len(self.texts)
+
+
+def test_a_memory_of_a_text_with_the_same_seed_tells_nothing_about_its_coins() -> None:
+    """The second text has the target's distribution, by exact binomial intervals."""
+    target, count = TabularTarget(3, sharpness=0.0), 300
+    counts = [0] * 3
+    for number in range(count):
+        drafter = Parrot()
+        for _ in range(2):
+            rounds = decode(target, drafter, Token(), [0], gamma=1, sampling=Sampling(1.0),
+                            number=number, max_new_tokens=2)  # fmt: skip
+            text = [token for round in rounds for token in round.tokens]
+        counts[text[0]] += 1
+    for token, p in enumerate(target.logits([0]).softmax(-1).tolist()):
+        low, high = binom.interval(1 - 1e-9, count, p)
+        assert low <= counts[token] <= high
+
+
+def test_the_texts_of_a_batch_are_remembered_in_order_when_all_have_ended() -> None:
+    """However early each of them ends."""
+
+    class Listens(Parrot):
+        def remember(self, context: Context) -> None:
+            remembered.append(context.tokens[:])
+
+        def propose(self, context: Context, pen: Pen) -> None:
+            assert not remembered
+
+    remembered: list[list[int]] = []
+    target, prompts = TabularTarget(5), [[0, 1], [2], [3, 4, 0]]
+    target.max_length = 12  # the longer prompts end first
+    generations = generate_together(target, prompts, Listens(), Token(), max_new_tokens=11)
+    assert remembered == [
+        [*prompt, *generation.tokens]
+        for prompt, generation in zip(prompts, generations, strict=True)
+    ]
+
+
+def test_a_text_that_is_broken_off_is_not_remembered() -> None:
+    drafter = Parrot()
+    next(decode(TabularTarget(5), drafter, Token(), [0, 1], max_new_tokens=9))
+    assert drafter.remembered == 0

@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 import torch
 
 from outrider import Constraint, Context, Draft, Drafter, Pen
 from outrider.decoding.rounds import Proposal, finish, propose
 from outrider.decoding.run import ActiveText, Run, begin_text
+from outrider.errors import DrafterError
 from outrider.targets.tabular import TabularTarget
 from outrider.verifiers.sample_match import SampleMatch
 
@@ -83,6 +85,78 @@ def test_questions_are_scored_behind_the_draft_and_answered() -> None:
     assert questions.tokens == (4, 5)
     torch.testing.assert_close(answers[0], TARGET.logits([*PROMPT, 4]))
     torch.testing.assert_close(answers[1], TARGET.logits([*PROMPT, 4, 5]))
+
+
+class AsksBehind(Asks):
+    """Asks what comes behind a token of its draft, too."""
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        pen.write(2)
+        pen.write(3, after=-1)
+        pen.ask(4, node=1)
+        pen.ask(5)
+        pen.ask(0, after=-1)
+        pen.ask(1, node=0)
+
+
+def test_a_question_may_continue_the_draft() -> None:
+    drafter = AsksBehind()
+    run, text = begun(drafter, budget=2)
+    proposal, logits = scored(run, text)
+    assert proposal.to_score.tokens == (2, 3, 4, 5, 0, 1)
+    assert proposal.to_score.parents == (-1, -1, 1, 2, -1, 0)
+    finish(run, text, proposal, logits, 0.0)
+    ((questions, answers),) = drafter.answers
+    assert questions.parents == (-3, 0, -1, -2)
+    for path, row in zip(([3, 4], [3, 4, 5], [0], [2, 1]), answers, strict=True):
+        torch.testing.assert_close(row, TARGET.logits([*PROMPT, *path]))
+
+
+class Observes(Drafter):
+    """Writes a token of each kind, and keeps what it is shown."""
+
+    kind = "deterministic"
+    observes = True
+
+    def __init__(self) -> None:
+        self.shown: list[tuple[list[int], Draft, torch.Tensor]] = []
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        pen.write(2)
+        pen.write(3, after=-1)
+
+    def observe(self, context: Context, draft: Draft, logits: torch.Tensor) -> None:
+        self.shown.append((context.tokens[:], draft, logits))
+
+
+class AllowsOne(Constraint):
+    def logits(self, ids: Sequence[int], logits: torch.Tensor) -> torch.Tensor:
+        allowed = torch.full_like(logits, float("-inf"))
+        allowed[5] = 0
+        return allowed
+
+
+def test_an_observer_is_shown_the_targets_own_logits_at_every_node() -> None:
+    """After the context that it drafted for, rejected nodes too, and before the constraint."""
+    drafter = Observes()
+    run, text = begun(drafter, AllowsOne())
+    round = finish(run, text, *scored(run, text), 0.0)
+    assert (round.tokens, round.accepted) == ((5,), 0)
+    ((tokens, draft, logits),) = drafter.shown
+    assert (tokens, draft.tokens) == (PROMPT, (2, 3))
+    for row, own in zip(([], [2], [3]), logits, strict=True):
+        torch.testing.assert_close(own, TARGET.logits([*PROMPT, *row]))
+
+
+class Stumbles(Observes):
+    def observe(self, context: Context, draft: Draft, logits: torch.Tensor) -> None:
+        raise ValueError("too much")
+
+
+def test_an_observer_that_fails_is_named() -> None:
+    run, text = begun(Stumbles())
+    with pytest.raises(DrafterError, match="drafter Stumbles raised ValueError: too much"):
+        finish(run, text, *scored(run, text), 0.0)
 
 
 def test_a_constraint_is_asked_once_about_each_new_token(scripted: Any) -> None:

@@ -5,12 +5,31 @@ from functools import partial
 from typing import Any
 
 import pytest
+import torch
 
-from outrider import ConfigError, Context, Drafter, Pen, Sampling, Tokens
+from outrider import (
+    ConfigError,
+    Context,
+    Draft,
+    Drafter,
+    Pen,
+    SampledChance,
+    Sampling,
+    Tokens,
+    decode,
+)
 from outrider.drafters.hybrid import Hybrid
 from outrider.plugins.registry import make
-from outrider.testing import parametrize_with_checks
+from outrider.targets.tabular import TabularTarget
+from outrider.testing import (
+    Setup,
+    loop_distribution,
+    parametrize_with_checks,
+    target_distribution,
+)
 from outrider.testing.stage import VOCAB_SIZE, play_draft, tiny_target
+from outrider.verifiers.candidates import Candidates
+from outrider.verifiers.traversal import Traversal
 
 EAGLE = {"drafter": "eagle", "path": "untrained"}
 
@@ -21,6 +40,8 @@ EAGLE = {"drafter": "eagle", "path": "untrained"}
         partial(Hybrid, [{"drafter": "prompt_lookup", "min_n": 2}, "small_lm"]),
         partial(Hybrid, [{"drafter": "prompt_lookup", "min_n": 2}, EAGLE]),
         partial(Hybrid, ["prompt_lookup", {**EAGLE, "tree": "3x2"}]),
+        partial(Hybrid, chain=["random", "suffix"], steps=1),
+        partial(Hybrid, merge=["suffix", "token_recycling"]),
     ]
 )
 def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
@@ -43,6 +64,108 @@ def test_the_first_that_has_a_draft(text: list[int], who: str) -> None:
     assert [probs is None for probs in drafts[0].probs] == [
         probs is None for probs in drafts[1].probs
     ]
+
+
+def drafts(drafter: Drafter, text: list[int], gamma: int = 4, budget: int = 6) -> Draft:
+    target = tiny_target(VOCAB_SIZE)
+    drafter.bind(target)
+    pen = Pen(
+        sampling=Sampling(temperature=1.0),
+        chance=SampledChance.seeded(0),
+        vocab_size=VOCAB_SIZE,
+        gamma=gamma,
+        budget=budget,
+    )
+    drafter.propose(Context(Tokens(text)), pen)
+    return pen.finish()
+
+
+class Two(Drafter):
+    """Writes the tokens 1 and 2, since it reaches no deeper."""
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        pen.limit(2)
+        while pen.open:
+            pen.write(1 + len(pen))
+
+
+def test_the_second_drafter_goes_on_where_the_first_stopped() -> None:
+    text = [3, 1, 2, 0, 3]
+    assert drafts(Hybrid(chain=[Two(), "prompt_lookup"]), text).tokens == (1, 2, 0, 3)
+    assert drafts(Hybrid(chain=["none", "prompt_lookup"]), text).tokens == (1, 2, 0, 3)
+    assert drafts(Hybrid(chain=[Two()]), text).tokens == (1, 2)
+    assert drafts(Hybrid(chain=[Two(), "suffix"]), text).tokens == (1, 2, 0, 3)
+    # Each token has the distribution of the drafter that wrote it, after the same text.
+    drawn = drafts(Hybrid(chain=[Two(), "bigram"]), text)
+    alone = drafts(Hybrid(["bigram"]), [*text, 1, 2], gamma=2)
+    assert drawn.tokens[2:] == alone.tokens
+    for probs, expected in zip(drawn.probs[2:], alone.probs, strict=True):
+        assert probs is not None and expected is not None
+        assert torch.equal(probs, expected)
+
+
+def test_a_drafter_that_never_stops_has_a_number_of_steps() -> None:
+    chain: list[Any] = ["bigram", Two(), "bigram"]
+    draft = drafts(Hybrid(chain=chain, steps=1), [3, 1, 2, 0, 3])
+    assert [probs is None for probs in draft.probs] == [False, True, False, False]
+    assert None not in drafts(Hybrid(chain=chain), [3, 1, 2, 0, 3]).probs
+    with pytest.raises(ConfigError, match=r"drafter\.steps=0: expected a whole number"):
+        Hybrid(chain=chain, steps=0)
+
+
+def test_a_tree_may_come_last() -> None:
+    tree = {"drafter": "random", "tree": "2x2"}
+    draft = drafts(Hybrid(chain=[Two(), tree]), [3], budget=8)
+    assert draft.parents == (-1, 0, 1, 1, 2, 2, 3, 3)
+    assert drafts(Hybrid(chain=[Two(), tree]), [3], budget=5).parents == (-1, 0, 1, 1, 2)
+
+
+def test_drafts_are_merged_into_one_tree() -> None:
+    text = [3, 1, 2, 1, 2, 3, 1]
+    merged = drafts(Hybrid(merge=[Two(), "prompt_lookup"]), text, gamma=3, budget=6)
+    # 1, 2 and 2, 1, 2: the second begins otherwise.
+    assert (merged.tokens, merged.parents) == ((1, 2, 2, 1, 2), (-1, 0, -1, 2, 3))
+    shared = drafts(Hybrid(merge=["prompt_lookup", Two(), "suffix"]), [1, 2, 3, 0], gamma=3)
+    assert (shared.tokens, shared.parents) == ((1, 2), (-1, 0))
+    assert drafts(Hybrid(merge=[Two(), "prompt_lookup"]), text, budget=3).tokens == (1, 2, 2)
+
+
+def test_a_merged_tree_keeps_the_distribution() -> None:
+    """Over every branch of several rounds, for drafts that are drawn, copied and observed."""
+    target, prompt = TabularTarget(2, seed=3), [1, 0, 1]
+    for rule in (Candidates(), Traversal()):
+        hybrid = Hybrid(merge=["prompt_lookup", "bigram", "token_recycling"])
+        hybrid.bind(target)
+        setup = Setup(
+            target, hybrid, rule, prompt, gamma=2, sampling=Sampling(temperature=1.0), budget=5
+        )
+        exact = target_distribution(target, prompt, 4, setup.sampling, rule)
+        probs = loop_distribution(setup, 4)
+        assert max(abs(probs.get(text, 0.0) - p) for text, p in exact.items()) < 1e-12
+
+
+def test_the_policy_ends_the_whole_chain() -> None:
+    pen = Pen(
+        sampling=Sampling(),
+        chance=SampledChance.seeded(0),
+        vocab_size=VOCAB_SIZE,
+        gamma=4,
+        more=lambda draft: len(draft) < 2,
+    )
+    Hybrid(chain=[Two(), "bigram"]).propose(Context(Tokens([3])), pen)
+    assert pen.finish().tokens == (1, 2)
+
+
+def test_it_hands_on_what_its_drafters_observe_and_remember() -> None:
+    hybrid = Hybrid(["none", "suffix", "token_recycling"])
+    assert hybrid.observes and hybrid.remembers
+    target = tiny_target(VOCAB_SIZE)
+    rounds = decode(target, hybrid, Candidates(), [0, 1], gamma=2, budget=4, max_new_tokens=8)
+    assert sum(round.drafted for round in rounds) > 0
+    assert hybrid.remembered == 1
+    hybrid.forget()
+    assert hybrid.remembered == 0
+    assert not Hybrid(["prompt_lookup"]).observes
 
 
 def test_it_is_what_its_drafters_are() -> None:
@@ -72,3 +195,26 @@ class Silent(Drafter):
 def test_bad_settings_are_refused(drafters: list[Any], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         Hybrid(drafters)
+
+
+@pytest.mark.parametrize(
+    ("chain", "complaint"),
+    [
+        ([], r"drafter\.chain=\[\]: expected one drafter or more"),
+        (["prompt_lookup", EAGLE], "expected Eagle first, since it needs hidden_states"),
+        (["token_recycling", "suffix"], "expected TokenRecycling last, since it writes trees"),
+        (
+            ["suffix", {"drafter": "random", "tree": "paths:2"}],
+            "expected Random alone, since it writes paths",
+        ),
+        ([Silent(), "suffix"], r"drafter\.chain: expected none that asks the target"),
+    ],
+)
+def test_chains_that_can_not_be_are_refused(chain: list[Any], complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        Hybrid(chain=chain)
+
+
+def test_a_chain_and_a_merged_tree_at_once_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"drafter\.merge: expected none beside drafter\.chain"):
+        Hybrid(chain=["suffix"], merge=["suffix"])

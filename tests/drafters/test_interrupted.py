@@ -22,6 +22,7 @@ from outrider.drafters.ngram import NGram
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.self_sparse import SelfSparse
 from outrider.drafters.small_lm import SmallLM
+from outrider.drafters.suffix import Suffix
 from outrider.targets.transformers import TransformersTarget
 
 FIRST = [3, 4, 5, 3, 4, 5, 6, 7]
@@ -40,6 +41,7 @@ DRAFTERS: dict[str, Callable[[], Drafter]] = {
     "hierarchy": partial(Hierarchy, layers=2),
     "hybrid": partial(Hybrid, ["prompt_lookup", {"drafter": "eagle", "path": "untrained"}]),
     "self_sparse": partial(SelfSparse, sink=1, window=2, picked=2, observed=2),
+    "suffix": Suffix,
     "lookahead_decoding": LookaheadDecoding,
 }
 

@@ -63,6 +63,8 @@ PARTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("drafter", "drafters/prompt_lookup.py", "prompt_lookup", {}),
     ("drafter", "drafters/prompt_lookup.py", "prompt_lookup", {"max_n": 2, "newest": False}),
     ("drafter", "drafters/lookahead_decoding.py", "lookahead_decoding", {}),
+    ("drafter", "drafters/suffix.py", "suffix", {}),
+    ("drafter", "drafters/token_recycling.py", "token_recycling", {}),
     ("policy", "core/policies/heuristic.py", "heuristic", {}),
     ("policy", "core/policies/heuristic.py", "heuristic", {"transient": False}),
     ("policy", "core/policies/confidence.py", "confidence", {}),

@@ -39,7 +39,9 @@ def test_the_same_seed_draws_the_same_examples(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("group", ["tables", "transformers"])
 def test_hydra_reads_an_example_as_it_was_printed(group: str) -> None:
     @seed(0)
-    @settings(max_examples=30, database=None, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=30, database=None, deadline=None, suppress_health_check=list(HealthCheck)
+    )
     @given(examples(group, Pool()))
     def read(example: Example) -> None:
         printed = example.command().removeprefix("outrider fuzz '").removesuffix("'")

@@ -124,6 +124,7 @@ def runner(target: TransformersTarget, drafters: dict[str, Drafter]) -> Callable
             "drafters": {name: {} for name in drafters},
             "protocols": PROTOCOLS[protocol],
             "lossless": dict.fromkeys(drafters, rule.lossless),
+            "remember": [name for name, drafter in drafters.items() if drafter.remembers],
             "questions": [[question.prompt, question.turn, "asked"] for question in asked],
         }
         with RunFolder(folder, facts, resume=resume) as run:

@@ -13,6 +13,7 @@ from outrider.drafters.ngram import bigram
 from outrider.drafters.none import NoDraft
 from outrider.drafters.random import Random
 from outrider.drafters.small_lm import SmallLM
+from outrider.drafters.suffix import Suffix
 from outrider.lab import trial
 from outrider.lab.compare import fit, measure, questions
 from outrider.lab.measurement import Measurement
@@ -207,3 +208,28 @@ def test_measurements_of_earlier_versions_are_read(
             assert old.overlap.survived == ()
         if old.decoding is not None:
             assert old.decoding.repeats == () and old.decoding.seconds > 0
+
+
+def test_a_memory_holds_the_questions_before_in_each_repeat_and_protocol(target: Any) -> None:
+    """Each question is drafted as by a new drafter that has written those before it, in order."""
+    settings = Settings(gamma=3, max_new_tokens=12, repeats=2)
+    asked = questions(target, [ONE_TURN, TWO_TURNS], settings, chat=False, answers=True)
+    asked += [replace(asked[0], prompt="again")]
+    drafter = Suffix(min_probability=0.0)
+    entrants = {"one": Entrant(drafter, Token()), "other": Entrant(drafter, Token())}
+    fit(target, entrants)
+    measured = [m for m in measure(target, entrants, asked, settings) if m.drafter == "other"]
+    assert drafter.remembered == 0
+    alone = Suffix(min_probability=0.0)
+    overlaps = [m.overlap for m in measured if m.overlap]
+    decodings = [m.decoding for m in measured if m.decoding]
+    for question, sums, decoding in zip(asked, overlaps, decodings, strict=True):
+        options = {"gamma": 3, "max_new_tokens": 12}
+        rounds = list(decode(target, alone, Token(), question.tokens, **options))
+        assert [step.tokens for step in decoding.steps] == [round.tokens for round in rounds]
+        assert [step.accepted for step in decoding.steps] == [round.accepted for round in rounds]
+        assert sums.rounds[-1] == pytest.approx(len(rounds))
+    assert len(decodings[-1].steps) < len(decodings[0].steps)  # the same question again
+    sampled = replace(settings, sampling=Sampling(temperature=1.0))
+    with pytest.raises(ConfigError, match=r"data='b, again': expected no prompt twice"):
+        list(measure(target, entrants, asked, sampled))

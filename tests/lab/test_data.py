@@ -13,7 +13,7 @@ import pytest
 from outrider import ConfigError
 from outrider.lab import data
 from outrider.plugins.config import build, compose
-from outrider.prompts import CodeTest
+from outrider.prompts import CodeTest, parse
 
 LINE = {"question_id": 7, "category": "chat", "turns": ["Hello", "And then?"]}
 
@@ -37,8 +37,25 @@ def test_a_line_is_a_prompt(tmp_path: Path) -> None:
     ("lines", "message"),
     [
         ((LINE, "{oops"), "line 2: no JSON (Expecting property name"),
-        (([1],), "line 1: expected an object with prompt, or with question_id, category and turns"),
-        (({"turns": ["x"]},), "line 1: expected an object with prompt, or with question_id"),
+        (([1],), "line 1: expected an object with prompt, got [1]"),
+        (
+            ({"turns": ["x"]},),
+            "line 1: expected question_id and category and turns (Spec-Bench)",
+        ),
+        (({"turns": ["x"]},), "data.column=KEY names the key of the prompt, out of turns"),
+        (({"promt": "x"},), "did you mean 'prompt' by 'promt'?"),
+        (({"messages": []},), "line 1: messages=[]: expected a list of messages"),
+        (({"messages": [{"role": "user"}]},), "line 1: messages[0].content=None: expected text"),
+        (({"messages": [{"role": "usr"}]},), "messages[0].role='usr': did you mean 'user'?"),
+        (({"messages": [{"text": "x"}]},), "expected role and content, or from and value"),
+        (
+            ({"conversations": [{"from": "gpt", "value": "x"}]},),
+            "line 1: conversations: expected a message of the user, there is none",
+        ),
+        (
+            ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},),
+            "line 1: messages[0].content=[{'type': 'image_url'}]: expected text",
+        ),
         (({"prompt": " "},), "line 1: prompt=' ': expected some text"),
         (({"task_id": "HumanEval/0", "prompt": None},), "line 1: prompt=None: expected some text"),
         ((LINE | {"turns": []},), "line 1: turns=[]: expected a list of strings"),
@@ -68,6 +85,78 @@ def test_each_form_is_recognised_by_its_keys(tmp_path: Path) -> None:
     ]
 
 
+MESSAGES = [
+    {"role": "system", "content": "Be brief."},
+    {
+        "role": "user",
+        "content": [{"type": "text", "text": "Hello"}, {"type": "text", "text": "you"}],
+    },
+    {"role": "assistant", "content": "Hi."},
+    {"role": "user", "content": "And then?"},
+]
+SHARED = [
+    {"from": "gpt", "value": "Hi."},
+    {"from": "human", "value": "Hello"},
+    {"from": "gpt", "value": "Hm."},
+    {"from": "human", "value": "And then?"},
+]
+SETS: dict[str, tuple[dict[str, object], tuple[str, str, tuple[str, ...]]]] = {
+    "gsm8k": (
+        {"question": "How many?", "answer": "#### 3"},
+        ("x, line 1", "math", ("How many?",)),
+    ),
+    "mbpp": (
+        {"task_id": 11, "text": "Write it.", "code": "def f(): ...", "test_list": ["assert f()"]},
+        ("11", "code", ("Write it.",)),
+    ),
+    "mbpp sanitized": (
+        {"task_id": 2, "prompt": "Write it.", "code": "def f(): ...", "source_file": "x"},
+        ("2", "code", ("Write it.",)),
+    ),
+    "openai": (
+        {"messages": MESSAGES},
+        ("x, line 1", "chat", ("Be brief.\n\nHello\nyou", "And then?")),
+    ),
+    "sharegpt": (
+        {"id": "a_0", "conversations": SHARED},
+        ("a_0", "chat", ("Hello", "And then?")),
+    ),
+    "alpaca": (
+        {"instruction": "Translate.", "input": "Hallo", "output": "Hello"},
+        ("x, line 1", "instruction", ("Translate.\n\nHallo",)),
+    ),
+    "alpaca without input": (
+        {"instruction": "Name three rivers.", "input": "", "output": "Nile, ..."},
+        ("x, line 1", "instruction", ("Name three rivers.",)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_rows_of_known_sets(name: str) -> None:
+    row, expected = SETS[name]
+    assert parse(row, "x, line 1") == data.Prompt(*expected)
+
+
+def test_a_column_names_the_prompt(tmp_path: Path) -> None:
+    row = {"id": 3, "category": "c", "prompt": "no", "said": "yes", "turns": ["a", "b"]}
+    row |= {"talk": SHARED}
+    path = written(tmp_path, row)
+    assert data.jsonl(path, column="said") == [data.Prompt("3", "c", ("yes",))]
+    assert data.jsonl(path, column="turns") == [data.Prompt("3", "c", ("a", "b"))]
+    assert data.jsonl(path, column="talk") == [data.Prompt("3", "c", ("Hello", "And then?"))]
+    for column, line in (
+        (
+            "sayd",
+            "line 1: data.column='sayd': did you mean 'said'? There are: category",
+        ),
+        ("id", "line 1: id=3: expected some text"),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            data.jsonl(path, column=column)
+        assert line in str(caught.value)
+
+
 def test_an_odd_line_end_inside_a_string_is_no_line_end(tmp_path: Path) -> None:
     path = tmp_path / "data.jsonl"
     path.write_text('{"prompt": "one\u2028two"}\n{"prompt": "three"}\n', encoding="utf-8")
@@ -83,7 +172,7 @@ def test_a_parquet_file_has_the_same_forms(tmp_path: Path) -> None:
         data.Prompt("8", "chat", ("x",)),
     ]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist([{"said": "x"}]), path)
-    with pytest.raises(ConfigError, match=r"data\.parquet, row 1: expected an object with prompt"):
+    with pytest.raises(ConfigError, match=r"data\.parquet, row 1: expected question_id and"):
         data.parquet(str(path))
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(ConfigError, match="no parquet file, or a damaged one") as caught:
@@ -122,10 +211,12 @@ def test_the_hub_is_read_through_its_library(monkeypatch: pytest.MonkeyPatch) ->
 
     library.load_dataset = load_dataset  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "datasets", library)
-    prompts = data.hub("some/set", column="instruction")
+    prompts = data.hub("some/set")
+    chosen = data.hub("some/set", column="instruction")
+    assert [prompt.turns for prompt in chosen] == [prompt.turns for prompt in prompts]
     assert [prompt.turns for prompt in prompts] == [("Name three rivers.",), ("And lakes.",)]
-    with pytest.raises(ConfigError, match="row 1: expected an object with prompt"):
-        data.hub("some/set")
+    with pytest.raises(ConfigError, match=r"row 1: data\.column='text': there are: instruction"):
+        data.hub("some/set", column="text")
     with pytest.raises(ConfigError, match=r"data\.name='gone' can't be loaded: no such set"):
         data.hub("gone")
     monkeypatch.setitem(sys.modules, "datasets", None)
@@ -157,5 +248,7 @@ def test_a_limit_is_spaced_over_the_file() -> None:
 def test_the_configs_read_the_same(tmp_path: Path) -> None:
     assert build(compose("compare", ["data=demo", "data.limit=2"]).data) == data.demo(2)
     path = written(tmp_path, LINE)
-    config = compose("compare", ["data=jsonl", f"data.path={path}"])
-    assert build(config.data) == data.read_jsonl(path)
+    for column in (None, "turns"):
+        chosen = [] if column is None else [f"data.column={column}"]
+        config = compose("compare", ["data=jsonl", f"data.path={path}", *chosen])
+        assert build(config.data) == data.read_jsonl(path, column)

@@ -13,10 +13,12 @@ from outrider.contract.chance import EnumeratedChance
 from outrider.contract.counts import Counts
 from outrider.contract.policy import Fixed
 from outrider.contract.verifier import Scores, Verdict
+from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.ngram import bigram
 from outrider.drafters.none import NoDraft
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.random import Random
+from outrider.drafters.token_recycling import TokenRecycling
 from outrider.lab.measurement import Step
 from outrider.lab.overlap import Overlap, overlap
 from outrider.lab.profile import ends_by_depth
@@ -476,3 +478,9 @@ def test_a_drafter_sees_the_features_that_it_would_see_while_decoding(llama: Any
         counts.tested,
         counts.accepted,
     )
+
+
+@pytest.mark.parametrize("drafter", [TokenRecycling(), LookaheadDecoding()])
+def test_drafts_that_follow_from_earlier_rounds_have_no_overlap(drafter: Drafter) -> None:
+    sums = overlapped(drafter)
+    assert not any((*sums.prefixes, *sums.reached, *sums.rounds, *sums.ceiling))

@@ -12,7 +12,9 @@ from rich.table import Table
 
 from outrider import Drafter
 from outrider.drafters.ngram import bigram
+from outrider.drafters.suffix import Suffix
 from outrider.lab.intervals import Interval
+from outrider.lab.report import write_report
 from outrider.lab.summary import Row, Summary
 from outrider.lab.table import cell, pair_table, table, task_table
 from outrider.verifiers.lenient import Lenient
@@ -168,3 +170,15 @@ def test_figures_with_their_intervals() -> None:
     assert cell(Interval(0.5, 0.412, 1.0), "alpha") == "0.500\n[dim].41-1.00[/]"
     assert cell(Interval(0.5, None, None), "alpha") == "0.500"
     assert cell(Interval(31.26, 30.0, 32.0), "tokens_per_second") == "31.3"
+
+
+def test_a_drafter_that_remembers_says_so(
+    run_in: Callable[..., Any], drafters: dict[str, Drafter], tmp_path: Path
+) -> None:
+    drafters["suffix"] = Suffix()
+    summary = Summary(run_in(tmp_path, protocol="decode").run)
+    assert [row.drafter for row in summary.rows if row.remembers] == ["suffix"]
+    caption = str(table({"": summary.rows}, "").caption)
+    page = write_report({"": summary}, tmp_path).read_text()
+    assert "suffix: remembers the prompts before, in their order" in page
+    assert "suffix: remembers the prompts before, in their order" in caption

@@ -44,6 +44,7 @@ def test_the_signature_is_the_config() -> None:
         "dtype": "auto",
         "device": "auto",
         "tree": None,
+        "vocabulary": "same",
     }
     node.layers = 3
     with pytest.raises(ValidationError):
@@ -117,7 +118,8 @@ def test_every_yaml_file_is_tried_by_a_test_here() -> None:
         "experiment",
         "paper",
         "hydra/launcher",
-    }  # the last three: commands/
+        "constraint",
+    }  # experiment, paper and launcher: commands/; constraint: constraints/
     assert {str(path.parent.relative_to(CONF)) for path in CONF.rglob("*.yaml")} <= tried
 
 

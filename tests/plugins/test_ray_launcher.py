@@ -17,9 +17,7 @@ from outrider.lab.store import load
 from outrider.plugins.ray_launcher import Job, RayLauncher, WorkerError, private_settings
 
 HERE = Path(__file__).parent
-DOCUMENTED = (
-    "outrider compare --multirun gamma=2,4 drafters=[none,bigram] hydra/launcher=outrider_ray hydra.launcher.workers=2"  # noqa: E501
-)
+DOCUMENTED = "outrider compare --multirun gamma=2,4 drafters=[none,bigram] hydra/launcher=outrider_ray hydra.launcher.workers=2"  # noqa: E501
 """What the docs have for Ray; tests/test_docs.py looks for it here."""
 pytestmark = pytest.mark.usefixtures("drawn_once")
 

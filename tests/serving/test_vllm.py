@@ -181,6 +181,12 @@ def test_a_drafter_that_can_not_be_made_costs_only_that_request_its_drafts(caplo
     assert "failed: this request goes on without drafts" in caplog.text
 
 
+class Watches(Drafter):
+    observes = True
+
+    def propose(self, context: Context, pen: Pen) -> None: ...
+
+
 @pytest.mark.parametrize(
     ("make", "line"),
     [
@@ -188,6 +194,7 @@ def test_a_drafter_that_can_not_be_made_costs_only_that_request_its_drafts(caplo
         (SmallLM, "drafter SmallLM needs model"),
         (lambda: bigram(tree="2x1"), "writes trees: vLLM takes chains alone"),
         (LookaheadDecoding, "writes trees: vLLM takes chains alone"),
+        (Watches, "drafter Watches observes: vLLM shows a drafter tokens alone"),
     ],
 )
 def test_drafters_that_can_not_run_in_vllm_are_refused_at_once(make: Any, line: str) -> None:

@@ -16,6 +16,7 @@ from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.random import Random
 from outrider.drafters.self_sparse import SelfSparse
 from outrider.drafters.small_lm import SmallLM
+from outrider.drafters.token_recycling import TokenRecycling
 from outrider.runtime.linear import pack
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
@@ -33,6 +34,7 @@ DRAFTERS: dict[str, tuple[Callable[[], Any], Any]] = {
     "eagle": (lambda: Eagle(path="untrained"), Token()),
     "eagle tree": (lambda: Eagle(path="untrained", tree="top:2x2"), Candidates()),
     "policy": (LookaheadDecoding, Candidates()),
+    "token_recycling": (TokenRecycling, Candidates()),
     "self_sparse": (lambda: SelfSparse(sink=1, window=3), Token()),
 }
 

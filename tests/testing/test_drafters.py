@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable, Sequence
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 from outrider import Chance, Context, Draft, Drafter, Pen, SampledChance, Sampling, Target, decode
 from outrider.contract.draft import ROOT
 from outrider.drafters.hierarchy import Hierarchy
+from outrider.drafters.token_recycling import TokenRecycling
 from outrider.errors import DrafterError, OutriderError
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import drafters
@@ -250,11 +252,11 @@ class ForgetsTheSource(Drafter):
     """Remembers a token for each text, whatever the source."""
 
     def __init__(self) -> None:
-        self.remembered: dict[tuple[int, ...], int] = {}
+        self.first: dict[tuple[int, ...], int] = {}
 
     def propose(self, context: Context, pen: Pen) -> None:
         text = tuple(context.tokens)
-        token = self.remembered.setdefault(text, context.source[0] if context.source else 0)
+        token = self.first.setdefault(text, context.source[0] if context.source else 0)
         while pen.open:
             pen.write(token)
 
@@ -269,6 +271,103 @@ class ForgetsHowDeepItIs(Drafter):
         while pen.open:
             text.append(pen.draw(NEXT_LOGITS(text) * sharpness))
             sharpness *= 0.7
+
+
+class Observer(Drafter):
+    """Drafts by what the target said after each token in this text: honestly, if `honest`."""
+
+    observes = True
+    honest = True
+
+    def __init__(self) -> None:
+        self.seen: dict[int, Tensor] = {}
+
+    def reset(self) -> None:
+        self.seen = {}
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        token = context.tokens[-1]
+        while pen.open and token in self.seen:
+            if self.honest:
+                token = pen.draw(self.seen[token])
+            else:
+                probs = self.seen[token].double().softmax(-1)
+                token = pen._chance.categorical(probs)
+                forge(pen, token, probs.flip(0))
+        while pen.open:
+            pen.draw(torch.zeros(pen.vocab_size))
+
+    def observe(self, context: Context, draft: Draft, logits: Tensor) -> None:
+        self.seen |= zip((context.tokens[-1], *draft.tokens), logits, strict=True)
+
+
+class LiesAboutWhatItObserved(Observer):
+    honest = False
+
+
+class NeverForgets(Observer):
+    def reset(self) -> None: ...
+
+
+class Shared:
+    """The tokens of earlier texts."""
+
+    def __init__(self) -> None:
+        self.texts: list[list[int]] = []
+
+    def __deepcopy__(self, _: object) -> "Shared":
+        return self
+
+
+class Rememberer(Drafter):
+    """Draws tokens by how often they were in earlier texts: honestly, if `honest`."""
+
+    remembers = True
+    honest = True
+
+    def __init__(self) -> None:
+        self.past = Shared()
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        seen = [token for text in self.past.texts for token in text]
+        logits = torch.bincount(torch.tensor(seen, dtype=torch.int64), minlength=pen.vocab_size)
+        probs = logits.double().softmax(-1)
+        while pen.open:
+            if self.honest:
+                pen.draw(probs.log())
+            else:
+                forge(pen, pen._chance.categorical(probs), probs.flip(0))
+
+    def remember(self, context: Context) -> None:
+        self.past.texts.append(context.tokens[:])
+
+    @property
+    def remembered(self) -> int:
+        return len(self.past.texts)
+
+    def forget(self) -> None:
+        self.past = Shared()
+
+
+class LiesByItsMemory(Rememberer):
+    honest = False
+
+
+class MakesItsForksForget(Rememberer):
+    def forget(self) -> None:
+        self.past.texts.clear()
+
+
+class MiscountsItsTexts(Rememberer):
+    @property
+    def remembered(self) -> int:
+        return min(1, len(self.past.texts))
+
+
+class KeepsItsMemoryFromForks(Rememberer):
+    def __init__(self) -> None:
+        super().__init__()
+        self.past = SimpleNamespace(texts=[])  # type: ignore[assignment]
 
 
 class Siblings(Drafter):
@@ -500,6 +599,12 @@ CULPRITS: list[tuple[type[Drafter], Callable[[Callable[[], Drafter]], None]]] = 
     (DropsTheUnlikely, drafters.check_output_distribution_is_the_targets),
     (ForgetsTheSource, drafters.check_the_source_is_part_of_the_context),
     (LiesAboutTemperature, drafters.check_the_source_is_part_of_the_context),
+    (LiesAboutWhatItObserved, drafters.check_observations_leave_the_text_exact),
+    (NeverForgets, drafters.check_observations_end_with_the_text),
+    (LiesByItsMemory, drafters.check_memory_leaves_the_text_exact),
+    (MakesItsForksForget, drafters.check_memory_is_shared_by_forks),
+    (MiscountsItsTexts, drafters.check_memory_is_shared_by_forks),
+    (KeepsItsMemoryFromForks, drafters.check_memory_is_shared_by_forks),
 ]
 
 
@@ -530,22 +635,24 @@ def test_the_thorough_check_catches_its_culprit(
         check(culprit)
 
 
+def test_a_long_history_is_checked_if_asked_for() -> None:
+    drafters.check_observations_over_more_rounds(TokenRecycling)
+
+
 def test_a_drafter_that_is_made_for_one_vocabulary_is_told_so() -> None:
     line = drafters.check_other_vocabularies(MadeForOneVocabulary)
     assert line == "no draft for a vocabulary of 3: gave logits of shape (4,): expected (3,)"
 
 
-def redraw_from_p(self: Pen, guess: Draft, node: int, logits: Tensor) -> int:
+def redrawn_from_p(guess: int, q: Tensor, probs: Tensor, chance: Chance) -> int:
     """Replaces a guess that is not kept by a draw from p, in place of norm(max(0, p - q))."""
-    probs, token = self._distribution(logits), guess.tokens[node]
-    q = guess.distribution(node, probs)
-    if not self._chance.coins((probs[token] / q[token])[None])[0]:
-        token = self._chance.categorical(probs)
-    return self._tokens[self._submit([(token, probs)], None, logits)[0]]
+    if chance.coins((probs[guess] / q[guess])[None])[0]:
+        return guess
+    return chance.categorical(probs)
 
 
 def test_a_wrong_residual_of_redrawn_guesses_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Pen, "_replaced", redraw_from_p)
+    monkeypatch.setattr("outrider.contract.drawing.kept_or_redrawn", redrawn_from_p)
     with pytest.raises(AssertionError, match="draws token"):
         drafters.check_tokens_follow_recorded_distributions(partial(Hierarchy, "random"))
 
@@ -554,6 +661,8 @@ def test_a_wrong_residual_of_redrawn_guesses_is_caught(monkeypatch: pytest.Monke
 def test_an_honest_drafter_passes(check: Callable[[Callable[[], Drafter]], None]) -> None:
     check(Honest)
     check(HonestAboutIid)
+    check(Observer)
+    check(Rememberer)
 
 
 @pytest.mark.parametrize("liar", LIARS)

@@ -7,8 +7,20 @@ import pytest
 import torch
 from torch import Tensor
 
-from outrider import Budget, Chance, Draft, DrafterError, SampledChance, Scores, Verdict, Verifier
+from outrider import (
+    Budget,
+    Chance,
+    Draft,
+    DrafterError,
+    PluginError,
+    SampledChance,
+    Scores,
+    Verdict,
+    Verifier,
+    generate,
+)
 from outrider.contract.draft import KINDS
+from outrider.targets.tabular import TabularTarget
 from outrider.testing import check_verifier, verifiers
 from outrider.verifiers import k_seq, multi_path_block
 from outrider.verifiers.block import Block
@@ -51,6 +63,24 @@ class Recursive(Verifier):
 class SwappedSiblings(Recursive):
     def order(self, children: list[int]) -> list[int]:
         return children[::-1]
+
+
+class Peeks(Verifier):
+    """Says that it is lossless, and looks at the text before the draft."""
+
+    lossless = True
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        return Verdict((), scores.context.tokens[-1])
+
+
+def test_a_lossless_rule_may_not_read_the_context() -> None:
+    line = r"^scores\.context: only verify and ceiling of a rule with lossless=False may read it$"
+    for check in verifiers.CHECKS[:2]:
+        with pytest.raises(PluginError, match=line):
+            check(Peeks)
+    with pytest.raises(PluginError, match=line):
+        generate(TabularTarget(3), [0], "random", Peeks())
 
 
 class Mutant(Verifier):

@@ -107,7 +107,7 @@ def _serve(module: str, questions: Connection, answers: Connection, log: str) ->
     answers.close()
     with open(log, "a") as errors:
         os.dup2(errors.fileno(), 2)
-    sys.stdin = open(0, closefd=False)
+    sys.stdin = os.fdopen(0)
     runpy.run_module(module, run_name="__main__")
 
 

@@ -3,7 +3,26 @@
 import pytest
 import torch
 
-from outrider import Chance, ConfigError, Draft, EnumeratedChance, SampledChance, Sampling, Scores
+from outrider import (
+    Chance,
+    ConfigError,
+    Context,
+    Draft,
+    Drafter,
+    EnumeratedChance,
+    Pen,
+    SampledChance,
+    Sampling,
+    Scores,
+    Tokens,
+    generate,
+)
+from outrider.targets.tabular import TabularTarget
+from outrider.testing.verifier_distributions import (
+    check_greedy_text_is_as_claimed,
+    check_loop_distribution_is_as_claimed,
+    check_output_distribution_is_as_claimed,
+)
 from outrider.verifiers.lenient import Lenient
 from outrider.verifiers.token import Token
 
@@ -76,6 +95,45 @@ def test_lenience_one_writes_the_targets_token_where_several_tie() -> None:
     assert greedy(1.0, logits, 1) == ((0,), 1)
     assert greedy(0.99, logits, 2) == ((0,), 1)
     assert Lenient(1.0).ceiling(Scores(logits[None], Sampling())).tolist() == [[0, 1, 0]]
+
+
+def test_within_two_tokens_alone_it_keeps_its_ceiling() -> None:
+    """Tokens before an opening token, and after a closing one, have the target's distribution."""
+    check_output_distribution_is_as_claimed(lambda: Lenient(0.3, within=[0, 2]))
+    check_loop_distribution_is_as_claimed(lambda: Lenient(0.3, "scaled", within=[0, 1]))
+    check_greedy_text_is_as_claimed(lambda: Lenient(0.3, within=[0, 2]))
+
+
+def test_within_is_told_from_the_text_and_the_draft() -> None:
+    rule, draft = Lenient(0.5, within=[7, 8]), Draft.chain([7, 1, 8, 1])
+    for before, expected in (
+        ([1, 2], [False, True, True, False]),
+        ([7, 2], [True, True, True, False]),
+        ([7, 8], [False, True, True, False]),
+        ([8, 7, 1], [True, True, True, False]),
+    ):
+        scores = Scores(torch.zeros(5, 9), Sampling(1.0), shown=Context(Tokens(before)))
+        assert rule._lenient_at(draft, scores) == expected
+
+
+def test_a_loop_is_lenient_only_within() -> None:
+    """At temperature 0, a drafter that is nearly right is followed inside, never outside."""
+    target = TabularTarget.of(torch.tensor([[0.0, 0.4, 0.35, 0.25]] * 4), order=1)
+    for prompt, expected in (([3, 1], 1), ([0, 1], 2)):
+        text = generate(target, prompt, Twos(), Lenient(0.5, within=[0, 3]), max_new_tokens=2)
+        assert text.tokens[0] == expected
+
+
+class Twos(Drafter):
+    def propose(self, context: Context, pen: Pen) -> None:
+        while pen.open:
+            pen.write(2)
+
+
+def test_a_pair_that_is_none_is_refused() -> None:
+    for within in ([1], [1, 1], [1, 2, 3]):
+        with pytest.raises(ConfigError, match=r"^verifier.within=.*: expected two ids"):
+            Lenient(0.5, within=within)
 
 
 @pytest.mark.parametrize("lenience", [0, -0.5, 1.01, float("nan")])

@@ -84,6 +84,8 @@ def fit(target: Target, drafter: Drafter) -> None:
         raise ConfigError(f"drafter {name} needs {', '.join(missing)}: for beams there is {listed}")
     if drafter.trees or drafter.asks:
         raise ConfigError(f"drafter {name} writes trees: expected one that writes chains")
+    if drafter.observes:
+        raise ConfigError(f"drafter {name} observes: beams show a drafter nothing but texts")
     drafter.bind(target)
 
 

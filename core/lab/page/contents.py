@@ -19,7 +19,7 @@ from outrider.lab.pairs import Pair
 from outrider.lab.plotting import as_svg
 from outrider.lab.prediction import FACTORS
 from outrider.lab.summary import Summary
-from outrider.lab.table import caveats, family
+from outrider.lab.table import MEMORY, caveats, family
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -134,6 +134,8 @@ def runs_page(
             if not summary.run.finished
         ],
         lossy=sorted({row.drafter for row in all_rows if not row.lossless}),
+        remembering=sorted({row.drafter for row in all_rows if row.remembers}),
+        memory=MEMORY,
         heads=[
             (label, head(summary.run), command(summary.run)) for label, summary in summaries.items()
         ],

@@ -62,12 +62,19 @@ def test_a_small_models_distributions_are_those_of_each_text(llama: Any) -> None
             torch.testing.assert_close(row, expected.float(), rtol=1e-5, atol=1e-5)
 
 
+class Watches(Drafter):
+    observes = True
+
+    def propose(self, context: Context, pen: Pen) -> None: ...
+
+
 @pytest.mark.parametrize(
     ("drafter", "line"),
     [
         (Medusa(), "drafter Medusa needs hidden_states: for beams there is the text, model$"),
         (Random("iid:2"), "drafter Random writes trees: expected one that writes chains"),
         (LookaheadDecoding(), "drafter LookaheadDecoding writes trees"),
+        (Watches(), "drafter Watches observes: beams show a drafter nothing but texts"),
     ],
 )
 def test_what_can_not_draft_beams_is_refused(llama: Any, drafter: Drafter, line: str) -> None:

@@ -1,0 +1,1 @@
+"""Constraints that come with the package: penalties on tokens, and grammars."""

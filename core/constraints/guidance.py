@@ -1,0 +1,172 @@
+"""Guidance: keeps a text within a JSON schema, a regular expression or a grammar, by llguidance."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from outrider.contract.constraint import Constraint
+from outrider.contract.target import Target
+from outrider.errors import ConfigError, TargetError, require
+from outrider.prompts import file_text
+
+if TYPE_CHECKING:
+    from llguidance import LLMatcher, LLTokenizer
+
+
+@final
+class Guidance(Constraint):
+    """Allows only the tokens that lead to a text of a grammar.
+
+    The text ends with the target's end token where the grammar allows an end, and by itself where
+    it allows nothing else. Where it leaves only one text, the tokens are those that the tokenizer
+    writes for it. The prompt is not part of the grammar. `regex`, `json_schema` and
+    `grammar` below make one.
+
+    rules: the grammar, as llguidance has it.
+    steer: whether drafts keep to the grammar too. Defaults to true; it changes no distribution.
+
+    Raises `ConfigError` if the grammar is not valid, or llguidance is not installed.
+    """
+
+    def __init__(self, rules: str, *, steer: bool = True) -> None:
+        if fault := matcher_class().validate_grammar(rules):
+            raise ConfigError(f"constraint: {' '.join(fault.split())}")
+        self._rules, self._steer = rules, steer
+        self._known: tuple[Target, frozenset[int], LLTokenizer] | None = None
+
+    def begin(self, target: Target, ids: Sequence[int]) -> Constraint:
+        """Returns the grammar of one text.
+
+        Raises:
+            ConfigError: the target has no fast tokenizer.
+        """
+        known = self._known
+        if known is None or known[0] is not target or known[1] != target.eos:
+            known = self._known = (target, target.eos, _tokenizer(target))  # takes a second
+        matcher = matcher_class()(known[2], self._rules)
+        return GuidedText(matcher, len(ids), steer=self._steer)
+
+
+@final
+class GuidedText(Constraint):
+    """The grammar of one text.
+
+    matcher: at the beginning of the grammar. start: how many ids come before the grammar's text.
+    """
+
+    def __init__(self, matcher: "LLMatcher", start: int, *, steer: bool) -> None:
+        self._matcher, self._start, self._steer = matcher, start, steer
+        self._read: list[int] = []  # what the matcher has read
+
+    def steering(self) -> Constraint | None:
+        return self if self._steer else None
+
+    def logits(self, ids: Sequence[int], logits: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
+        # A drafter may have written a token that the grammar forbids, and go on from there.
+        if not self._follows(ids):
+            return logits
+        return logits.masked_fill(~self._allowed(len(logits)).to(logits.device), float("-inf"))
+
+    def forced(self, ids: Sequence[int]) -> list[int]:
+        return self._matcher.compute_ff_tokens() if self._follows(ids) else []
+
+    def ends(self, ids: Sequence[int]) -> bool:
+        """Returns whether the grammar allows nothing after `ids`.
+
+        Raises:
+            TargetError: the text has left the grammar, as a lossy acceptance rule may do.
+        """
+        if not self._follows(ids):
+            raise TargetError(f"constraint: token {ids[-1]} is none that the grammar allows there")
+        return self._matcher.is_stopped()
+
+    def _follows(self, ids: Sequence[int]) -> bool:
+        """Takes the matcher to the end of `ids`; returns whether they follow the grammar."""
+        text = list(ids[self._start :])
+        pairs = zip(self._read, text, strict=False)
+        shared = next((at for at, (old, new) in enumerate(pairs) if old != new), None)
+        shared = min(len(self._read), len(text)) if shared is None else shared
+        if len(self._read) > shared:
+            self._matcher.rollback(len(self._read) - shared)
+        count = self._matcher.try_consume_tokens(text[shared:])
+        self._read = text[: shared + count]
+        return len(self._read) == len(text)
+
+    def _allowed(self, vocab: int) -> Bool[Tensor, "vocab"]:
+        bits = np.frombuffer(self._matcher.compute_bitmask(), dtype=np.uint8)
+        if self._matcher.is_error():
+            raise TargetError(f"constraint: {' '.join(self._matcher.get_error().split())}")
+        flags = np.unpackbits(bits, count=vocab, bitorder="little")
+        return torch.from_numpy(flags).bool()
+
+
+def regex(pattern: str, steer: bool = True) -> Guidance:
+    """Returns the constraint that the whole text matches a regular expression.
+
+    pattern: in the syntax of Rust's regex crate, without anchors and look-around.
+    """
+    require(isinstance(pattern, str) and pattern != "", "constraint.pattern", pattern, "a pattern")
+    return Guidance(matcher_class().grammar_from_regex(pattern), steer=steer)
+
+
+def json_schema(
+    schema: str | Mapping[str, Any], whitespace: bool = True, steer: bool = True
+) -> Guidance:
+    """Returns the constraint that the text is JSON of a schema (https://json-schema.org).
+
+    schema: a mapping, its JSON, or @FILE for a file that holds it.
+    whitespace: whether white space may stand between the parts of the JSON. Without it, more
+        tokens are forced.
+
+    Raises:
+        ConfigError: the schema is no JSON, or not supported by llguidance.
+    """
+    if isinstance(schema, str):
+        text = file_text("constraint.schema", schema[1:]) if schema[:1] == "@" else schema
+        try:
+            schema = json.loads(text)
+        except json.JSONDecodeError as error:
+            reason = f"{error.msg} at character {error.pos}"
+            raise ConfigError(f"constraint.schema={schema!r:.60}: no JSON ({reason})") from error
+    options: Any = {"whitespace_flexible": whitespace}
+    rules = matcher_class().grammar_from_json_schema(json.dumps(schema), overrides=options)
+    return Guidance(rules, steer=steer)
+
+
+def grammar(text: str, steer: bool = True) -> Guidance:
+    """Returns the constraint that the text is in the language of a grammar.
+
+    text: the grammar in llguidance's variant of Lark, or @FILE for a file that holds it.
+    """
+    text = file_text("constraint.text", text[1:]) if text[:1] == "@" else text
+    return Guidance(matcher_class().grammar_from_lark(text), steer=steer)
+
+
+def matcher_class() -> "type[LLMatcher]":
+    """Returns llguidance's matcher.
+
+    Raises:
+        ConfigError: llguidance is not installed.
+    """
+    try:
+        from llguidance import LLMatcher
+    except ImportError as error:
+        raise ConfigError("constraint needs: pip install 'outrider[guidance]'") from error
+    return LLMatcher
+
+
+def _tokenizer(target: Target) -> "LLTokenizer":
+    from llguidance.hf import from_tokenizer
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = target.tokenizer
+    if not isinstance(tokenizer, PreTrainedTokenizerFast):
+        name = type(target if tokenizer is None else tokenizer).__name__
+        raise ConfigError(f"constraint: expected a target with a fast tokenizer, got {name}")
+    size = max(target.vocab_size, len(tokenizer))
+    return from_tokenizer(tokenizer, n_vocab=size, eos_token=sorted(target.eos) or None)

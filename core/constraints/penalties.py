@@ -1,0 +1,155 @@
+"""Penalties: makes tokens likelier or less likely, on account of the text before them."""
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from outrider.contract.constraint import Constraint
+from outrider.contract.target import Target
+from outrider.errors import ConfigError, is_int, is_number, require
+
+Word = str | Sequence[int]
+"""A word that may not be written: a string, or the ids of its tokens."""
+
+
+@final
+class Penalties(Constraint):
+    """Repetition, presence and frequency penalties, a bias on tokens, and words to leave out.
+
+    They change the target's logits before temperature, top-k, top-p and min-p, in the order of the
+    arguments below from last to first, which is vLLM's.
+
+    >>> outrider.generate("smollm2", prompt, constraint=outrider.Penalties(repetition_penalty=1.2))
+
+    frequency_penalty: subtracted from a token's logit once for each time that it was written, and
+    presence_penalty: subtracted if it was written at all, as in OpenAI's API and vLLM. The prompt
+        does not count. Both default to 0, which changes nothing.
+    repetition_penalty: divides the logit of a token that was written if it is above 0, multiplies
+        it if it is below, as in transformers and vLLM (Keskar et al. 1909.05858). The prompt
+        counts. Defaults to 1, which changes nothing.
+    logit_bias: by id, what is added to a token's logit. Defaults to nothing.
+    bad_words: words that are never written. A string stands for its tokens at the beginning of a
+        line and after a space; the same characters in other tokens are not found. A word may also
+        be a list of ids, as in `bad_words_ids` of transformers. Its first tokens may be the
+        prompt's. Defaults to none.
+
+    Raises `ConfigError` for a value outside its range.
+    """
+
+    def __init__(
+        self,
+        *,
+        frequency_penalty: float = 0.0,
+        presence_penalty: float = 0.0,
+        repetition_penalty: float = 1.0,
+        logit_bias: Mapping[Any, float] | None = None,
+        bad_words: Sequence[Word] = (),
+    ) -> None:
+        values = {"frequency_penalty": frequency_penalty, "presence_penalty": presence_penalty}
+        for name, value in values.items():
+            require(_is_finite(value), f"penalties.{name}", value, "a number; 0 changes nothing")
+        value, expected = repetition_penalty, "a number above 0; 1 changes nothing"
+        valid = _is_finite(value) and value > 0
+        require(valid, "penalties.repetition_penalty", value, expected)
+        self._frequency, self._presence = float(frequency_penalty), float(presence_penalty)
+        self._repetition = float(repetition_penalty)
+        self._bias = _checked_bias(logit_bias or {})
+        self._words = _checked_words(bad_words)
+        self._banned: list[list[int]] = []
+        self._start = 0
+
+    @property
+    def change_nothing(self) -> bool:
+        """Returns whether every setting has its default."""
+        is_neutral = self._repetition == 1 and self._presence == self._frequency == 0
+        return is_neutral and not self._bias and not self._words
+
+    def begin(self, target: Target, ids: Sequence[int]) -> Constraint:
+        """Returns the penalties of a text.
+
+        Raises:
+            ConfigError: an id is not in the vocabulary, or a word is a string and the target has no
+                tokenizer.
+        """
+        text = copy.copy(self)
+        text._start = len(ids)
+        text._banned = [tokens for word in self._words for tokens in _tokens(word, target)]
+        known = (*self._bias, *(token for word in text._banned for token in word))
+        for token in known:
+            valid = 0 <= token < target.vocab_size
+            require(valid, "penalties", token, f"ids below {target.vocab_size}")
+        return text
+
+    def steering(self) -> Constraint:
+        return self
+
+    def logits(self, ids: Sequence[int], logits: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
+        changed = logits.clone() if logits.dtype == torch.float64 else logits.float()
+        for word in self._banned:
+            *first, last = word
+            if not first or list(ids[-len(first) :]) == first:
+                changed = changed.index_fill(0, _ids([last], changed), float("-inf"))
+        if self._bias:
+            amounts = changed.new_tensor(list(self._bias.values()))
+            changed = changed.index_add(0, _ids(self._bias, changed), amounts)
+        if self._repetition != 1:
+            written = _ids(set(ids), changed)
+            values = changed[written]
+            scaled = torch.where(values < 0, values * self._repetition, values / self._repetition)
+            changed = changed.index_copy(0, written, scaled)
+        if self._presence or self._frequency:
+            counts = _ids(ids[self._start :], changed).bincount(minlength=len(changed)).to(changed)
+            changed = changed - self._frequency * counts - self._presence * counts.clamp(max=1)
+        return changed
+
+
+def _ids(ids: Any, like: Tensor) -> Tensor:
+    return torch.tensor(list(ids), dtype=torch.long, device=like.device)
+
+
+def _is_finite(value: object) -> bool:
+    return is_number(value) and math.isfinite(value)  # type: ignore[arg-type]
+
+
+def _checked_bias(bias: Mapping[Any, float]) -> dict[int, float]:
+    """Returns a bias by id. JSON has strings of digits for ids."""
+    require(isinstance(bias, Mapping), "penalties.logit_bias", bias, "a mapping of ids to numbers")
+    checked = {}
+    for key, value in bias.items():
+        is_id = is_int(key) or (isinstance(key, str) and key.isdecimal())
+        require(is_id, "penalties.logit_bias", key, "the id of a token")
+        require(_is_finite(value), f"penalties.logit_bias[{key}]", value, "a number")
+        checked[int(key)] = float(value)
+    return checked
+
+
+def _checked_words(words: Sequence[Word]) -> list[Word]:
+    expected = "a list of words, each a string or a list of ids"
+    is_list = isinstance(words, Sequence) and not isinstance(words, str)
+    require(is_list, "penalties.bad_words", words, expected)
+    for word in words:
+        is_word = bool(word.strip()) if isinstance(word, str) else _are_ids(word)
+        require(is_word, "penalties.bad_words", word, "a string or a list of ids, not empty")
+    return list(words)
+
+
+def _are_ids(word: object) -> bool:
+    return isinstance(word, Sequence) and len(word) > 0 and all(map(is_int, word))
+
+
+def _tokens(word: Word, target: Target) -> list[list[int]]:
+    """Returns the ids of a word, at the beginning of a line and after a space."""
+    if not isinstance(word, str):
+        return [list(word)]
+    tokenizer = target.tokenizer
+    if tokenizer is None:
+        reason = "expected lists of ids, the target has no tokenizer"
+        raise ConfigError(f"penalties.bad_words={word!r}: {reason}")
+    forms = (word.lstrip(), f" {word.lstrip()}")
+    coded = [tokenizer(form, add_special_tokens=False)["input_ids"] for form in forms]
+    return [list(ids) for ids in coded if ids]

@@ -1,0 +1,103 @@
+"""SuffixAutomaton: where in some texts the end of another one occurs, and what follows there."""
+
+from collections.abc import Iterable
+from typing import final
+
+END = -1
+"""Stands between two texts. No text has this id, so no match reaches across it."""
+ROOT = 0
+"""The state of the empty phrase."""
+
+
+@final
+class SuffixAutomaton:
+    """The suffix automaton of a text that grows (Blumer et al. 1985), with counts.
+
+    A state stands for the phrases that end at the same positions of the text. It has as many states
+    as twice the tokens at most, and adding a token takes constant time on average, apart from
+    counting: that takes as many steps as there are states of suffixes, few unless the text repeats
+    one phrase over and over.
+    """
+
+    def __init__(self) -> None:
+        self._next: list[dict[int, int]] = [{}]
+        self._link = [ROOT]  # the state of the longest suffix that ends elsewhere too
+        self._length = [0]  # of the longest phrase of the state
+        self._count = [0]  # how often its phrases occur
+        self._last = ROOT
+
+    def extend(self, tokens: Iterable[int]) -> None:
+        """Appends tokens to the text."""
+        for token in tokens:
+            self._append(token)
+
+    def _append(self, token: int) -> None:
+        state, whole = self._last, self._add({}, self._length[self._last] + 1, 0)
+        self._last = whole
+        while token not in self._next[state]:
+            self._next[state][token] = whole
+            if state == ROOT:
+                break
+            state = self._link[state]
+        else:
+            self._link[whole] = self._split(state, token)
+        state = whole
+        while state != ROOT:
+            self._count[state] += 1
+            state = self._link[state]
+
+    def _split(self, state: int, token: int) -> int:
+        """Returns the state of `state`'s longest phrase and `token`; makes one if there is none."""
+        old = self._next[state][token]
+        length = self._length[state] + 1
+        if self._length[old] == length:
+            return old
+        new = self._add(dict(self._next[old]), length, self._count[old])
+        self._link[new], self._link[old] = self._link[old], new
+        while self._next[state].get(token) == old:
+            self._next[state][token] = new
+            if state == ROOT:
+                break
+            state = self._link[state]
+        return new
+
+    def _add(self, following: dict[int, int], length: int, count: int) -> int:
+        self._next.append(following)
+        self._link.append(ROOT)
+        self._length.append(length)
+        self._count.append(count)
+        return len(self._next) - 1
+
+    def step(self, state: int, length: int, token: int) -> tuple[int, int]:
+        """Returns the longest match of a phrase and a token: its state, and its length.
+
+        state, length: the longest match of the phrase.
+        """
+        while state != ROOT and token not in self._next[state]:
+            state = self._link[state]
+            length = self._length[state]
+        if token not in self._next[state]:
+            return ROOT, 0
+        return self._next[state][token], length + 1
+
+    def repeated(self) -> tuple[int, int]:
+        """Returns the longest end of the text that occurs before: its state, and its length."""
+        state = self._link[self._last]
+        return state, self._length[state]
+
+    def likeliest(self, state: int) -> tuple[int, int, float] | None:
+        """Returns what follows the phrases of a state: the state after it, the token, its share.
+
+        It is the token seen most often, and of several the one whose first occurrence is the
+        latest. The share is of all that followed. Where nothing follows, shorter phrases decide;
+        None if only the empty one is left.
+        """
+        while state != ROOT:
+            following = {token: self._count[to] for token, to in self._next[state].items()}
+            total = sum(following.values())
+            following.pop(END, None)
+            if following:
+                token = max(reversed(following), key=following.__getitem__)
+                return self._next[state][token], token, following[token] / total
+            state = self._link[state]
+        return None

@@ -1,0 +1,126 @@
+"""Checks of a drafter whose drafts depend on what it has observed, or on earlier texts."""
+
+from collections.abc import Callable, Sequence
+
+from outrider.contract.drafter import Drafter
+from outrider.contract.target import Target
+from outrider.decoding.decode import decode
+from outrider.testing.drafter_distributions import assert_equal, refusal
+from outrider.testing.exact import Setup, loop_distribution, target_distribution
+from outrider.testing.stage import SAMPLED, VOCAB_SIZE, draft_after, same_draft, stage
+from outrider.verifiers.sample_match import SampleMatch
+from outrider.verifiers.token import Token
+from outrider.verifiers.traversal import Traversal
+
+Make = Callable[[], Drafter]
+
+EARLIER = ([1, 0, 0, 1], [1, 0, 1], [0, 0, 1, 1, 0])
+"""Prompts of texts that end before another one begins."""
+
+
+def check_observations_leave_the_text_exact(make: Make) -> None:
+    """A drafter that `observes` may draft by what it observed in earlier rounds: over all outcomes
+    of up to five rounds, the text has the target's distribution.
+    """
+    if make().observes:
+        _check_loop(make)
+
+
+def check_observations_over_more_rounds(make: Make) -> None:
+    """The same holds for texts of four tokens of a larger vocabulary."""
+    if make().observes:
+        _check_loop(make, (VOCAB_SIZE, 4))
+
+
+def check_memory_leaves_the_text_exact(make: Make) -> None:
+    """A drafter that `remembers` may draft by texts that ended before: over all outcomes of several
+    rounds, with the same memory each time, the text has the target's distribution.
+    """
+    if make().remembers:
+        _check_loop(make, earlier=EARLIER[:1])
+
+
+def _check_loop(
+    make: Make, size: tuple[int, int] | None = None, earlier: Sequence[Sequence[int]] = ()
+) -> None:
+    """Raises AssertionError unless the loop keeps the distribution of texts.
+
+    size: of the vocabulary, and the length of the texts. Defaults to many rounds with two tokens,
+        or a few with more, for a drafter that can't have two.
+    earlier: the prompts of texts in memory.
+    """
+    vocab_size, length = size or ((VOCAB_SIZE, 3) if refusal(make, 2) else (2, 5))
+    drafter = make()
+    target = stage(drafter, vocab_size)
+    for rule in (SampleMatch(), Traversal() if drafter.trees else Token()):
+        exact = target_distribution(target, [0, 1], length, SAMPLED, rule)
+        setup = Setup(
+            target, drafter, rule, [0, 1], gamma=1, sampling=SAMPLED, budget=2, earlier=earlier
+        )
+        assert_equal(loop_distribution(setup, length), exact)
+
+
+def check_observations_end_with_the_text(make: Make) -> None:
+    """What it observed is forgotten before the next text, and a fork knows nothing of it."""
+    used, new = make(), make()
+    if not used.observes:
+        return
+    target = stage(used)
+    new.bind(target)
+    prompt = [0, 1, 2, 0, 1]
+    text = _written(target, used, prompt)
+    fork = used.fork()
+    used.reset()
+    for drafter in (used, fork):
+        drafter.forget()
+    for tokens in (text, prompt, [3]):  # the next text may begin with all of this one
+        expected = draft_after(new, target, tokens, 3)
+        for drafter, name in ((fork, "its fork"), (used, "it")):
+            draft = draft_after(drafter, target, tokens, 3)
+            assert same_draft(draft, expected), (
+                f"after {tokens} {name} wrote {draft.tokens}, a new one {expected.tokens}:"
+                " something was left over from what it observed in an earlier text"
+            )
+
+
+def check_memory_is_shared_by_forks(make: Make) -> None:
+    """A drafter that `remembers` counts its texts, shares them with its forks, and can forget them
+    without the forks; the same texts lead to the same drafts.
+    """
+    used, other, new = make(), make(), make()
+    if not used.remembers:
+        return
+    target = stage(used)
+    early = used.fork()
+    for drafter in (other, new):
+        drafter.bind(target)
+    assert used.remembered == 0, f"remembers {used.remembered} texts before the first"
+    for count, prompt in enumerate(EARLIER, start=1):
+        for drafter in (used, other):
+            _written(target, drafter, prompt)
+        for drafter, name in ((used, "it"), (early, "its fork")):
+            assert drafter.remembered == count, (
+                f"{name} says {drafter.remembered} texts in memory after {count}"
+            )
+    late = used.fork()
+    used.forget()
+    assert used.remembered == 0, f"remembers {used.remembered} texts once they are forgotten"
+    for drafter in (used, other):
+        drafter.reset()
+    for prompt in EARLIER:
+        by_memory, by_none = (draft_after(part, target, prompt, 3) for part in (other, new))
+        for drafter, expected, name in (
+            (early, by_memory, "a fork made before the texts"),
+            (late, by_memory, "a fork made after the texts"),
+            (used, by_none, "one that has forgotten them"),
+        ):
+            draft = draft_after(drafter, target, prompt, 3)
+            assert same_draft(draft, expected), (
+                f"after {prompt} {name} wrote {draft.tokens}, expected {expected.tokens}"
+            )
+
+
+def _written(target: Target, drafter: Drafter, prompt: list[int]) -> list[int]:
+    """Returns a prompt and the greedy text after it, once the drafter has helped to write it."""
+    rounds = decode(target, drafter, SampleMatch(), prompt, gamma=2, budget=4, max_new_tokens=8)
+    return prompt + [token for round in rounds for token in round.tokens]

@@ -1,0 +1,143 @@
+"""Suffix: copies what most often followed the text's last tokens, in this text and in others."""
+
+from typing import final
+
+from outrider.contract.context import Context, Tokens
+from outrider.contract.drafter import Drafter
+from outrider.contract.pen import Pen
+from outrider.drafter_parts.memory import Memory
+from outrider.drafter_parts.suffix_automaton import END, ROOT, SuffixAutomaton
+from outrider.errors import is_number, require
+from outrider.plugins.hookspecs import Register, hookimpl
+
+
+@final
+class Suffix(Drafter):
+    """Suffix decoding (SuffixDecoding, Oliaro et al. 2411.04975).
+
+    Looks for the longest end of the text that occurs before, in the text itself and in texts that
+    ended before it began. The draft is what followed most often, token by token, and the longer the
+    match, the longer the draft. Of the text's own draft and that of earlier texts, it writes the
+    one of which more tokens are expected to be right. An encoder's source counts as coming before
+    the text.
+
+    factor: the most tokens of a draft, for each token of the match.
+    min_probability: where the draft ends: the least share that its tokens, multiplied, had of all
+        that followed.
+    remember: whether to look into earlier texts, too. They are never dropped, so their memory
+        grows: by about a kilobyte for each token.
+
+    Raises `ConfigError` for a factor that is not above 0, or a probability outside [0, 1].
+    """
+
+    def __init__(
+        self, factor: float = 4.0, min_probability: float = 0.1, remember: bool = True
+    ) -> None:
+        is_valid = is_number(factor) and factor > 0
+        require(is_valid, "drafter.factor", factor, "a number above 0")
+        is_valid = is_number(min_probability) and 0 <= min_probability <= 1
+        require(is_valid, "drafter.min_probability", min_probability, "a number in [0, 1]")
+        self._factor = factor
+        self._min_probability = min_probability
+        self.remembers = remember
+        self._past = Past()
+        self._start_over(None)
+
+    def _start_over(self, source: Tokens | None) -> None:
+        self._text, self._source = Tokens([]), source
+        self._own = SuffixAutomaton()
+        self._own.extend(source or ())
+        self._match = Match(self._past)
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        if not pen.open:
+            return
+        try:
+            self._follow(context.tokens, context.source)
+        except BaseException:
+            self._start_over(None)  # what was interrupted is wrong
+            raise
+        matches = (
+            (self._own, *self._own.repeated()),
+            (self._past.texts, self._match.state, self._match.length),
+        )
+        drafts = [self._draft(*match, pen.gamma) for match in matches]
+        _, tokens = max(drafts, key=lambda draft: draft[0])
+        for token in tokens:
+            if not pen.open:
+                return
+            pen.write(token)
+
+    def _draft(
+        self, texts: SuffixAutomaton, state: int, length: int, gamma: int
+    ) -> tuple[float, list[int]]:
+        """Returns how many tokens of a draft are expected to be right, and the draft."""
+        expected, share, tokens = 0.0, 1.0, list[int]()
+        longest = min(gamma, self._factor * length)
+        while len(tokens) < longest and (step := texts.likeliest(state)) is not None:
+            state, token, part = step
+            share *= part
+            if share < self._min_probability:
+                break
+            tokens.append(token)
+            expected += share
+        return expected, tokens
+
+    def _follow(self, text: Tokens, source: Tokens | None) -> None:
+        """Takes in what is new since the last call, or everything if the text is another one."""
+        if self._text.shared(text) < len(self._text) or source != self._source:
+            self._start_over(source)
+        if self._match.past is not self._past or self._match.known != self._past.count:
+            self._match = Match(self._past)
+            self._match.follow(text[: len(self._text)])
+        new = text[len(self._text) :]
+        self._own.extend(new)
+        self._match.follow(new)
+        self._text = text
+
+    def remember(self, context: Context) -> None:
+        try:
+            self._past.add(context)
+        except BaseException:
+            self.forget()
+            raise
+
+    @property
+    def remembered(self) -> int:
+        return self._past.count
+
+    def forget(self) -> None:
+        self._past = Past()
+
+
+@final
+class Past(Memory):
+    """The texts that ended, in one automaton."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts = SuffixAutomaton()
+
+    def add(self, context: Context) -> None:
+        """Adds a text, with what an encoder reads before it."""
+        self.texts.extend((*(context.source or ()), *context.tokens, END))
+        self.count += 1
+
+
+@final
+class Match:
+    """The longest end of a text that occurs in earlier texts."""
+
+    def __init__(self, past: Past) -> None:
+        self.past, self.known = past, past.count
+        self.state, self.length = ROOT, 0
+
+    def follow(self, tokens: list[int]) -> None:
+        """Takes in tokens that continue the text."""
+        for token in tokens:
+            self.state, self.length = self.past.texts.step(self.state, self.length, token)
+
+
+@hookimpl
+def register_drafters(register: Register) -> None:
+    register("suffix", Suffix)

@@ -1,0 +1,100 @@
+"""TokenRecycling: a tree of the tokens that the target found likely after each token before."""
+
+from typing import final
+
+from jaxtyping import Float
+from torch import Tensor
+
+from outrider.contract.context import Context
+from outrider.contract.draft import ROOT, Draft
+from outrider.contract.drafter import Drafter
+from outrider.contract.pen import Pen
+from outrider.drafter_parts.memory import Memory
+from outrider.drafter_parts.sequoia import Path, best_widths
+from outrider.errors import is_int, require
+from outrider.plugins.hookspecs import Register, hookimpl
+
+ACCEPTANCE = (0.5, 0.14, 0.07, 0.045, 0.03, 0.025, 0.02, 0.015)
+"""Roughly how often the n-th candidate after a token is the one accepted; shapes the tree."""
+
+
+@final
+class TokenRecycling(Drafter):
+    """Token Recycling (Luo et al. 2408.08696), which needs no draft model and no training.
+
+    For each token it keeps the `candidates` likeliest next tokens, by what the target said the last
+    time that a draft had this token, accepted or rejected. A draft is a tree over that table: the
+    candidates after the text's last token, theirs after them, and so on. All of them are fixed
+    before any random number of the round, so any rule for deterministic drafts keeps the
+    distribution exact.
+
+    The paper's tree of 80 nodes is fixed. Here it is the best one for the run's `gamma` and
+    `budget` (Sequoia, 2402.12374), so set a `budget`, such as 32.
+
+    candidates: how many next tokens to keep for each token, k in the paper.
+    remember: whether a text begins with the table of the texts before, as in the paper.
+
+    Raises `ConfigError` for candidates below 1.
+    """
+
+    kind = "deterministic"
+    observes = True
+
+    def __init__(self, candidates: int = 8, remember: bool = True) -> None:
+        is_valid = is_int(candidates) and candidates >= 1
+        require(is_valid, "drafter.candidates", candidates, "a whole number of at least 1")
+        self._candidates = candidates
+        self.remembers = remember
+        self._past = Past()
+        self._next: dict[int, list[int]] = {}
+
+    def reset(self) -> None:
+        self._next = {}
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        acceptance = ACCEPTANCE + (ACCEPTANCE[-1],) * (self._candidates - len(ACCEPTANCE))
+        widths = best_widths(acceptance[: self._candidates], pen.room, pen.gamma)
+        layer: list[tuple[int, Path, int]] = [(ROOT, (), context.tokens[-1])]
+        while layer:
+            children: list[tuple[int, Path, int]] = []
+            for node, path, token in layer:
+                candidates = self._next.get(token) or self._past.next.get(token) or []
+                for rank, following in enumerate(candidates[: widths.get(path, 0)]):
+                    if pen.room < 1:
+                        return
+                    pen.write(following, after=node)
+                    children.append((pen.last, (*path, rank), following))
+            layer = children
+
+    def observe(
+        self, context: Context, draft: Draft, logits: Float[Tensor, "nodes+1 vocab"]
+    ) -> None:
+        best = logits.topk(min(self._candidates, logits.shape[-1])).indices.tolist()
+        # Of several nodes with one token, the first stays: it has the likeliest path.
+        tokens = [context.tokens[-1], *draft.tokens]
+        self._next |= dict(zip(reversed(tokens), reversed(best), strict=True))
+
+    def remember(self, context: Context) -> None:
+        self._past.next |= self._next
+        self._past.count += 1
+
+    @property
+    def remembered(self) -> int:
+        return self._past.count
+
+    def forget(self) -> None:
+        self._past = Past()
+
+
+@final
+class Past(Memory):
+    """The table as it was at the end of earlier texts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.next: dict[int, list[int]] = {}
+
+
+@hookimpl
+def register_drafters(register: Register) -> None:
+    register("token_recycling", TokenRecycling)

@@ -1,0 +1,180 @@
+"""Penalties: the penalised distribution exactly, and the texts of transformers."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+from transformers import LogitsProcessorList, NoBadWordsLogitsProcessor
+from transformers import RepetitionPenaltyLogitsProcessor as Repetition
+
+import outrider
+from outrider import AllOf, ConfigError, Constraint, EnumeratedChance, Penalties, Sampling
+from outrider.drafters.random import Random
+from outrider.targets.tabular import TabularTarget
+from outrider.targets.transformers import TransformersTarget
+
+TABLE = TabularTarget(3, order=1, seed=2)
+PROMPT = [0, 1]
+EVERYTHING: dict[str, Any] = {
+    "repetition_penalty": 1.7,
+    "presence_penalty": 0.6,
+    "frequency_penalty": 0.4,
+    "logit_bias": {1: 0.9},
+    "bad_words": [[2, 2]],
+}
+
+
+def penalised(ids: Sequence[int], logits: torch.Tensor) -> list[float]:
+    """Returns the logits after `ids` with all of the above, one number at a time."""
+    changed = logits.tolist()
+    changed[1] += 0.9
+    if ids[-1] == 2:
+        changed[2] = float("-inf")
+    for token in range(3):
+        if token in ids:
+            changed[token] *= 1.7 if changed[token] < 0 else 1 / 1.7
+        count = list(ids[len(PROMPT) :]).count(token)
+        changed[token] -= 0.4 * count + 0.6 * (count > 0)
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("drafter", "rule", "budget"),
+    [
+        (Random(), "token", 2),
+        (Random(), "block", 2),
+        (Random(tree="iid:2"), "multi_step", 2),
+    ],
+)
+def test_the_distribution_is_the_penalised_one(drafter: Any, rule: str, budget: int) -> None:
+    def written(chance: Any) -> tuple[int, ...]:
+        text = outrider.generate(
+            TABLE,
+            PROMPT,
+            drafter,
+            rule,
+            gamma=2,
+            budget=budget,
+            max_new_tokens=3,
+            sampling=Sampling(1.0),
+            chance=chance,
+            constraint=Penalties(**EVERYTHING),
+        )
+        return tuple(text.tokens)
+
+    probs = Counter[tuple[int, ...]]()
+    for probability, text in EnumeratedChance.outcomes(written):
+        probs[text] += probability  # type: ignore[assignment]
+    for text in product(range(3), repeat=3):
+        expected = 1.0
+        for place, token in enumerate(text):
+            before = [*PROMPT, *text[:place]]
+            logits = torch.tensor(penalised(before, TABLE.logits(before)), dtype=torch.float64)
+            expected *= float(logits.softmax(-1)[token])
+        assert probs[text] == pytest.approx(expected, abs=1e-12)
+
+
+def test_greedy_texts_are_those_of_transformers(llama: Any, words: Any) -> None:
+    model = llama()
+    target = TransformersTarget(model, words)
+    plain = outrider.generate(target, [2, 4, 6], "none", max_new_tokens=12).tokens
+    banned = [[plain[0]], plain[1:3], [9, 9, 9]]
+    prompts = [[2, 4, 6], [9, 10, 9, 12]]
+    constraint = Penalties(repetition_penalty=1.3, bad_words=banned)
+    texts = outrider.generate_together(
+        target,
+        prompts,
+        "prompt_lookup",
+        constraints=[constraint, constraint],
+        max_new_tokens=12,
+    )
+    for prompt, text in zip(prompts, texts, strict=True):
+        expected = model.generate(
+            torch.tensor([prompt]),
+            attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
+            max_new_tokens=12,
+            do_sample=False,
+            repetition_penalty=1.3,
+            bad_words_ids=banned,
+        )
+        assert text.tokens == expected[0, len(prompt) :].tolist()
+    assert texts[0].tokens != plain
+
+
+def test_the_logits_are_those_of_transformers() -> None:
+    logits, ids = torch.randn(9), [3, 4, 3, 7]
+    banned = [[1], [3, 7, 2], [7, 5], [4, 6]]
+    processors = LogitsProcessorList([Repetition(1.3), NoBadWordsLogitsProcessor(banned)])
+    expected = processors(torch.tensor([ids]), logits[None])[0]
+    begun = Penalties(repetition_penalty=1.3, bad_words=banned).begin(TabularTarget(9), ids[:2])
+    torch.testing.assert_close(begun.logits(ids, logits), expected)
+
+
+def test_presence_and_frequency_leave_the_prompt_out() -> None:
+    penalties = Penalties(presence_penalty=1.0, frequency_penalty=0.25)
+    found = penalties.begin(TABLE, [0, 0]).logits([0, 0, 1, 1, 2], torch.zeros(3))
+    assert found.tolist() == [0, -1.5, -1.25]
+
+
+def test_a_word_is_banned_in_both_of_its_forms(llama: Any, words: Any) -> None:
+    target = TransformersTarget(llama(), words)
+    begun = Penalties(bad_words=["cat", "the dog"]).begin(target, [2])
+    cat, the, dog = (words.convert_tokens_to_ids(word) for word in ("cat", "the", "dog"))
+    after_the = begun.logits([2, the], torch.zeros(target.vocab_size))
+    assert [token for token, logit in enumerate(after_the) if logit < 0] == [cat, dog]
+    assert not (begun.logits([2, 6], torch.zeros(target.vocab_size))[dog] < 0)
+
+
+def test_half_precision_is_raised_and_its_argument_left_alone() -> None:
+    logits = torch.zeros(3, dtype=torch.bfloat16)
+    begun = Penalties(logit_bias={"1": 0.001}, bad_words=[[0]]).begin(TABLE, [0])
+    found = begun.logits([0], logits)
+    assert found.tolist() == pytest.approx([float("-inf"), 0.001, 0])
+    assert not logits.any()
+
+
+def test_several_constraints_follow_one_another() -> None:
+    class Doubles(Constraint):
+        def logits(self, ids: Sequence[int], logits: torch.Tensor) -> torch.Tensor:
+            return 2 * logits
+
+        def ends(self, ids: Sequence[int]) -> bool:
+            return ids[-1] == 2
+
+    both = AllOf(Penalties(logit_bias={0: 1.0}), Doubles()).begin(TABLE, [0])
+    assert both.logits([0], torch.zeros(3)).tolist() == [2, 0, 0]
+    assert both.ends([0, 2]) and not both.ends([0, 1])
+
+
+def test_nothing_is_changed_by_default() -> None:
+    assert Penalties().change_nothing
+    assert not any(Penalties(**{name: value}).change_nothing for name, value in EVERYTHING.items())
+    logits = torch.randn(3, dtype=torch.float64)
+    assert Penalties().begin(TABLE, [0]).logits([0, 1], logits).equal(logits)
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"repetition_penalty": 0}, "penalties.repetition_penalty=0: expected a number above 0"),
+        ({"presence_penalty": "x"}, "penalties.presence_penalty='x': expected a number"),
+        ({"frequency_penalty": float("nan")}, "penalties.frequency_penalty=nan: expected a number"),
+        ({"logit_bias": {"cat": 1.0}}, "penalties.logit_bias='cat': expected the id of a token"),
+        ({"logit_bias": {1: "x"}}, "penalties.logit_bias[1]='x': expected a number"),
+        ({"logit_bias": {7: 1.0}}, "penalties=7: expected ids below 3"),
+        ({"bad_words": "cat"}, "penalties.bad_words='cat': expected a list of words"),
+        ({"bad_words": [" "]}, "penalties.bad_words=' ': expected a string or a list of ids"),
+        ({"bad_words": [["x"]]}, "penalties.bad_words=['x']: expected a string or a list of ids"),
+        (
+            {"bad_words": ["cat"]},
+            "penalties.bad_words='cat': expected lists of ids",
+        ),
+    ],
+)
+def test_a_value_out_of_range_is_one_line(settings: dict[str, Any], line: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{re.escape(line)}"):
+        outrider.generate(TABLE, [0], "none", constraint=Penalties(**settings))

@@ -1,0 +1,113 @@
+"""The log-probabilities of a text are those that the target gives token by token."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import outrider
+from outrider import ConfigError, Constraint, Sampling, TokenLogprob
+from outrider.contract.logprobs import token_logprobs
+from outrider.drafters.random import Random
+from outrider.targets.tabular import TabularTarget
+from outrider.targets.transformers import TransformersTarget
+
+TABLE = TabularTarget(6, order=2, seed=3)
+DRAFTS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("token", {"drafter": Random(), "gamma": 3}),
+    ("multi_step", {"drafter": Random(tree="iid:2"), "gamma": 3, "budget": 8}),
+    ("without_replacement", {"drafter": Random(tree="2x2"), "gamma": 2, "budget": 6}),
+)
+"""A chain and trees, each with a rule that takes it."""
+
+
+def along(target: Any, prompt: list[int], text: list[int], count: int) -> list[TokenLogprob]:
+    """Returns the log-probabilities of a text, from logits that `target` gives prefix by prefix."""
+    rows = [target([*prompt, *text[:known]]) for known in range(len(text))]
+    return list(token_logprobs(torch.stack(rows), text, count))
+
+
+@pytest.mark.parametrize(("rule", "drafts"), DRAFTS)
+def test_on_a_table_they_are_exact(rule: str, drafts: dict[str, Any]) -> None:
+    sampling = Sampling(temperature=0.7, top_k=4)
+    text = outrider.generate(
+        TABLE, [0, 1], verifier=rule, sampling=sampling, logprobs=2, max_new_tokens=20, **drafts
+    )
+    assert text.counts.accepted > 0
+    assert text.logprobs == along(TABLE.logits, [0, 1], text.tokens, 2)
+    for token, logprob in zip(text.tokens, text.logprobs, strict=True):
+        assert len(logprob.top) == 2 and logprob.top[0][1] >= logprob.top[1][1]
+        assert logprob.rank > 2 or logprob.top[logprob.rank - 1] == (token, logprob.logprob)
+
+
+def test_by_hand() -> None:
+    logits = torch.tensor([[0.5, 0.25, 0.25, 0.0]], dtype=torch.float64).log()
+    (logprob,) = token_logprobs(logits, [1], 9)
+    half, quarter = logits[0, 0].item(), logits[0, 1].item()
+    assert logprob == TokenLogprob(quarter, 2, logprob.top)
+    assert sorted(logprob.top) == [(0, half), (1, quarter), (2, quarter)]
+
+
+def test_a_constraint_leaves_them_as_they_are() -> None:
+    class Even(Constraint):
+        def logits(self, ids: Any, logits: torch.Tensor) -> torch.Tensor:
+            odd = torch.arange(len(logits)) % 2 == 1
+            return logits.masked_fill(odd, float("-inf"))
+
+    text = outrider.generate(
+        TABLE, [0, 1], Random(), constraint=Even(), logprobs=0, max_new_tokens=12
+    )
+    assert text.logprobs == along(TABLE.logits, [0, 1], text.tokens, 0)
+    assert any(logprob.rank > 1 for logprob in text.logprobs)
+
+
+def close(found: list[TokenLogprob], expected: list[TokenLogprob]) -> None:
+    for one, other in zip(found, expected, strict=True):
+        assert (one.logprob, one.rank) == (pytest.approx(other.logprob, abs=1e-5), other.rank)
+        assert [id for id, _ in one.top] == [id for id, _ in other.top]
+        values = [value for _, value in other.top]
+        assert [value for _, value in one.top] == pytest.approx(values, abs=1e-5)
+
+
+@pytest.mark.parametrize(("rule", "drafts"), DRAFTS)
+def test_of_a_model_they_are_those_of_a_plain_pass(
+    rule: str, drafts: dict[str, Any], llama: Any, words: Any
+) -> None:
+    model = llama()
+    target = TransformersTarget(model, words)
+
+    def plain(ids: list[int]) -> torch.Tensor:
+        with torch.no_grad():
+            return model(torch.tensor([ids])).logits[0, -1]
+
+    options: dict[str, Any] = {"verifier": rule, "sampling": Sampling(1.0), "logprobs": 5}
+    drafts = drafts | {"max_new_tokens": 12}
+    prompts = [[2, 4, 6], [9, 10, 11, 12, 13]]
+    for prompt, text in zip(
+        prompts, outrider.generate_together(target, prompts, **options, **drafts), strict=True
+    ):
+        close(text.logprobs, along(plain, prompt, text.tokens, 5))
+
+
+def test_none_are_kept_by_default() -> None:
+    text = outrider.generate(TABLE, [0], "none", max_new_tokens=4)
+    assert text.logprobs == [] and all(round.logprobs == () for round in text.rounds)
+
+
+@pytest.mark.parametrize("count", [-1, 1.5, True])
+def test_a_number_that_is_none_is_refused(count: Any) -> None:
+    with pytest.raises(ConfigError, match=f"^logprobs={count}: expected a whole number"):
+        outrider.generate(TABLE, [0], "none", logprobs=count)
+
+
+def test_the_command_writes_them(run: Any, tmp_path: Path) -> None:
+    status, _, _ = run(
+        *("generate", "target=tabular", "prompt=[0,1]", "drafter=random", "logprobs=2"),
+        *("max_new_tokens=5", f"hydra.run.dir={tmp_path / 'out'}"),
+    )
+    report = json.loads((tmp_path / "out" / "generation.json").read_text())
+    assert status == 0 and len(report["logprobs"]) == len(report["tokens"]) == 5
+    for token, entry in zip(report["tokens"], report["logprobs"], strict=True):
+        assert entry["rank"] == 1 and entry["top"][0] == [token, entry["logprob"]]  # greedy

@@ -1,0 +1,75 @@
+"""Suffix decoding: it copies what followed most often, here and in texts that ended before."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from outrider import ConfigError, Context, Sampling, Tokens
+from outrider.drafters.suffix import Suffix
+from outrider.targets.tabular import TabularTarget
+from outrider.testing import parametrize_with_checks
+from outrider.testing.stage import play_draft
+
+TARGET = TabularTarget(20)
+
+
+def draft(drafter: Suffix, text: list[int], source: list[int] | None = None) -> tuple[int, ...]:
+    context = Context(Tokens(text), None if source is None else Tokens(source))
+    return play_draft(drafter, TARGET, context, gamma=6, sampling=Sampling()).tokens
+
+
+@parametrize_with_checks([Suffix])
+def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
+    check(make)
+
+
+def test_the_draft_is_as_long_as_the_match_allows() -> None:
+    text = [1, 2, 3, 4, 5, 6, 7, 8, 9]
+    assert draft(Suffix(factor=1), [*text, 3]) == (4,)
+    assert draft(Suffix(factor=1), [*text, 1, 2, 3]) == (4, 5, 6)
+    assert draft(Suffix(factor=2), [*text, 1, 2]) == (3, 4, 5, 6)
+    assert draft(Suffix(), [*text, 10]) == ()
+
+
+def test_it_copies_what_followed_most_often() -> None:
+    assert draft(Suffix(), [1, 2, 9, 1, 3, 8, 1, 2, 7, 1])[0] == 2
+    assert draft(Suffix(min_probability=0.7), [1, 2, 9, 1, 3, 8, 1, 2, 7, 1]) == ()
+    assert draft(Suffix(), [1, 2, 9, 1, 3, 8, 1])[0] == 3  # the newer one
+
+
+def test_a_source_comes_before_the_text() -> None:
+    assert draft(Suffix(), [0, 5], source=[5, 6, 7])[0] == 6
+
+
+def test_earlier_texts_help_where_this_one_does_not() -> None:
+    drafter = Suffix(factor=2)
+    drafter.remember(Context(Tokens([1, 2, 3, 4, 5, 6])))
+    assert draft(drafter, [7, 1, 2]) == (3, 4, 5, 6)
+    assert draft(drafter.fork(), [2, 9, 2, 8, 1, 2]) == (3, 4, 5, 6)  # likelier than 9 or 8
+    drafter.remember(Context(Tokens([2, 8, 9])))  # while a text is under way
+    assert draft(drafter, [7, 1, 2, 8]) == (9,)
+    alone = Suffix(remember=False)
+    assert not alone.remembers
+    assert draft(alone, [7, 1, 2]) == ()
+
+
+def test_what_is_interrupted_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    drafter = Suffix()
+    drafter.remember(Context(Tokens([1, 2, 3])))
+    monkeypatch.setattr(drafter._past.texts, "extend", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        drafter.remember(Context(Tokens([4, 5, 6])))
+    assert (drafter.remembered, draft(drafter, [1])) == (0, ())
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"factor": 0}, r"drafter\.factor=0: expected a number above 0"),
+        ({"min_probability": 2}, r"drafter\.min_probability=2: expected a number in \[0, 1\]"),
+    ],
+)
+def test_bad_settings_are_refused(settings: dict[str, Any], line: str) -> None:
+    with pytest.raises(ConfigError, match=line):
+        Suffix(**settings)

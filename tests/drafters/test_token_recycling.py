@@ -1,0 +1,71 @@
+"""Token Recycling: exact over several rounds, the greedy text, and a table of what was observed."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from outrider import ConfigError, Context, Draft, Sampling, Tokens, Verifier, decode
+from outrider.contract.counts import Counts
+from outrider.drafters.token_recycling import TokenRecycling
+from outrider.targets.tabular import TabularTarget
+from outrider.targets.transformers import TransformersTarget
+from outrider.testing import (
+    Setup,
+    loop_distribution,
+    parametrize_with_checks,
+    target_distribution,
+)
+from outrider.testing.stage import play_draft
+from outrider.verifiers.candidates import Candidates
+from outrider.verifiers.sample_match import SampleMatch
+from outrider.verifiers.traversal import Traversal
+
+SAMPLED = Sampling(temperature=1.0)
+
+
+@parametrize_with_checks([TokenRecycling])
+def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
+    check(make)
+
+
+@pytest.mark.parametrize("rule", [Candidates(), Traversal(), SampleMatch()])
+def test_the_distribution_of_the_loop_is_the_targets(rule: Verifier) -> None:
+    """Checks six tokens of the whole loop, with a table that fills up, over every branch."""
+    target = TabularTarget(2, seed=3)
+    setup = Setup(target, TokenRecycling(), rule, [1], gamma=2, sampling=SAMPLED, budget=4)
+    probs = loop_distribution(setup, 6)
+    exact = target_distribution(target, [1], 6, SAMPLED, rule)
+    assert max(abs(probs.get(text, 0.0) - p) for text, p in exact.items()) < 1e-12
+
+
+def test_greedy_text_is_plain_and_takes_fewer_calls(llama: Any) -> None:
+    target = TransformersTarget(llama(eos_token_id=None).double())
+    options = {"gamma": 3, "budget": 12, "max_new_tokens": 60}
+    rounds = list(decode(target, TokenRecycling(), Candidates(), [3, 4], **options))
+    text = [token for round in rounds for token in round.tokens]
+    likeliest = target.open([3, 4]).score(Draft.chain(text[:-1])).argmax(-1).tolist()
+    assert text == likeliest
+    assert Counts.of(rounds).rounds < 50
+
+
+def test_a_draft_is_a_tree_of_what_the_target_said_after_each_token() -> None:
+    drafter = TokenRecycling(candidates=2)
+    target = TabularTarget(6)
+    context = Context(Tokens([1, 2]))
+    logits = torch.zeros(4, 6)
+    # After 2 come 3, 4; after 3 comes 5, 0. The second node with 3 is deeper, and does not count.
+    for row, (first, second) in enumerate(((3, 4), (5, 0), (1, 0), (0, 1))):
+        logits[row, first], logits[row, second] = 2.0, 1.0
+    drafter.observe(context, Draft((3, 4, 3), (-1, -1, 1), (None,) * 3), logits)
+    draft = play_draft(drafter, target, context, gamma=2, sampling=SAMPLED)
+    assert [draft.tokens[node] for node in draft.children(-1)] == [3, 4]
+    assert {
+        tuple(draft.tokens[node] for node in draft.path(leaf)) for leaf in range(len(draft))
+    } == {(3,), (4,), (3, 5), (3, 0), (4, 1), (4, 0)}
+
+
+def test_bad_settings_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"drafter\.candidates=0: expected a whole number"):
+        TokenRecycling(0)
