@@ -47,7 +47,8 @@ def settings_page() -> str:
     )
     prompts = yaml_options("data", "Prompts", "`data=NAME` chooses where prompts come from.")
     recipes = yaml_options("recipe", "Recipes", "`recipe=NAME` chooses how to train.")
-    sections = [commands(), parts(), sampling(), prompts, recipes, presets()]
+    limits = yaml_options("constraint", "Constraints", "`constraint=NAME`: what texts must follow.")
+    sections = [commands(), parts(), sampling(), limits, prompts, recipes, presets()]
     return "\n\n".join(["# Settings", start, *itertools.chain.from_iterable(sections)])
 
 
@@ -160,7 +161,7 @@ def quoted(group: str, name: str) -> str:
 
 def table(rows: Iterable[Row]) -> str:
     """Returns the settings as a table, without what only Hydra reads."""
-    shown = [row for row in rows if row[0] != "_target_"]
+    shown = [row for row in rows if not row[0].startswith("_")]
     if not shown:
         return "It has no settings."
     lines = [

@@ -56,6 +56,9 @@ def test_every_setting_has_a_line_with_its_meaning(site: ModuleType) -> None:
             for name in option_schema(entry):
                 line = f"| `{name}` |"
                 assert name == "_target_" or line in sections[f"{entry.role}={entry.name}"]
+    for file in (ROOT / "conf").glob("*/**/*.yaml"):
+        group = file.parent.relative_to(ROOT / "conf").as_posix()
+        assert group == "sampling" or f"{group}={file.stem}" in sections
 
 
 def test_the_reference_has_every_name_that_stays_stable(site: ModuleType) -> None:
