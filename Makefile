@@ -39,8 +39,9 @@ typecheck: sources
 	$(BIN)/mypy
 
 # The documentation site, in build/site. A dead link, or a page without a place in it, is an error.
+# Not with --quiet: mkdocs would then overlook them.
 docs: sources
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 # The package under the names that it is imported by, for tools that read it without importing.
 sources: wheel
