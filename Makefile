@@ -2,23 +2,23 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test pytest style evidence mutants install typecheck wheel browser engines vllm edits clean
+.PHONY: demo test pytest style docs evidence mutants install typecheck sources wheel browser engines vllm edits clean
 
 install: .venv/installed
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet torch==2.13.0
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,docs]'
 	touch $@
 
 # The main job: seven drafters side by side on SmolLM2-135M-Instruct.
 demo: install
 	$(BIN)/outrider demo $(DEMO)
 
-# Types and style are checked beside the tests, since they keep only one core busy.
+# Types, style and the site are checked beside the tests, since these keep only one core busy.
 test:
-	$(MAKE) --no-print-directory --jobs=2 pytest typecheck style
+	$(MAKE) --no-print-directory --jobs=2 pytest typecheck style docs
 
 pytest: browser wheel
 	OUTRIDER_WHEEL=build/wheel OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
@@ -35,9 +35,16 @@ browser: install
 	|| command -v google-chrome >/dev/null || $(BIN)/playwright install --only-shell chromium >/dev/null \
 	|| { echo "make test: no browser for the report: apt-get install chromium" >&2; exit 1; }
 
-typecheck: wheel
-	$(BIN)/pip install --quiet --no-deps --target build/typecheck build/wheel/*.whl
+typecheck: sources
 	$(BIN)/mypy
+
+# The documentation site, in build/site. A dead link, or a page without a place in it, is an error.
+docs: sources
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+# The package under the names that it is imported by, for tools that read it without importing.
+sources: wheel
+	$(BIN)/pip install --quiet --no-deps --target build/typecheck build/wheel/*.whl
 
 wheel: install
 	rm -rf build

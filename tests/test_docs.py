@@ -15,7 +15,7 @@ import outrider
 from outrider.contract.draft import KINDS
 
 ROOT = Path(__file__).parent.parent
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 QUICK = {
     "generate": ["max_new_tokens=4"],
     "beams": ["max_new_tokens=4"],
@@ -31,12 +31,15 @@ QUICK = {
     ],  # beside it in tests/commands/test_bench.py
     "fuzz": ["runs=10", "targets=tables"],
     "train": ["max_new_tokens=16", "data.limit=3"],
+    "recipe.texts=16": ["recipe.texts=2", "recipe.held_out=1"],
     "greedy.py": ["--count", "1", "--tokens", "12"],
     "architectures.py": ["--only", "gpt2", "--modes", "chain"],
 }
 """Settings that keep a documented command short; they come last, so they win."""
 MADE = re.compile(r"\bedits/|experiment=table2")
 """What `make edits` is needed for."""
+TABLE = "table/model.safetensors"
+"""What the tutorial trains in the command before; here it is the table of the package."""
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -92,12 +95,14 @@ def test_a_documented_command_runs(
     if "hydra/launcher=outrider_ray" in words:  # where one of its workers is killed, too
         assert f'"{command}"' in (ROOT / "tests/plugins/test_ray_launcher.py").read_text()
         return
-    quick = QUICK.get(next((name for name in names if name in QUICK), ""), [])
+    quick = [setting for name in names for setting in QUICK.get(name, ())]
     if "hydra/launcher=joblib" in words:  # in several processes in tests/test_cli.py
         quick = [*quick, "hydra.launcher.n_jobs=1"]
     # The workers of a bench or a sweep are processes, each of which loads the model.
     if words[0] == "bench" or any(word.startswith("hydra/launcher=") for word in words):
         quick = [*quick, "target=transformers", f"target.model={request.getfixturevalue('folder')}"]
+    if TABLE in command:
+        (tmp_path / "table").symlink_to(ROOT / "drafters" / "weights" / "bigram")
     if words[0] == "report":  # of what the command before it has left
         run("compare", "drafters=[none,bigram]", *QUICK["compare"], f"hydra.run.dir={words[1]}")
     if program == "torchrun":

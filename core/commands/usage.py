@@ -62,7 +62,8 @@ COLUMN, WIDTH = 34, 100
 class Settings:
     """What a config file says: its examples, and by name what is chosen and what is set.
 
-    groups: the option chosen in each group. values: the value of each setting.
+    groups: the option chosen in each group; None if there is none, or if it depends on others.
+    values: the value of each setting.
     comments: what the file says of a setting, beside it or above it.
     """
 
@@ -104,7 +105,9 @@ def read_settings(command: str) -> Settings:
     comments: dict[str, str] = {}
     for item in content.pop("defaults", ()):
         if isinstance(item, Mapping):
-            groups |= {name: option for name, option in item.items() if "$" not in str(option)}
+            groups |= {
+                name: None if "$" in str(option) else option for name, option in item.items()
+            }
         elif item != "_self_":
             included = read_settings(item)
             groups |= included.groups

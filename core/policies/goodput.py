@@ -23,7 +23,8 @@ class Goodput(Policy):
     those of k draft tokens plus those of a target call that scores k + 1 rows, by a line fitted to
     earlier calls. So the depths depend on the clock, but the distribution of the text does not.
 
-    alpha: the running acceptance to start from. update: the weight of the newest round in it.
+    alpha: the running acceptance to start from.
+    update: the weight of the newest round in it.
     probe: while drafting does not pay, draft one token every `probe` rounds, to notice when that
         changes.
     state: a file that keeps what was learned from run to run.

@@ -18,7 +18,8 @@ class Utility(Policy):
     greatest utility, or drafts nothing if no utility is above 1. The depths depend on the clock,
     but the distribution of the text does not.
 
-    trial: rounds of each trial. keep: rounds of a set phase.
+    trial: rounds of each trial.
+    keep: rounds of a set phase.
 
     What it has learned carries over from prompt to prompt.
 

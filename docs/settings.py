@@ -1,0 +1,187 @@
+"""The page of all settings, made from the configs, the signatures and the docstrings."""
+
+import inspect
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.resources import files as resources
+from pathlib import Path
+from typing import Any
+
+from docstrings import fields
+from omegaconf import OmegaConf
+
+import outrider
+from outrider.cli import HYDRA_COMMANDS
+from outrider.commands.usage import GROUPS, read_settings
+from outrider.plugins.config import option_schema
+from outrider.plugins.registry import Entry, installed
+from outrider.training.classifier import ClassifierRecipe
+from outrider.training.drafters import DrafterRecipe
+from outrider.training.families import FAMILIES
+from outrider.training.schedule import Schedule
+
+ROLES = {
+    "drafter": "Drafters",
+    "verifier": "Acceptance rules",
+    "policy": "Policies",
+    "target": "Targets",
+}
+PRESETS = {
+    "experiment": ("Experiments", "`+experiment=NAME` sets, for `outrider compare`:"),
+    "paper": ("Papers", "`paper=NAME` sets, for `outrider theory`:"),
+    "hydra/launcher": ("Launchers", "`hydra/launcher=NAME` runs the jobs of a sweep:"),
+}
+
+Row = tuple[str, Any, str]
+"""A setting: its name, its default and what it means."""
+
+
+def settings_page() -> str:
+    """Returns the page of all settings, with their defaults and what they mean."""
+    start = (
+        "Every setting of every command and part, made from the configs and the signatures."
+        " [Commands](commands.md) explains how to set them. A setting of a part is set as"
+        " `drafter.order=3`, or in a list of drafters as `{drafter: bigram, order: 3}`."
+        " Plugins add settings of their own: `outrider COMMAND --help-all` shows them, too."
+    )
+    prompts = yaml_options("data", "Prompts", "`data=NAME` chooses where prompts come from.")
+    recipes = yaml_options("recipe", "Recipes", "`recipe=NAME` chooses how to train.")
+    limits = yaml_options("constraint", "Constraints", "`constraint=NAME`: what texts must follow.")
+    sections = [commands(), parts(), sampling(), limits, prompts, recipes, presets()]
+    return "\n\n".join(["# Settings", start, *itertools.chain.from_iterable(sections)])
+
+
+def commands() -> Iterator[str]:
+    """Yields a section for each command: the settings of its config file."""
+    yield "## Commands"
+    for command in HYDRA_COMMANDS:
+        read = read_settings(command)
+        yield f"### {command}"
+        yield "```text\n" + "\n".join(read.examples) + "\n```"
+        groups = [
+            (name, option, f"{GROUPS[name]}; chosen by name")
+            for name, option in read.groups.items()
+            if name in GROUPS
+        ]
+        comments = read.comments
+        values = [(name, value, comments.get(name, "")) for name, value in read.values.items()]
+        yield table([*groups, *values])
+
+
+def parts() -> Iterator[str]:
+    """Yields a section for each drafter, rule, policy and target that comes with the package."""
+    for role, title in ROLES.items():
+        yield f"## {title}"
+        for name, entry in installed().of(role).items():
+            if entry.distribution != "outrider":
+                continue
+            yield f"### {role}={name}"
+            yield inspect.getdoc(entry.factory).split("\n\n")[0].replace("\n", " ")
+            yield table(part_rows(entry))
+
+
+def part_rows(entry: Entry) -> list[Row]:
+    """Returns the settings of a part, as its docstring or that of its class explains them."""
+    meanings: dict[str, str] = {}
+    for owner in (*reversed(inspect.getmro(entry.product)), entry.factory):
+        meanings |= fields(inspect.getdoc(owner) or "") if owner is not object else {}
+    schema: Any = OmegaConf.to_container(option_schema(entry))
+    return [(name, value, meanings.get(name, "")) for name, value in schema.items()]
+
+
+def sampling() -> Iterator[str]:
+    """Yields the section of the group `sampling`."""
+    meanings = fields(inspect.getdoc(outrider.Sampling) or "")
+    values = read_settings("sampling/greedy").values
+    yield "## Sampling"
+    yield "The defaults are those of `sampling=greedy`. Each other name changes a few of them."
+    yield table((name, value, meanings.get(name, "")) for name, value in values.items())
+    for name in options("sampling"):
+        if name != "greedy":
+            yield quoted("sampling", name)
+
+
+def yaml_options(group: str, title: str, text: str) -> Iterator[str]:
+    """Yields a section for each option of a group whose options are config files."""
+    yield f"## {title}"
+    yield text
+    for name in options(group):
+        read = read_settings(f"{group}/{name}")
+        meanings = (learning(read.values) if group == "recipe" else {}) | read.comments
+        yield f"### {group}={name}"
+        yield heading_comment(group, name)
+        yield table((key, value, meanings.get(key, "")) for key, value in read.values.items())
+
+
+def learning(values: Mapping[str, Any]) -> dict[str, str]:
+    """Returns what the docstrings of the classes that a recipe configures say of its settings."""
+    classes = [("", DrafterRecipe), ("schedule.", Schedule)]
+    if values["_target_"].endswith("ClassifierRecipe"):
+        classes = [("", ClassifierRecipe)]
+    if "family" in values:
+        classes.append(("options.", FAMILIES[values["family"]]))
+    return {
+        prefix + name: meaning
+        for prefix, owner in classes
+        for name, meaning in fields(inspect.getdoc(owner) or "").items()
+    }
+
+
+def presets() -> Iterator[str]:
+    """Yields the options that set other settings: their files."""
+    for group, (title, text) in PRESETS.items():
+        yield f"## {title}"
+        yield text
+        for name in options(group):
+            yield quoted(group, name)
+
+
+def options(group: str) -> list[str]:
+    """Returns the names of a group's config files."""
+    folder = resources("outrider.conf").joinpath(group)
+    return sorted(Path(file.name).stem for file in folder.iterdir() if file.name.endswith(".yaml"))
+
+
+def source(group: str, name: str) -> str:
+    """Returns the text of a config file."""
+    return resources("outrider.conf").joinpath(group, f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def heading_comment(group: str, name: str) -> str:
+    """Returns the comment at the top of a config file as a sentence."""
+    head = re.match(r"(?:# .*\n)*", source(group, name))
+    return " ".join(line[2:] for line in head[0].splitlines()) if head else ""
+
+
+def quoted(group: str, name: str) -> str:
+    """Returns a config file as a block of code, below its name."""
+    return f"### {group}={name}\n\n```yaml\n{source(group, name)}```"
+
+
+def table(rows: Iterable[Row]) -> str:
+    """Returns the settings as a table, without what only Hydra reads."""
+    shown = [row for row in rows if not row[0].startswith("_")]
+    if not shown:
+        return "It has no settings."
+    lines = [
+        f"| `{name}` | {default(value)} | {meaning.replace('|', chr(92) + '|')} |"
+        for name, value, meaning in shown
+    ]
+    return "\n".join(["| setting | default | meaning |", "|---|---|---|", *lines])
+
+
+def default(value: Any) -> str:
+    """Returns a default as it is typed on the command line."""
+    return "required" if value == "???" else f"`{typed(value)}`"
+
+
+def typed(value: Any) -> str:
+    """Returns a value in Hydra's notation."""
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "null"}[value]
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {typed(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(typed, value)) + "]"
+    return str(value) if value != "" else '""'

@@ -1,0 +1,108 @@
+"""The documentation site: each page has its place, and the reference has every setting."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+
+import outrider
+import outrider.testing
+from outrider.cli import HYDRA_COMMANDS
+from outrider.plugins.config import compose, option_schema
+from outrider.plugins.registry import installed
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Returns the module that makes pages, loaded from its folder as mkdocs does."""
+    monkeypatch.syspath_prepend(str(DOCS))
+    import pages
+
+    return pages
+
+
+def in_navigation(entries: list[Any]) -> Iterator[str]:
+    """Yields the pages of a navigation, from its folders too."""
+    for entry in entries:
+        content = next(iter(entry.values())) if isinstance(entry, dict) else entry
+        yield from in_navigation(content) if isinstance(content, list) else [content]
+
+
+def test_every_page_is_in_the_navigation_once(site: ModuleType) -> None:
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    nav: Any = OmegaConf.create(text[text.index("nav:") : text.index("validation:")])
+    written = [path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")]
+    made = ["index.md", "settings.md", *site.api(), *site.COPIED]
+    listed = list(in_navigation(OmegaConf.to_container(nav.nav)))
+    assert sorted(listed) == sorted(name for name in [*written, *made] if name.endswith(".md"))
+
+
+def test_every_setting_has_a_line_with_its_meaning(site: ModuleType) -> None:
+    page = site.settings_page()
+    assert not re.findall(r"^\| .*\|  \|$", page, re.MULTILINE)
+    sections = dict(re.findall(r"^### (\S+)\n(.*?)(?=^##|\Z)", page, re.MULTILINE | re.DOTALL))
+    for command in HYDRA_COMMANDS:
+        for name in compose(command):
+            assert re.search(rf"^\| `{name}(\..+)?` \|", sections[command], re.MULTILINE), name
+    for entry in installed().entries:
+        if entry.distribution == "outrider":
+            for name in option_schema(entry):
+                line = f"| `{name}` |"
+                assert name == "_target_" or line in sections[f"{entry.role}={entry.name}"]
+    for file in (ROOT / "conf").glob("*/**/*.yaml"):
+        group = file.parent.relative_to(ROOT / "conf").as_posix()
+        assert group == "sampling" or f"{group}={file.stem}" in sections
+
+
+def test_the_reference_has_every_name_that_stays_stable(site: ModuleType) -> None:
+    for module, page in ((outrider, "api.md"), (outrider.testing, "testing.md")):
+        named = re.findall(r"^::: (\S+)$", site.api()[page], re.MULTILINE)
+        assert set(named) == {f"{module.__name__}.{name}" for name in module.__all__}
+
+
+def test_a_docstring_becomes_markdown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(DOCS))
+    import docstrings
+
+    text = """Returns a draft, as the paper
+    says: a chain.
+
+    >>> chain(2)
+
+    low, high: the ends,
+        both included.
+    gamma: the length.
+
+    It is short.
+    """
+    assert docstrings.fields(text) == {
+        "low": "`low`, `high`: the ends, both included.",
+        "high": "`low`, `high`: the ends, both included.",
+        "gamma": "the length.",
+    }
+    assert docstrings.as_markdown(text).splitlines()[3:] == [
+        "```pycon",
+        ">>> chain(2)",
+        "```",
+        "",
+        "- `low`, `high`: the ends,",
+        "    both included.",
+        "- `gamma`: the length.",
+        "",
+        "It is short.",
+    ]
+
+
+def test_the_picture_of_losslessness_is_current(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(DOCS))
+    import lossless
+
+    assert (DOCS / "lossless.svg").read_text(encoding="utf-8") == lossless.picture()
+    assert sum(lossless.TARGET) == pytest.approx(1) == sum(lossless.DRAFT)
