@@ -128,6 +128,11 @@ class _Fork:
     taken: int = 0
 
 
+def _is_close(first: Sequence[float], second: Sequence[float]) -> bool:
+    """Returns whether replays agree. Last digits may depend on what a model has read before."""
+    return first == second or np.allclose(first, second, rtol=0, atol=CLOSE)
+
+
 @final
 class EnumeratedChance(Chance):
     """Takes every branch of every decision, so that probabilities can be summed exactly.
@@ -184,11 +189,7 @@ class EnumeratedChance(Chance):
         if self._depth == len(self._forks):
             self._forks.append(fork)
         known = self._forks[self._depth]
-        # A model's last digits may depend on how much of a text it has read before.
-        is_same = known.values == fork.values and np.allclose(
-            known.probs, fork.probs, rtol=0, atol=CLOSE
-        )
-        if not is_same:
+        if known.values != fork.values or not _is_close(known.probs, fork.probs):
             raise RuntimeError("a replay met another decision than the run before it")
         self._depth += 1
         self.probability *= known.probs[known.taken]

@@ -15,6 +15,7 @@ import torch
 
 from outrider.contract.target import Target
 from outrider.plugins.origin import Origin, hash_files, origin
+from outrider.runtime.native import library
 
 LIBRARIES = ("torch", "transformers", "numpy")
 """The libraries that figures depend on."""
@@ -69,8 +70,8 @@ def provenance(command: str, arguments: Sequence[str]) -> dict[str, Any]:
     """Returns where and how a process measures, as plain values.
 
     These are the command, the date in UTC, the commit if Outrider runs from a checkout, the
-    interpreter, the operating system, the processor, the accelerator, the memory in GiB and the
-    number of threads.
+    interpreter, the operating system, the processor, the accelerator, the memory in GiB, the
+    number of threads, and whether the native library is there.
     """
     return {
         "command": shlex.join(["outrider", command, *arguments]),
@@ -81,6 +82,7 @@ def provenance(command: str, arguments: Sequence[str]) -> dict[str, Any]:
         "processor": _processor(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
+        "native_library": library() is not None,
         "accelerator": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         "memory_gib": _memory_gib(),
     }
