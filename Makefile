@@ -12,7 +12,7 @@ install: .venv/installed
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,docs]'
 	touch $@
 
-# The main job: seven drafters side by side on SmolLM2-135M-Instruct.
+# The main job: eight drafters side by side on SmolLM2-135M-Instruct.
 demo: install
 	$(BIN)/outrider demo $(DEMO)
 

@@ -6,5 +6,5 @@ from outrider.commands.compare import compare
 
 
 def demo(config: DictConfig) -> None:
-    """Compares seven drafters on a dozen prompts, as `compare` does."""
+    """Compares eight drafters on a dozen prompts, as `compare` does."""
     compare(config)

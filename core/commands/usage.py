@@ -13,7 +13,7 @@ USAGE = """\
 usage: outrider COMMAND [SETTING=VALUE ...]
 
 First steps:
-  outrider demo                                       seven drafters on a dozen prompts
+  outrider demo                                       eight drafters on a dozen prompts
   outrider generate prompt="Name three rivers."       a text, in three colours
   outrider compare drafters=[none,prompt_lookup]      drafters side by side
   outrider new-plugin my-idea                         a package for a drafter of your own
