@@ -40,12 +40,14 @@ typedef struct {
 
    The calling thread publishes a phase of numbered chunks and takes part in it. Whoever is free
    takes the next chunk, and nobody waits for a thread that has none: one that the system holds up
-   delays a pass only if it holds a chunk. After such a delay the others stay out for a while. */
+   delays a pass only if it holds a chunk. If such delays take up much of the time, since another
+   program needs the cores, the others stay out for a while. */
 
 #define SPINS 20000
-#define STALL_NS 1000000
-#define SHORTEST_REST_NS 20000000
-#define LONGEST_REST_NS 1000000000
+#define WINDOW_NS 20000000
+#define MOST_LOST 0.3 /* of a window, in waiting for others */
+#define SHORTEST_REST_NS 50000000
+#define LONGEST_REST_NS 800000000
 #define MOST_HELPERS 63
 
 typedef void (*Work)(const void *job, int chunk);
@@ -60,6 +62,7 @@ static struct {
     const void *job;
     uint64_t phase;
     int helpers;
+    int64_t began, spent, lost; /* the call's start; of the window, the time in all and in waiting */
     int64_t rest, rest_until;
 } pool = {.owner = PTHREAD_MUTEX_INITIALIZER, .sleep = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
 
@@ -137,12 +140,11 @@ static int is_alone(int threads)
 {
     if (threads < 2 || pthread_mutex_trylock(&pool.owner))
         return 1;
-    if (pool.rest && now() < pool.rest_until) {
+    pool.began = now();
+    if (pool.began < pool.rest_until) {
         pthread_mutex_unlock(&pool.owner);
         return 1;
     }
-    if (pool.rest && now() > pool.rest_until + 16 * pool.rest)
-        pool.rest = 0;
     while (pool.helpers < threads - 1 && pool.helpers < MOST_HELPERS) {
         pthread_t thread;
         if (pthread_create(&thread, NULL, help, NULL))
@@ -155,8 +157,21 @@ static int is_alone(int threads)
 
 static void release(int alone)
 {
-    if (!alone)
-        pthread_mutex_unlock(&pool.owner);
+    if (alone)
+        return;
+    const int64_t time = now();
+    pool.spent += time - pool.began;
+    if (pool.spent > WINDOW_NS) {
+        if (pool.lost > MOST_LOST * pool.spent) {
+            pool.rest = pool.rest ? 2 * pool.rest : SHORTEST_REST_NS;
+            pool.rest = pool.rest < LONGEST_REST_NS ? pool.rest : LONGEST_REST_NS;
+            pool.rest_until = time + pool.rest;
+        } else {
+            pool.rest = 0;
+        }
+        pool.spent = pool.lost = 0;
+    }
+    pthread_mutex_unlock(&pool.owner);
 }
 
 static void run(Work work, const void *job, int chunks, int alone)
@@ -186,11 +201,8 @@ static void run(Work work, const void *job, int chunks, int alone)
             sched_yield();
         }
     }
-    if (began && now() - began > STALL_NS) {
-        pool.rest = pool.rest ? 2 * pool.rest : SHORTEST_REST_NS;
-        pool.rest = pool.rest < LONGEST_REST_NS ? pool.rest : LONGEST_REST_NS;
-        pool.rest_until = now() + pool.rest;
-    }
+    if (began)
+        pool.lost += now() - began;
 }
 
 /* ---- Products ------------------------------------------------------------------------------ */
