@@ -6,7 +6,8 @@ one of fixed size for compiled passes (`static`), one spread over processes (`ra
 encoder-decoder's (`encoded`), or many texts at once (`ragged`). `passes` holds what goes into a
 pass and what comes out. `flat`, `attention` and `linear` are the fast path for packed weights;
 `native` compiles the C library behind them, `panels` are its matrices, `native_pass` runs layers
-in it, and `quantized` makes models of eight bits. `tree_mask` says who sees whom, `windows` how far
+in it, and `quantized` makes models of eight bits (`shells` copies what leads to a replaced layer).
+`tree_mask` says who sees whom, `windows` how far
 back, and `text_tree` reads texts that share their beginning once.
 
 It may import `contract`, `plugins` and `errors`.

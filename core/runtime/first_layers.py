@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from outrider.errors import ConfigError, OutriderError, require
+from outrider.runtime.shells import with_replaced
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -62,23 +63,17 @@ def _layer_count(model: "PreTrainedModel") -> tuple[str, int]:
     return COUNTS[1], int(config.num_hidden_layers)
 
 
-def _cut(module: Any, total: int, layers: int) -> Any:
-    """Returns a module whose lists of `total` layers are cut, or the module if it has none.
+def _cut(model: nn.Module, total: int, layers: int) -> Any:
+    """Returns a model whose lists of `total` layers are cut, or the model if it has none.
 
-    Modules that lead to such a list are copied, without their tensors. Each keeps its own config,
-    which also sizes the tensors that it owns.
+    Each module keeps its own config, which also sizes the tensors that it owns.
     """
-    if isinstance(module, nn.ModuleList) and len(module) == total:
-        return module[:layers]
-    children = {
-        name: None if child is None else _cut(child, total, layers)
-        for name, child in module._modules.items()
-    }
-    if all(child is module._modules[name] for name, child in children.items()):
-        return module
-    shell = copy.copy(module)
-    shell._modules = children
-    return shell
+
+    def shorter(module: nn.Module) -> nn.Module | None:
+        is_list = isinstance(module, nn.ModuleList) and len(module) == total
+        return module[:layers] if is_list else None  # type: ignore[index]
+
+    return with_replaced(model, shorter)
 
 
 def _shorter_config(model: Any, field: str, layers: int) -> Any:

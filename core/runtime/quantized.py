@@ -1,7 +1,7 @@
 """Quantized: a model whose linear layers have weights of eight bits, and share nothing else."""
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -9,6 +9,7 @@ from torch import nn
 from outrider.errors import ConfigError
 from outrider.runtime.linear import PackedLinear
 from outrider.runtime.panels import Panels, can_panel
+from outrider.runtime.shells import with_replaced
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -29,7 +30,7 @@ def quantized(model: "PreTrainedModel", setting: str) -> "PreTrainedModel":
     """
     if model.dtype is not torch.float64:
         require_native(model, setting)
-    result: PreTrainedModel = _quantized(model)
+    result: PreTrainedModel = with_replaced(model, _quantized)
     return result
 
 
@@ -44,21 +45,13 @@ def require_native(model: nn.Module, setting: str) -> None:
         raise ConfigError(f"{setting}: the model's weights have eight bits already")
 
 
-def _quantized(module: Any) -> Any:
-    """Returns a module with quantized layers; modules without any are shared."""
+def _quantized(module: nn.Module) -> nn.Module | None:
+    """Returns the quantized form of a linear layer, None for any other module."""
     if type(module) is nn.Linear and module.weight.dtype is torch.float64:
         return _rounded(module)
     if type(module) is nn.Linear or isinstance(module, PackedLinear):
         return PackedLinear(module, quantize=True)
-    children = {
-        name: None if child is None else _quantized(child)
-        for name, child in module._modules.items()
-    }
-    if all(child is module._modules[name] for name, child in children.items()):
-        return module
-    shell = copy.copy(module)
-    shell._modules = children
-    return shell
+    return None
 
 
 def _rounded(layer: nn.Linear) -> nn.Linear:
