@@ -1,7 +1,7 @@
 """Each check of a drafter catches the faulty drafter that was made for it."""
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from types import SimpleNamespace
 
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from outrider import Chance, Context, Draft, Drafter, Pen, SampledChance, Sampling, Target, decode
 from outrider.contract.draft import ROOT
+from outrider.contract.round import Round
 from outrider.drafters.hierarchy import Hierarchy
 from outrider.drafters.token_recycling import TokenRecycling
 from outrider.errors import DrafterError, OutriderError
@@ -665,37 +666,32 @@ def test_an_honest_drafter_passes(check: Callable[[Callable[[], Drafter]], None]
     check(Rememberer)
 
 
-@pytest.mark.parametrize("liar", LIARS)
-def test_decoding_refuses_siblings_of_another_kind(liar: type[Drafter]) -> None:
-    """In a line that names the drafter, its kind and the tokens, once such siblings are written."""
-    target = TabularTarget(VOCAB_SIZE)
-    line = rf"drafter {liar.__name__} says kind='{liar.kind}', but tokens? \d"
-    rounds = decode(
-        target,
-        liar(),
+def sampled_rounds(drafter: Drafter, length: int) -> Iterator[Round]:
+    """Returns the rounds of a text at temperature 1, by the rule that takes every kind of draft."""
+    return decode(
+        TabularTarget(VOCAB_SIZE),
+        drafter,
         SampleMatch(),
         [0],
         gamma=3,
         budget=6,
         sampling=Sampling(temperature=1.0),
-        max_new_tokens=200,
+        max_new_tokens=length,
     )
+
+
+@pytest.mark.parametrize("liar", LIARS)
+def test_decoding_refuses_siblings_of_another_kind(liar: type[Drafter]) -> None:
+    """In a line that names the drafter, its kind and the tokens, once such siblings are written."""
+    line = rf"drafter {liar.__name__} says kind='{liar.kind}', but tokens? \d"
+    rounds = sampled_rounds(liar(), 200)
     with pytest.raises(DrafterError, match=line):
         list(rounds)
 
 
 @pytest.mark.parametrize("liar", GUESSERS)
 def test_a_guess_is_redrawn_or_refused(liar: type[Drafter]) -> None:
-    rounds = decode(
-        TabularTarget(VOCAB_SIZE),
-        liar(),
-        SampleMatch(),
-        [0],
-        gamma=3,
-        budget=6,
-        sampling=Sampling(temperature=1.0),
-        max_new_tokens=60,
-    )
+    rounds = sampled_rounds(liar(), 60)
     with pytest.raises(DrafterError, match=r"the guess of token 1: use redraw|no guess for it"):
         list(rounds)
 
