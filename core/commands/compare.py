@@ -34,7 +34,7 @@ from outrider.lab.trial import Entrant, Question, Settings
 from outrider.plugins.config import build, option_configs, plain_values
 from outrider.plugins.registry import plural
 from outrider.prompts import Prompt
-from outrider.terminal import plain, visible
+from outrider.terminal import plain, remarks, visible
 
 EntrantConfig = tuple[DictConfig, DictConfig, DictConfig]
 """The configs of a drafter, an acceptance rule and a policy."""
@@ -53,7 +53,7 @@ def compare(config: DictConfig) -> None:
     # Hydra would print the log of all libraries, and matplotlib logs where it finds its fonts.
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
     configs = _entrant_configs(config)
-    _say_what_is_unfinished(config, Console(stderr=True))
+    _say_what_is_unfinished(config, remarks())
     prompts = _with_turns(build(config.data), config.turns)
     quality = _read_quality(config, prompts)
     target = build(config.target)
@@ -75,7 +75,7 @@ def compare(config: DictConfig) -> None:
     with (
         RunFolder(_run_path(config), facts, resume=config.resume) as run_folder,
         advising(lambda: _advice(run_folder)),
-        Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress,
+        Progress(*columns, TimeRemainingColumn(), console=remarks()) as progress,
     ):
         _check_memory(facts, run_folder)
         asked = _questions(config, target, prompts, settings, progress=progress)
@@ -105,7 +105,7 @@ def compare(config: DictConfig) -> None:
     )
     _print(summary, title, config)
     for path in (run_folder.path / "comparison.json", page):
-        Console().print(plain(path), soft_wrap=True)
+        remarks(stderr=False).print(plain(path), soft_wrap=True)
 
 
 def _advice(run_folder: RunFolder) -> str | None:
@@ -149,7 +149,7 @@ def _read_quality(config: DictConfig, prompts: Sequence[Prompt]) -> tuple[str, .
     require(decodes or not names, "quality", list(names), "null with protocol=overlap")
     if "pass1" in names:
         line = f"pass1 runs the code that the target writes, with limits: {isolation()}"
-        Console(stderr=True).print(plain(line), soft_wrap=True)
+        remarks().print(plain(line), soft_wrap=True)
     return names
 
 
@@ -264,7 +264,7 @@ def _print(summary: Summary, title: str, config: DictConfig) -> None:
     if sentences := finding(summary.rows, summary.pairs):
         console.print(" ".join(sentences), markup=False, highlight=False)
     if summary.pairs and summary.prompts[1:]:
-        console.print(pair_table(summary.pairs))
+        remarks(stderr=False).print(pair_table(summary.pairs))
     if config.by_task and any(row.tasks for row in summary.rows):
         shown = columns_of(summary.rows)
         for rate in (rate for rate in BY_TASK if rate in shown):

