@@ -160,11 +160,16 @@ def plain_report(generation: Generation, lossless: bool, fault: str | None) -> d
     }
 
 
+def legend() -> Text:
+    """Returns the origins of tokens, each in its colour."""
+    return Text(" ").join(Text(origin, style=style) for origin, style in STYLES.items())
+
+
 def counts_table(generation: Generation, lossless: bool) -> Table:
     """Returns the table below the text: counts, rates and seconds."""
     counts, seconds = generation.counts, generation.seconds
-    legend = Text(" ").join(Text(origin, style=style) for origin, style in STYLES.items())
-    table = Table(title=legend if lossless else Text("LOSSY rule  ").append(legend))
+    colours = legend()
+    table = Table(title=colours if lossless else Text("LOSSY rule  ").append(colours))
     for heading in ("", "", "rate", "", "seconds", ""):
         table.add_column(heading, justify="right" if not heading else "left")
     rates = {
