@@ -35,14 +35,14 @@ class Quantized(Drafter):
     compiler for the native library.
     """
 
-    needs = frozenset({"model"})
+    needs: frozenset[str] = frozenset({"model"})
     autoregressive = True
 
     def __init__(self, layers: int | None = None, tree: Any = None) -> None:
         is_valid = layers is None or layers >= 1
         require(is_valid, "drafter.layers", layers, "a whole number of at least 1, or null")
         self._layers, self._tree = layers, tree
-        self.kind = parse_tree(tree).kind
+        self.kind: str = parse_tree(tree).kind
         self._target: Target | None = None
 
     def bind(self, target: Target) -> None:

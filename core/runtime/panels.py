@@ -57,7 +57,7 @@ class Panels:
         full = pad(weight, (0, 0, 0, missing)) if missing else weight  # padding copies all
         self._panels = full.reshape(-1, WIDTH, inputs).transpose(1, 2).contiguous()
         self._bias = None if bias is None else bias.contiguous()
-        self.matrix = Matrix(
+        self.matrix: Matrix = Matrix(
             panels=self._panels.data_ptr(),
             bias=None if self._bias is None else self._bias.data_ptr(),
             scale=None if self._scale is None else self._scale.data_ptr(),
