@@ -73,7 +73,6 @@ PARTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
         ("policy", f"core/policies/{name}.py", name, {})
         for name in ("entropy", "bandit", "optimal", "goodput", "utility")
     ),
-    ("drafter", "drafters/hierarchy.py", "hierarchy", {"faster": "random"}),
     ("drafter", "drafters/hierarchy.py", "hierarchy", {}),
 )
 """The parts that the kit checks: role, file, name and options; a few of each role first."""
