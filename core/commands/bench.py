@@ -25,7 +25,7 @@ from outrider.folders import append_line, claimed, write_whole
 from outrider.interruption import advising
 from outrider.plugins.config import build, plain_values
 from outrider.prompts import Prompt
-from outrider.terminal import plain, visible
+from outrider.terminal import plain, remarks, visible
 
 RUNS = "runs.jsonl"
 """The file of a bench's runs, in its folder."""
@@ -45,7 +45,7 @@ def bench(config: DictConfig) -> None:
         claimed(folder),
         advising(lambda: _advice(folder)),
         ExitStack() as stack,
-        Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress,
+        Progress(*columns, TimeRemainingColumn(), console=remarks()) as progress,
     ):
         bandwidth = memory_bandwidth()
         if config.neighbour:
@@ -156,4 +156,4 @@ def _report(result: BenchResult, settings: Mapping[str, Any], title: str, folder
     for line in bench_lines(result):
         console.print(plain(line))
     for saved in [path, *plot_curves(result.curves, folder)]:
-        console.print(plain(saved), soft_wrap=True)
+        remarks(stderr=False).print(plain(saved), soft_wrap=True)
