@@ -39,6 +39,7 @@ BUILTIN = (
     "outrider.drafters.hierarchy",
     "outrider.drafters.hybrid",
     "outrider.drafters.suffix",
+    "outrider.drafters.rest",
     "outrider.drafters.lookahead_decoding",
     "outrider.drafters.token_recycling",
     "outrider.drafters.medusa",

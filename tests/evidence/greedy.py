@@ -7,11 +7,14 @@ python tests/evidence/greedy.py --target ./edits/target --draft ./edits/draft
 
 import argparse
 import sys
+import tempfile
+from pathlib import Path
 
 import torch
 from rich.progress import track
 
 from outrider import decode
+from outrider.drafter_parts.datastore import write_store
 from outrider.lab import data
 from outrider.plugins.registry import installed, make
 
@@ -25,6 +28,7 @@ ENTRANTS = {
             "bigram",
             "prompt_lookup",
             "suffix",
+            "rest",
             "small_lm",
             "hierarchy",
             "hybrid",
@@ -60,14 +64,16 @@ WITH_SOURCE = {
     "bigram dynamic:8": ("bigram", "dynamic:8", "traversal"),
 }
 """The same for a target with an encoder."""
+UNTRAINED = ("falcon",)
+"""Drafters of which no trained weights come with the package."""
 BUDGET = 16
 """The number of nodes of a tree."""
 
 
-def _options(drafter: str, tree: str | None, draft: str | None) -> dict[str, str]:
-    untrained = (
-        {"path": "untrained"} if drafter == "falcon" else {}
-    )  # no trained weights come with the package
+def _options(drafter: str, tree: str | None, draft: str | None, store: str) -> dict[str, str]:
+    # No trained weights come with the package for these.
+    untrained = {"path": "untrained"} if drafter in UNTRAINED else {}
+    untrained |= {"path": store} if drafter == "rest" else {}
     small = {"model": draft} if draft and drafter in ("small_lm", "hierarchy") else {}
     return untrained | small | ({"tree": tree} if tree else {})
 
@@ -86,11 +92,14 @@ def main() -> None:
     prompts = data.jsonl(options.prompts, limit) if options.prompts else data.demo(limit)
     target = make("target", options.target)
     entrants = WITH_SOURCE if "source" in target.offers else ENTRANTS
+    store = tempfile.TemporaryDirectory()
+    texts = [target.encode(turn) for prompt in prompts for turn in prompt.turns]
+    write_store(Path(store.name), texts, target)
     used = {drafter for drafter, *_ in (*ENTRANTS.values(), *WITH_SOURCE.values())}
     assert used == set(installed().of("drafter")), "a built-in drafter is left out"
     drafters = {
         name: (
-            make("drafter", drafter, **_options(drafter, tree, options.draft)),
+            make("drafter", drafter, **_options(drafter, tree, options.draft, store.name)),
             make("verifier", rule),
         )
         for name, (drafter, tree, rule) in entrants.items()

@@ -74,6 +74,31 @@ def test_a_table_is_counted_and_used(run: Any, folder: Path, tmp_path: Path) -> 
     assert run("generate", *settings, *use, "max_new_tokens=8")[0] == 0
 
 
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_store_is_written_and_used(
+    answers: bool, run: Any, folder: Path, data: Path, tmp_path: Path
+) -> None:
+    settings = ["target=transformers", f"target.model={folder}"]
+    path = tmp_path / "store"
+    few = ["recipe.texts=6", "recipe.held_out=2", "recipe.batch_texts=8", "max_new_tokens=16"]
+    own = [f"recipe.answers={answers}", "data=jsonl", f"data.path={data}", f"out={path}"]
+    status, printed, complaint = run("train", "drafter=rest", *settings, *few, *own)
+    assert status == 0, complaint
+    assert "alpha" in printed
+    facts = json.loads((path / "facts.json").read_text())
+    assert (facts["texts"], facts["held-out texts"]) == ((6, 2) if answers else (3, 2))
+    use = ["drafter=rest", f"drafter.path={path}", "prompt=the cat", "max_new_tokens=8"]
+    assert run("generate", *settings, *use)[0] == 0
+
+
+def test_a_store_of_too_few_texts(run: Any, folder: Path, data: Path) -> None:
+    settings = ["target=transformers", f"target.model={folder}"]
+    own = ["recipe.answers=false", "data=jsonl", f"data.path={data}"]
+    status, _, complaint = run("train", "drafter=rest", *settings, *own)
+    assert status == 1
+    assert "data: 5 texts: expected more than the 32 held out" in complaint
+
+
 def test_a_drafter_without_recipe_is_a_clear_line(run: Any) -> None:
     status, _, complaint = run("train", "drafter=random")
     assert status == 1
