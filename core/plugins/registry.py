@@ -36,6 +36,7 @@ BUILTIN = (
     "outrider.drafters.ngram",
     "outrider.drafters.prompt_lookup",
     "outrider.drafters.small_lm",
+    "outrider.drafters.pard",
     "outrider.drafters.hierarchy",
     "outrider.drafters.hybrid",
     "outrider.drafters.suffix",

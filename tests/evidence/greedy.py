@@ -34,6 +34,7 @@ ENTRANTS = {
             "hybrid",
             "self_sparse",
             "quantized",
+            "pard",
         )
     },
     "lookahead_decoding": ("lookahead_decoding", None, "candidates"),
@@ -64,15 +65,15 @@ WITH_SOURCE = {
     "bigram dynamic:8": ("bigram", "dynamic:8", "traversal"),
 }
 """The same for a target with an encoder."""
-UNTRAINED = ("falcon",)
-"""Drafters of which no trained weights come with the package."""
+UNTRAINED = {"falcon": "path", "pard": "model"}
+"""Drafters of which no trained weights come with the package, and their setting for weights."""
 BUDGET = 16
 """The number of nodes of a tree."""
 
 
 def _options(drafter: str, tree: str | None, draft: str | None, store: str) -> dict[str, str]:
     # No trained weights come with the package for these.
-    untrained = {"path": "untrained"} if drafter in UNTRAINED else {}
+    untrained = {UNTRAINED[drafter]: "untrained"} if drafter in UNTRAINED else {}
     untrained |= {"path": store} if drafter == "rest" else {}
     small = {"model": draft} if draft and drafter in ("small_lm", "hierarchy") else {}
     return untrained | small | ({"tree": tree} if tree else {})

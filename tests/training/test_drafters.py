@@ -18,13 +18,19 @@ SMALL = [
     "recipe.schedule.epochs=1",
     "recipe.schedule.evaluate=2",
 ]
-MORE = {"small_lm": ["recipe.options.layers=2"], "eagle3": ["recipe.options.steps=2"]}
+MORE = {
+    "small_lm": ["recipe.options.layers=2"],
+    "pard": ["recipe.options.layers=2", "recipe.options.depth=3"],
+    "eagle3": ["recipe.options.steps=2"],
+}
+MODELS = ("small_lm", "pard")
+"""Families that are whole models."""
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_family_is_trained_and_used(family: str, run: Any, folder: Path, tmp_path: Path) -> None:
     settings = ["target=transformers", f"target.model={folder}"]
-    known = [] if family == "small_lm" else ["recipe.vocabulary=25"]
+    known = [] if family in MODELS else ["recipe.vocabulary=25"]
     path = tmp_path / "made"
     out = [f"out={path}", f"hydra.run.dir={tmp_path / 'run'}"]
     more = [*SMALL, *known, *MORE.get(family, [])]
@@ -38,7 +44,7 @@ def test_a_family_is_trained_and_used(family: str, run: Any, folder: Path, tmp_p
     assert f"outrider train drafter={family} " in card and "recipe.texts=20" in card
     assert str(tmp_path) not in facts["command"]
     assert (path / "curve.png").read_bytes()[:4] == b"\x89PNG"
-    option = "model" if family == "small_lm" else "path"
+    option = "model" if family in MODELS else "path"
     use = [f"drafter={family}", f"drafter.{option}={path}", "max_new_tokens=8"]
     status, _, complaint = run("generate", *settings, *use, "prompt=the cat sat")
     assert status == 0, complaint
