@@ -74,6 +74,15 @@ def supports(model: "PreTrainedModel") -> bool:
     )
 
 
+def precision(model: "PreTrainedModel") -> torch.dtype:
+    """Returns what a model's states, keys and values are in.
+
+    That is the weights' own precision, and float32 where the native library multiplies.
+    """
+    is_native = is_used_for(model) and packing(_head(model)) == NATIVE
+    return torch.float32 if is_native else model.dtype
+
+
 def flat_pass(
     model: "PreTrainedModel", cache: "Cache", inputs: PassInput, watch: Watch | None = None
 ) -> Pass:
@@ -102,9 +111,7 @@ def _run_layers(
     base: Any = model.base_model
     config: Any = model.config
     (batch, count), known = inputs.ids.shape, int(cache.get_seq_length())
-    x = embedding(inputs.ids, base.embed_tokens.weight)
-    if packing(_head(model)) == NATIVE:  # as the native pass does it
-        x = x.float()
+    x = embedding(inputs.ids, base.embed_tokens.weight).to(precision(model))
     # A single token of each text sees everything up to its width, and needs no mask.
     unmasked = inputs.widths is not None and count == 1
     shared = config.num_attention_heads // config.num_key_value_heads
