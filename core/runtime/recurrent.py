@@ -20,6 +20,7 @@ from outrider.errors import TargetError
 from outrider.runtime.cache import GrowingLayer
 from outrider.runtime.passes import Pass, PassCache, PassInput
 from outrider.runtime.plain import plain_pass
+from outrider.runtime.scans import scanning
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -107,7 +108,7 @@ class RecurrentCache(PassCache):
         return Pass(passes[-1].logits, states)
 
     def _pass(self, ids: Int[Tensor, "texts tokens"], inputs: PassInput) -> Pass:
-        result = plain_pass(self._model, self._cache, replace(inputs, ids=ids))
+        result = plain_pass(scanning(self._model), self._cache, replace(inputs, ids=ids))
         self._read += ids.shape[1]
         return result
 
