@@ -12,7 +12,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes long or waits for other processes goes first: at the end nothing runs beside it."""
+    """Puts first what takes long or waits for processes: at the end nothing runs beside it."""
     items.sort(key=lambda item: item.get_closest_marker("first") is None)
 
 
