@@ -1,7 +1,7 @@
 """Configs: each registered part becomes a Hydra option, composed with the YAML files of `conf`."""
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import field, make_dataclass
 from functools import cache, partial
@@ -11,6 +11,7 @@ from hydra import compose as hydra_compose
 from hydra import initialize_config_module
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.plugins import Plugins
 from hydra.errors import ConfigCompositionException, InstantiationException, MissingConfigException
 from hydra.plugins.search_path_plugin import SearchPathPlugin
@@ -33,6 +34,9 @@ GROUPS = (*ROLES, "constraint", "data", "recipe", "sampling")
 
 ONLY_GENERATE = ("penalties", "constraint")
 """Settings that change the distribution of a text; measurements are of the target's own."""
+
+MAY_SWEEP = ("-", "+", "~", "hydra=", "hydra.mode", "hydra.searchpath")
+"""How an argument begins that is a flag, or that can bring settings of Hydra's mode with it."""
 
 
 class PluginConfigs(SearchPathPlugin):
@@ -96,6 +100,24 @@ def compose(command: str, overrides: Sequence[str] = ()) -> DictConfig:
     register_options(installed())
     with initialize_config_module(CONF_MODULE, version_base="1.3"):
         return hydra_compose(command, overrides=list(overrides))
+
+
+def is_single_run(arguments: Sequence[str]) -> bool:
+    """Returns whether the arguments are plain settings, so that they can't ask for a sweep."""
+    return not any(argument.startswith(MAY_SWEEP) for argument in arguments)
+
+
+def run_single(
+    function: Callable[[DictConfig], None], command: str, overrides: Sequence[str]
+) -> None:
+    """Runs a command's function on its config, as `hydra.main` does for a single run.
+
+    `hydra.main` composes the config twice, at first only to see whether it asks for a sweep.
+    """
+    with initialize_config_module(CONF_MODULE, job_name=command, version_base="1.3"):
+        hydra = GlobalHydra.instance().hydra
+        assert hydra is not None  # since it is initialised
+        hydra.run(command, function, [*overrides, "hydra.mode=RUN"])
 
 
 def build(node: Any) -> Any:
