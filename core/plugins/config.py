@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import field, make_dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any, get_type_hints
 
 from hydra import compose as hydra_compose
@@ -47,12 +47,18 @@ class PluginConfigs(SearchPathPlugin):
             search_path.append(provider="outrider-plugin", path=path)
 
 
+_REGISTERED: dict[tuple[str, str], Entry] = {}
+"""By role and name, the part whose option Hydra has: registering it again takes a while."""
+
+
 def register_options(registry: Registry) -> None:
     """Makes every registered part a Hydra option; calling it again changes nothing."""
     store = ConfigStore.instance()
     for entry in registry.entries:
-        schema = _known_schema(entry)
-        store.store(group=entry.role, name=entry.name, node=schema, provider=entry.distribution)
+        if _REGISTERED.get((entry.role, entry.name)) != entry:
+            schema = option_schema(entry)
+            store.store(group=entry.role, name=entry.name, node=schema, provider=entry.distribution)
+            _REGISTERED[entry.role, entry.name] = entry
     Plugins.instance().register(PluginConfigs)
     # Hydra finds launchers only in its own namespace, where an editable install can't put one.
     Plugins.instance().class_name_to_class["hydra_plugins.outrider.RayLauncher"] = RayLauncher
@@ -89,10 +95,6 @@ def option_schema(entry: Entry) -> DictConfig:
             f" can hold: {_line(error)}"
         ) from error
     return schema
-
-
-_known_schema = cache(option_schema)
-"""Each command registers the options again, but the parts' signatures never change."""
 
 
 def compose(command: str, overrides: Sequence[str] = ()) -> DictConfig:
