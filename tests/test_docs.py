@@ -32,6 +32,9 @@ QUICK = {
     "fuzz": ["runs=10", "targets=tables"],
     "train": ["max_new_tokens=16", "data.limit=3"],
     "recipe.texts=16": ["recipe.texts=2", "recipe.held_out=1"],
+    # All their jobs run in tests/commands/test_experiments.py.
+    "+experiment=lenience": ["verifier.lenience=1,0.3"],
+    "+experiment=table2": ["gamma=5"],
     "greedy.py": ["--count", "1", "--tokens", "12"],
     "architectures.py": ["--only", "gpt2", "--modes", "chain"],
 }

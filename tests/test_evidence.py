@@ -74,6 +74,7 @@ def test_texts_of_low_precision_are_kept_and_put_on_a_page(
     assert (status, err.strip().splitlines()[-1]) == (2, "kept.jsonl: tokens 6: expected 5")
 
 
+@pytest.mark.first
 def test_memory_stays_bounded() -> None:
     """In a process of its own, of whose children the largest counts."""
     subprocess.run(
