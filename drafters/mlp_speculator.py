@@ -28,8 +28,8 @@ class ScaledNorm(nn.Module):
 
     def __init__(self, width: int, *, learned: bool = True) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.ones(width)) if learned else None
-        self.bias = nn.Parameter(torch.zeros(width)) if learned else None
+        self.weight: nn.Parameter | None = nn.Parameter(torch.ones(width)) if learned else None
+        self.bias: nn.Parameter | None = nn.Parameter(torch.zeros(width)) if learned else None
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
         x = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)
@@ -70,23 +70,25 @@ class MLPSpeculatorNetwork(TrainedNetwork):
         inner = width if inner is None or borrowed else inner
         self.inner = inner
         self._shared_head = weights.BorrowedHead(vocabulary.rows(weights.head(target).detach()))
-        self.borrowed_head = self._shared_head if borrowed else None
+        self.borrowed_head: weights.BorrowedHead | None = self._shared_head if borrowed else None
         state_weight = 0.5 ** (0.5 / stages)
         embedding_weight = ((1 - state_weight**2) * inner / 2) ** 0.5
         self._ratio = embedding_weight / state_weight
         widths = [width, *[inner] * (stages - 1)]
-        self.proj = nn.ModuleList(nn.Linear(inputs, inner, bias=False) for inputs in widths)
-        self.ln = nn.ModuleList(ScaledNorm(inner) for _ in range(stages))
-        self.emb = nn.ModuleList()
-        self.head = nn.ModuleList()
-        self.out = nn.ModuleList()
+        self.proj: nn.ModuleList = nn.ModuleList(
+            nn.Linear(inputs, inner, bias=False) for inputs in widths
+        )
+        self.ln: nn.ModuleList = nn.ModuleList(ScaledNorm(inner) for _ in range(stages))
+        self.emb: nn.ModuleList = nn.ModuleList()
+        self.head: nn.ModuleList = nn.ModuleList()
+        self.out: nn.ModuleList = nn.ModuleList()
         if borrowed:
             self.out.extend(nn.Linear(inner, width, bias=False) for _ in range(stages))
         else:
             size = len(vocabulary)
             self.emb.extend(nn.Embedding(vocabulary.size, inner) for _ in range(stages))
             self.head.extend(nn.Linear(inner, size, bias=False) for _ in range(stages))
-        self.ln0 = ScaledNorm(width, learned=False) if scale_input else None
+        self.ln0: ScaledNorm | None = ScaledNorm(width, learned=False) if scale_input else None
 
     def start(self, state: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
         """Returns the input of the first stage, from the target's state."""
@@ -156,7 +158,7 @@ class MLPSpeculator(TrainedDrafter[MLPSpeculatorNetwork]):
     Raises `ConfigError` in `bind` if the weights don't fit the target; it names the tensor.
     """
 
-    needs = frozenset({"model", HIDDEN})
+    needs: frozenset[str] = frozenset({"model", HIDDEN})
 
     def __init__(self, path: str | None = None, tree: Any = None) -> None:
         super().__init__(MLPSpeculatorNetwork, path, tree)

@@ -52,10 +52,10 @@ class Quantized(Drafter):
         require(cache in CACHES, "drafter.cache", cache, " or ".join(CACHES))
         self._layers, self._tree, self._shape = layers, tree, parse_tree(tree)
         self._cache = cache
-        self.kind = self._shape.kind
+        self.kind: str = self._shape.kind
         # What the target has read is exact, so a token's distribution depends on the draft's start.
-        self.autoregressive = cache == "own"
-        self.needs = frozenset({"model"} if cache == "own" else {"model", CACHE})
+        self.autoregressive: bool = cache == "own"
+        self.needs: frozenset[str] = frozenset({"model"} if cache == "own" else {"model", CACHE})
         self._target: Target | None = None
 
     def bind(self, target: Target) -> None:

@@ -43,7 +43,7 @@ class SelfSparse(Drafter):
     Raises `ConfigError` in `bind` if the target has no such layers.
     """
 
-    needs = frozenset({"model", "cache"})
+    needs: frozenset[str] = frozenset({"model", "cache"})
 
     def __init__(
         self,

@@ -63,7 +63,7 @@ class Panels:
             weight = (weight / self._scale).round().to(torch.int8)
         self._panels = _arranged(weight)
         self._bias = None if bias is None else _single(bias)
-        self.matrix = Matrix(
+        self.matrix: Matrix = Matrix(
             panels=self._panels.data_ptr(),
             bias=None if self._bias is None else self._bias.data_ptr(),
             scale=None if self._scale is None else self._scale.data_ptr(),

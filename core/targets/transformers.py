@@ -123,16 +123,16 @@ class TransformersTarget(Target):
     def _describe(self) -> None:
         """Sets what a target says of itself, from the model's configuration."""
         config = self.model.config.get_text_config()
-        self.offers = self._offers(depth(self.model))
-        self.vocab_size = int(config.vocab_size)
-        self.max_length = context_window(self.model)
+        self.offers: frozenset[str] = self._offers(depth(self.model))
+        self.vocab_size: int = int(config.vocab_size)
+        self.max_length: int | None = context_window(self.model)
         generation = self.model.generation_config
         eos = generation.eos_token_id if generation else None
-        self.eos = frozenset([eos] if isinstance(eos, int) else eos or ())
-        self.trees = not self.tested.trees
+        self.eos: frozenset[int] = frozenset([eos] if isinstance(eos, int) else eos or ())
+        self.trees: bool = not self.tested.trees
         if not self.trees:
             name = type(self.model).__name__
-            self.no_trees = f"{name} takes only chains, since {self.tested.trees}"
+            self.no_trees: str = f"{name} takes only chains, since {self.tested.trees}"
 
     def _offers(self, layers: int) -> frozenset[str]:
         """Returns what drafters may need of a model with that many layers."""
