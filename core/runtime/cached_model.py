@@ -1,6 +1,6 @@
 """CachedModel: a transformers model together with the key-value cache of one text."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 import torch
@@ -8,7 +8,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from outrider.errors import TargetError
+from outrider.runtime import flat
 from outrider.runtime.encoded import EncodedCache, has_encoder
+from outrider.runtime.first_layers import depth
 from outrider.runtime.growing import GrowingTensor
 from outrider.runtime.passes import PART, PassInput
 from outrider.runtime.ranks import is_sharded
@@ -125,6 +127,19 @@ class CachedModel:
         self._cache.crop(-count)
         for states in self._states.values():
             states.crop(self.length)
+
+    def lend(self, features: Mapping[str, Tensor], first: int, last: int) -> None:
+        """Appends a text's keys and values from token `first` to `last`, as another has them.
+
+        features: "keys.0", "values.0" and so on, of at least as many layers as the model has.
+        """
+        dtype = flat.precision(self.model)
+        for layer in range(depth(self.model)):
+            keys, values = (
+                features[f"{name}.{layer}"][first:last].transpose(0, 1)[None].to(dtype)
+                for name in ("keys", "values")
+            )
+            self._cache.update(keys, values, layer)
 
     def retain_rows(self, count: int, rows: Sequence[int]) -> None:
         """Of the last `count` tokens, keeps those at `rows`, in that order."""
