@@ -27,10 +27,6 @@ ROWS = {
     "bart": "positions that the model counts itself",
     "phi3 (LongRoPE)": "factors that change at the original window",
     "openai-gpt": "no cache",
-    "jamba": "recurrent states beside attention, and the first Mamba's scan",
-    "olmo_hybrid": "linear attention with the gated delta rule",
-    "falcon_h1": "states and keys in the same layer",
-    "lfm2_moe": "convolutions without other states",
     "t5": "an encoder, and a bias by distance",
     "switch_transformers": "an encoder with an output of its own",
 }
