@@ -96,7 +96,9 @@ class RecurrentCache(PassCache):
         passes = []
         certain = text.shape[1] - inputs.rows  # no logits are wanted of what may be rolled back
         if certain - self._cache.length > AGAIN:
-            passes.append(self._pass(text[:, self._cache.length : certain], replace(inputs, rows=1)))
+            passes.append(
+                self._pass(text[:, self._cache.length : certain], replace(inputs, rows=1))
+            )
             self._keep()
         passes.append(self._pass(text[:, self._cache.length :], inputs))
         self._text = text
@@ -108,7 +110,9 @@ class RecurrentCache(PassCache):
 
     def _pass(self, ids: Int[Tensor, "texts tokens"], inputs: PassInput) -> Pass:
         # Bamba counts positions from 0 in each pass unless they are given.
-        positions = torch.arange(self._cache.length, self._cache.length + ids.shape[1], device=ids.device)
+        positions = torch.arange(
+            self._cache.length, self._cache.length + ids.shape[1], device=ids.device
+        )
         inputs = replace(inputs, ids=ids, positions=positions.expand_as(ids))
         result = plain_pass(scanning(self._model), self._cache, inputs)
         self._cache.length += ids.shape[1]
