@@ -47,6 +47,7 @@ BUILTIN = (
     "outrider.drafters.mlp_speculator",
     "outrider.drafters.eagle",
     "outrider.drafters.eagle3",
+    "outrider.drafters.mtp",
     "outrider.drafters.falcon",
     "outrider.drafters.quantized",
     "outrider.drafters.self_sparse",
