@@ -56,6 +56,7 @@ NETWORKS: Mapping[str, Values] = {
     "pard": {"model": ("untrained",)},
     "hierarchy": _LAYERS | {"ahead": (1, 4), "faster": ("prompt_lookup", "bigram")},
     "self_sparse": {"sink": (0, 2), "window": (1, 3), "picked": (0, 2), "observed": (1, 4)},
+    "swift": {"skipped": (None, 1), "trials": (1, 2), "window": (1, 8)},
     "eagle": _UNTRAINED,
     "eagle3": _UNTRAINED,
     "medusa": _UNTRAINED,

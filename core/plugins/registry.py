@@ -50,6 +50,7 @@ BUILTIN = (
     "outrider.drafters.falcon",
     "outrider.drafters.quantized",
     "outrider.drafters.self_sparse",
+    "outrider.drafters.swift",
     "outrider.drafters.shallow_aggressive",
     "outrider.verifiers.token",
     "outrider.verifiers.block",

@@ -33,6 +33,7 @@ ENTRANTS = {
             "hierarchy",
             "hybrid",
             "self_sparse",
+            "swift",
             "quantized",
             "pard",
         )
