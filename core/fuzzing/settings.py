@@ -61,6 +61,8 @@ NETWORKS: Mapping[str, Values] = {
     "eagle3": _UNTRAINED,
     "medusa": _UNTRAINED,
     "mlp_speculator": _UNTRAINED,
+    "hydra": _UNTRAINED,
+    "redrafter": _UNTRAINED,
     "falcon": _UNTRAINED | {"block": (1, 2)},
 }
 """The drafters that need a transformers model; networks have random weights."""
@@ -75,6 +77,8 @@ WITH_TREE = (
     "eagle3",
     "medusa",
     "mlp_speculator",
+    "hydra",
+    "redrafter",
     "falcon",
 )
 """The drafters with a setting `tree`."""

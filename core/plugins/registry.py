@@ -45,6 +45,8 @@ BUILTIN = (
     "outrider.drafters.token_recycling",
     "outrider.drafters.medusa",
     "outrider.drafters.mlp_speculator",
+    "outrider.drafters.hydra",
+    "outrider.drafters.redrafter",
     "outrider.drafters.eagle",
     "outrider.drafters.eagle3",
     "outrider.drafters.falcon",

@@ -19,12 +19,10 @@ from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.medusa import Medusa
 from outrider.drafters.mlp_speculator import MLPSpeculator
 from outrider.drafters.ngram import NGram
-from outrider.drafters.pard import Pard
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.self_sparse import SelfSparse
 from outrider.drafters.small_lm import SmallLM
 from outrider.drafters.suffix import Suffix
-from outrider.drafters.swift import Swift
 from outrider.targets.transformers import TransformersTarget
 
 FIRST = [3, 4, 5, 3, 4, 5, 6, 7]
@@ -44,8 +42,6 @@ DRAFTERS: dict[str, Callable[[], Drafter]] = {
     "hybrid": partial(Hybrid, ["prompt_lookup", {"drafter": "eagle", "path": "untrained"}]),
     "self_sparse": partial(SelfSparse, sink=1, window=2, picked=2, observed=2),
     "suffix": Suffix,
-    "pard": partial(Pard, "untrained"),
-    "swift": Swift,
     "lookahead_decoding": LookaheadDecoding,
 }
 

@@ -14,7 +14,7 @@ from outrider.drafters.swift import Swift, exchanged
 from outrider.runtime.first_layers import some_layers
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.stage import context_after, play_draft
+from outrider.testing.stage import context_after, play_draft, same_draft
 from outrider.verifiers.token import Token
 
 SAMPLED = Sampling(temperature=1.0)
@@ -63,6 +63,30 @@ def test_only_what_is_new_is_copied(llama: Any) -> None:
         rows[:4] = float("nan")  # these are known
     draft = play_draft(drafter, target, contexts[1], gamma=3, sampling=SAMPLED)
     assert all(probs is not None and probs.isfinite().all() for probs in draft.probs)
+
+
+@pytest.mark.parametrize("layer", [0, 2])
+def test_a_draft_that_is_interrupted_leaves_nothing_wrong(llama: Any, layer: int) -> None:
+    target = TransformersTarget(llama())
+    new = Swift()
+    new.bind(target)
+    first, second = (context_after(new, target, TEXT[:length]) for length in (5, 7))
+    expected = play_draft(new.fork(), target, second, gamma=3, sampling=SAMPLED)
+    for last in range(3):
+        drafter = new.fork()
+        play_draft(drafter, target, first, gamma=3, sampling=SAMPLED)
+        passes = iter(range(last))
+
+        def interrupt(*_: Any, passes: Any = passes) -> None:
+            if next(passes, None) is None:
+                raise KeyboardInterrupt
+
+        handle = target.model.model.layers[layer].register_forward_pre_hook(interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            play_draft(drafter, target, second, gamma=3, sampling=SAMPLED)
+        handle.remove()
+        again = play_draft(drafter, target, second, gamma=3, sampling=SAMPLED)
+        assert same_draft(again, expected)
 
 
 def test_texts_decide_which_layers_are_skipped(llama: Any) -> None:

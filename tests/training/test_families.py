@@ -19,12 +19,17 @@ from outrider.verifiers.token import Token
 OPTIONS: dict[str, dict[str, Any]] = {
     "medusa": {"heads": 3},
     "mlp_speculator": {"stages": 3},
+    "hydra": {"heads": 3},
+    "redrafter": {"steps": 3},
     "eagle": {"steps": 2, "distribution": 1.0},
     "eagle3": {"steps": 2},
     "falcon": {"block": 2, "distribution": 1.0},
 }
 
-GAINS = {"medusa": 0.04, "mlp_speculator": 0.3, "eagle": 0.5, "eagle3": 0.5, "falcon": 0.3}
+GAINS = {
+    **{"medusa": 0.04, "mlp_speculator": 0.3, "hydra": 0.3, "redrafter": 0.3},
+    **{"eagle": 0.5, "eagle3": 0.5, "falcon": 0.3},
+}
 """In tokens a round. Medusa's heads start out repeating the target's, which is often right here."""
 
 
