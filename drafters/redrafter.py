@@ -68,7 +68,7 @@ class ReDrafterNetwork(StagedNetwork):
     def forward(
         self, stage: int, state: Float[Tensor, "*batch both"], tokens: Int[Tensor, "*batch"]
     ) -> Float[Tensor, "*batch both"]:
-        given, memory = state.split(self._width, dim=-1)
+        given, memory = torch.split(state, self._width, dim=-1)
         word = embedding(tokens, self._embedding)
         memory = silu(self.rnn_w(word) + self.rnn_u(memory)) if self._recurrent else word + memory
         return torch.cat([given, memory], dim=-1)

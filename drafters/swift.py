@@ -1,7 +1,7 @@
 """Swift: the target drafts without some of its layers, and learns from its texts which."""
 
 from collections.abc import Sequence
-from typing import final
+from typing import Any, final
 
 import torch
 from jaxtyping import Float
@@ -59,6 +59,7 @@ class Swift(Drafter):
         self._setting, self._trials, self._window = skipped, trials, window
         self.remembers = remember
         self._past = Past()
+        self._short: Any = None  # the target without the skipped layers
         self._target: Target | None = None
 
     def bind(self, target: Target) -> None:
@@ -114,8 +115,8 @@ class Swift(Drafter):
         if shared < len(text):
             for place, layer in enumerate(self._kept):
                 rows = (context.features[f"{name}.{layer}"] for name in ("keys", "values"))
-                new = (row[shared : len(text)].transpose(0, 1)[None] for row in rows)
-                cache.update(*new, place)
+                keys, values = (row[shared : len(text)].transpose(0, 1)[None] for row in rows)
+                cache.update(keys, values, place)
         self._cache, self._known = cache, Tokens(text)
         return self._read(context.tokens[-1])
 
