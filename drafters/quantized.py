@@ -1,21 +1,28 @@
 """Quantized: the target itself drafts, with weights of eight bits."""
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
-from jaxtyping import Float
-from torch import Tensor
+import torch
 
 from outrider.contract.context import Context, Tokens
+from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
+from outrider.drafter_parts.cached_text import CachedText
 from outrider.drafter_parts.tree_forms import parse_tree
 from outrider.drafters.small_lm import SmallLM
-from outrider.errors import require
+from outrider.errors import OutriderError, require
 from outrider.plugins.hookspecs import Register, hookimpl
+from outrider.runtime.cached_model import CACHE
 from outrider.runtime.first_layers import first_layers
 from outrider.runtime.quantized import quantized
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+CACHES = ("target", "own")
 
 
 @final
@@ -30,19 +37,25 @@ class Quantized(Drafter):
 
     layers: how many of the target's first layers to draft with. Defaults to all.
     tree: the shape of its drafts, as for `small_lm`. Defaults to a chain.
+    cache: "target" starts each draft on a copy of the target's keys and values, so that neither the
+        prompt nor an accepted token is read again. With "own", the drafter reads the text itself.
+        It then works in beam search, and texts that are decoded together stay one batch. A target
+        whose keys and values can't be gone on from gets "own". Defaults to "target".
 
-    Raises `ConfigError` in `bind` unless the target is in float32 on a CPU, and there is a C
-    compiler for the native library.
+    Raises `ConfigError` in `bind` unless the target is in float32 or bfloat16 on a CPU, and there
+    is a C compiler for the native library.
     """
 
-    needs = frozenset({"model"})
-    autoregressive = True
-
-    def __init__(self, layers: int | None = None, tree: Any = None) -> None:
+    def __init__(self, layers: int | None = None, tree: Any = None, cache: str = "target") -> None:
         is_valid = layers is None or layers >= 1
         require(is_valid, "drafter.layers", layers, "a whole number of at least 1, or null")
-        self._layers, self._tree = layers, tree
-        self.kind = parse_tree(tree).kind
+        require(cache in CACHES, "drafter.cache", cache, " or ".join(CACHES))
+        self._layers, self._tree, self._shape = layers, tree, parse_tree(tree)
+        self._cache = cache
+        self.kind = self._shape.kind
+        # What the target has read is exact, so a token's distribution depends on the draft's start.
+        self.autoregressive = cache == "own"
+        self.needs = frozenset({"model"} if cache == "own" else {"model", CACHE})
         self._target: Target | None = None
 
     def bind(self, target: Target) -> None:
@@ -51,21 +64,46 @@ class Quantized(Drafter):
         model = target.model
         if self._layers is not None:
             model = first_layers(model, self._layers)
-        self._drafter = SmallLM(quantized(model, "drafter quantized"), tree=self._tree)
+        rounded = quantized(model, "drafter quantized")
+        self._drafter = SmallLM(rounded, tree=self._tree)
         self._drafter.bind(target)
+        self._is_lent = self._cache == "target" and _can_be_lent(target, model)
+        self._text = CachedText(rounded, target.vocab_size)
         self._target = target
 
     def propose(self, context: Context, pen: Pen) -> None:
-        self._drafter.propose(context, pen)
+        if not self._is_lent:
+            self._drafter.propose(context, pen)
+            return
+        reach = self._drafter.reach(len(context.tokens))
+        if reach is not None:
+            pen.limit(reach)
+        if pen.open and "keys.0" in context.features:
+            base = self._text.follow_lender(context.tokens, context.features)
+            self._text.grow(self._shape, pen, base)
 
     def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
-        self._drafter.propose_batch(pairs)
+        if self._is_lent:
+            super().propose_batch(pairs)
+        else:
+            self._drafter.propose_batch(pairs)
 
-    def scores(
-        self, text: Sequence[int], extra: Sequence[int], source: Tokens | None = None
-    ) -> Float[Tensor, "extra+1 vocab"]:
-        """Returns the logits after `text`, and after each of `extra` tokens that continue it."""
-        return self._drafter.scores(text, extra, source)
+
+@torch.no_grad()
+def _can_be_lent(target: Target, model: "PreTrainedModel") -> bool:
+    """Returns whether a model goes on from the target's keys and values as from its own."""
+    size = target.vocab_size
+    text = Tokens([size // 2, size // 3, size // 4])
+    right = CachedText(model, size).follow(text)
+    try:
+        session = target.open(text[:-1], frozenset({CACHE}))
+        session.score(Draft())
+        logits = CachedText(model, size).follow_lender(text, session.features())
+    except OutriderError:
+        raise
+    except Exception:  # noqa: BLE001  caches of other kinds fail in any way
+        return False
+    return torch.allclose(logits.float(), right.float(), atol=0.05 * float(right.float().std()))
 
 
 @hookimpl

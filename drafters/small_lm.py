@@ -166,15 +166,7 @@ class SmallLM(Drafter):
         if not pen.open:
             return
         base = self._text.follow(context.tokens, context.source)
-
-        def next_logits(paths: Sequence[Sequence[int]]) -> Tensor:
-            if not paths[0]:
-                return base
-            if self.trees:
-                return self._text.branch(paths)
-            return self._text.extend([path[-1] for path in paths])
-
-        self._shape.grow(pen, next_logits)
+        self._text.grow(self._shape, pen, base)
 
     def scores(
         self, text: Sequence[int], extra: Sequence[int], source: Tokens | None = None

@@ -1,6 +1,6 @@
 """CachedText: a language model that follows a text, and reads only what it has not read yet."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, final
 
 import torch
@@ -8,7 +8,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.context import Tokens
+from outrider.contract.pen import Pen
 from outrider.drafter_parts.branches import Branches
+from outrider.drafter_parts.trees import Shape
 from outrider.runtime.cached_model import CachedModel
 from outrider.runtime.text_tree import TextTree
 from outrider.runtime.tree_mask import TreeMask
@@ -37,6 +39,7 @@ class CachedText:
     def _forget(self, source: Tokens | None) -> None:
         self._cached: CachedModel | None = None
         self._tokens: list[int] = []
+        self._lent = 0  # of those tokens, by another model
         self._source = source
         self._branches = Branches(0)
         self._continuations: TextTree | None = None
@@ -57,10 +60,48 @@ class CachedText:
         else:
             self._cached = None  # see `_feed`
             del self._tokens[shared:]
+            self._lent = min(self._lent, shared)
             cached.drop(cached.length - shared)
             self._continuations = None
         self._cached = cached
         return self.extend(text[shared:], rows)
+
+    def follow_lender(
+        self, text: Tokens, features: Mapping[str, Tensor]
+    ) -> Float[Tensor, "1 vocab"]:
+        """Returns the logits after a text that another model has read, all but its last token.
+
+        That model's keys and values take the place of what this one has read itself. Only the last
+        token is read.
+
+        features: of a `Context` whose drafter needs "cache".
+        """
+        known = len(text) - 1
+        shared = min(Tokens(self._tokens[: self._lent]).shared(text), known)
+        cached = self._cached
+        if cached is None or self._source is not None:
+            self._forget(None)
+            cached, shared = CachedModel(self._model), 0
+        self._cached = None  # see `_feed`
+        cached.drop(cached.length - shared)
+        cached.lend(features, shared, known)
+        self._tokens, self._lent, self._continuations = text[:known], known, None
+        self._cached = cached
+        return self.extend(text[known:])
+
+    def grow(self, shape: Shape, pen: Pen, base: Float[Tensor, "1 vocab"]) -> None:
+        """Writes a draft of some shape that continues the text.
+
+        base: the logits after the text.
+        """
+        is_chain = shape.kind == "chain"
+
+        def next_logits(paths: Sequence[Sequence[int]]) -> Tensor:
+            if not paths[0]:
+                return base
+            return self.extend([paths[0][-1]]) if is_chain else self.branch(paths)
+
+        shape.grow(pen, next_logits)
 
     def extend(self, tokens: Sequence[int], rows: int = 1) -> Float[Tensor, "rows vocab"]:
         """Appends tokens to the text, and returns the logits after the last `rows` of them."""

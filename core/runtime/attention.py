@@ -39,7 +39,7 @@ def folded_mask(
         if count == 1 or known == 0:
             return None
         mask = additive_mask(causal(count, known + count, x.device), x.dtype)[None, None]
-    return mask.repeat(1, 1, shared, 1)
+    return mask.to(x.dtype).repeat(1, 1, shared, 1)
 
 
 def attention(

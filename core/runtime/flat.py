@@ -12,7 +12,7 @@ from torch.nn.functional import embedding, pad, rms_norm
 
 from outrider.runtime import native_pass
 from outrider.runtime.attention import attention, folded_mask, turn_of, turned
-from outrider.runtime.linear import PackedLinear, merged, product, rounded
+from outrider.runtime.linear import NATIVE, PackedLinear, merged, packing, product, rounded
 from outrider.runtime.passes import Pass, PassInput, in_parts
 
 if TYPE_CHECKING:
@@ -74,6 +74,15 @@ def supports(model: "PreTrainedModel") -> bool:
     )
 
 
+def precision(model: "PreTrainedModel") -> torch.dtype:
+    """Returns what a model's states, keys and values are in.
+
+    That is the weights' own precision, and float32 where the native library multiplies.
+    """
+    is_native = is_used_for(model) and packing(_head(model)) == NATIVE
+    return torch.float32 if is_native else model.dtype
+
+
 def flat_pass(
     model: "PreTrainedModel", cache: "Cache", inputs: PassInput, watch: Watch | None = None
 ) -> Pass:
@@ -102,7 +111,7 @@ def _run_layers(
     base: Any = model.base_model
     config: Any = model.config
     (batch, count), known = inputs.ids.shape, int(cache.get_seq_length())
-    x = embedding(inputs.ids, base.embed_tokens.weight)
+    x = embedding(inputs.ids, base.embed_tokens.weight).to(precision(model))
     # A single token of each text sees everything up to its width, and needs no mask.
     unmasked = inputs.widths is not None and count == 1
     shared = config.num_attention_heads // config.num_key_value_heads
@@ -117,13 +126,13 @@ def _run_layers(
     layers = base.layers[: config.num_hidden_layers]
     for index, layer in enumerate(layers):
         if index in inputs.states:
-            states[index] = attending.text_by_text(x)
+            states[index] = attending.text_by_text(x).to(model.dtype)
         x = _attend(layer, index, x, attending)
         x = _feed_forward(layer, x)
     x = attending.text_by_text(x)
     last = set(inputs.states) & {len(layers), -1}
     if last:
-        states |= dict.fromkeys(last, _norm(base.norm, x))
+        states |= dict.fromkeys(last, _norm(base.norm, x).to(model.dtype))
     return Pass(product(_head(model), _norm(base.norm, x[:, count - inputs.rows :])), states)
 
 

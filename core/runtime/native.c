@@ -3,7 +3,9 @@
    A row's result does not depend on the rows beside it: every sum runs in one order. So a text
    that is written token by token and one that is read as a draft get the same logits, to the bit.
 
-   Matrices are packed in panels of 32 outputs: [panel][input][32]. */
+   Matrices are packed in panels of 32 outputs: [panel][input][32]. Those of bfloat16 have their
+   inputs in pairs, [panel][pair][32][2], with zeros up to a multiple of 32 inputs. Whatever the
+   weights are stored as, everything else is float32. */
 
 #include <pthread.h>
 #include <sched.h>
@@ -17,24 +19,35 @@
 #if defined(__AVX2__)
 #include <immintrin.h>
 #endif
+#if defined(__AMX_BF16__) && defined(__linux__)
+#include <sys/syscall.h>
+#define HAS_TILES
+#endif
 
 #define LANES 16
 #define PANEL 32
 #define TALLEST 12 /* rows whose sums fit in the registers */
+#define DEPTH 32   /* inputs of a tile */
+#define TILED 32   /* rows of two tiles */
+#define PARTS 3    /* numbers of sixteen bits that a float32 is the sum of */
 #define HIDDEN -1e29f /* a mask that adds less than this hides a token */
 
 typedef float vec __attribute__((vector_size(64), aligned(4), may_alias));
 typedef float eight __attribute__((vector_size(32), aligned(4), may_alias));
 typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
 typedef int32_t ivec __attribute__((vector_size(64), aligned(4), may_alias));
+typedef uint32_t uvec __attribute__((vector_size(64), aligned(4), may_alias));
+typedef uint16_t halves __attribute__((vector_size(32), aligned(2), may_alias));
 typedef int8_t bytes __attribute__((vector_size(16), aligned(1), may_alias));
 
 typedef struct {
     const void *panels;
     const float *bias;  /* [outputs], or none */
     const float *scale; /* [outputs] of eight bits, or none */
-    int64_t outputs, inputs, kind; /* 0: float32, 1: eight bits */
+    int64_t outputs, inputs, kind; /* 0: float32, 1: eight bits, 2: bfloat16 */
 } Matrix;
+
+enum { BFLOAT16 = 2 };
 
 /* ---- Threads ---------------------------------------------------------------------------------
 
@@ -254,7 +267,37 @@ static inline vec load_int8(const void *at)
             *(vec *)(sums + row * PANEL + LANES) = sum[row][1];                                    \
         }                                                                                          \
     }
-#define TILES(NAME, SIZE)                                                                          \
+
+/* The same for weights of bfloat16, which are the upper halves of float32. Two inputs share a
+   word; behind the last of an odd number is a weight of 0. */
+#define PAIR_TILE(NAME, SIZE, R)                                                                   \
+    static void NAME##_##R(const char *panel, const float *x, int64_t inputs, float *sums)         \
+    {                                                                                              \
+        vec sum[R][2];                                                                             \
+        _Pragma("GCC unroll 16") for (int row = 0; row < R; row++) sum[row][0] = sum[row][1] =     \
+            (vec){0};                                                                              \
+        for (int64_t input = 0; input < inputs; input += 2, panel += 2 * PANEL * SIZE) {           \
+            const uvec first = *(const uvec *)panel;                                               \
+            const uvec second = *(const uvec *)(panel + 2 * LANES * SIZE);                         \
+            const int64_t odd = input + 1 < inputs;                                                \
+            __builtin_prefetch(panel + 4096);                                                      \
+            __builtin_prefetch(panel + 4096 + 2 * LANES * SIZE);                                   \
+            _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                             \
+            {                                                                                      \
+                const float *values = x + row * inputs + input;                                    \
+                sum[row][0] += values[0] * (vec)(first << 16);                                     \
+                sum[row][1] += values[0] * (vec)(second << 16);                                    \
+                sum[row][0] += values[odd] * (vec)(first & 0xffff0000);                            \
+                sum[row][1] += values[odd] * (vec)(second & 0xffff0000);                           \
+            }                                                                                      \
+        }                                                                                          \
+        _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                                 \
+        {                                                                                          \
+            *(vec *)(sums + row * PANEL) = sum[row][0];                                            \
+            *(vec *)(sums + row * PANEL + LANES) = sum[row][1];                                    \
+        }                                                                                          \
+    }
+#define TILES(TILE, NAME, SIZE)                                                                    \
     TILE(NAME, SIZE, 1) TILE(NAME, SIZE, 2) TILE(NAME, SIZE, 3) TILE(NAME, SIZE, 4)                \
     TILE(NAME, SIZE, 5) TILE(NAME, SIZE, 6) TILE(NAME, SIZE, 7) TILE(NAME, SIZE, 8)                \
     TILE(NAME, SIZE, 9) TILE(NAME, SIZE, 10) TILE(NAME, SIZE, 11) TILE(NAME, SIZE, 12)             \
@@ -263,46 +306,218 @@ static inline vec load_int8(const void *at)
                                          NAME##_11, NAME##_12};
 
 typedef void Tile(const char *panel, const float *x, int64_t inputs, float *sums);
-TILES(float32, 4)
-TILES(int8, 1)
-static Tile *const *const TILES_OF[] = {float32_tiles, int8_tiles};
-static const int SIZE_OF[] = {4, 1};
+TILES(TILE, float32, 4)
+TILES(TILE, int8, 1)
+TILES(PAIR_TILE, bfloat16, 2)
+static Tile *const *const TILES_OF[] = {float32_tiles, int8_tiles, bfloat16_tiles};
+static const int SIZE_OF[] = {4, 1, 2};
+
+/* Some rows to multiply with matrices of one kind.
+
+   split: the rows as tiles of bfloat16, [group][DEPTH inputs][TILED][DEPTH], or none. A group has
+   as many rows as fit; each row is `parts` of bfloat16, whose sum it is. */
+typedef struct {
+    const float *x;
+    int64_t inputs;
+    int rows, parts;
+    uint16_t *split;
+} Rows;
+
+static inline int64_t depth_of(int64_t inputs)
+{
+    return (inputs + DEPTH - 1) / DEPTH;
+}
+
+#if defined(HAS_TILES)
+static int has_tiles;
+
+/* Asks the system for the tiles (AMX), since it saves them only for processes that did. */
+__attribute__((constructor)) static void ask_for_tiles(void)
+{
+    has_tiles = !syscall(SYS_arch_prctl, 0x1023, 18);
+}
+
+/* A number without its lower half: bfloat16, rounded towards 0. */
+static inline vec upper(vec x)
+{
+    return (vec)((uvec)x & 0xffff0000);
+}
+
+static inline void store_upper(uint16_t *to, vec x)
+{
+    *(halves *)to = __builtin_convertvector((uvec)x >> 16, halves);
+}
+
+/* Splits the rows of one group. What is left of a number without its first eight significant bits
+   has sixteen, so that the third part is what the first two leave. */
+static void split_chunk(const void *job, int group)
+{
+    const Rows *rows = job;
+    const int height = TILED / rows->parts, first = group * height;
+    const int64_t depth = depth_of(rows->inputs), inputs = rows->inputs;
+    for (int row = first; row < first + height && row < rows->rows; row++) {
+        const float *x = rows->x + row * inputs;
+        uint16_t *to = rows->split + (group * depth * TILED + (row - first) * rows->parts) * DEPTH;
+        for (int64_t input = 0; input < depth * DEPTH; input += LANES, x += LANES) {
+            float padded[LANES] = {0};
+            if (input + LANES > inputs && input < inputs)
+                memcpy(padded, x, (size_t)(inputs - input) * sizeof(float));
+            vec rest = *(const vec *)(input + LANES > inputs ? padded : x);
+            uint16_t *part = to + input / DEPTH * TILED * DEPTH + input % DEPTH;
+            for (int index = 0; index < rows->parts; index++, part += DEPTH) {
+                store_upper(part, rest);
+                rest -= upper(rest);
+            }
+        }
+    }
+}
+
+/* Returns whether all numbers are those of bfloat16, so that a single part is enough. */
+static int is_short(const float *x, int64_t count)
+{
+    for (int64_t at = 0; at < count; at++) {
+        uint32_t bits;
+        memcpy(&bits, x + at, sizeof bits);
+        if (bits & 0xffff)
+            return 0;
+    }
+    return 1;
+}
+
+/* The products of `tiles` tiles of rows with one panel, to sums[row][output] of the split rows.
+   Each tile's rows, and sums, are independent of each other. */
+static inline __attribute__((always_inline)) void multiply_tiles(
+    const char *panel, const uint16_t *split, int64_t depth, const int tiles, float *sums)
+{
+    static const struct {
+        uint8_t palette, start, unused[14];
+        uint16_t row_bytes[16];
+        uint8_t rows[16];
+    } config = {1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
+    const int64_t line = PANEL * 4, step = DEPTH * PANEL * 2;
+    char before[64];
+    _tile_storeconfig(before);
+    _tile_loadconfig(&config);
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (; depth--; panel += step, split += TILED * DEPTH) {
+        _tile_loadd(4, panel, line);
+        _tile_loadd(5, panel + 64, line);
+        _tile_loadd(6, split, 2 * DEPTH);
+        for (int64_t ahead = 0; ahead < step; ahead += 64)
+            __builtin_prefetch(panel + 2 * step + ahead);
+        _tile_dpbf16ps(0, 6, 4);
+        _tile_dpbf16ps(1, 6, 5);
+        if (tiles > 1) {
+            _tile_loadd(7, split + TILED / 2 * DEPTH, 2 * DEPTH);
+            _tile_dpbf16ps(2, 7, 4);
+            _tile_dpbf16ps(3, 7, 5);
+        }
+    }
+    _tile_stored(0, sums, line);
+    _tile_stored(1, sums + LANES, line);
+    if (tiles > 1) {
+        _tile_stored(2, sums + TILED / 2 * PANEL, line);
+        _tile_stored(3, sums + TILED / 2 * PANEL + LANES, line);
+    }
+    _tile_loadconfig(before);
+}
+
+/* The products of the rows from `row` on, which begin a group, with one panel. */
+static void multiply_split(const char *panel, const Rows *rows, int row, int count, float *sums)
+{
+    const int parts = rows->parts, group = row / (TILED / parts);
+    const int64_t depth = depth_of(rows->inputs);
+    const uint16_t *split = rows->split + group * depth * TILED * DEPTH;
+    float all[TILED * PANEL] __attribute__((aligned(64)));
+    if (count * parts > TILED / 2)
+        multiply_tiles(panel, split, depth, 2, all);
+    else
+        multiply_tiles(panel, split, depth, 1, all);
+    for (int next = 0; next < count; next++)
+        for (int lane = 0; lane < PANEL; lane += LANES) {
+            const float *part = all + next * parts * PANEL + lane;
+            vec sum = *(const vec *)(part + (parts - 1) * PANEL);
+            for (int index = parts - 2; index >= 0; index--)
+                sum += *(const vec *)(part + index * PANEL);
+            *(vec *)(sums + next * PANEL + lane) = sum;
+        }
+}
+#endif
+
+/* Returns rows to multiply, split if tiles do it. They hold until this thread's next ones. */
+static Rows prepare(const Matrix *matrix, const float *x, int rows, int alone)
+{
+    Rows result = {x, matrix->inputs, rows, 1, NULL};
+#if defined(HAS_TILES)
+    static _Thread_local uint16_t *room;
+    static _Thread_local size_t size;
+    if (matrix->kind != BFLOAT16 || !has_tiles)
+        return result;
+    result.parts = is_short(x, rows * matrix->inputs) ? 1 : PARTS;
+    const int height = TILED / result.parts, groups = (rows + height - 1) / height;
+    const size_t needed = (size_t)(groups * depth_of(matrix->inputs) * TILED * DEPTH) * 2;
+    if (needed > size) {
+        free(room);
+        room = aligned_alloc(64, needed);
+        size = needed;
+    }
+    result.split = room;
+    run(split_chunk, &result, groups, alone);
+#else
+    (void)alone;
+#endif
+    return result;
+}
 
 static inline int64_t panels(const Matrix *matrix)
 {
     return (matrix->outputs + PANEL - 1) / PANEL;
 }
 
-/* The products of some rows with one panel, to sums[row][output]. */
-static void multiply(const Matrix *matrix, int64_t panel, const float *x, int rows, float *sums)
+/* The number of rows to take next, in as few and as equal parts as fit. */
+static inline int next_rows(const Rows *rows, int row)
 {
-    const int size = SIZE_OF[matrix->kind];
-    const char *weights = (const char *)matrix->panels + panel * PANEL * matrix->inputs * size;
-    TILES_OF[matrix->kind][rows - 1](weights, x, matrix->inputs, sums);
-    const int64_t first = panel * PANEL;
-    const int64_t count = matrix->outputs - first < PANEL ? matrix->outputs - first : PANEL;
-    if (matrix->scale)
-        for (int row = 0; row < rows; row++)
-            for (int64_t output = 0; output < count; output++)
-                sums[row * PANEL + output] *= matrix->scale[first + output];
-    if (matrix->bias)
-        for (int row = 0; row < rows; row++)
-            for (int64_t output = 0; output < count; output++)
-                sums[row * PANEL + output] += matrix->bias[first + output];
+    const int left = rows->rows - row;
+    if (rows->split) {
+        const int height = TILED / rows->parts;
+        return left < height ? left : height;
+    }
+    const int parts = (left + TALLEST - 1) / TALLEST;
+    return (left + parts - 1) / parts;
 }
 
-/* The number of rows to take next, in as few and as equal parts as fit. */
-static inline int tile_of(int rows)
+/* The products of `count` rows with one panel, to sums[row][output]. */
+static void multiply(const Matrix *matrix, int64_t panel, const Rows *rows, int row, int count,
+                     float *sums)
 {
-    const int parts = (rows + TALLEST - 1) / TALLEST;
-    return (rows + parts - 1) / parts;
+    const int64_t inputs = matrix->kind == BFLOAT16 ? depth_of(matrix->inputs) * DEPTH : matrix->inputs;
+    const char *weights = (const char *)matrix->panels + panel * PANEL * inputs * SIZE_OF[matrix->kind];
+#if defined(HAS_TILES)
+    if (rows->split)
+        multiply_split(weights, rows, row, count, sums);
+    else
+#endif
+        TILES_OF[matrix->kind][count - 1](weights, rows->x + row * rows->inputs, rows->inputs, sums);
+    const int64_t first = panel * PANEL;
+    const int64_t outputs = matrix->outputs - first < PANEL ? matrix->outputs - first : PANEL;
+    if (matrix->scale)
+        for (int next = 0; next < count; next++)
+            for (int64_t output = 0; output < outputs; output++)
+                sums[next * PANEL + output] *= matrix->scale[first + output];
+    if (matrix->bias)
+        for (int next = 0; next < count; next++)
+            for (int64_t output = 0; output < outputs; output++)
+                sums[next * PANEL + output] += matrix->bias[first + output];
 }
 
 /* The next outputs of several matrices side by side: out = x W^T + b, or added to what is there. */
 typedef struct {
     const Matrix *matrices;
-    int count, rows, adds;
-    const float *x;
+    int count, adds;
+    Rows rows;
     float *out;
     int64_t stride; /* of a row of `out` */
 } Product;
@@ -310,40 +525,51 @@ typedef struct {
 static void product_chunk(const void *job, int chunk)
 {
     const Product *product = job;
+    const Rows *rows = &product->rows;
     const Matrix *matrix = product->matrices;
-    float *out = product->out, sums[TALLEST * PANEL];
+    float *out = product->out, sums[TILED * PANEL];
     int64_t panel = chunk;
     for (; panel >= panels(matrix); matrix++) {
         panel -= panels(matrix);
         out += matrix->outputs;
     }
     const int64_t first = panel * PANEL;
-    const int64_t count = matrix->outputs - first < PANEL ? matrix->outputs - first : PANEL;
-    for (int row = 0, rows; row < product->rows; row += rows) {
-        rows = tile_of(product->rows - row);
-        multiply(matrix, panel, product->x + row * matrix->inputs, rows, sums);
-        for (int next = 0; next < rows; next++) {
+    const int64_t outputs = matrix->outputs - first < PANEL ? matrix->outputs - first : PANEL;
+    for (int row = 0, count; row < rows->rows; row += count) {
+        count = next_rows(rows, row);
+        multiply(matrix, panel, rows, row, count, sums);
+        for (int next = 0; next < count; next++) {
             float *to = out + (row + next) * product->stride + first;
-            for (int64_t output = 0; output < count; output++)
+            for (int64_t output = 0; output < outputs; output++)
                 to[output] = sums[next * PANEL + output] + (product->adds ? to[output] : 0);
         }
     }
 }
 
-static int chunks_of(const Matrix *matrices, int count)
+static void run_product(const Product *product, int alone)
 {
     int chunks = 0;
-    for (int index = 0; index < count; index++)
-        chunks += (int)panels(matrices + index);
-    return chunks;
+    for (int index = 0; index < product->count; index++)
+        chunks += (int)panels(product->matrices + index);
+    run(product_chunk, product, chunks, alone);
 }
 
 void outrider_product(const Matrix *matrix, const float *x, float *out, int rows, int threads)
 {
-    const Product product = {matrix, 1, rows, 0, x, out, matrix->outputs};
     const int alone = is_alone(threads);
-    run(product_chunk, &product, chunks_of(matrix, 1), alone);
+    const Product product = {matrix, 1, 0, prepare(matrix, x, rows, alone), out, matrix->outputs};
+    run_product(&product, alone);
     release(alone);
+}
+
+/* Returns whether products with bfloat16 run on tiles. */
+int outrider_has_tiles(void)
+{
+#if defined(HAS_TILES)
+    return has_tiles;
+#else
+    return 0;
+#endif
 }
 
 /* ---- Layers -------------------------------------------------------------------------------- */
@@ -436,8 +662,9 @@ static void enter(const Pass *pass, const Entry *entry, int alone)
 {
     const int64_t heads = pass->heads + pass->narrow, stride = (heads + pass->narrow) * pass->dim;
     normalize_all(pass, entry->norm, entry->epsilon);
-    const Product product = {entry->matrices, 3, (int)pass->rows, 0, pass->normed, pass->qkv, stride};
-    run(product_chunk, &product, chunks_of(entry->matrices, 3), alone);
+    const Rows normed = prepare(entry->matrices, pass->normed, (int)pass->rows, alone);
+    const Product product = {entry->matrices, 3, 0, normed, pass->qkv, stride};
+    run_product(&product, alone);
     for (int64_t row = 0; row < pass->rows; row++)
         for (int64_t index = 0; index < heads; index++) {
             float *head = pass->qkv + row * stride + index * pass->dim;
@@ -449,31 +676,31 @@ static void enter(const Pass *pass, const Entry *entry, int alone)
 }
 
 typedef struct {
-    const Pass *pass;
     const Exit *exit;
-} Half;
+    Rows rows;
+    float *out;
+} Gate;
 
 /* 32 outputs of the gated feed-forward's inside: silu(gate) * up. */
 static void gate_chunk(const void *job, int chunk)
 {
-    const Half *half = job;
-    const Exit *exit = half->exit;
-    const Pass *pass = half->pass;
-    float gates[TALLEST * PANEL], sums[TALLEST * PANEL];
-    const int64_t first = (int64_t)chunk * PANEL, outputs = exit->up.outputs;
-    const int64_t count = outputs - first < PANEL ? outputs - first : PANEL;
-    for (int row = 0, rows; row < pass->rows; row += rows) {
-        rows = tile_of((int)pass->rows - row);
-        const float *x = pass->normed + row * pass->width;
-        multiply(&exit->gate, chunk, x, rows, gates);
-        multiply(&exit->up, chunk, x, rows, sums);
-        for (int at = 0; at < rows * PANEL; at += LANES) {
-            const vec gate = *(const vec *)(gates + at);
-            *(vec *)(sums + at) *= gate / (exponential(-gate) + 1.0f);
+    const Gate *gate = job;
+    const Exit *exit = gate->exit;
+    const Rows *rows = &gate->rows;
+    float gates[TILED * PANEL], sums[TILED * PANEL];
+    const int64_t first = (int64_t)chunk * PANEL, width = exit->up.outputs;
+    const int64_t outputs = width - first < PANEL ? width - first : PANEL;
+    for (int row = 0, count; row < rows->rows; row += count) {
+        count = next_rows(rows, row);
+        multiply(&exit->gate, chunk, rows, row, count, gates);
+        multiply(&exit->up, chunk, rows, row, count, sums);
+        for (int at = 0; at < count * PANEL; at += LANES) {
+            const vec x = *(const vec *)(gates + at);
+            *(vec *)(sums + at) *= x / (exponential(-x) + 1.0f);
         }
-        for (int next = 0; next < rows; next++)
-            memcpy(pass->active + (row + next) * outputs + first, sums + next * PANEL,
-                   (size_t)count * sizeof(float));
+        for (int next = 0; next < count; next++)
+            memcpy(gate->out + (row + next) * width + first, sums + next * PANEL,
+                   (size_t)outputs * sizeof(float));
     }
 }
 
@@ -544,7 +771,7 @@ static void mix(const float *weights, const int32_t *seen, int count, const floa
 /* Attention of one head of one row. */
 static void attend_chunk(const void *job, int chunk)
 {
-    const Pass *pass = ((const Half *)job)->pass;
+    const Pass *pass = job;
     const int64_t head = chunk % pass->heads, row = chunk / pass->heads, dim = pass->dim;
     const int64_t count = pass->rows / pass->texts, text = row / count;
     const int64_t shared = head / (pass->heads / pass->narrow);
@@ -572,17 +799,23 @@ static void attend_chunk(const void *job, int chunk)
     mix(scores, scratch.seen, (int)seen, pass->values + offset, dim, 1.0f / total(sums), out);
 }
 
+/* Adds a matrix's products to the states. */
+static void add(const Pass *pass, const Matrix *matrix, const float *x, int alone)
+{
+    const Rows rows = prepare(matrix, x, (int)pass->rows, alone);
+    const Product product = {matrix, 1, 1, rows, pass->x, pass->width};
+    run_product(&product, alone);
+}
+
 /* From a layer's attention to its output. */
 static void leave(const Pass *pass, const Exit *exit, int alone)
 {
-    const int rows = (int)pass->rows;
-    const Product output = {&exit->output, 1, rows, 1, pass->mixed, pass->x, pass->width};
-    const Product down = {&exit->down, 1, rows, 1, pass->active, pass->x, pass->width};
-    const Half half = {pass, exit};
-    run(product_chunk, &output, chunks_of(&exit->output, 1), alone);
+    add(pass, &exit->output, pass->mixed, alone);
     normalize_all(pass, exit->norm, exit->epsilon);
-    run(gate_chunk, &half, (int)panels(&exit->up), alone);
-    run(product_chunk, &down, chunks_of(&exit->down, 1), alone);
+    const Rows normed = prepare(&exit->up, pass->normed, (int)pass->rows, alone);
+    const Gate gate = {exit, normed, pass->active};
+    run(gate_chunk, &gate, (int)panels(&exit->up), alone);
+    add(pass, &exit->down, pass->active, alone);
 }
 
 /* Attends in one layer, if `keys` is set, and goes on to the queries, keys and values of the
@@ -590,9 +823,8 @@ static void leave(const Pass *pass, const Exit *exit, int alone)
 void outrider_layer(const Pass *pass, const Exit *exit, const Entry *entry)
 {
     const int alone = is_alone((int)pass->threads);
-    const Half half = {pass, exit};
     if (exit && pass->keys)
-        run(attend_chunk, &half, (int)(pass->rows * pass->heads), alone);
+        run(attend_chunk, pass, (int)(pass->rows * pass->heads), alone);
     if (exit)
         leave(pass, exit, alone);
     if (entry)

@@ -66,7 +66,47 @@ class _Pass(ctypes.Structure):
     )
 
 
-_layers: "WeakKeyDictionary[PreTrainedModel, list[tuple[_Entry, _Exit]]]" = WeakKeyDictionary()
+@final
+class _Layers:
+    """The addresses of each layer's weights, which stay where they are.
+
+    model: has `pairs` of what precedes and what follows attention.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._norms: list[Tensor] = []  # the library has only their addresses
+        self.pairs = [
+            (self._entry(layer), self._exit(layer)) for layer in model.base_model.layers
+        ]
+
+    def _entry(self, layer: Any) -> _Entry:
+        module, norm = layer.self_attn, layer.input_layernorm
+        projections = (module.q_proj, module.k_proj, module.v_proj)
+        return _Entry(
+            matrices=(Matrix * 3)(*(projection.packed.matrix for projection in projections)),
+            norm=self._address(norm),
+            q_norm=self._address(module.q_norm) if hasattr(module, "q_norm") else None,
+            k_norm=self._address(module.k_norm) if hasattr(module, "k_norm") else None,
+            epsilon=norm.variance_epsilon,
+        )
+
+    def _exit(self, layer: Any) -> _Exit:
+        norm = layer.post_attention_layernorm
+        return _Exit(
+            output=layer.self_attn.o_proj.packed.matrix,
+            gate=layer.mlp.gate_proj.packed.matrix,
+            up=layer.mlp.up_proj.packed.matrix,
+            down=layer.mlp.down_proj.packed.matrix,
+            norm=self._address(norm),
+            epsilon=norm.variance_epsilon,
+        )
+
+    def _address(self, norm: Any) -> int:
+        self._norms.append(norm.weight.detach().float())
+        return self._norms[-1].data_ptr()
+
+
+_layers: "WeakKeyDictionary[PreTrainedModel, _Layers]" = WeakKeyDictionary()
 
 
 def is_used_for(model: "PreTrainedModel") -> bool:
@@ -84,12 +124,15 @@ def native_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> 
 
     A row's logits don't depend on the rows beside it, to the last bit, as long as the pass has at
     most `ROWS` rows: read as a draft, a text gets the logits that it gets token by token.
+
+    Whatever the weights are stored in, all else is float32: the cache, the states between layers,
+    and the logits.
     """
     base: Any = model.base_model
     config: Any = model.config
     count, known = inputs.ids.shape[1], int(cache.get_seq_length())
-    layers = _prepared(model)[: config.num_hidden_layers]
-    x = embedding(inputs.ids, base.embed_tokens.weight)
+    layers = _prepared(model).pairs[: config.num_hidden_layers]
+    x = embedding(inputs.ids, base.embed_tokens.weight).float()
     positions = inputs.positions
     if positions is None:
         positions = torch.arange(known, known + count)[None]
@@ -98,12 +141,13 @@ def native_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> 
     rows.run(None, layers[0][0])
     for index, (_, exit) in enumerate(layers):
         if index in inputs.states:
-            states[index] = x.clone()
+            states[index] = x.to(model.dtype, copy=True)
         keys, values = cache.update(rows.keys, rows.values, index)
         rows.attend(keys, values)
         rows.run(exit, layers[index + 1][0] if index + 1 < len(layers) else None)
     normed = base.norm(x)
-    states |= dict.fromkeys(set(inputs.states) & {len(layers), -1}, normed)
+    last = set(inputs.states) & {len(layers), -1}
+    states |= dict.fromkeys(last, normed.to(model.dtype))
     head: Any = model.lm_head
     return Pass(product(head, normed[:, count - inputs.rows :]), states)
 
@@ -200,33 +244,7 @@ class _Rows:
         self._pass.mask_row_stride = mask.stride(2)
 
 
-def _prepared(model: "PreTrainedModel") -> list[tuple[_Entry, _Exit]]:
-    """Returns the addresses of each layer's weights, which stay where they are."""
+def _prepared(model: "PreTrainedModel") -> _Layers:
     if model not in _layers:
-        base: Any = model.base_model
-        _layers[model] = [(_entry(layer), _exit(layer)) for layer in base.layers]
+        _layers[model] = _Layers(model)
     return _layers[model]
-
-
-def _entry(layer: Any) -> _Entry:
-    module, norm = layer.self_attn, layer.input_layernorm
-    projections = (module.q_proj, module.k_proj, module.v_proj)
-    return _Entry(
-        matrices=(Matrix * 3)(*(projection.packed.matrix for projection in projections)),
-        norm=norm.weight.data_ptr(),
-        q_norm=module.q_norm.weight.data_ptr() if hasattr(module, "q_norm") else None,
-        k_norm=module.k_norm.weight.data_ptr() if hasattr(module, "k_norm") else None,
-        epsilon=norm.variance_epsilon,
-    )
-
-
-def _exit(layer: Any) -> _Exit:
-    norm = layer.post_attention_layernorm
-    return _Exit(
-        output=layer.self_attn.o_proj.packed.matrix,
-        gate=layer.mlp.gate_proj.packed.matrix,
-        up=layer.mlp.up_proj.packed.matrix,
-        down=layer.mlp.down_proj.packed.matrix,
-        norm=norm.weight.data_ptr(),
-        epsilon=norm.variance_epsilon,
-    )

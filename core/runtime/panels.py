@@ -14,8 +14,14 @@ from outrider.runtime.threads import native_threads
 WIDTH = 32
 """Outputs of a panel."""
 
-KINDS = {torch.float32: 0, torch.int8: 1}
+KINDS = {torch.float32: 0, torch.int8: 1, torch.bfloat16: 2}
 """The library's numbers for what a matrix is stored as."""
+
+PRECISIONS = (torch.float32, torch.bfloat16)
+"""What a matrix may be in, to be stored as it is."""
+
+DEPTH = 32
+"""Inputs of a tile; panels of bfloat16 have a multiple of it."""
 
 LARGEST = 127
 """The largest weight of eight bits, on either side of 0."""
@@ -35,9 +41,10 @@ class Matrix(ctypes.Structure):
 class Panels:
     """The weights [outputs, inputs] of a linear layer, 32 outputs next to each other.
 
-    weight, bias: float32, on the CPU; float64 can be quantized, but not multiplied with.
+    weight, bias: float32 or bfloat16, on the CPU; float64 can be quantized, but not multiplied
+        with. Weights are stored as they are, and every product is that of float32.
     quantize: whether to store the weights as whole numbers of eight bits. Each output has a scale,
-        so that its largest weight becomes 127. Sums stay in float32.
+        so that its largest weight becomes 127.
     """
 
     def __init__(
@@ -50,13 +57,12 @@ class Panels:
         outputs, inputs = weight.shape
         self._scale: Tensor | None = None
         if quantize:
+            weight = weight.float() if weight.dtype is torch.bfloat16 else weight
             largest = weight.abs().amax(dim=1, keepdim=True)
             self._scale = largest.clamp(min=torch.finfo(weight.dtype).tiny) / LARGEST
             weight = (weight / self._scale).round().to(torch.int8)
-        missing = -outputs % WIDTH
-        full = pad(weight, (0, 0, 0, missing)) if missing else weight  # padding copies all
-        self._panels = full.reshape(-1, WIDTH, inputs).transpose(1, 2).contiguous()
-        self._bias = None if bias is None else bias.contiguous()
+        self._panels = _arranged(weight)
+        self._bias = None if bias is None else _single(bias)
         self.matrix = Matrix(
             panels=self._panels.data_ptr(),
             bias=None if self._bias is None else self._bias.data_ptr(),
@@ -73,26 +79,49 @@ class Panels:
 
     def to_dense(self) -> Float[Tensor, "out in"]:
         """Returns the weights as they were, or what eight bits have left of them."""
-        weight = self._panels.transpose(1, 2).flatten(0, 1)[: self.matrix.outputs].contiguous()
-        return weight if self._scale is None else weight * self._scale
+        full = self._panels
+        if full.dtype is torch.bfloat16:
+            full = full.transpose(2, 3).flatten(1, 2)
+        weight = full.transpose(1, 2).flatten(0, 1)[: self.matrix.outputs, : self.matrix.inputs]
+        return weight.contiguous() if self._scale is None else weight * self._scale
 
     def product(self, x: Float[Tensor, "*rows in"]) -> Float[Tensor, "*rows out"]:
-        """Returns the layer's product. A row's result does not depend on the other rows."""
+        """Returns the layer's product, in x's precision.
+
+        A row's result does not depend on the other rows.
+        """
         native = library()
         assert native is not None
-        x = x.contiguous()
-        out = x.new_empty((*x.shape[:-1], self.matrix.outputs))
+        rows = _single(x)
+        out = rows.new_empty((*x.shape[:-1], self.matrix.outputs))
         native.outrider_product(
             ctypes.byref(self.matrix),
-            ctypes.c_void_p(x.data_ptr()),
+            ctypes.c_void_p(rows.data_ptr()),
             ctypes.c_void_p(out.data_ptr()),
             x.numel() // self.matrix.inputs,
             native_threads(),
         )
-        return out
+        return out.to(x.dtype)
+
+
+def _arranged(weight: Float[Tensor, "out in"]) -> Tensor:
+    """Returns the panels [panel, in, WIDTH] of a matrix, or [panel, pair, WIDTH, 2] in bfloat16."""
+    is_paired = weight.dtype is torch.bfloat16
+    missing = (-weight.shape[1] % DEPTH if is_paired else 0, -weight.shape[0] % WIDTH)
+    if any(missing):  # padding copies all
+        weight = pad(weight, (0, missing[0], 0, missing[1]))
+    panels = weight.reshape(-1, WIDTH, weight.shape[1])
+    if is_paired:
+        return panels.unflatten(2, (-1, 2)).transpose(1, 2).contiguous()
+    return panels.transpose(1, 2).contiguous()
+
+
+def _single(x: Tensor) -> Tensor:
+    """Returns a tensor in float32, unless it is in float64, which is never multiplied with."""
+    return (x.float() if x.dtype is torch.bfloat16 else x).contiguous()
 
 
 def can_panel(weight: Tensor) -> bool:
     """Returns whether the native library multiplies with a matrix."""
-    is_plain = weight.dtype is torch.float32 and weight.device.type == "cpu"
+    is_plain = weight.dtype in PRECISIONS and weight.device.type == "cpu"
     return is_plain and library() is not None

@@ -38,7 +38,8 @@ def require_native(model: nn.Module, setting: str) -> None:
     """Raises `ConfigError` unless weights of eight bits can be multiplied with."""
     if not all(can_panel(parameter) for parameter in model.parameters()):
         raise ConfigError(
-            f"{setting}: weights of eight bits need a model in float32 on a CPU, and a C compiler"
+            f"{setting}: weights of eight bits need a model in float32 or bfloat16 on a CPU,"
+            " and a C compiler"
         )
     layers = [module for module in model.modules() if isinstance(module, PackedLinear)]
     if any(isinstance(layer.packed, Panels) and layer.packed.is_quantized for layer in layers):

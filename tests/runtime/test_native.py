@@ -1,6 +1,8 @@
 """The native library: products and passes whose rows don't depend on each other, by any threads."""
 
+import ctypes
 import os
+import platform
 import signal
 import threading
 from pathlib import Path
@@ -11,7 +13,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from outrider.contract.draft import Draft
-from outrider.runtime import native, native_pass
+from outrider.runtime import native, native_pass, panels
 from outrider.runtime.cache import GrowingCache
 from outrider.runtime.linear import pack
 from outrider.runtime.panels import Panels
@@ -20,9 +22,11 @@ from outrider.runtime.ragged import Ragged
 from outrider.runtime.step import run_pass
 from outrider.runtime.tree_mask import additive_mask, tree_mask
 
+PRECISIONS = (torch.float32, torch.bfloat16)
 
-@pytest.fixture(scope="module")
-def model() -> Any:
+
+@pytest.fixture(scope="module", params=PRECISIONS, ids=str)
+def model(request: pytest.FixtureRequest) -> Any:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         config = LlamaConfig(
@@ -34,7 +38,7 @@ def model() -> Any:
             num_key_value_heads=2,
             head_dim=16,
         )
-        made = LlamaForCausalLM(config).eval()
+        made = LlamaForCausalLM(config).to(request.param).eval()
     pack(made)
     assert native_pass.is_used_for(made)
     return made
@@ -55,6 +59,7 @@ def read(model: Any, parts: list[int]) -> torch.Tensor:
 
 @pytest.mark.parametrize("parts", [[30] * 4, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 42], [64, 56]])
 def test_a_text_has_the_same_logits_however_it_is_read(model: Any, parts: list[int]) -> None:
+    assert read(model, parts).dtype is torch.float32
     assert torch.equal(read(model, parts), read(model, [1] * 120))
 
 
@@ -62,7 +67,7 @@ def test_a_path_of_a_tree_has_the_logits_of_its_text(model: Any) -> None:
     cache = GrowingCache()
     run_pass(model, cache, PassInput(IDS[:, :40], 1))
     tree = tree_mask([-1, -1, 0, 1, 1, 4], pending=0, cached=40)
-    mask = additive_mask(tree.sees, torch.float32)[None, None]
+    mask = additive_mask(tree.sees, model.dtype)[None, None]
     nodes = IDS[:, 40:46]
     scored = run_pass(model, cache, PassInput(nodes, 6, mask, tree.positions[None])).logits
     for path in ([0, 2], [1, 3], [1, 4, 5]):
@@ -87,14 +92,48 @@ def test_a_text_in_a_batch_has_the_logits_that_it_has_alone(model: Any) -> None:
         assert torch.equal(logits[number, -3:], alone[0])
 
 
-@pytest.mark.parametrize("rows", [1, 5, 12, 13, 25, 100])
-@pytest.mark.parametrize("shape", [(64, 16), (33, 7), (100, 48), (1, 5)])
-def test_products_are_those_of_pytorch(rows: int, shape: tuple[int, int]) -> None:
-    weight, bias = torch.randn(shape), torch.randn(shape[0])
-    panels, x = Panels(weight, bias), torch.randn(rows, shape[1])
-    torch.testing.assert_close(panels.product(x), x @ weight.T + bias, rtol=1e-5, atol=1e-5)
-    assert torch.equal(panels.product(x)[-1], panels.product(x[-1:])[0])
-    assert torch.equal(panels.to_dense(), weight)
+BASELINES = {"x86_64": "-march=x86-64-v3"}
+"""Processors that have few special instructions, by kind."""
+
+
+@pytest.fixture(scope="module", params=["this", "older"])
+def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The library for this processor, and for older ones."""
+    if request.param == "this":
+        return native.library()
+    path = tmp_path_factory.mktemp("native") / "library.so"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native, "OPTIONS", (*native.OPTIONS, "-O1"))  # which compiles faster
+        patch.setattr(native, "TUNINGS", (BASELINES.get(platform.machine(), "-O1"),))
+        assert native._compile(Path(native.__file__).with_name("native.c").read_bytes(), path)
+    library = ctypes.CDLL(str(path))
+    assert not library.outrider_has_tiles()
+    return library
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS, ids=str)
+@pytest.mark.parametrize("shape", [(64, 16), (33, 7), (100, 48), (1, 5), (40, 65)])
+def test_products_are_those_of_float32_for_any_number_of_rows(
+    built: Any, shape: tuple[int, int], dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(panels, "library", lambda: built)
+    weight, bias = torch.randn(shape).to(dtype), torch.randn(shape[0]).to(dtype)
+    packed, x = Panels(weight, bias), torch.randn(100, shape[1])
+    assert torch.equal(packed.to_dense(), weight)
+    right = x.double() @ weight.double().T + bias.double()
+    alone = torch.cat([packed.product(row) for row in x.split(1)])
+    torch.testing.assert_close(alone.double(), right, rtol=1e-5, atol=1e-5)
+    for rows in (2, 5, 6, 10, 11, 12, 13, 25, 32, 100):
+        assert torch.equal(packed.product(x[:rows]), alone[:rows])
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS, ids=str)
+def test_a_product_has_the_precision_of_its_rows(dtype: torch.dtype) -> None:
+    packed, x = Panels(torch.randn(48, 80).to(dtype), None), torch.randn(40, 80).bfloat16()
+    exact = packed.product(x.float())
+    assert torch.equal(packed.product(x), exact.bfloat16())
+    # The library takes shorter rows by themselves in fewer steps, which must change nothing.
+    assert torch.equal(packed.product(torch.cat([x.float(), torch.randn(1, 80)]))[:-1], exact)
 
 
 @pytest.fixture

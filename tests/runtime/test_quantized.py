@@ -72,9 +72,9 @@ def test_settings_that_don_t_go_together(llama: Any, options: Any, message: str)
 
 
 def test_what_the_library_does_not_multiply(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    needed = "need a model in float32 on a CPU, and a C compiler"
+    needed = "need a model in float32 or bfloat16 on a CPU, and a C compiler"
     with pytest.raises(ConfigError, match=needed):
-        quantized(llama().bfloat16(), "drafter quantized")
+        quantized(llama().half(), "drafter quantized")
     monkeypatch.setattr(panels, "library", lambda: None)
     with pytest.raises(ConfigError, match=needed):
         quantized(llama(), "drafter quantized")
