@@ -66,8 +66,8 @@ def surprise(target: Target, text: Sequence[int]) -> float:
     for first in range(0, len(text), PART):
         ids = torch.tensor([text[first : first + PART]])
         logits = run_pass(target.model, GrowingCache(), PassInput(ids, ids.shape[1])).logits[0]
-        log_probs = logits[:-1].double().log_softmax(-1)
-        total -= float(log_probs.gather(-1, ids[0, 1:, None]).sum())
+        log_probs = logits[:-1].float().log_softmax(-1)
+        total -= float(log_probs.gather(-1, ids[0, 1:, None]).double().sum())
     return total
 
 
