@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test pytest style docs evidence mutants install typecheck sources wheel browser engines vllm edits clean
+.PHONY: demo test pytest style docs evidence mutants install typecheck sources wheel browser engines vllm peers edits clean
 
 install: .venv/installed
 
@@ -93,6 +93,18 @@ INSIDE := antlr4-python3-runtime hydra-core jaxtyping omegaconf platformdirs plu
 	.venv-vllm/bin/pip install --quiet --no-deps --editable . --editable examples/outrider-echo
 	touch $@
 
+# The bench's other peers on CPU, each in an environment of its own.
+peers: .venv-economize/installed .venv-flashspec/installed
+
+.venv-economize/installed: PEER := economize==0.3.2
+.venv-flashspec/installed: PEER := flashspec==0.3.1
+
+.venv-economize/installed .venv-flashspec/installed: constraints.txt
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install --quiet torch==2.13.0
+	$(@D)/bin/pip install --quiet --constraint constraints.txt $(PEER)
+	touch $@
+
 # A pair of small T5 models that copy-edit sentences, for docs/encoders.md.
 edits: edits/questions.jsonl
 
@@ -100,4 +112,4 @@ edits/questions.jsonl: examples/edits/train.py examples/edits/grammar.py | insta
 	OMP_NUM_THREADS=1 $(BIN)/python examples/edits/train.py --out edits
 
 clean:
-	rm -rf .venv .venv-vllm build dist edits *.egg-info
+	rm -rf .venv .venv-* build dist edits *.egg-info

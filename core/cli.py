@@ -12,12 +12,12 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from outrider.commands.usage import USAGE, command_help
+from outrider.commands.usage import QUIET_FLAG, USAGE, command_help
 from outrider.errors import ConfigError, OutriderError, TargetError, is_int, nearest, require
 from outrider.interruption import Terminated, advice_in, out_of_memory, terminable
 from outrider.prompts import is_encodable
 from outrider.runtime.launch import FIELD, lost, rank, world
-from outrider.terminal import visible
+from outrider.terminal import is_quiet, quiet, visible
 
 HYDRA_COMMANDS = (
     "generate",
@@ -66,8 +66,9 @@ def main() -> None:
     A line below it says how to go on, if something was finished before.
     """
     try:
-        with terminable():
-            _run(*sys.argv[1:] or ["--help"])
+        arguments = [argument for argument in sys.argv[1:] if argument != QUIET_FLAG]
+        with terminable(), quiet(is_quiet() or QUIET_FLAG in sys.argv):
+            _run(*arguments or ["--help"])
     except KeyboardInterrupt as error:
         is_terminated = isinstance(error, Terminated)
         print("terminated" if is_terminated else "interrupted", file=sys.stderr)
@@ -170,6 +171,8 @@ def _hydra_arguments(arguments: list[str]) -> list[str]:
     flags = [argument for argument in arguments if argument in SWEEP_FLAGS]
     overrides = [argument for argument in arguments if argument not in SWEEP_FLAGS]
     overrides = ["--help" if argument == ALL_SETTINGS else argument for argument in overrides]
+    if is_quiet() and flags:
+        overrides.append("hydra.hydra_logging.root.level=WARNING")  # it reports each job
     return [*flags, *(overrides if flags else map(quote_prompt, overrides))]
 
 

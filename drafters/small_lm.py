@@ -202,23 +202,26 @@ class SmallLM(Drafter):
         super().propose_batch(pairs)
 
 
-def require_same_tokens(model: "PreTrainedModel", tokenizer: Any, target: Target) -> None:
+def require_same_tokens(
+    model: "PreTrainedModel", tokenizer: Any, target: Target, *, hint: str = f"; {HINT}"
+) -> None:
     """Raises `ConfigError` unless a model's token ids mean the same as the target's.
 
     tokenizer: the model's; None compares the sizes of the vocabularies.
+    hint: what to do about it, for the end of the message.
     """
     model_size = int(model.config.get_text_config().vocab_size)
     sizes = f"its vocabulary has {model_size} tokens, the target's {target.vocab_size}"
     if tokenizer is None or target.tokenizer is None:
         if model_size != target.vocab_size:
-            raise ConfigError(f"drafter small_lm does not fit the target: {sizes}; {HINT}")
+            raise ConfigError(f"the draft model does not fit the target: {sizes}{hint}")
         return
     own, expected = tokenizer.get_vocab(), target.tokenizer.get_vocab()
     if own != expected:
         differing = sorted(own.items() ^ expected.items(), key=lambda item: item[1])
         raise ConfigError(
-            f"drafter small_lm does not fit the target: {sizes}, and their tokenizers disagree"
-            f" on {len(differing)} entries, such as {differing[0][0]!r}; {HINT}"
+            f"the draft model does not fit the target: {sizes}, and their tokenizers disagree"
+            f" on {len(differing)} entries, such as {differing[0][0]!r}{hint}"
         )
 
 

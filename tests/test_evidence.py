@@ -14,7 +14,8 @@ from outrider import decode
 
 EVIDENCE = Path(__file__).parent / "evidence"
 UNTRAINED = (
-    "hybrid", "self_sparse", "quantized", "lookahead_decoding", "falcon", "eagle3 dynamic:8",
+    "hybrid", "self_sparse", "quantized", "lookahead_decoding", "falcon", "rest", "pard",
+    "eagle3 dynamic:8",
 )  # fmt: skip
 """What tests/drafters/test_built_in.py does not run on SmolLM2."""
 

@@ -12,7 +12,7 @@ from outrider.decoding.beams.speculation import beam_search
 from outrider.folders import write_whole
 from outrider.plugins.config import build, plain_values
 from outrider.prompts import prompt_text
-from outrider.terminal import plain
+from outrider.terminal import plain, remarks
 
 
 def beams(config: DictConfig) -> None:
@@ -31,10 +31,11 @@ def beams(config: DictConfig) -> None:
         console.print(plain(text or list(tokens)))
     console.rule()
     calls, seconds = len(result.rounds), sum(result.seconds.values())
-    console.print(
+    notes = remarks(stderr=False)
+    notes.print(
         f"{calls} target calls for {result.steps} steps: {result.saved} saved, {seconds:.2f} s"
     )
     path = Path(HydraConfig.get().runtime.output_dir) / "beams.json"
     counts = {"calls": calls, "steps": result.steps, "saved": result.saved}
     write_whole(path, json.dumps(asdict(result) | counts, indent=1))
-    console.print(plain(path))
+    notes.print(plain(path), soft_wrap=True)

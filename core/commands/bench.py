@@ -24,7 +24,8 @@ from outrider.errors import is_int, require
 from outrider.folders import append_line, claimed, write_whole
 from outrider.interruption import advising
 from outrider.plugins.config import build, plain_values
-from outrider.terminal import plain, visible
+from outrider.prompts import Prompt
+from outrider.terminal import plain, remarks, visible
 
 RUNS = "runs.jsonl"
 """The file of a bench's runs, in its folder."""
@@ -37,12 +38,14 @@ def bench(config: DictConfig) -> None:
     is_new = not (folder / RUNS).exists()
     require(is_new, "hydra.run.dir", str(folder), f"a folder without the {RUNS} of another bench")
     settings = plain_values(config)
+    prompts = build(config.data)  # before engines are started, which takes minutes
+    require(len(prompts) > 0, "data", 0, "at least one prompt")
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with (
         claimed(folder),
         advising(lambda: _advice(folder)),
         ExitStack() as stack,
-        Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress,
+        Progress(*columns, TimeRemainingColumn(), console=remarks()) as progress,
     ):
         bandwidth = memory_bandwidth()
         if config.neighbour:
@@ -50,12 +53,12 @@ def bench(config: DictConfig) -> None:
         participants = entrants(settings, weights_location(settings), _dtype(config))
         workers = _start_workers(participants, folder, stack, progress)
         reference = workers[OUTRIDER_PLAIN]
-        prompts = _encode_prompts(config, reference)
-        runs = _measure_runs(config, workers, prompts, folder, progress)
-        text_differences = differences(runs, prompts, reference)
+        texts = _encode_prompts(config, prompts, reference)
+        runs = _measure_runs(config, workers, texts, folder, progress)
+        text_differences = differences(runs, texts, reference)
         peak_bytes = {name: worker.peak for name, worker in workers.items()}
         task = progress.add_task("curves", total=count_curve_steps(settings))
-        curves = measure_curves(reference, prompts, settings, lambda: progress.advance(task))
+        curves = measure_curves(reference, texts, settings, lambda: progress.advance(task))
         weight_bytes = int(reference.ask({"ask": "weights"})["bytes"])
     result = BenchResult(
         runs=runs,
@@ -106,14 +109,14 @@ def _start_workers(
     return workers
 
 
-def _encode_prompts(config: DictConfig, worker: Worker) -> list[list[int]]:
+def _encode_prompts(
+    config: DictConfig, prompts: Sequence[Prompt], worker: Worker
+) -> list[list[int]]:
     """Returns the ids of each prompt's turns, as Outrider's target encodes them."""
-    prompts = [
+    return [
         worker.ask({"ask": "encode", "turns": list(prompt.turns[: config.turns])})["ids"]
-        for prompt in build(config.data)
+        for prompt in prompts
     ]
-    require(len(prompts) > 0, "data", 0, "at least one prompt")
-    return prompts
 
 
 def _measure_runs(
@@ -153,4 +156,4 @@ def _report(result: BenchResult, settings: Mapping[str, Any], title: str, folder
     for line in bench_lines(result):
         console.print(plain(line))
     for saved in [path, *plot_curves(result.curves, folder)]:
-        console.print(plain(saved), soft_wrap=True)
+        remarks(stderr=False).print(plain(saved), soft_wrap=True)

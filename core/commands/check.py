@@ -15,7 +15,7 @@ from outrider.contract.verifier import Verifier
 from outrider.errors import ConfigError, OutriderError
 from outrider.plugins.config import build
 from outrider.targets.transformers import TransformersTarget
-from outrider.terminal import plain
+from outrider.terminal import plain, remarks
 from outrider.testing import Outcome, run_checks
 from outrider.testing.stage import stage
 
@@ -46,7 +46,7 @@ def check(config: DictConfig) -> None:
         table = Table(title=f"{role} {type(part).__name__}", caption=_caption(part))
         for heading in ("check", "held", "seconds", "what it says, or what went wrong"):
             table.add_column(heading)
-        with console.status(f"Checking {role} {type(part).__name__}") as status:
+        with remarks().status(f"Checking {role} {type(part).__name__}") as status:
             for outcome in run_checks(make, config.thorough):
                 status.update(f"Checked {outcome.check}")
                 failed += outcome.fault is not None
@@ -73,7 +73,7 @@ def _held(outcome: Outcome) -> str:
 
 def _print_self_test(target: TransformersTarget, console: Console) -> None:
     """Runs a target's self-test, and prints what holds, and what is refused and why."""
-    with console.status("Running the self-test"):
+    with remarks().status("Running the self-test"):
         tested = target.test_again()
     if tested is None:
         console.print("Compiled passes have no self-test; the checks test them.")

@@ -13,8 +13,8 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from outrider.commands.screen import Screen
 from outrider.contract.target import Target
 from outrider.errors import ConfigError, nearest, require
 from outrider.interruption import advising
@@ -28,19 +28,22 @@ from outrider.lab.report import write_report
 from outrider.lab.sandbox import isolation
 from outrider.lab.store import FACTS, RunFolder, unfinished
 from outrider.lab.summary import Summary
-from outrider.lab.table import columns_of, pair_table, table, task_table
+from outrider.lab.table import COLUMNS, by_rate, columns_of, pair_table, table, task_table
 from outrider.lab.texts import cache_folder
 from outrider.lab.trial import Entrant, Question, Settings
 from outrider.plugins.config import build, option_configs, plain_values
 from outrider.plugins.registry import plural
 from outrider.prompts import Prompt
-from outrider.terminal import plain, visible
+from outrider.terminal import plain, remarks, visible
 
 EntrantConfig = tuple[DictConfig, DictConfig, DictConfig]
 """The configs of a drafter, an acceptance rule and a policy."""
 
-LISTS = ("resume", "drafters", "verifiers", "policies", "precision", "by_task")
+LISTS = ("resume", "drafters", "verifiers", "policies")
 """The settings that `run.json` does not repeat among its settings."""
+
+SHOWN = ("precision", "pairs", "by_task", "sort", "live")
+"""The settings that decide what is printed, and nothing else."""
 
 BY_TASK = ("speedup", "block_efficiency", "tokens_per_second", *SCORES)
 """The rates that are printed by task, in this order."""
@@ -50,10 +53,11 @@ def compare(config: DictConfig) -> None:
     """Prints the table; measurements and the report are saved in Hydra's run dir."""
     _check_protocol(config.protocol)
     check_precision(config.precision)
+    _check_sort(config.sort)
     # Hydra would print the log of all libraries, and matplotlib logs where it finds its fonts.
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
     configs = _entrant_configs(config)
-    _say_what_is_unfinished(config, Console(stderr=True))
+    _say_what_is_unfinished(config, remarks())
     prompts = _with_turns(build(config.data), config.turns)
     quality = _read_quality(config, prompts)
     target = build(config.target)
@@ -71,17 +75,16 @@ def compare(config: DictConfig) -> None:
     entrants = _build_entrants(configs)
     fit(target, entrants)
     facts = _facts(config, configs, entrants, target, prompts)
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with (
         RunFolder(_run_path(config), facts, resume=config.resume) as run_folder,
         advising(lambda: _advice(run_folder)),
-        Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress,
+        Screen(live=config.live and config.together == 1) as screen,
     ):
         _check_memory(facts, run_folder)
-        asked = _questions(config, target, prompts, settings, progress=progress)
+        asked = _questions(config, target, prompts, settings, screen=screen)
         tokens = json.dumps([question.tokens for question in asked])
         run_folder.confirm("questions_sha256", hashlib.sha256(tokens.encode()).hexdigest())
-        task = progress.add_task(
+        task = screen.add_task(
             "measuring",
             total=len(asked) * len(entrants) * len(PROTOCOLS[config.protocol]),
             completed=len(run_folder.measurements),
@@ -89,11 +92,17 @@ def compare(config: DictConfig) -> None:
         done = {(m.protocol, m.prompt, m.turn) for m in run_folder.measurements}
         try:
             for measurement in measure(
-                target, entrants, asked, settings, protocol=config.protocol, done=done
+                target,
+                entrants,
+                asked,
+                settings,
+                protocol=config.protocol,
+                done=done,
+                watch=screen.watch if screen.live_texts else None,
             ):
                 run_folder.add(measurement)
                 step = f"{measurement.protocol}, prompt {measurement.prompt}, {measurement.drafter}"
-                progress.update(task, advance=1, description=visible(step))
+                screen.update(task, advance=1, description=visible(step), refresh=True)
         finally:  # a run that breaks off leaves the figures of what it finished
             summary = Summary(run_folder.run)
             write_json(summary, run_folder.path)
@@ -104,8 +113,8 @@ def compare(config: DictConfig) -> None:
         f" gamma {config.gamma}, temperature {settings.sampling.temperature:g}"
     )
     _print(summary, title, config)
-    for path in (run_folder.path / "comparison.json", page):
-        Console().print(plain(path), soft_wrap=True)
+    for line in (run_folder.path / "comparison.json", page.absolute().as_uri()):
+        remarks(stderr=False).print(plain(line), soft_wrap=True)
 
 
 def _advice(run_folder: RunFolder) -> str | None:
@@ -135,6 +144,11 @@ def _check_protocol(protocol: str) -> None:
     require(protocol in PROTOCOLS, "protocol", protocol, f"another: {expected}")
 
 
+def _check_sort(rate: str | None) -> None:
+    expected = nearest(str(rate), COLUMNS)
+    require(rate is None or rate in COLUMNS, "sort", rate, f"a rate: {expected}")
+
+
 def _check_memory(facts: Mapping[str, Any], run_folder: RunFolder) -> None:
     """Raises `ConfigError` if a run can't go on, since what its drafters remembered is lost."""
     if run_folder.measurements and not run_folder.run.finished and "remember" in facts:
@@ -149,7 +163,7 @@ def _read_quality(config: DictConfig, prompts: Sequence[Prompt]) -> tuple[str, .
     require(decodes or not names, "quality", list(names), "null with protocol=overlap")
     if "pass1" in names:
         line = f"pass1 runs the code that the target writes, with limits: {isolation()}"
-        Console(stderr=True).print(plain(line), soft_wrap=True)
+        remarks().print(plain(line), soft_wrap=True)
     return names
 
 
@@ -196,11 +210,11 @@ def _questions(
     prompts: Sequence[Prompt],
     settings: Settings,
     *,
-    progress: Progress,
+    screen: Screen,
 ) -> list[Question]:
     answers = "overlap" in PROTOCOLS[config.protocol]
     total = sum(len(prompt.turns) - (not answers) for prompt in prompts)
-    task = progress.add_task("the target writes", total=total, visible=total > 0)
+    task = screen.add_task("the target writes", total=total, visible=total > 0)
     return questions(
         target,
         prompts,
@@ -208,7 +222,7 @@ def _questions(
         chat=config.chat,
         answers=answers,
         folder=cache_folder() if config.cache else None,
-        on_text=lambda: progress.advance(task),
+        on_text=lambda: screen.update(task, advance=1, refresh=True),
     )
 
 
@@ -235,7 +249,9 @@ def _facts(
     prompts: Sequence[Prompt],
 ) -> dict[str, Any]:
     """Returns the content of `run.json`, which a run that resumes this one has to agree with."""
-    settings = {key: value for key, value in plain_values(config).items() if key not in LISTS}
+    settings = {
+        key: value for key, value in plain_values(config).items() if key not in (*LISTS, *SHOWN)
+    }
     parts = {
         name: dict(zip(("drafter", "verifier", "policy"), map(plain_values, nodes), strict=True))
         for name, nodes in configs.items()
@@ -260,11 +276,12 @@ def _facts(
 
 def _print(summary: Summary, title: str, config: DictConfig) -> None:
     console = Console()
-    console.print(table({"": summary.rows}, title))
+    rows = summary.rows if config.sort is None else by_rate(summary.rows, config.sort)
+    console.print(table({"": rows}, title))
     if sentences := finding(summary.rows, summary.pairs):
         console.print(" ".join(sentences), markup=False, highlight=False)
-    if summary.pairs and summary.prompts[1:]:
-        console.print(pair_table(summary.pairs))
+    if config.pairs and summary.pairs and summary.prompts[1:]:
+        remarks(stderr=False).print(pair_table(summary.pairs))
     if config.by_task and any(row.tasks for row in summary.rows):
         shown = columns_of(summary.rows)
         for rate in (rate for rate in BY_TASK if rate in shown):

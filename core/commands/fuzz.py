@@ -22,7 +22,7 @@ from outrider.lab.identity import LIBRARIES, provenance
 from outrider.plugins.config import plain_values
 from outrider.plugins.origin import origin
 from outrider.plugins.registry import installed
-from outrider.terminal import plain
+from outrider.terminal import plain, remarks
 
 TARGETS = {
     "tables": ("tables",),
@@ -52,7 +52,7 @@ def fuzz(config: DictConfig) -> None:
             console.print(_table(tally))
             overrides = list(HydraConfig.get().overrides.task)
             write_whole(path, json.dumps(_report(settings, tally, overrides), indent=1) + "\n")
-            console.print(plain(path))
+            remarks(stderr=False).print(plain(path), soft_wrap=True)
     if tally.failure is not None:
         example, reason = tally.failure
         console.print(plain(example.command()))
@@ -124,7 +124,7 @@ def _run_groups(settings: dict[str, Any], tally: Tally) -> None:
 def _progress(tally: Tally) -> Iterator[Callable[[], None]]:
     """Shows how many examples were run; yields what is called after each."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    with Progress(*columns, console=remarks()) as progress:
         task = progress.add_task("Drawing examples", total=None)
 
         def show() -> None:

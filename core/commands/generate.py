@@ -20,7 +20,7 @@ from outrider.folders import claimed, write_whole
 from outrider.interruption import advising
 from outrider.plugins.config import build, plain_values
 from outrider.prompts import prompt_text
-from outrider.terminal import plain, visible
+from outrider.terminal import is_quiet, plain, remarks, visible
 
 STYLES = {"accepted": "green", "recovered": "red", "bonus": "blue"}
 """By who wrote a token (see `outrider.Round`), its colour."""
@@ -78,11 +78,11 @@ def _generate_one(
         fault = described(error)
         raise
     finally:  # a run that breaks off leaves what it wrote
-        console.print("\n")
+        console.print("" if is_quiet() else "\n")
         report = plain_report(generation, verifier.lossless, fault)
-        console.print(counts_table(generation, verifier.lossless))
+        remarks(stderr=False).print(counts_table(generation, verifier.lossless))
         write_whole(path, json.dumps(report, indent=1))
-        console.print(plain(path))
+        remarks(stderr=False).print(plain(path), soft_wrap=True)
 
 
 def _generate_batch(
@@ -123,9 +123,9 @@ def _generate_batch(
         for prompt, generation in zip(prompts, generations, strict=True):
             console.rule(plain(prompt), align="left")
             console.print(Text.assemble(*_pieces(generation)))
-            console.print(counts_table(generation, verifier.lossless))
+            remarks(stderr=False).print(counts_table(generation, verifier.lossless))
         save()
-        console.print(plain(path))
+        remarks(stderr=False).print(plain(path), soft_wrap=True)
 
 
 def _constraint(config: DictConfig) -> Constraint | None:
@@ -160,11 +160,16 @@ def plain_report(generation: Generation, lossless: bool, fault: str | None) -> d
     }
 
 
+def legend() -> Text:
+    """Returns the origins of tokens, each in its colour."""
+    return Text(" ").join(Text(origin, style=style) for origin, style in STYLES.items())
+
+
 def counts_table(generation: Generation, lossless: bool) -> Table:
     """Returns the table below the text: counts, rates and seconds."""
     counts, seconds = generation.counts, generation.seconds
-    legend = Text(" ").join(Text(origin, style=style) for origin, style in STYLES.items())
-    table = Table(title=legend if lossless else Text("LOSSY rule  ").append(legend))
+    colours = legend()
+    table = Table(title=colours if lossless else Text("LOSSY rule  ").append(colours))
     for heading in ("", "", "rate", "", "seconds", ""):
         table.add_column(heading, justify="right" if not heading else "left")
     rates = {

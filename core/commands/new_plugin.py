@@ -1,6 +1,5 @@
 """`outrider new-plugin`: writes the package of a plugin, with tests that prove it."""
 
-import argparse
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,10 +8,11 @@ from pathlib import Path
 from typing import final
 
 from jinja2 import Environment, StrictUndefined
-from rich.console import Console
 
+from outrider.commands.usage import argument_parser
 from outrider.errors import require
 from outrider.plugins.registry import installed
+from outrider.terminal import plain, remarks
 
 PREFIX = "outrider-"
 """How the names of the packages begin."""
@@ -67,8 +67,8 @@ def new_plugin(arguments: Sequence[str]) -> None:
     Raises:
         ConfigError: the name is no name or is taken, or the folder exists.
     """
-    parser = argparse.ArgumentParser(
-        prog="outrider new-plugin",
+    parser = argument_parser(
+        "new-plugin",
         description="Writes a package with one drafter, acceptance rule, policy or target, and"
         " tests that prove it. Change its code and run the tests again.",
         epilog="example: outrider new-plugin my-echo --role drafter",
@@ -78,8 +78,9 @@ def new_plugin(arguments: Sequence[str]) -> None:
     parser.add_argument("--out", type=Path, default=Path(), help="the folder to write it into")
     options = parser.parse_args(arguments)
     folder = write_plugin(options.name, options.role, options.out)
-    console = Console(soft_wrap=True, highlight=False)
-    console.print(f"{folder} is a package with a {options.role}. Next:", markup=False)
+    notes = remarks(stderr=False)
+    line = f"{folder} is a package with a {options.role}. Next:"
+    notes.print(plain(line), soft_wrap=True)
     name = part_name(options.name)
     for line in (
         f"cd {folder}",
@@ -88,7 +89,7 @@ def new_plugin(arguments: Sequence[str]) -> None:
         f"outrider check {options.role}={name}",
         TEMPLATES[options.role].example.format(name=name),
     ):
-        console.print(f"  {line}", markup=False)
+        notes.print(plain(f"  {line}"), soft_wrap=True)
 
 
 def write_plugin(name: str, role: str, parent: Path) -> Path:

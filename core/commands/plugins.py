@@ -1,11 +1,11 @@
 """`outrider plugins`: the registered parts, where they come from, and which rules are lossless."""
 
-import argparse
 from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
 
+from outrider.commands.usage import argument_parser
 from outrider.plugins.registry import Entry, installed
 from outrider.terminal import plain
 
@@ -13,7 +13,7 @@ from outrider.terminal import plain
 def plugins(arguments: Sequence[str]) -> None:
     """Prints a table of all registered parts."""
     description = "Lists every registered part, and the package that it came with."
-    argparse.ArgumentParser(prog="outrider plugins", description=description).parse_args(arguments)
+    argument_parser("plugins", description=description).parse_args(arguments)
     table = Table(title="Registered parts")
     for heading in ("role", "name", "distribution", "plugin", "lossless"):
         table.add_column(heading)

@@ -1,6 +1,5 @@
 """`outrider report`: any number of runs, in one table and one page."""
 
-import argparse
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -9,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from outrider.commands.layouts import NAMES, print_layout
+from outrider.commands.usage import argument_parser
 from outrider.folders import write_whole
 from outrider.lab.across import config_differences, pairs_across
 from outrider.lab.page.contents import plain_rows
@@ -17,13 +17,13 @@ from outrider.lab.report import labels, write_report
 from outrider.lab.store import gather
 from outrider.lab.summary import Summary
 from outrider.lab.table import pair_table, settings_table, table
-from outrider.terminal import plain
+from outrider.terminal import plain, remarks
 
 
 def report(arguments: Sequence[str]) -> None:
     """Gathers the runs in some folders and below them, unfinished ones included."""
-    parser = argparse.ArgumentParser(
-        prog="outrider report",
+    parser = argument_parser(
+        "report",
         description="Gathers runs of `outrider compare`, unfinished ones included, into one table"
         " and one page.",
     )
@@ -60,7 +60,7 @@ def report(arguments: Sequence[str]) -> None:
             finished, prompts = len(summary.prompts), summary.run.prompts
             line = f"unfinished, {finished} of {len(prompts)} prompts: {summary.run.folder}"
             console.print(plain(line))
-    console.print(plain(page), soft_wrap=True)
+    remarks(stderr=False).print(plain(page), soft_wrap=True)
 
 
 def _print_pairs(console: Console, summaries: Mapping[str, Summary], pairs: Sequence[Pair]) -> None:

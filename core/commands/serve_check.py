@@ -24,7 +24,7 @@ from outrider.plugins.config import build, option_configs, plain_values
 from outrider.serving.check import Difference, ask, differences, lab_counts
 from outrider.serving.server import Drafted, Server, version_in
 from outrider.serving.vllm import check_version
-from outrider.terminal import plain
+from outrider.terminal import plain, remarks
 
 
 @final
@@ -98,7 +98,7 @@ def serve_check(config: DictConfig) -> None:
     console.print(_table(comparisons, len(prompts), title))
     path = folder / "serve-check.json"
     write_whole(path, json.dumps(_report(settings, comparisons), indent=1) + "\n")
-    console.print(plain(path), soft_wrap=True)
+    remarks(stderr=False).print(plain(path), soft_wrap=True)
     wrong = sum(
         not difference.tie
         for comparison in comparisons.values()
@@ -156,7 +156,7 @@ def _compare(
 def _steps(total: int) -> Iterator[Any]:
     """Shows a progress bar; yields the context manager that shows one step of it."""
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as progress:
+    with Progress(*columns, TimeElapsedColumn(), console=remarks()) as progress:
         task = progress.add_task("", total=total)
 
         @contextmanager

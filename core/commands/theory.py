@@ -17,7 +17,7 @@ from outrider.folders import write_whole
 from outrider.lab.plotting import as_png
 from outrider.lab.theory_figures import FIGURES, Values, figure
 from outrider.plugins.config import plain_values
-from outrider.terminal import plain
+from outrider.terminal import plain, remarks
 
 HEADINGS = {
     "alpha": "alpha",
@@ -100,11 +100,11 @@ def _print_rows(rows: Sequence[dict[str, float]], c_hat: float | None) -> None:
         table.add_column(HEADINGS[name], justify="right", no_wrap=True)
     for row in rows:
         table.add_row(*(_cell(name, value) for name, value in row.items()))
-    console = Console(highlight=False)
-    console.print(table)
-    console.print(f"\n{LEGEND}", soft_wrap=True)
+    Console(highlight=False).print(table)
+    notes = remarks(stderr=False)
+    notes.print(f"\n{LEGEND}", soft_wrap=True)
     if c_hat is not None:
-        console.print(OPERATIONS_LEGEND.format(f"{c_hat:g}"), soft_wrap=True)
+        notes.print(OPERATIONS_LEGEND.format(f"{c_hat:g}"), soft_wrap=True)
 
 
 def predictions(alpha: float, gamma: int, c: float, c_hat: float | None) -> dict[str, float]:

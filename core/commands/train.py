@@ -7,12 +7,11 @@ from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
-from rich.console import Console
 
 from outrider.folders import claimed
 from outrider.interruption import advising
 from outrider.plugins.config import build, plain_values
-from outrider.terminal import plain
+from outrider.terminal import plain, remarks
 from outrider.training.identity import FILE, begin, finish, identity, unfinished
 from outrider.training.job import Job, Recipe
 
@@ -27,7 +26,7 @@ def train(config: DictConfig) -> None:
     """Runs the recipe, which prints what it wrote."""
     folder = Path(HydraConfig.get().runtime.output_dir)
     recipe: Recipe = build(config.recipe)
-    target, prompts, console = build(config.target), build(config.data), Console()
+    target, prompts = build(config.target), build(config.data)
     facts = identity(_deciding_settings(config), target, prompts)
     _say_what_is_unfinished(folder, facts)
     with claimed(folder), advising(lambda: _advice(folder)):
@@ -48,7 +47,7 @@ def train(config: DictConfig) -> None:
                 command=_command_line(HydraConfig.get().overrides.task),
                 folder=folder,
                 out=Path(config.out).expanduser() if config.out else folder / "trained",
-                console=console,
+                console=remarks(stderr=False),
             )
         )
         finish(folder)
@@ -72,7 +71,7 @@ def _say_what_is_unfinished(folder: Path, facts: Mapping[str, Any]) -> None:
     path = None if (folder / FILE).is_file() else unfinished(folder.parent, facts)
     if path is not None:
         line = f"an unfinished run of this command is in {path}: hydra.run.dir={path} goes on"
-        Console(stderr=True).print(plain(line), soft_wrap=True)
+        remarks().print(plain(line), soft_wrap=True)
 
 
 def _command_line(overrides: Iterable[str]) -> str:

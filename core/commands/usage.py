@@ -1,5 +1,6 @@
 """Usage: the list of commands, and the help of each, which comes from its config file."""
 
+import argparse
 import re
 import textwrap
 from collections.abc import Mapping
@@ -30,8 +31,14 @@ Commands:
   doctor        is all well on this machine?
   fuzz          try random combinations
 
-`outrider COMMAND --help` shows examples and the settings that matter."""
+`outrider COMMAND --help` shows examples and the settings that matter.
+`--quiet` prints a command's result alone."""
 """What `outrider` alone prints."""
+
+QUIET_FLAG = "--quiet"
+"""What any command takes beside its own arguments."""
+
+QUIET_HELP = "print the result alone: no progress, no remarks; errors stay on stderr"
 
 GROUPS = {
     "target": "the model whose text is wanted",
@@ -48,7 +55,8 @@ GROUPS = {
 
 ALL_SETTINGS = """\
 `outrider {command} --help-all` shows every setting, those of the chosen parts included.
-`--multirun gamma=3,5` runs the command for each value."""
+`--multirun gamma=3,5` runs the command for each value.
+`--quiet` prints the result alone."""
 
 LIST_WIDTH = 40
 """Longer lists are left out of the help."""
@@ -94,6 +102,18 @@ def command_help(command: str) -> str:
         ALL_SETTINGS.format(command=command),
     ]
     return "\n\n".join(filter(None, parts))
+
+
+def argument_parser(
+    command: str, description: str, epilog: str | None = None
+) -> argparse.ArgumentParser:
+    """Returns the parser of a command that is no Hydra app."""
+    parser = argparse.ArgumentParser(
+        prog=f"outrider {command}", description=description, epilog=epilog
+    )
+    # For the help alone: the console script has taken it out.
+    parser.add_argument(QUIET_FLAG, action="store_true", help=QUIET_HELP)
+    return parser
 
 
 def read_settings(command: str) -> Settings:

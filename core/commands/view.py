@@ -1,6 +1,5 @@
 """`outrider view`: all runs of a folder in the browser, from a server on this machine."""
 
-import argparse
 import secrets
 import socket
 from collections.abc import Sequence
@@ -9,9 +8,11 @@ from pathlib import Path
 
 from rich.console import Console
 
+from outrider.commands.usage import argument_parser
 from outrider.errors import ConfigError, require
 from outrider.lab.page.listing import run_folders
 from outrider.plugins.registry import make
+from outrider.terminal import is_quiet
 
 FOLDERS = ("outputs", "multirun")
 """Where Hydra puts runs: the folders to show unless others are named."""
@@ -21,8 +22,8 @@ HOST = "127.0.0.1"
 
 def view(arguments: Sequence[str]) -> None:
     """Serves the pages until it is interrupted."""
-    parser = argparse.ArgumentParser(
-        prog="outrider view",
+    parser = argument_parser(
+        "view",
         description="Shows runs of `outrider compare` in the browser, also while they go on.",
     )
     parser.add_argument(
@@ -68,7 +69,9 @@ def serve(folders: Sequence[Path], port: int, console: Console, play: str | None
             raise ConfigError(f"--port={port}: {error.strerror}, expected a free port") from error
         player = None if play is None else Player(play, make("target", play), parts_of)
         count = len(run_folders(folders))
-        console.print(f"{count} run{'s' if count != 1 else ''}; stop with Ctrl-C", highlight=False)
+        if not is_quiet():
+            line = f"{count} run{'s' if count != 1 else ''}; stop with Ctrl-C"
+            console.print(line, highlight=False)
         address = f"http://{HOST}:{listener.getsockname()[1]}/{token}/"
         console.print(address, soft_wrap=True, markup=False, highlight=False)
         pages = app(folders, token, player)

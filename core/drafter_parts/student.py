@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from outrider.contract.target import Target
 from outrider.drafter_parts import checkpoint, weights
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
 
 MARK = "tables"
 """The entry of a student's config that says whose its embeddings and head are."""
+MASK = "mask"
+"""The tensor with the embedding of a student's mask token, if it has one."""
+MASK_ID = "pard_token"
+"""The entry of a config with the id of the mask token, as in AMD's PARD models."""
 
 
 def borrows(folder: Path) -> bool:
@@ -28,9 +34,16 @@ def borrows(folder: Path) -> bool:
 
 
 def save_student(
-    student: "PreTrainedModel", folder: Path, dtype: torch.dtype = torch.float16
+    student: "PreTrainedModel",
+    folder: Path,
+    dtype: torch.dtype = torch.float16,
+    *,
+    mask: Float[Tensor, "width"] | None = None,
 ) -> None:
-    """Writes a model without its embeddings and head, and a config that says so."""
+    """Writes a model without its embeddings and head, and a config that says so.
+
+    mask: the embedding of the mask token, for a student that drafts in parallel.
+    """
     tensors = {
         name: tensor
         for name, tensor in student.state_dict().items()
@@ -38,11 +51,16 @@ def save_student(
     }
     config: dict[str, Any] = json.loads(student.config.to_json_string())
     config.pop("_name_or_path", None)
+    if mask is not None:
+        tensors[MASK] = mask
+        config[MASK_ID] = int(config["vocab_size"])
     checkpoint.write_checkpoint(folder, tensors, {**config, MARK: "target"}, dtype)
 
 
 def read_student(folder: Path, target: Target) -> "PreTrainedModel":
     """Returns the model in a folder with the target's embeddings and head, ready to draft.
+
+    If it has a mask token, that is the embedding behind the target's last one.
 
     Raises:
         ConfigError: its sizes are not the target's, or a tensor does not fit; the message names it.
@@ -53,6 +71,7 @@ def read_student(folder: Path, target: Target) -> "PreTrainedModel":
     auto: Any = AutoModelForCausalLM
     config = AutoConfig.from_pretrained(folder)
     file, tensors = checkpoint.find_tensors(folder)
+    mask = tensors.pop(MASK, None)
     with torch.device("meta"):
         names = _table_names(auto.from_config(config))
     tables = (weights.embedding(target).detach(), weights.head(target).detach())
@@ -61,10 +80,19 @@ def read_student(folder: Path, target: Target) -> "PreTrainedModel":
     if not is_sharded(target.model):  # share the target's tables instead of copying them
         model.set_input_embeddings(target.model.get_input_embeddings())
         model.set_output_embeddings(target.model.get_output_embeddings())
+    if mask is not None:
+        model.set_input_embeddings(with_mask(model.get_input_embeddings(), mask))
     if isinstance(model.get_output_embeddings(), PackedLinear):
         pack(model)
     student: PreTrainedModel = model
     return student
+
+
+def with_mask(embeddings: nn.Module, mask: Float[Tensor, "width"]) -> nn.Embedding:
+    """Returns a copy of embeddings, with that of the mask token behind the last one."""
+    table: Any = embeddings.weight
+    rows = torch.cat([table.detach(), mask[None].to(table)])
+    return nn.Embedding(*rows.shape, _weight=rows, _freeze=True)
 
 
 def _table_names(model: "PreTrainedModel") -> list[str]:

@@ -53,6 +53,7 @@ DRAFTERS: Mapping[str, Values] = {
 NETWORKS: Mapping[str, Values] = {
     "small_lm": _LAYERS,
     "quantized": {"cache": ("target", "own")},
+    "pard": {"model": ("untrained",)},
     "hierarchy": _LAYERS | {"ahead": (1, 4), "faster": ("prompt_lookup", "bigram")},
     "self_sparse": {"sink": (0, 2), "window": (1, 3), "picked": (0, 2), "observed": (1, 4)},
     "eagle": _UNTRAINED,
@@ -68,6 +69,7 @@ WITH_TREE = (
     "unigram",
     "bigram",
     "small_lm",
+    "pard",
     "eagle",
     "eagle3",
     "medusa",

@@ -11,7 +11,7 @@ from outrider.lab.overlap import overlap
 from outrider.lab.quality import scores_of
 from outrider.lab.reference import reference
 from outrider.lab.texts import written
-from outrider.lab.trial import Entrant, Question, Settings, trials, warm_up
+from outrider.lab.trial import Entrant, Question, Settings, Watch, trials, warm_up
 from outrider.prompts import Prompt
 
 PROTOCOLS = {"overlap": ("overlap",), "decode": ("decode",), "both": ("overlap", "decode")}
@@ -101,6 +101,7 @@ def measure(
     *,
     protocol: str = "both",
     done: Collection[tuple[str, str, int]] = (),
+    watch: Watch | None = None,
 ) -> Iterator[Measurement]:
     """Yields a measurement for each protocol, question and entrant, as soon as it is made.
 
@@ -109,6 +110,7 @@ def measure(
 
     protocol: a key of `PROTOCOLS`.
     done: the protocol, prompt and turn of measurements that exist already, and are left out.
+    watch: see `trials`.
     """
     remaining = {
         name: [
@@ -130,7 +132,7 @@ def measure(
         if not first:
             warm_up(target, entrants, group, settings)
         number = questions.index(group[0]) // settings.together
-        decodings = trials(target, by_repeat, group, settings, number)
+        decodings = trials(target, by_repeat, group, settings, number, watch=watch)
         for name in entrants:
             for question, decoding in zip(group, decodings[name], strict=True):
                 yield Measurement(

@@ -1,22 +1,22 @@
 """Figures: the plots of a comparison, each legible on a phone."""
 
-import math
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from outrider.lab.costs import ScoreTimes, plot_pareto, plot_score_times
-from outrider.lab.intervals import Interval
 from outrider.lab.plotting import (
     Plot,
     Rows,
     drawn,
     finish,
+    plot_interval,
     plot_line,
     style_of,
     use_integer_ticks,
 )
 from outrider.lab.table import columns_of
+from outrider.lab.task_figures import categories_height, plots_by_task, speedups_height
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,9 +57,7 @@ def figures(
         plots["tokens_against_cost"] = plot_pareto
     if any(len(curve) > 1 for run in times.values() for curve in run.values()):
         plots["time_over_rows"] = partial(plot_score_times, times=times)
-    first_run = next(iter(rows.values()))
-    if len(_categories(rows)) > 1 and any(any(row.categories.values()) for row in first_run):
-        plots["categories"] = _plot_categories
+    plots |= plots_by_task(rows)
     return {name: drawn(plot, rows, _height(name, rows)) for name, plot in plots.items()}
 
 
@@ -68,7 +66,9 @@ def _height(name: str, rows: Rows) -> float:
     if name in XLABELS:
         return 0.9 + 0.24 * lines
     if name == "categories":
-        return 1.4 + 0.3 * len(_categories(rows))
+        return categories_height(rows)
+    if name == "speedup_by_task":
+        return speedups_height(rows)
     return 3.4
 
 
@@ -78,7 +78,7 @@ def _plot_rate(axes: "Axes", rows: Rows, rate: str) -> None:
         for row in run:
             figure = row.rates[rate]
             if figure is not None:
-                _plot_interval(axes, figure, len(labels), style_of(rows, row.drafter))
+                plot_interval(axes, figure, len(labels), style_of(rows, row.drafter))
                 labels.append(f"{row.drafter}, {label}" if len(rows) > 1 else row.drafter)
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.5, -0.5)
@@ -89,12 +89,6 @@ def _plot_rate(axes: "Axes", rows: Rows, rate: str) -> None:
     else:
         axes.set_xlim(-0.02, 1.02)
     axes.grid(axis="x", alpha=0.3)
-
-
-def _plot_interval(axes: "Axes", figure: Interval, y: float, style: Mapping[str, Any]) -> None:
-    if figure.low is not None and figure.high is not None:
-        axes.plot([figure.low, figure.high], [y, y], color=style["color"], linewidth=1.6)
-    axes.plot([figure.value], [y], linestyle="none", **style)
 
 
 def _plot_depths(axes: "Axes", rows: Rows) -> None:
@@ -191,29 +185,3 @@ def _plot_predictions(axes: "Axes", rows: Rows) -> None:
     axes.set_xlabel("predicted speedup (Theorem 3.8)")
     axes.set_ylabel("measured speedup")
     finish(axes)
-
-
-def _categories(rows: Rows) -> list[str]:
-    names = (name for run in rows.values() for row in run for name in row.categories)
-    return list(dict.fromkeys(names))
-
-
-def _plot_categories(axes: "Axes", rows: Rows) -> None:
-    run = [row for row in next(iter(rows.values())) if any(row.categories.values())]
-    categories = _categories(rows)
-    table = [
-        [rate.value if (rate := row.categories.get(name)) else float("nan") for row in run]
-        for name in categories
-    ]
-    axes.pcolormesh(table, cmap="Blues", vmin=0, vmax=1)
-    axes.invert_yaxis()
-    for y, values in enumerate(table):
-        for x, value in enumerate(values):
-            text = "-" if math.isnan(value) else f"{value:.2f}"
-            colour = "white" if value > 0.6 else "black"
-            axes.text(x + 0.5, y + 0.5, text, ha="center", va="center", fontsize=7.5, color=colour)
-    axes.set_yticks([y + 0.5 for y in range(len(categories))], categories)
-    axes.set_xticks(
-        [x + 0.5 for x in range(len(run))], [row.drafter for row in run], rotation=40, ha="right"
-    )
-    axes.tick_params(length=0)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO, StringIO
 from typing import TYPE_CHECKING, Any
 
+from outrider.lab.intervals import Interval
 from outrider.lab.summary import Row
 
 if TYPE_CHECKING:
@@ -125,6 +126,13 @@ def plot_line(
     xs = range(1, len(ys) + 1)
     values = [float("nan") if y is None else y for y in ys]
     axes.plot(xs, values, label=drafter if in_legend else None, linewidth=1.2, **style)
+
+
+def plot_interval(axes: "Axes", figure: Interval, y: float, style: Mapping[str, Any]) -> None:
+    """Plots a figure as a mark at height `y`, and its interval as a line."""
+    if figure.low is not None and figure.high is not None:
+        axes.plot([figure.low, figure.high], [y, y], color=style["color"], linewidth=1.6)
+    axes.plot([figure.value], [y], linestyle="none", **style)
 
 
 def finish(axes: "Axes") -> None:

@@ -1,12 +1,14 @@
 """The tables of a comparison, for the terminal."""
 
 from collections.abc import Mapping, Sequence
+from math import inf
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
 from outrider.lab.exchange import EXACT, smallest_p
+from outrider.lab.finding import ranked
 from outrider.lab.intervals import FEWEST, Interval
 from outrider.lab.pairs import Pair
 from outrider.lab.quality import SCORES
@@ -42,16 +44,22 @@ MEMORY = "remembers the prompts before, in their order; each repeat begins with 
 BESIDE_QUALITY = ("coverage", "acceptance_rate", "speedup_median")
 """The rates that leave their room to the quality of the texts where that is measured."""
 
+FASTEST = "* the fastest"
+
 WITH_INTERVAL = ("alpha", "alpha_rule", "alpha_tested", "speedup", "speedup_median", *SCORES)
 
 
 def table(rows: Mapping[str, Sequence[Row]], title: str) -> Table:
     """Returns the table of one or more runs; it says so if a rule is lossy.
 
+    In the table of one run, the fastest drafter is marked if it is faster than plain decoding.
+
     rows: by the run's label, which is empty if there is only one run.
     """
     all_rows = [row for run in rows.values() for row in run]
-    result = Table(title=title, caption=_caption(all_rows), box=SIMPLE_HEAD, collapse_padding=True)
+    fastest = _fastest(all_rows) if len(rows) == 1 else None
+    caption = _caption(all_rows, *([FASTEST] if fastest is not None else []))
+    result = Table(title=title, caption=caption, box=SIMPLE_HEAD, collapse_padding=True)
     if len(rows) > 1:
         result.add_column("run")
     # Names are folded in a narrow terminal, so that figures stay whole.
@@ -71,9 +79,27 @@ def table(rows: Mapping[str, Sequence[Row]], title: str) -> Table:
                 cell(row.rates[name], name, mark=bool(row.doubts) and name == "speedup")
                 for name in columns
             ]
-            names = [label, row.drafter] if len(rows) > 1 else [row.drafter]
-            result.add_row(*map(plain, names), *cells)
+            is_fastest = row is fastest
+            names = [label] if len(rows) > 1 else []
+            names.append(f"{row.drafter} *" if is_fastest else row.drafter)
+            result.add_row(*map(plain, names), *cells, style="bold green" if is_fastest else None)
     return result
+
+
+def _fastest(rows: Sequence[Row]) -> Row | None:
+    """Returns the fastest row; None if no drafter is faster than plain decoding."""
+    timed = ranked(rows, "speedup")
+    return timed[0][0] if timed and timed[0][1].value > 1 else None
+
+
+def by_rate(rows: Sequence[Row], rate: str) -> list[Row]:
+    """Returns the rows by a rate, the highest first; those without it come last."""
+
+    def key(row: Row) -> float:
+        figure = row.rates[rate]
+        return inf if figure is None else -figure.value
+
+    return sorted(rows, key=key)
 
 
 def columns_of(rows: Sequence[Row]) -> list[str]:

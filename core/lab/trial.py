@@ -11,6 +11,7 @@ from typing import final
 from outrider.contract.chance import SampledChance
 from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Fixed, Policy
+from outrider.contract.round import Round
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
@@ -58,6 +59,12 @@ class Settings:
         counts = {"batch": self.batch, "together": self.together, "repeats": self.repeats}
         for name, count in counts.items():
             require(is_int(count) and count >= 1, name, count, "a whole number of at least 1")
+
+
+Watch = Callable[[str | None, "Question", Round], None]
+"""What follows the texts: called after each round of a text that is decoded alone, with the name of
+the entrant, or None for plain decoding, and with the question. It may take its time: the clock
+stands still."""
 
 
 @final
@@ -118,6 +125,8 @@ def trials(
     questions: Sequence[Question],
     settings: Settings,
     number: int,
+    *,
+    watch: Watch | None = None,
 ) -> dict[str, list[Decoding]]:
     """Returns the questions decoded together by each entrant, as often as the settings say.
 
@@ -126,6 +135,7 @@ def trials(
 
     by_repeat: the entrants of each repeat; they differ in what they remember.
     number: how many trials came before; the order follows from it.
+    watch: follows the texts, if they are decoded one by one. Defaults to nothing.
     """
     entrants = by_repeat[0]
     timed = {
@@ -143,7 +153,8 @@ def trials(
             entrant = PLAIN if name is None else timed[name]
             if repeat and name is not None:
                 entrant = replace(_with_own_policy(before[name]), drafter=repeating[name].drafter)
-            texts[name].append(_decode(target, entrant, questions, settings))
+            told = None if watch is None else partial(watch, name)
+            texts[name].append(_decode(target, entrant, questions, settings, told))
     piece, score = cache(partial(piece_of, target)), cache(partial(_scores, target, questions))
     return {
         name: [
@@ -210,10 +221,14 @@ def _median(repeats: Sequence[Generation]) -> Generation:
 
 
 def _decode(
-    target: Target, entrant: Entrant, questions: Sequence[Question], settings: Settings
+    target: Target,
+    entrant: Entrant,
+    questions: Sequence[Question],
+    settings: Settings,
+    watch: Callable[[Question, Round], None] | None = None,
 ) -> list[Generation]:
     if len(questions) == 1:
-        return [_decode_alone(target, entrant, questions[0], settings)]
+        return [_decode_alone(target, entrant, questions[0], settings, watch)]
     prepare(target, entrant.drafter, entrant.verifier)
     generations, began = [Generation() for _ in questions], perf_counter()
     for number, round in decode_together(
@@ -237,7 +252,11 @@ def _decode(
 
 
 def _decode_alone(
-    target: Target, entrant: Entrant, question: Question, settings: Settings
+    target: Target,
+    entrant: Entrant,
+    question: Question,
+    settings: Settings,
+    watch: Callable[[Question, Round], None] | None,
 ) -> Generation:
     generation = Generation()
     for round in decode(
@@ -253,6 +272,10 @@ def _decode_alone(
         draft_timeout=settings.draft_timeout,
     ):
         generation.add(round)
+        if watch is not None:
+            began = perf_counter()
+            watch(question, round)
+            generation.began += perf_counter() - began
     return generation
 
 

@@ -13,6 +13,8 @@ from outrider.runtime.encoded import EncodedCache, has_encoder
 from outrider.runtime.first_layers import depth
 from outrider.runtime.growing import GrowingTensor
 from outrider.runtime.passes import PART, PassInput
+from outrider.runtime.ranks import is_sharded
+from outrider.runtime.recurrent import STATEFUL, STATELESS, has_states, layer_types
 from outrider.runtime.step import new_cache, run_pass
 from outrider.runtime.tree_mask import TreeMask, additive_mask
 
@@ -29,7 +31,8 @@ class CachedModel:
     """Scores further tokens of a text in one pass each, and rolls back exactly.
 
     The cache keeps every position, also where a model attends to a sliding window (the mask then
-    limits what is seen), since a window that has dropped its past can't be rolled back.
+    limits what is seen), since a window that has dropped its past can't be rolled back. Recurrent
+    states are rolled back to a snapshot.
 
     features: what to keep of the text, by name: "hidden_states" is what the head reads, and
         "hidden_states.7" the output of the first seven layers; "cache" gives "keys.0" and
@@ -168,10 +171,12 @@ def refuse_other_kind(model: "PreTrainedModel", *, encoder: bool) -> None:
 
 def refuse_stateful(model: "PreTrainedModel") -> None:
     """Raises `TargetError` if a model keeps a state that no cache can roll back."""
-    layer_types = set(getattr(model.config.get_text_config(), "layer_types", None) or ())
-    recurrent = layer_types - {"full_attention", "sliding_attention", "chunked_attention"}
-    if getattr(model, "_is_stateful", False) or recurrent:
-        reason = f"layers of {', '.join(sorted(recurrent))}" if recurrent else "a recurrent state"
+    name, others = type(model).__name__, layer_types(model) - (STATELESS | STATEFUL)
+    if has_states(model):
+        if is_sharded(model):
+            raise TargetError(f"model {name}: its states can't be spread over ranks")
+    elif getattr(model, "_is_stateful", False) or others:
+        reason = f"layers of {', '.join(sorted(others))}" if others else "a recurrent state"
         raise TargetError(
-            f"model {type(model).__name__}: {reason} can't be rolled back after a rejection"
+            f"model {name}: {reason} can't be rolled back after a rejection"
         )

@@ -26,9 +26,17 @@ def plain_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> P
         options |= {"attention_mask": masks, "position_ids": inputs.positions}
     if inputs.states:
         options["output_hidden_states"] = True
-    output = model(input_ids=inputs.ids, past_key_values=cache, use_cache=True, **options)
+    options[_cache_name(type(model).forward)] = cache
+    output = model(input_ids=inputs.ids, use_cache=True, **options)
     states = {number: output.hidden_states[number] for number in inputs.states}
     return Pass(output.logits[:, -inputs.rows :], states)
+
+
+@cache
+def _cache_name(forward: Callable[..., Any]) -> str:
+    """Returns what a model calls its cache; Mamba has a name of its own."""
+    names = inspect.signature(forward).parameters
+    return "cache_params" if "cache_params" in names else "past_key_values"
 
 
 @cache

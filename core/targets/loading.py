@@ -9,6 +9,7 @@ import torch
 
 from outrider.errors import ConfigError, TargetError, require
 from outrider.runtime import launch
+from outrider.terminal import is_quiet
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -38,7 +39,7 @@ def load(
     if folder.is_dir():
         name = str(folder)
     try:
-        with _quiet(progress=not folder.is_dir()):  # a folder takes but a second
+        with _quiet(progress=not folder.is_dir() and not is_quiet()):  # a folder takes but a second
             model, tokenizer, report = _from_pretrained(name, dtype, tensor_parallel)
     except ConfigError:
         raise

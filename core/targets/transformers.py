@@ -22,6 +22,7 @@ from outrider.runtime.encoded import EncodedCache, decoder_start
 from outrider.runtime.first_layers import depth
 from outrider.runtime.linear import NATIVE, can_pack, pack, packing
 from outrider.runtime.quantized import QUANTIZE, require_native
+from outrider.runtime.recurrent import has_states
 from outrider.runtime.static import compile_passes, is_compiled
 from outrider.runtime.text_tree import TextTree
 from outrider.runtime.threads import one_thread
@@ -137,8 +138,8 @@ class TransformersTarget(Target):
         """Returns what drafters may need of a model with that many layers."""
         states = {f"{HIDDEN}.{number}" for number in range(layers)}
         offers = {SOURCE} if self._start else {"model", CACHE, HIDDEN, *states}
-        if self._spread:
-            offers -= {CACHE}  # each rank has only a part of it
+        if self._spread or has_states(self.model):
+            offers -= {CACHE}  # each rank has only a part of it, and states hold no single tokens
         return frozenset(offers | ({"tokenizer"} if self.tokenizer else set()))
 
     def begin(self, prompt: Sequence[int]) -> tuple[list[int], Tokens | None]:

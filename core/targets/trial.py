@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.runtime.recurrent import NO_MASK, has_states
+
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
@@ -48,9 +50,11 @@ def ordinary_tokens(model: "PreTrainedModel", count: int) -> list[int]:
 def beyond_a_test(model: "PreTrainedModel") -> str:
     """Returns what no short text can show, in words that follow "since"; "" if there is nothing.
 
-    GPT-Neo's local layers and Llama 4's temperatures (one more every 8,192 tokens) go by places in
+    Recurrent states take no masks. GPT-Neo's local layers and Llama 4's temperatures (one more every 8,192 tokens) go by places in
     the cache.
     """
+    if has_states(model):
+        return NO_MASK
     config: Any = model.config.get_text_config()
     local = getattr(config, "window_size", None)
     if isinstance(local, int) and local > SHORT:

@@ -52,7 +52,8 @@ class DistillationObjective(Objective):
         require(is_known, "recipe.options.divergence", self.divergence, f"another: {expected}")
         if len(setup.vocabulary) != setup.target.vocab_size:
             raise ConfigError("recipe.vocabulary: expected none, a small model knows all tokens")
-        target, student = setup.target, self._student(setup.target)
+        target = setup.target
+        student = starting_student(target, self.model, self.layers)
         head, rule = weights.head(target).detach(), LogitRule.of(target)
         divergence = DIVERGENCES[self.divergence]
 
@@ -78,17 +79,25 @@ class DistillationObjective(Objective):
 
         return Learner(student, (HIDDEN,), loss, save_checkpoint, option="model")
 
-    def _student(self, target: Target) -> Any:
-        """Returns the model to start from, with parameters of its own."""
-        if self.model is not None:
-            model, _ = load(self.model, str(target.model.dtype).removeprefix("torch."), "auto")
-            return model
-        short: Any = first_layers(target.model, self.layers)
-        student = type(short)(short.config).to(target.model.device, target.model.dtype)
-        student.load_state_dict(short.state_dict(), strict=False)  # leaves out the later layers
-        for table in (student.get_input_embeddings(), student.get_output_embeddings()):
-            table.requires_grad_(False)
-        return student
+
+def starting_student(target: Target, model: str | None, layers: int) -> Any:
+    """Returns the model that a student starts from, with parameters of its own.
+
+    model: a folder or hub id. None is the target's first `layers` layers, with its embeddings and
+        head; these stay as they are.
+
+    Raises:
+        ConfigError: there is no such model, or the target has no more than `layers` layers.
+    """
+    if model is not None:
+        loaded, _ = load(model, str(target.model.dtype).removeprefix("torch."), "auto")
+        return loaded
+    short: Any = first_layers(target.model, layers)
+    student = type(short)(short.config).to(target.model.device, target.model.dtype)
+    student.load_state_dict(short.state_dict(), strict=False)  # leaves out the later layers
+    for table in (student.get_input_embeddings(), student.get_output_embeddings()):
+        table.requires_grad_(False)
+    return student
 
 
 @torch.no_grad()

@@ -10,6 +10,7 @@ from outrider.training.distill import DistillationObjective
 from outrider.training.feature_objectives import Eagle3Objective, EagleObjective, FalconObjective
 from outrider.training.head_objectives import MedusaObjective, MLPObjective
 from outrider.training.learner import Learner, Objective, Setup
+from outrider.training.parallel import ParallelObjective
 
 FAMILIES: dict[str, Callable[..., Objective]] = {
     "medusa": MedusaObjective,
@@ -18,6 +19,7 @@ FAMILIES: dict[str, Callable[..., Objective]] = {
     "eagle3": Eagle3Objective,
     "falcon": FalconObjective,
     "small_lm": DistillationObjective,
+    "pard": ParallelObjective,
 }
 
 

@@ -35,7 +35,7 @@ def test_prompt_lookup_meets_prompt_lookup() -> None:
         "vllm plain",
         "vllm PromptLookup",
     ]
-    assert by_name["outrider plain"].rivals == ("transformers plain", "vllm plain")
+    assert by_name["outrider plain"].rivals[:2] == ("transformers plain", "vllm plain")
     assert by_name["transformers PromptLookup"].settings == {
         "model": "/m",
         "dtype": "float32",
@@ -49,6 +49,24 @@ def test_prompt_lookup_meets_prompt_lookup() -> None:
         "prompt_lookup_min": 1,
     }
     assert Path(by_name["vllm plain"].command[1]).name == "peer_vllm.py"
+
+
+def test_peers_that_look_prompts_up_get_the_same_lengths() -> None:
+    peers = [f"peers.{name}={sys.executable}" for name in ("economize", "flashspec")]
+    config = asked("peers.transformers=false", *peers, "gamma=4", "drafter.max_n=2")
+    settings = {
+        entrant.name: entrant.settings["lookup"]
+        for entrant in entrants(config, "/m", torch.float32)[2:]
+    }
+    lengths = {"max_n": 2, "min_n": 1, "gamma": 4}
+    assert settings == {
+        "economize plain": None,
+        "economize PromptLookup": lengths,
+        "flashspec PromptLookup": lengths,
+    }
+    config = asked("peers.transformers=false", *peers, "drafter=bigram")
+    names = [entrant.name for entrant in entrants(config, "/m", torch.float32)]
+    assert names == ["outrider plain", "outrider bigram", "economize plain"]
 
 
 def test_a_small_model_assists_both() -> None:

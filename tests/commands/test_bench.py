@@ -60,3 +60,15 @@ def test_texts_that_are_drawn_are_not_compared(folder: Path, run: Any) -> None:
     status, _, err = run("bench", "sampling.temperature=1", "target=tabular")
     assert status == 1
     assert "sampling.temperature=1: expected 0: texts are compared" in err
+
+
+def test_prompts_are_read_before_engines_are_started(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(*_: Any) -> Any:
+        raise AssertionError("an engine was started")
+
+    monkeypatch.setattr("outrider.commands.bench._start_workers", start)
+    status, _, err = run("bench", "data=jsonl", "data.path=/nowhere.jsonl")
+    assert status == 1
+    assert "/nowhere.jsonl" in err

@@ -239,3 +239,32 @@ def test_a_guess_that_a_continuing_pen_passes_over_is_found_at_the_end() -> None
     first.continued().faster(1).draw(LOGITS)
     with pytest.raises(DrafterError, match="passed over the guess of token 1: use redraw"):
         first.finish()
+
+
+class Races(Chance):
+    """Has nothing but the noise of positions, and lists those that were asked for."""
+
+    def __init__(self) -> None:
+        self.positions: list[int] = []
+
+    def coins(self, probs: torch.Tensor) -> list[bool]:
+        raise AssertionError("a coin was tossed")
+
+    def categorical(self, probs: torch.Tensor) -> int:
+        raise AssertionError("a token was drawn apart from the noise of its position")
+
+    def race(self, probs: torch.Tensor, position: int) -> int:
+        self.positions.append(position)
+        return int(probs.argmax())
+
+
+def test_under_a_coupled_rule_guesses_and_tokens_share_the_noise_of_their_positions() -> None:
+    races = Races()
+    ink = pen(races, start=10)
+    ink.write(1)
+    guesses = ink.faster(2)
+    guesses.draw(LOGITS)
+    guesses.draw(LOGITS)
+    assert ink.redraw(-LOGITS) == 3
+    assert races.positions == [11, 12, 11]
+    assert ink.finish().tokens == (1, 3)

@@ -7,11 +7,14 @@ python tests/evidence/greedy.py --target ./edits/target --draft ./edits/draft
 
 import argparse
 import sys
+import tempfile
+from pathlib import Path
 
 import torch
 from rich.progress import track
 
 from outrider import decode
+from outrider.drafter_parts.datastore import write_store
 from outrider.lab import data
 from outrider.plugins.registry import installed, make
 
@@ -25,11 +28,13 @@ ENTRANTS = {
             "bigram",
             "prompt_lookup",
             "suffix",
+            "rest",
             "small_lm",
             "hierarchy",
             "hybrid",
             "self_sparse",
             "quantized",
+            "pard",
         )
     },
     "lookahead_decoding": ("lookahead_decoding", None, "candidates"),
@@ -60,14 +65,16 @@ WITH_SOURCE = {
     "bigram dynamic:8": ("bigram", "dynamic:8", "traversal"),
 }
 """The same for a target with an encoder."""
+UNTRAINED = {"falcon": "path", "pard": "model"}
+"""Drafters of which no trained weights come with the package, and their setting for weights."""
 BUDGET = 16
 """The number of nodes of a tree."""
 
 
-def _options(drafter: str, tree: str | None, draft: str | None) -> dict[str, str]:
-    untrained = (
-        {"path": "untrained"} if drafter == "falcon" else {}
-    )  # no trained weights come with the package
+def _options(drafter: str, tree: str | None, draft: str | None, store: str) -> dict[str, str]:
+    # No trained weights come with the package for these.
+    untrained = {UNTRAINED[drafter]: "untrained"} if drafter in UNTRAINED else {}
+    untrained |= {"path": store} if drafter == "rest" else {}
     small = {"model": draft} if draft and drafter in ("small_lm", "hierarchy") else {}
     return untrained | small | ({"tree": tree} if tree else {})
 
@@ -82,15 +89,23 @@ def main() -> None:
     parser.add_argument("--draft", help="the model of small_lm and hierarchy, likewise")
     parser.add_argument("--only", nargs="*", help="names of the drafters to run; defaults to all")
     options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as store:
+        sys.exit(compared(options, Path(store)) > 0)
+
+
+def compared(options: argparse.Namespace, store: Path) -> int:
+    """Returns how many texts differ from transformers' own. store: an empty folder."""
     limit = options.count
     prompts = data.jsonl(options.prompts, limit) if options.prompts else data.demo(limit)
     target = make("target", options.target)
     entrants = WITH_SOURCE if "source" in target.offers else ENTRANTS
+    texts = [target.encode(turn) for prompt in prompts for turn in prompt.turns]
+    write_store(store, texts, target)
     used = {drafter for drafter, *_ in (*ENTRANTS.values(), *WITH_SOURCE.values())}
     assert used == set(installed().of("drafter")), "a built-in drafter is left out"
     drafters = {
         name: (
-            make("drafter", drafter, **_options(drafter, tree, options.draft)),
+            make("drafter", drafter, **_options(drafter, tree, options.draft, str(store))),
             make("verifier", rule),
         )
         for name, (drafter, tree, rule) in entrants.items()
@@ -124,7 +139,7 @@ def main() -> None:
                 print(f"{name} on prompt {prompt.id}: differs at token {position}", file=sys.stderr)
                 different += 1
     print(f"{len(prompts)} prompts, {len(drafters)} drafters: {different} texts differ")
-    sys.exit(different > 0)
+    return different
 
 
 if __name__ == "__main__":

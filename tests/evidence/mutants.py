@@ -42,7 +42,12 @@ VERIFIERS = (
     *("cactus", "cascade", "gumbel", "lenient", "typical", "optimal_transport"),
 )
 PARTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
-    *(("verifier", f"verifiers/{name}.py", name, {}) for name in VERIFIERS),
+    ("verifier", "verifiers/token.py", "token", {}),
+    ("drafter", "drafters/random.py", "random", {}),
+    ("policy", "core/policies/confidence.py", "confidence", {}),
+    ("drafter", "drafters/ngram.py", "bigram", {}),
+    ("drafter", "drafters/hierarchy.py", "hierarchy", {}),
+    *(("verifier", f"verifiers/{name}.py", name, {}) for name in VERIFIERS[1:]),
     ("verifier", "verifiers/multi_step.py", "multi_step", {"order": "random"}),
     ("verifier", "verifiers/lenient.py", "lenient", {"residual": "scaled"}),
     ("verifier", "verifiers/lenient.py", "lenient", {"lenience": 1.0}),
@@ -51,12 +56,10 @@ PARTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("verifier", "verifiers/cactus.py", "cactus", {"budget": 0.0}),
     ("verifier", "verifiers/cascade.py", "cascade", {"deferral": "token"}),
     ("verifier", "verifiers/cascade.py", "cascade", {"deferral": "chow", "divergence": "kl"}),
-    ("drafter", "drafters/random.py", "random", {}),
     *(
         ("drafter", "drafters/random.py", "random", {"tree": tree})
         for tree in ("2x2", "iid:2x2", "paths:2", "top:2x2", "sequoia:.6,.2", "dynamic:2")
     ),
-    ("drafter", "drafters/ngram.py", "bigram", {}),
     ("drafter", "drafters/ngram.py", "bigram", {"order": 3, "tree": "3x1"}),
     ("drafter", "drafters/ngram.py", "bigram", {"order": 3, "tree": "dynamic:2"}),
     ("drafter", "drafters/ngram.py", "unigram", {}),
@@ -67,16 +70,13 @@ PARTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("drafter", "drafters/token_recycling.py", "token_recycling", {}),
     ("policy", "core/policies/heuristic.py", "heuristic", {}),
     ("policy", "core/policies/heuristic.py", "heuristic", {"transient": False}),
-    ("policy", "core/policies/confidence.py", "confidence", {}),
     ("policy", "core/policies/confidence.py", "confidence", {"refit": True}),
     *(
         ("policy", f"core/policies/{name}.py", name, {})
         for name in ("entropy", "bandit", "optimal", "goodput", "utility")
     ),
-    ("drafter", "drafters/hierarchy.py", "hierarchy", {"faster": "random"}),
-    ("drafter", "drafters/hierarchy.py", "hierarchy", {}),
 )
-"""The parts that the kit checks: role, file, name and options; a few of each role first."""
+"""The parts that the kit checks: role, file, name and options. A few of each role come first."""
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,28 @@ def test_answers_are_written_only_where_they_are_wanted(target: Any) -> None:
     assert [bool(question.text) for question in asked] == [True, False, False]
 
 
+def test_every_round_is_told_and_the_clock_stands_still_meanwhile(
+    target: Any, drafters: dict[str, Drafter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = questions(target, [ONE_TURN], SETTINGS, chat=False, answers=False)
+    entrants = {name: Entrant(drafter, Token()) for name, drafter in drafters.items()}
+    fit(target, entrants)
+    clock, texts = iter(range(0, 10**9, 10**6)), dict[str | None, list[int]]()
+    monkeypatch.setattr(trial, "perf_counter", lambda: next(clock))  # a million seconds a look
+
+    def watch(name: str | None, question: Any, round: Any) -> None:
+        assert question is asked[0]
+        texts.setdefault(name, []).extend(round.tokens)
+
+    measured = list(measure(target, entrants, asked, SETTINGS, protocol="decode", watch=watch))
+    written = {m.drafter: m.decoding for m in measured}
+    assert set(texts) == {None, "lookup", "bigram"}
+    for name in ("lookup", "bigram"):
+        assert texts[name] == [token for step in written[name].steps for token in step.tokens]
+        # All that was told is taken off, so that nothing of a million seconds is left.
+        assert written[name].seconds < 0
+
+
 def test_each_protocol_measures_every_drafter_on_every_question(
     target: Any, drafters: dict[str, Drafter]
 ) -> None:

@@ -21,6 +21,7 @@ DISTRIBUTIONS = {"alpha", "tokens_over_gamma", "acceptance_by_depth", "categorie
 CLOCKS = {
     "alpha_tested",
     "speedup",
+    "speedup_by_task",
     "speedup_over_gamma",
     "predicted_against_measured",
     "tokens_against_cost",

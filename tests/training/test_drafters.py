@@ -18,13 +18,19 @@ SMALL = [
     "recipe.schedule.epochs=1",
     "recipe.schedule.evaluate=2",
 ]
-MORE = {"small_lm": ["recipe.options.layers=2"], "eagle3": ["recipe.options.steps=2"]}
+MORE = {
+    "small_lm": ["recipe.options.layers=2"],
+    "pard": ["recipe.options.layers=2", "recipe.options.depth=3"],
+    "eagle3": ["recipe.options.steps=2"],
+}
+MODELS = ("small_lm", "pard")
+"""Families that are whole models."""
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_family_is_trained_and_used(family: str, run: Any, folder: Path, tmp_path: Path) -> None:
     settings = ["target=transformers", f"target.model={folder}"]
-    known = [] if family == "small_lm" else ["recipe.vocabulary=25"]
+    known = [] if family in MODELS else ["recipe.vocabulary=25"]
     path = tmp_path / "made"
     out = [f"out={path}", f"hydra.run.dir={tmp_path / 'run'}"]
     more = [*SMALL, *known, *MORE.get(family, [])]
@@ -38,7 +44,7 @@ def test_a_family_is_trained_and_used(family: str, run: Any, folder: Path, tmp_p
     assert f"outrider train drafter={family} " in card and "recipe.texts=20" in card
     assert str(tmp_path) not in facts["command"]
     assert (path / "curve.png").read_bytes()[:4] == b"\x89PNG"
-    option = "model" if family == "small_lm" else "path"
+    option = "model" if family in MODELS else "path"
     use = [f"drafter={family}", f"drafter.{option}={path}", "max_new_tokens=8"]
     status, _, complaint = run("generate", *settings, *use, "prompt=the cat sat")
     assert status == 0, complaint
@@ -72,6 +78,31 @@ def test_a_table_is_counted_and_used(run: Any, folder: Path, tmp_path: Path) -> 
     assert "alpha" in printed
     use = ["drafter=bigram", f"drafter.counts={path}/model.safetensors", "prompt=the cat"]
     assert run("generate", *settings, *use, "max_new_tokens=8")[0] == 0
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_store_is_written_and_used(
+    answers: bool, run: Any, folder: Path, data: Path, tmp_path: Path
+) -> None:
+    settings = ["target=transformers", f"target.model={folder}"]
+    path = tmp_path / "store"
+    few = ["recipe.texts=6", "recipe.held_out=2", "recipe.batch_texts=8", "max_new_tokens=16"]
+    own = [f"recipe.answers={answers}", "data=jsonl", f"data.path={data}", f"out={path}"]
+    status, printed, complaint = run("train", "drafter=rest", *settings, *few, *own)
+    assert status == 0, complaint
+    assert "alpha" in printed
+    facts = json.loads((path / "facts.json").read_text())
+    assert (facts["texts"], facts["held-out texts"]) == ((6, 2) if answers else (3, 2))
+    use = ["drafter=rest", f"drafter.path={path}", "prompt=the cat", "max_new_tokens=8"]
+    assert run("generate", *settings, *use)[0] == 0
+
+
+def test_a_store_of_too_few_texts(run: Any, folder: Path, data: Path) -> None:
+    settings = ["target=transformers", f"target.model={folder}"]
+    own = ["recipe.answers=false", "data=jsonl", f"data.path={data}"]
+    status, _, complaint = run("train", "drafter=rest", *settings, *own)
+    assert status == 1
+    assert "data: 5 texts: expected more than the 32 held out" in complaint
 
 
 def test_a_drafter_without_recipe_is_a_clear_line(run: Any) -> None:

@@ -38,11 +38,12 @@ CAPTIONS = {
     "tokens_against_cost": "Tokens a target call against the cost of a round. Lines join equal"
     " speedups, up and left is better, and no drafter beats those on the front in both.",
     "time_over_rows": "Time of a target call over the rows that it scores.",
+    "speedup_by_task": "Speedup by task.",
     "categories": "Alpha by category of prompts.",
 }
 """By figure, the sentence below it."""
 
-ORDER = ("speedup", "tokens_against_cost", "time_over_rows")
+ORDER = ("speedup", "speedup_by_task", "tokens_against_cost", "time_over_rows")
 """The figures that come first."""
 
 

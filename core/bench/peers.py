@@ -1,0 +1,132 @@
+"""Peers: other libraries in a bench, each with the counterpart of Outrider's drafter."""
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, final
+
+from outrider.drafter_parts import student
+from outrider.drafters.prompt_lookup import PromptLookup
+from outrider.drafters.small_lm import SmallLM, located
+from outrider.errors import require
+from outrider.plugins.config import factory_of
+
+PEERS = ("transformers", "vllm", "economize", "flashspec")
+"""The libraries, as `peers` names them. All but transformers have an environment of their own."""
+
+VLLM_ENVIRONMENT = {
+    "VLLM_CPU_KVCACHE_SPACE": "2",
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+}
+PLAIN = "plain"
+
+
+@final
+@dataclass(frozen=True)
+class Entrant:
+    """A worker to start.
+
+    settings: its first line, which says what to load.
+    rivals: the entrants that its speed is compared with, if they take part.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    settings: Mapping[str, Any]
+    rivals: tuple[str, ...] = ()
+    environment: Mapping[str, str] | None = field(default=None, repr=False)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Counterparts:
+    """What all peers are given: the target, its precision, and the drafter to match.
+
+    model: the target's folder or hub id. dtype: as all peers spell it, such as "float32".
+    drafter: the config of Outrider's drafter. label: what the entrants with it are called.
+    """
+
+    model: str
+    dtype: str
+    drafter: Mapping[str, Any]
+    label: str
+    gamma: int
+
+    def of(self, peer: str, setting: Any) -> list[Entrant]:
+        """Returns a peer without drafts, and with the same drafter, as far as it has these.
+
+        setting: the value of `peers.NAME`.
+
+        Raises:
+            ConfigError: it should be the Python of an environment, but is not a file.
+        """
+        if peer == "transformers":
+            return self._transformers()
+        python = Path(str(setting)).expanduser()
+        wanted = f"the python of an environment with {peer}"
+        require(python.is_file(), f"peers.{peer}", str(python), wanted)
+        # Not resolved: a virtual environment is found by the link, not by the file it points to.
+        script = Path(__file__).with_name(f"peer_{peer}.py")
+        command = (str(python.absolute()), str(script))
+        environment = os.environ | (VLLM_ENVIRONMENT if peer == "vllm" else {})
+        common = {"model": self.model, "dtype": self.dtype}
+        return [
+            Entrant(f"{peer} {label}", command, common | settings, (), environment)
+            for label, settings in self._settings(peer).items()
+        ]
+
+    def _settings(self, peer: str) -> dict[str, dict[str, Any]]:
+        """Returns the settings of a peer's workers, by the labels of the entrants."""
+        lookup = self._lookup()
+        if peer == "vllm":
+            plain = {"max_model_len": 4096, "speculative": None}
+            return {PLAIN: plain} | (
+                {self.label: plain | {"speculative": {"method": "ngram"} | _for_vllm(lookup)}}
+                if lookup
+                else {}
+            )
+        # flashspec decodes with a drafter only.
+        plain_settings = {} if peer == "flashspec" else {PLAIN: {"lookup": None}}
+        return plain_settings | ({self.label: {"lookup": lookup}} if lookup else {})
+
+    def _lookup(self) -> dict[str, int] | None:
+        """Returns the lengths of prompt lookup, or None if the drafter is another."""
+        if factory_of(self.drafter) is not PromptLookup:
+            return None
+        lengths = {name: int(self.drafter[name]) for name in ("max_n", "min_n")}
+        return lengths | {"gamma": self.gamma}
+
+    def _transformers(self) -> list[Entrant]:
+        command = (sys.executable, "-m", "outrider.bench.peer_transformers")
+        common = {"model": self.model, "dtype": self.dtype, "gamma": self.gamma}
+        options = self._assisted_options()
+        ways = {PLAIN: {}} | ({self.label: options} if options else {})
+        return [
+            Entrant(f"transformers {label}", command, common | {"options": own})
+            for label, own in ways.items()
+        ]
+
+    def _assisted_options(self) -> dict[str, Any] | None:
+        """Returns transformers' options for the same drafter, or None if it has none."""
+        lookup = self._lookup()
+        if lookup:
+            return {
+                "prompt_lookup_num_tokens": lookup["gamma"],
+                "max_matching_ngram_size": lookup["max_n"],
+            }
+        if factory_of(self.drafter) is SmallLM and self.drafter["vocabulary"] == "same":
+            model = self.drafter["model"]
+            if isinstance(model, str) and not student.borrows(located(model)):
+                return {"assistant_model": model}
+        return None
+
+
+def _for_vllm(lookup: Mapping[str, int]) -> dict[str, int]:
+    return {
+        "num_speculative_tokens": lookup["gamma"],
+        "prompt_lookup_max": lookup["max_n"],
+        "prompt_lookup_min": lookup["min_n"],
+    }

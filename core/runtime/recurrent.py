@@ -1,0 +1,183 @@
+"""RecurrentCache: passes of a model with recurrent states, which no rollback can shorten."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, final
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+from transformers.cache_utils import (
+    Cache,
+    DynamicCache,
+    LinearAttentionAndFullAttentionLayer,
+    LinearAttentionAndSlidingWindowAttentionLayer,
+    LinearAttentionCacheLayerMixin,
+)
+from transformers.cache_utils import DynamicLayer as AttentionLayer
+
+from outrider.errors import TargetError
+from outrider.runtime.cache import GrowingLayer
+from outrider.runtime.passes import Pass, PassCache, PassInput
+from outrider.runtime.plain import plain_pass
+from outrider.runtime.scans import scanning
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+STATEFUL = frozenset({"linear_attention", "conv", "hybrid", "hybrid_sliding"})
+"""Types of layers with a recurrent state, a convolution's last inputs, or both."""
+
+STATELESS = frozenset({"full_attention", "sliding_attention", "chunked_attention", "mlp", "moe"})
+"""Types of layers that a model with states may have besides; the last two keep nothing."""
+
+AGAIN = 16
+"""Accepted tokens that the states lack are read again along with new ones, up to this many."""
+
+
+def layer_types(model: "PreTrainedModel") -> frozenset[str]:
+    """Returns the types of a model's layers, where its configuration names them."""
+    return frozenset(getattr(model.config.get_text_config(), "layer_types", None) or ())
+
+
+def has_states(model: "PreTrainedModel") -> bool:
+    """Returns whether a model has layers with states, and no layers but those that are known."""
+    types = layer_types(model)
+    return bool(types & STATEFUL) and types <= STATEFUL | STATELESS
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Snapshot:
+    """Copies of all states after the text's first `length` tokens, which no pass changes."""
+
+    length: int = 0
+    states: Sequence[Tensor | None] = field(default_factory=list)
+
+
+@final
+class RecurrentCache(PassCache):
+    """The states of texts of one length, beside the keys and values of attention layers.
+
+    A state holds all tokens at once, so that none can be taken out. A rollback returns to a
+    snapshot instead, and the next pass reads the tokens behind it again, ahead of the new ones.
+    The first pass after a rollback takes the snapshot, before it reads anything that a later
+    rollback may take out. If that would be too many tokens to read again each time, a pass of its
+    own reads them first. A rollback beyond the snapshot reads the whole text again.
+    """
+
+    def __init__(self, model: "PreTrainedModel") -> None:
+        self._model = model
+        self._text: Int[Tensor, "texts tokens"] | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        """Forgets all states; those of the empty text are the first snapshot."""
+        self._cache = _new_layers(self._model)
+        self._read = 0  # tokens in the states
+        self._snapshot, self._outdated = _Snapshot(), False
+
+    def get_seq_length(self) -> int:
+        return 0 if self._text is None else self._text.shape[1]
+
+    @torch.no_grad()
+    def feed(self, inputs: PassInput) -> Pass:
+        """Appends tokens to the texts.
+
+        Raises:
+            TargetError: they come with a mask.
+        """
+        if inputs.mask is not None:
+            name = type(self._model).__name__
+            raise TargetError(f"model {name}: {NO_MASK}: expected chains, one text at a time")
+        before = self.get_seq_length()
+        text = inputs.ids if self._text is None else torch.cat([self._text, inputs.ids], dim=1)
+        if self._outdated and self._read == before:
+            self._keep()
+        passes = []
+        certain = text.shape[1] - inputs.rows  # no logits are wanted of what may be rolled back
+        if certain - self._read > AGAIN:
+            passes.append(self._pass(text[:, self._read : certain], replace(inputs, rows=1)))
+            self._keep()
+        passes.append(self._pass(text[:, self._read :], inputs))
+        self._text = text
+        states = {
+            number: torch.cat([one.states[number] for one in passes], 1)[:, -inputs.ids.shape[1] :]
+            for number in inputs.states
+        }
+        return Pass(passes[-1].logits, states)
+
+    def _pass(self, ids: Int[Tensor, "texts tokens"], inputs: PassInput) -> Pass:
+        result = plain_pass(scanning(self._model), self._cache, replace(inputs, ids=ids))
+        self._read += ids.shape[1]
+        return result
+
+    def _keep(self) -> None:
+        """Takes a snapshot of the states as they are."""
+        states = [_copy(kept[number]) for kept in _states(self._cache) for number in kept]
+        self._snapshot, self._outdated = _Snapshot(self._read, states), False
+
+    def crop(self, count: int) -> None:
+        self._outdated = True
+        if self._text is None or not count:
+            return
+        self._text = self._text[:, :count]
+        length = self.get_seq_length()
+        if length < self._snapshot.length:
+            self._begin()
+        elif length < self._read:
+            self._return()
+
+    def _return(self) -> None:
+        """Returns to the snapshot."""
+        if not self._snapshot.length:
+            self._begin()
+            return
+        copies = iter(self._snapshot.states)
+        for kept in _states(self._cache):
+            for number in kept:
+                kept[number] = _copy(next(copies))
+        for layer in self._cache.layers:
+            if isinstance(layer, GrowingLayer):
+                layer.crop(self._snapshot.length - self._read)
+            elif isinstance(layer, AttentionLayer):
+                AttentionLayer.crop(layer, self._snapshot.length - self._read)
+        self._read = self._snapshot.length
+
+    def retain_rows(self, count: int, rows: Sequence[int]) -> None:
+        """Of the last `count` tokens, keeps those at `rows`, which are its first ones."""
+        assert list(rows) == list(range(len(rows))), "only chains are read"
+        self.crop(len(rows) - count)
+
+
+NO_MASK = "its states take each token in turn"
+"""Why there are no trees and no padding, in words that follow "since"."""
+
+
+def _new_layers(model: "PreTrainedModel") -> Cache:
+    """Returns transformers' cache for a model, with attention layers that drop nothing."""
+    layers: list[Any] = []
+    for layer in DynamicCache(config=model.config).layers:
+        if isinstance(layer, LinearAttentionAndSlidingWindowAttentionLayer):
+            layers.append(LinearAttentionAndFullAttentionLayer(layer.number_of_states))
+        elif isinstance(layer, AttentionLayer) and not _has_states(layer):
+            layers.append(GrowingLayer())
+        else:
+            layers.append(layer)
+    return Cache(layers=layers)
+
+
+def _has_states(layer: Any) -> bool:
+    return isinstance(layer, LinearAttentionCacheLayerMixin)
+
+
+def _states(cache: Cache) -> Iterator[dict[int, Tensor | None]]:
+    """Yields the states of all layers, by their numbers."""
+    for layer in cache.layers:
+        if isinstance(layer, LinearAttentionCacheLayerMixin):
+            yield layer.conv_states
+            yield layer.recurrent_states
+
+
+def _copy(state: Tensor | None) -> Tensor | None:
+    return None if state is None else state.clone()

@@ -1,0 +1,120 @@
+"""Pard: a small language model that drafts all tokens in one pass, behind mask tokens."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+from torch import Tensor
+
+from outrider.contract.context import Context, Tokens
+from outrider.contract.drafter import Drafter
+from outrider.contract.pen import Pen
+from outrider.contract.target import Target
+from outrider.drafter_parts import student, weights
+from outrider.drafter_parts.cached_text import CachedText
+from outrider.drafter_parts.tree_forms import parse_tree
+from outrider.drafters.small_lm import require_same_tokens
+from outrider.errors import ConfigError, TargetError, is_int, require
+from outrider.plugins.hookspecs import Register, hookimpl
+from outrider.runtime.cached_model import SOURCE, refuse_other_kind
+from outrider.runtime.encoded import decoder_start
+from outrider.runtime.first_layers import first_layers
+from outrider.runtime.shells import with_replaced
+from outrider.runtime.windows import context_window
+from outrider.targets.loading import load
+from outrider.targets.self_test import self_test
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+@final
+class Pard(Drafter):
+    """Drafts in parallel with a small language model that was trained for it (PARD, 2504.18583).
+
+    The model reads the text and gamma - 1 mask tokens behind it. What it predicts behind each is
+    the token at that place, so a draft takes one pass however long it is. No token knows which ones
+    were drawn before it in the draft.
+
+    model: a folder that `outrider train drafter=pard` has written, or the hub id or folder of a
+        model with a `pard_token` in its config, such as AMD's; or such a model, loaded;
+        "untrained" for the target's first layers with a random mask token.
+    dtype, device: of a model that is loaded here, as for a target.
+    tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`. Defaults to a chain.
+
+    Raises `ConfigError` in `bind` if the model does not fit the target or has no mask token, or if
+    the target has an encoder.
+    """
+
+    needs = frozenset({"model"})
+
+    def __init__(
+        self, model: Any, dtype: str = "auto", device: str = "auto", *, tree: Any = None
+    ) -> None:
+        self._setting, self._loading = model, (dtype, device)
+        self._shape = parse_tree(tree)
+        self.kind = self._shape.kind
+        self._target: Target | None = None
+
+    def bind(self, target: Target) -> None:
+        if self._target is target:
+            return
+        model = self._model_for(target)
+        mask = getattr(model.config, student.MASK_ID, None)
+        count = model.get_input_embeddings().weight.shape[0]
+        is_valid = is_int(mask) and 0 <= mask < count
+        where = f"the {student.MASK_ID} of drafter.model"
+        require(is_valid, where, mask, f"an id below {count}, in its config.json")
+        try:
+            self_test(model, decoder_start(model))
+        except TargetError as error:
+            raise ConfigError(f"drafter pard: {error}") from None
+        self._mask: int = mask
+        self._text = CachedText(model, target.vocab_size)
+        self._window = context_window(model)
+        self._target = target
+
+    def _model_for(self, target: Target) -> Any:
+        name = type(target.model).__name__
+        require(
+            SOURCE not in target.offers, "target", name, "a decoder-only model for drafter pard"
+        )
+        model, tokenizer = self._setting, None
+        if model == weights.UNTRAINED:
+            return _untrained(target)
+        if isinstance(model, str):
+            folder = Path(model).expanduser()
+            if student.borrows(folder):
+                return student.read_student(folder, target)
+            model, tokenizer = load(model, *self._loading)
+        refuse_other_kind(model, encoder=False)
+        require_same_tokens(model, tokenizer, target, hint="")
+        return model
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        if self._window is not None:
+            pen.limit(max(0, self._window + 1 - len(context.tokens)))
+        if not pen.open:
+            return
+        masked = [*context.tokens, *[self._mask] * (pen.gamma - 1)]
+        logits = self._text.follow(Tokens(masked), rows=pen.gamma)
+
+        def next_logits(paths: Sequence[Sequence[int]]) -> Tensor:
+            return logits[len(paths[0])].expand(len(paths), -1)
+
+        self._shape.grow(pen, next_logits)
+
+
+def _untrained(target: Target) -> "PreTrainedModel":
+    """Returns the target's first layers with a mask token: the mean of its embeddings."""
+    short = first_layers(target.model, None)
+    own: Any = short.get_input_embeddings()
+    masked = student.with_mask(own, own.weight.detach().mean(0))
+    model: PreTrainedModel = with_replaced(short, lambda part: masked if part is own else None)
+    model.config.update({student.MASK_ID: own.weight.shape[0]})
+    return model
+
+
+@hookimpl
+def register_drafters(register: Register) -> None:
+    register("pard", Pard)

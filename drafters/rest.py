@@ -1,0 +1,91 @@
+"""Rest: copies what followed the text's last tokens in a large store of texts on disk."""
+
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
+from pathlib import Path
+from typing import final
+
+from outrider.contract.context import Context
+from outrider.contract.draft import ROOT
+from outrider.contract.drafter import Drafter
+from outrider.contract.pen import Pen
+from outrider.contract.target import Target
+from outrider.drafter_parts.datastore import DataStore, Ints
+from outrider.errors import is_int, require
+from outrider.plugins.hookspecs import Register, hookimpl
+
+
+@final
+class Rest(Drafter):
+    """Retrieval-based speculative decoding (REST, He et al. 2311.08252).
+
+    Looks for the longest end of the text that occurs in a data store. What followed there is merged
+    into a trie, in which each token has the number of its occurrences. The draft is the trie's
+    likeliest path, or the tree of its most frequent nodes. The store may be far larger than memory.
+
+    path: the folder of a store, which `outrider train drafter=rest` writes.
+    max_n, min_n: the most and the fewest tokens of the text to look for.
+    most: the most occurrences that are merged; of more, as many are taken, spread evenly.
+    tree: whether to write the tree, as many nodes as the run's `budget` allows. Defaults to the
+        path, which is a chain.
+
+    Raises `ConfigError` for numbers below 1 or min_n above max_n, and in `bind` if there is no such
+    store, or if its texts were cut by another tokenizer than the target's.
+    """
+
+    def __init__(
+        self, path: str, max_n: int = 16, min_n: int = 2, most: int = 5000, tree: bool = False
+    ) -> None:
+        for name, value in (("max_n", max_n), ("min_n", min_n), ("most", most)):
+            is_valid = is_int(value) and value >= 1
+            require(is_valid, f"drafter.{name}", value, "a whole number of at least 1")
+        require(min_n <= max_n, "drafter.min_n", min_n, f"at most max_n, which is {max_n}")
+        self._path = Path(path).expanduser()
+        self._lengths, self._most = range(min_n, max_n + 1), most
+        self.kind = "deterministic" if tree else "chain"
+        self._target: Target | None = None
+
+    def bind(self, target: Target) -> None:
+        if self._target is not target:
+            self._store = DataStore.open(self._path, target)
+            self._target = target
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        text = context.tokens[-self._lengths[-1] :]
+        positions = self._store.longest(text, self._lengths, self._most)
+        # A node is at most as frequent as its parent, so the most frequent ones form a tree.
+        waiting: list[_Branch] = []
+        node, depth, found = ROOT, 0, count()
+        while pen.room and len(positions):
+            if depth < pen.gamma:
+                branches = self._store.following(positions)
+                for token, places in branches[: None if self.trees else 1]:
+                    branch = _Branch(-len(places), next(found), token, node, depth + 1, places)
+                    heappush(waiting, branch)
+            if not waiting:
+                return
+            best = heappop(waiting)
+            pen.write(best.token, after=best.parent)
+            node, depth, positions = pen.last, best.depth, best.places + 1
+
+
+@final
+@dataclass(frozen=True, order=True, slots=True)
+class _Branch:
+    """A node of the trie that is not yet written; the least one is the next to write.
+
+    places: where its token stands in the store.
+    """
+
+    rarity: int
+    number: int
+    token: int = field(compare=False)
+    parent: int = field(compare=False)
+    depth: int = field(compare=False)
+    places: Ints = field(compare=False)
+
+
+@hookimpl
+def register_drafters(register: Register) -> None:
+    register("rest", Rest)

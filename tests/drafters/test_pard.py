@@ -1,0 +1,121 @@
+"""PARD: one pass drafts what a pass for each place would, from AMD's folders and our own."""
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from outrider import ConfigError, Context, Sampling, Tokens
+from outrider.drafter_parts.student import save_student
+from outrider.drafters.pard import Pard
+from outrider.targets.transformers import TransformersTarget
+from outrider.testing import parametrize_with_checks
+from outrider.testing.stage import play_draft
+
+SAMPLED = Sampling(temperature=1.0)
+MASK = 7
+
+
+@parametrize_with_checks([partial(Pard, "untrained")])
+def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
+    check(make)
+
+
+def place_by_place(model: Any, text: list[int], count: int, mask: int = MASK) -> list[Any]:
+    """Returns the distribution of each token, with as many masks before it as tokens."""
+    with torch.no_grad():
+        logits = [model(torch.tensor([text + [mask] * i])).logits[0, -1] for i in range(count)]
+    return [row.softmax(-1) for row in logits]
+
+
+@pytest.fixture
+def model(llama: Any) -> Any:
+    small = llama(seed=3).double()
+    small.config.pard_token = MASK
+    return small
+
+
+@pytest.mark.parametrize("tree", [None, "2x2", "top:2x1x2"])
+def test_one_pass_drafts_what_a_pass_for_each_place_would(
+    llama: Any, model: Any, tree: Any
+) -> None:
+    target, drafter = TransformersTarget(llama().double()), Pard(model, tree=tree)
+    drafter.bind(target)
+    passes: list[int] = []
+    model.register_forward_hook(lambda *_: passes.append(1))
+    text = [3, 4, 5]
+    for seed in range(4):
+        passes.clear()
+        context = Context(Tokens(list(text)))
+        draft = play_draft(drafter, target, context, gamma=3, sampling=SAMPLED, seed=seed)
+        assert len(passes) == 1
+        expected = place_by_place(model, text, 3)
+        for node, probs in enumerate(draft.probs):
+            exact = expected[len(draft.path(node)) - 1]
+            is_first = draft.children(draft.parents[node])[0] == node
+            if probs is None:
+                assert draft.tokens[node] in exact.topk(2).indices
+            elif is_first:
+                torch.testing.assert_close(probs, exact, rtol=1e-8, atol=1e-10)
+        text += [draft.tokens[0], MASK, 9][: seed + 1]  # a text may contain the mask token, too
+
+
+def test_a_folder_of_amds_kind(llama: Any, words: Any, model: Any, tmp_path: Path) -> None:
+    model.float().save_pretrained(tmp_path)
+    words.save_pretrained(tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text())["pard_token"] == MASK
+    target, drafter = TransformersTarget(llama(), words), Pard(str(tmp_path))
+    drafter.bind(target)
+    context = Context(Tokens([3, 4, 5]))
+    draft = play_draft(drafter, target, context, gamma=4, sampling=SAMPLED)
+    expected = place_by_place(model, [3, 4, 5], 4)
+    for probs, exact in zip(draft.probs, expected, strict=True):
+        torch.testing.assert_close(probs, exact.double(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_folder_without_tables_has_a_mask_of_its_own(llama: Any, tmp_path: Path) -> None:
+    model, target = llama(seed=3), TransformersTarget(llama())
+    mask = torch.randn(16)
+    save_student(model, tmp_path, torch.float32, mask=mask)
+    drafter = Pard(str(tmp_path))
+    drafter.bind(target)
+    draft = play_draft(drafter, target, Context(Tokens([3, 4])), gamma=3, sampling=SAMPLED)
+    for module in ("input", "output"):
+        table = getattr(target.model, f"get_{module}_embeddings")()
+        getattr(model, f"set_{module}_embeddings")(table)
+    words = model.get_input_embeddings()(torch.tensor([[3, 4]]))
+    with torch.no_grad():
+        embeds = torch.cat([words, mask.expand(1, 2, -1)], dim=1)
+        expected = model(inputs_embeds=embeds).logits[0, 1:].softmax(-1)
+    for probs, exact in zip(draft.probs, expected, strict=True):
+        torch.testing.assert_close(probs, exact.double(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_draft_ends_with_the_window(llama: Any) -> None:
+    model = llama(max_position_embeddings=6)
+    model.config.pard_token = MASK
+    target, drafter = TransformersTarget(llama()), Pard(model)
+    drafter.bind(target)
+    for length, count in ((3, 4), (5, 2), (6, 1), (7, 0)):
+        context = Context(Tokens([3] * length))
+        draft = play_draft(drafter, target, context, gamma=5, sampling=SAMPLED)
+        assert len(draft) == count
+
+
+@pytest.mark.parametrize("token", [None, 31, True, "7"])
+def test_a_model_without_a_mask_token_is_refused(llama: Any, token: Any) -> None:
+    model = llama()
+    model.config.pard_token = token
+    with pytest.raises(ConfigError, match=r"pard_token of drafter\.model=.*an id below 31"):
+        Pard(model).bind(TransformersTarget(llama()))
+
+
+def test_models_that_do_not_fit_are_refused(llama: Any, t5: Any) -> None:
+    with pytest.raises(ConfigError, match="vocabulary has 40 tokens, the target's 31"):
+        Pard(llama(vocab_size=40)).bind(TransformersTarget(llama()))
+    with pytest.raises(ConfigError, match="expected a decoder-only model for drafter pard"):
+        Pard("untrained").bind(TransformersTarget(t5()))
