@@ -40,8 +40,8 @@ class Quantized(Drafter):
     tree: the shape of its drafts, as for `small_lm`. Defaults to a chain.
     cache: "target" starts each draft on a copy of the target's keys and values, so that neither the
         prompt nor an accepted token is read again. With "own", the drafter reads the text itself.
-        It then works in beam search, and texts that are decoded together stay one batch. A target
-        whose keys and values can't be gone on from gets "own". Defaults to "target".
+        It then works in beam search, with a target that has states instead of keys and values, and
+        texts that are decoded together stay one batch. Defaults to "target".
 
     Raises `ConfigError` in `bind` unless the target is in float32 or bfloat16 on a CPU, and there
     is a C compiler for the native library.
@@ -102,7 +102,10 @@ class Quantized(Drafter):
 
 @torch.no_grad()
 def _can_be_lent(target: Target, model: "PreTrainedModel") -> bool:
-    """Returns whether a model goes on from the target's keys and values as from its own."""
+    """Returns whether a model goes on from the target's keys and values as from its own.
+
+    Otherwise the drafter reads the text itself.
+    """
     size = target.vocab_size
     text = Tokens([size // 2, size // 3, size // 4])
     right = CachedText(model, size).follow(text)
