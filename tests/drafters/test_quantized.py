@@ -48,7 +48,7 @@ def test_it_goes_on_from_what_the_target_has_read(
     llama: Any, optimize: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each draft is that of the rounded weights on the exact keys and values of the text."""
-    target = TransformersTarget(llama().to(dtype), optimize=optimize)
+    target = TransformersTarget(llama(hidden_size=32).to(dtype), optimize=optimize)
     rounded = quantized(target.model, "drafter quantized")
     drafter, text, drafted = Quantized(), list(TEXT), 0
     drafter.bind(target)
