@@ -52,7 +52,7 @@ DRAFTERS: Mapping[str, Values] = {
 
 NETWORKS: Mapping[str, Values] = {
     "small_lm": _LAYERS,
-    "quantized": {},
+    "quantized": {"cache": ("target", "own")},
     "pard": {"model": ("untrained",)},
     "hierarchy": _LAYERS | {"ahead": (1, 4), "faster": ("prompt_lookup", "bigram")},
     "self_sparse": {"sink": (0, 2), "window": (1, 3), "picked": (0, 2), "observed": (1, 4)},
