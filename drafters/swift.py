@@ -46,7 +46,7 @@ class Swift(Drafter):
     layers, or can't be run without some of them.
     """
 
-    needs = frozenset({"model", "cache"})
+    needs: frozenset[str] = frozenset({"model", "cache"})
 
     def __init__(
         self, skipped: int | None = None, trials: int = 4, window: int = 64, remember: bool = True
