@@ -69,10 +69,10 @@ class Swift(Drafter):
             is_valid = is_int(value) and value >= 1
             require(is_valid, f"drafter.{name}", value, "a whole number of at least 1")
         self._setting, self._trials, self._window = skipped, trials, window
-        self.remembers = remember
+        self.remembers: bool = remember
         self._past = Past()
         self._shape = parse_tree(tree)
-        self.kind = self._shape.kind
+        self.kind: str = self._shape.kind
         self._target: Target | None = None
 
     def bind(self, target: Target) -> None:
