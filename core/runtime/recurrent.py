@@ -179,7 +179,7 @@ def _growing(layer: Any) -> Any:
     if isinstance(layer, LinearAttentionAndSlidingWindowAttentionLayer):
         return LinearAttentionAndFullAttentionLayer(layer.number_of_states)
     if isinstance(layer, AttentionLayer) and not isinstance(layer, LinearAttentionCacheLayerMixin):
-        return GrowingLayer()
+        return GrowingLayer()  # type: ignore[no-untyped-call]
     return layer
 
 
