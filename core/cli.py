@@ -112,7 +112,15 @@ def _run_hydra_command(command: str, arguments: list[str]) -> None:
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
-    from outrider.plugins.config import CONF_MODULE, build, compose, explain_error, register_options
+    from outrider.plugins.config import (
+        CONF_MODULE,
+        build,
+        compose,
+        explain_error,
+        is_single_run,
+        register_options,
+        run_single,
+    )
     from outrider.plugins.registry import installed
 
     register_options(installed())
@@ -126,13 +134,17 @@ def _run_hydra_command(command: str, arguments: list[str]) -> None:
     # This makes Hydra raise errors; otherwise it prints a traceback and exits.
     os.environ["HYDRA_FULL_ERROR"] = "1"
     app = hydra.main(version_base="1.3", config_path=f"pkg://{CONF_MODULE}", config_name=command)
+    run = partial(_run_guarded, function, command)
     try:
         if rank():
             # Only the first rank runs the command. The others load the target, and take part in the
             # first rank's passes until it ends.
             config = compose(command, sys.argv[1:])
             _run_guarded(lambda config: build(config.target), command, config)
-        app(partial(_run_guarded, function, command))()
+        if is_single_run(sys.argv[1:]):
+            run_single(run, command, sys.argv[1:])
+        else:
+            app(run)()
     except (HydraException, OmegaConfBaseException) as error:
         _fail(explain_error(error, command, arguments))
 

@@ -401,3 +401,20 @@ def test_completion_is_installed_for_the_console_script(run: Any) -> None:
     status, out, _ = run("-sc", "install=bash")
     assert status == 0
     assert out.rstrip().endswith("-F hydra_bash_completion outrider")
+
+
+def test_a_single_run_leaves_what_hydras_own_way_leaves(run: Any, tmp_path: Path) -> None:
+    words = ["generate", "target=tabular", "prompt=[0,1]", "max_new_tokens=4", "chat=false"]
+    assert run(*words, "hydra.run.dir=single")[0] == 0
+    assert run(*words, "hydra.run.dir=hydras", "--run")[0] == 0
+    names = {path.name for path in (tmp_path / "hydras" / ".hydra").iterdir()}
+    assert names == {"config.yaml", "hydra.yaml", "overrides.yaml"}
+    for name in names:
+        single, hydras = (tmp_path / way / ".hydra" / name for way in ("single", "hydras"))
+        assert single.read_text() == hydras.read_text().replace("hydras", "single"), name
+
+
+def test_a_setting_may_ask_for_a_sweep(run: Any, tmp_path: Path) -> None:
+    words = ["generate", "target=tabular", "prompt=[0,1]", "max_new_tokens=4", "hydra.sweep.dir=x"]
+    assert run(*words, "hydra.mode=MULTIRUN", "gamma=1,2")[0] == 0
+    assert len(list((tmp_path / "x").glob("[01]"))) == 2

@@ -12,10 +12,12 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parent.parent
 EXAMPLE = ROOT / "examples" / "outrider-echo"
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
+pytestmark = pytest.mark.first
 
 
 def run(*command: object, cwd: Path, **variables: str) -> str:
@@ -41,6 +43,14 @@ def test_every_folder_with_code_or_configs_is_listed() -> None:
     assert found == listed
 
 
+def test_ci_runs_scripts_that_can_be_run() -> None:
+    (workflow,) = (ROOT / ".github" / "workflows").glob("*.yml")
+    jobs = yaml.safe_load(workflow.read_text())["jobs"]
+    scripts = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
+    assert scripts == [".ci/run", ".ci/clean-install"]
+    assert all(os.access(ROOT / script, os.X_OK) for script in scripts)
+
+
 def test_no_module_of_the_core_hides_another_folder() -> None:
     for name in ("drafters", "verifiers", "conf"):
         assert not (ROOT / "core" / name).exists()
@@ -55,9 +65,9 @@ def test_modules_stay_small() -> None:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel: the one that `make test` has just built, or one that is built here.
+    """The wheel, made from the sdist: the one that `make test` has just built, or one built here.
 
-    That is built of a copy, since setuptools leaves its build folder in the tree.
+    That is built of a copy, since setuptools leaves its folders in the tree.
     """
     if "OUTRIDER_WHEEL" in os.environ:
         (built,) = (ROOT / os.environ["OUTRIDER_WHEEL"]).glob("*.whl")
@@ -67,8 +77,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ".*", "build", "outputs", "multirun", "*.egg-info", "__pycache__"
     )
     shutil.copytree(ROOT, place / "copy", ignore=leave)
-    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", place, place / "copy",
-        cwd=place)  # fmt: skip
+    script = "import sys; from setuptools.build_meta import build_sdist; build_sdist(sys.argv[1])"
+    run(sys.executable, "-c", script, place, cwd=place / "copy")
+    (sdist,) = place.glob("*.tar.gz")
+    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", place, sdist, cwd=place)
     (built,) = place.glob("*.whl")
     return built
 
@@ -85,6 +97,7 @@ def test_the_wheel_holds_code_configs_and_prompts_but_no_tests(wheel: Path) -> N
         "outrider/lab/demo.jsonl",
         "outrider/plugins/template/drafter.py.jinja",
         "outrider/lab/page/runs.html.jinja",
+        "outrider/runtime/native.c",
         "outrider/drafters/weights/eagle/model.safetensors",
     } <= names
     assert not [name for name in names if "test_" in name or name.startswith(("core", "tests"))]
@@ -113,19 +126,30 @@ def stranger(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 COMMANDS = """
-import json, sys
+import json, os, sys
 import outrider, pytest
 from outrider import cli
+from outrider.plugins.registry import installed
 print(outrider.__file__, end="\\f")
 commands, tests = sys.argv[1:]
 for words in json.loads(commands):
     sys.argv = ["outrider", *words]
     cli.main()
     print(end="\\f")
+os.environ["OUTRIDER_BLOCK_PLUGINS"] = "echo"
+installed.cache_clear()
+sys.argv = ["outrider", "plugins"]
+cli.main()
+print(end="\\f")
+del os.environ["OUTRIDER_BLOCK_PLUGINS"]
+installed.cache_clear()
 imported = "ignore::pytest.PytestAssertRewriteWarning"
 pytest.main(["-q", "-p", "no:cacheprovider", "-W", imported, tests])
 """
-"""Runs commands and then the example's tests in one process, with form feeds between them."""
+"""Runs commands in one process, then `plugins` without the example, and then its tests.
+
+Form feeds are between what they print.
+"""
 
 GENERATE = ["generate", "target=tabular", "prompt=[0,1]", "max_new_tokens=30"]
 DRAFTERS = ("echo", "echo_word")
@@ -147,7 +171,7 @@ def printed(stranger: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
 
 
 def test_a_strangers_plugin_is_listed(printed: tuple[Path, list[str]]) -> None:
-    _, (where, *_, listed, _) = printed
+    _, (where, *_, listed, _, _) = printed
     assert "venv" in where
     assert str(ROOT / "core") not in where
     assert "outrider-echo" in listed
@@ -169,10 +193,8 @@ def test_the_example_passes_its_own_tests(printed: tuple[Path, list[str]]) -> No
     assert re.search(r"\b[1-9]\d* passed in", printed[1][-1])
 
 
-def test_a_blocked_plugin_is_not_there(stranger: Path, tmp_path: Path) -> None:
-    listed = run(
-        stranger, "-m", "outrider.cli", "plugins", cwd=tmp_path, OUTRIDER_BLOCK_PLUGINS="echo"
-    )
+def test_a_blocked_plugin_is_not_there(printed: tuple[Path, list[str]]) -> None:
+    *_, listed, _ = printed[1]
     assert "outrider-echo" not in listed
     assert "prompt_lookup" in listed
 

@@ -119,13 +119,23 @@ def _generator(key: bytes) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=int.from_bytes(key[:16], "little")))
 
 
-@dataclass
+@dataclass(slots=True)
 class _Fork:
-    """One decision: its possible values, their probabilities, and the branch taken now."""
+    """One decision: its possible values, their probabilities, and the branch taken now.
+
+    asked: all values and their probabilities, the impossible ones included.
+    """
 
     values: list[Any]
     probs: list[float]
+    asked: tuple[Sequence[Any], Sequence[float]]
     taken: int = 0
+
+    @classmethod
+    def between(cls, values: Sequence[Any], probs: Sequence[float]) -> "_Fork":
+        """Returns the decision between those values that have a probability."""
+        possible = [(value, p) for value, p in zip(values, probs, strict=True) if p > 0]
+        return cls([value for value, _ in possible], [p for _, p in possible], (values, probs))
 
 
 def _is_close(first: Sequence[float], second: Sequence[float]) -> bool:
@@ -148,7 +158,7 @@ class EnumeratedChance(Chance):
         self._forks = forks
         self._depth = 0
         self._noise: dict[int, Region] = {}  # by position, what the races so far leave of it
-        self.probability = 1.0
+        self.probability: float = 1.0
 
     @classmethod
     def outcomes(cls, play: Callable[[Chance], T]) -> Iterator[tuple[float, T]]:
@@ -184,26 +194,25 @@ class EnumeratedChance(Chance):
         return index
 
     def _decide(self, values: Sequence[Any], probs: Sequence[float]) -> Any:
-        possible = [(value, p) for value, p in zip(values, probs, strict=True) if p > 0]
-        fork = _Fork([value for value, _ in possible], [p for _, p in possible])
         if self._depth == len(self._forks):
-            self._forks.append(fork)
+            self._forks.append(_Fork.between(values, probs))
         known = self._forks[self._depth]
-        if known.values != fork.values or not _is_close(known.probs, fork.probs):
-            raise RuntimeError("a replay met another decision than the run before it")
+        if known.asked != (values, probs):
+            fork = _Fork.between(values, probs)
+            if known.values != fork.values or not _is_close(known.probs, fork.probs):
+                raise RuntimeError("a replay met another decision than the run before it")
         self._depth += 1
         self.probability *= known.probs[known.taken]
         return known.values[known.taken]
 
     def coins(self, probs: Float[Tensor, "n"]) -> list[bool]:
-        return [
-            self._decide((True, False), (p, 1 - p)) for p in probs.double().clamp(max=1).tolist()
-        ]
+        shares = (min(p, 1.0) for p in probs.tolist())
+        return [self._decide((True, False), (p, 1 - p)) for p in shares]
 
     def categorical(self, probs: Float[Tensor, "vocab"]) -> int:
-        exact = probs.double()
-        total = float(exact.sum())
+        exact = probs.tolist()  # in float64
+        total = sum(exact)
         if not (math.isfinite(total) and total > 0):
             raise ValueError(f"probabilities sum to {total}")
-        index: int = self._decide(range(len(exact)), (exact / total).tolist())
+        index: int = self._decide(range(len(exact)), [p / total for p in exact])
         return index

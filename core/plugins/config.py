@@ -1,16 +1,17 @@
 """Configs: each registered part becomes a Hydra option, composed with the YAML files of `conf`."""
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import field, make_dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any, get_type_hints
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_module
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.plugins import Plugins
 from hydra.errors import ConfigCompositionException, InstantiationException, MissingConfigException
 from hydra.plugins.search_path_plugin import SearchPathPlugin
@@ -34,6 +35,9 @@ GROUPS = (*ROLES, "constraint", "data", "recipe", "sampling")
 ONLY_GENERATE = ("penalties", "constraint")
 """Settings that change the distribution of a text; measurements are of the target's own."""
 
+MAY_SWEEP = ("-", "+", "~", "hydra=", "hydra.mode", "hydra.searchpath")
+"""How an argument begins that is a flag, or that can bring settings of Hydra's mode with it."""
+
 
 class PluginConfigs(SearchPathPlugin):
     """Adds the presets of the installed plugins to Hydra's search path."""
@@ -43,12 +47,18 @@ class PluginConfigs(SearchPathPlugin):
             search_path.append(provider="outrider-plugin", path=path)
 
 
+_REGISTERED: dict[tuple[str, str], Entry] = {}
+"""By role and name, the part whose option Hydra has: registering it again takes a while."""
+
+
 def register_options(registry: Registry) -> None:
     """Makes every registered part a Hydra option; calling it again changes nothing."""
     store = ConfigStore.instance()
     for entry in registry.entries:
-        schema = _known_schema(entry)
-        store.store(group=entry.role, name=entry.name, node=schema, provider=entry.distribution)
+        if _REGISTERED.get((entry.role, entry.name)) != entry:
+            schema = option_schema(entry)
+            store.store(group=entry.role, name=entry.name, node=schema, provider=entry.distribution)
+            _REGISTERED[entry.role, entry.name] = entry
     Plugins.instance().register(PluginConfigs)
     # Hydra finds launchers only in its own namespace, where an editable install can't put one.
     Plugins.instance().class_name_to_class["hydra_plugins.outrider.RayLauncher"] = RayLauncher
@@ -87,15 +97,29 @@ def option_schema(entry: Entry) -> DictConfig:
     return schema
 
 
-_known_schema = cache(option_schema)
-"""Each command registers the options again, but the parts' signatures never change."""
-
-
 def compose(command: str, overrides: Sequence[str] = ()) -> DictConfig:
     """Returns the config of a command, composed as on the command line."""
     register_options(installed())
     with initialize_config_module(CONF_MODULE, version_base="1.3"):
         return hydra_compose(command, overrides=list(overrides))
+
+
+def is_single_run(arguments: Sequence[str]) -> bool:
+    """Returns whether the arguments are plain settings, so that they can't ask for a sweep."""
+    return not any(argument.startswith(MAY_SWEEP) for argument in arguments)
+
+
+def run_single(
+    function: Callable[[DictConfig], None], command: str, overrides: Sequence[str]
+) -> None:
+    """Runs a command's function on its config, as `hydra.main` does for a single run.
+
+    `hydra.main` composes the config twice, at first only to see whether it asks for a sweep.
+    """
+    with initialize_config_module(CONF_MODULE, job_name=command, version_base="1.3"):
+        hydra = GlobalHydra.instance().hydra
+        assert hydra is not None  # since it is initialised
+        hydra.run(command, function, [*overrides, "hydra.mode=RUN"])
 
 
 def build(node: Any) -> Any:

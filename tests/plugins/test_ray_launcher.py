@@ -55,6 +55,7 @@ def counts(row: dict[str, Any]) -> tuple[Any, ...]:
     return row["drafter"], row["alpha"], row["counts"]
 
 
+@pytest.mark.first
 def test_a_killed_ray_worker_loses_only_its_running_job(
     folder: Path, data: Path, tmp_path: Path, run: Any
 ) -> None:
@@ -79,6 +80,7 @@ def test_a_killed_ray_worker_loses_only_its_running_job(
     assert list(map(counts, rows[:2])) == list(map(counts, whole))
 
 
+@pytest.mark.first
 def test_submitit_runs_each_job(folder: Path, data: Path, tmp_path: Path, run: Any) -> None:
     """On its local executor, which starts and watches processes as the one for SLURM does."""
     status, _, complaint = run(*asked(folder, data, "protocol=overlap",

@@ -19,6 +19,7 @@ from outrider.targets.transformers import TransformersTarget
 
 HERE = Path(__file__).parent
 PROMPT = "prompt=the cat sat on the mat the cat"
+pytestmark = pytest.mark.first
 
 
 @pytest.fixture(scope="module")

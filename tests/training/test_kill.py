@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tiny import forked
 
 from outrider.training.progress import CHECKPOINT, CURVE
@@ -28,6 +29,7 @@ def words(model: Path, folder: Path) -> list[str]:
     return ["train", *SETTINGS, *settings]
 
 
+@pytest.mark.first
 def test_the_curve_is_the_same(folder: Path, tmp_path: Path, run: Any) -> None:
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     assert run(*words(folder, whole))[0] == 0

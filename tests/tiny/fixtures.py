@@ -1,0 +1,404 @@
+"""Tiny models, texts and rounds that every test can have at once."""
+
+import importlib
+import inspect
+import json
+import os
+import random
+import runpy
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import tokenizers
+import torch
+from filelock import FileLock
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+    T5Config,
+    T5ForConditionalGeneration,
+)
+
+from outrider import Context, Draft, Drafter, Pen, cli
+from outrider.contract.round import Round
+from outrider.lab import figures, plotting
+from outrider.plugins.registry import make
+from outrider.policies.classifier import FEATURES, save_weights
+from outrider.targets.smollm2 import smollm2 as load_smollm2
+from outrider.targets.transformers import TransformersTarget
+from outrider.training.classifier import fit
+from tiny import forked
+
+TESTS = Path(__file__).parent.parent
+EDITS = TESTS.parent / "examples" / "edits"
+
+WORDS = [
+    "<unk>",
+    "<eos>",
+    "the",
+    "a",
+    "cat",
+    "dog",
+    "sat",
+    "ran",
+    "on",
+    "mat",
+    "and",
+    "red",
+    "blue",
+    "big",
+    "small",
+    "one",
+    "two",
+    "three",
+    ",",
+    ".",
+    "!",
+    "?",
+    "he",
+    "she",
+    "it",
+    "was",
+    "is",
+    "not",
+    "yes",
+    "no",
+    "so",
+]
+
+LINES = [
+    {"question_id": 1, "category": "chat", "turns": ["the cat sat on the mat", "and the dog ?"]},
+    {
+        "question_id": 2,
+        "category": "chat",
+        "turns": ["one two three one two"],
+        "reference": ["one two three"],
+    },
+    {"question_id": 3, "category": "code", "turns": ["red blue red blue red"]},
+]
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    """Every test draws the same numbers each time, alone and among others."""
+    random.seed(0)
+    torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_self_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Results of self-tests are kept for these tests alone."""
+    place = tmp_path_factory.mktemp("self-tests")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("outrider.targets.kept_tests.kept_folder", lambda: place)
+        yield
+
+
+@pytest.fixture(scope="session")
+def words() -> Any:
+    """A tokenizer of 32 words, with <eos> as its last."""
+    backend = tokenizers.Tokenizer(
+        tokenizers.models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="<unk>")
+    )
+    backend.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, eos_token="<eos>", unk_token="<unk>", bos_token=None
+    )
+
+
+@pytest.fixture(scope="session")
+def llama() -> Callable[..., Any]:
+    """Makes a random Llama of 32 tokens and five layers, far from uniform; more on request."""
+
+    def make(seed: int = 0, **changes: Any) -> Any:
+        config = LlamaConfig(
+            **{
+                "vocab_size": len(WORDS),
+                "hidden_size": 16,
+                "intermediate_size": 32,
+                "num_hidden_layers": 5,
+                "num_attention_heads": 2,
+                "num_key_value_heads": 1,
+                "max_position_embeddings": 256,
+                "eos_token_id": 1,
+                "bos_token_id": None,
+                "pad_token_id": 1,
+                "initializer_range": 0.4,
+            }
+            | changes
+        )
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            return LlamaForCausalLM(config).eval()
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def t5() -> Callable[..., Any]:
+    """Makes a random T5 of 31 tokens, far from uniform; more on request."""
+
+    def make(seed: int = 0, **changes: Any) -> Any:
+        config = T5Config(
+            **{
+                "vocab_size": len(WORDS),
+                "d_model": 16,
+                "d_kv": 8,
+                "d_ff": 32,
+                "num_layers": 2,
+                "num_heads": 2,
+                "relative_attention_num_buckets": 8,
+                "relative_attention_max_distance": 12,
+                "initializer_factor": 3.0,
+                "decoder_start_token_id": 0,
+                "pad_token_id": 0,
+                "eos_token_id": 1,
+            }
+            | changes
+        )
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            return T5ForConditionalGeneration(config).eval()
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def edits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example's pair of T5 models, smaller and trained for ten seconds, once."""
+    base = tmp_path_factory.getbasetemp()  # with xdist each process has its own below one
+    place = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "edits"
+    with FileLock(f"{place}.lock"):
+        if not place.is_dir():
+            sys.path.insert(0, str(EDITS))
+            train: Any = importlib.import_module("train")
+            sys.path.remove(str(EDITS))
+            train.BATCH = 16
+            train.make(
+                place.with_name("making-edits"),
+                target={"width": 64, "layers": 2, "steps": 250},
+                draft={"width": 32, "layers": 1, "steps": 200},
+            )
+            place.with_name("making-edits").rename(place)
+    return place
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> Any:
+    """SmolLM2-135M-Instruct, loaded once."""
+    return make("target", "smollm2")
+
+
+@pytest.fixture
+def shared_smollm2(smollm2: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands and scripts that load SmolLM2 as it comes get the one that is there."""
+
+    parameters = inspect.signature(load_smollm2).parameters.values()
+    defaults = {parameter.name: parameter.default for parameter in parameters}
+
+    def shared(place: str, **settings: Any) -> Any:
+        return smollm2 if settings == defaults else TransformersTarget(place, **settings)
+
+    monkeypatch.setattr("outrider.targets.smollm2.TransformersTarget", shared)
+
+
+@pytest.fixture
+def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The workers of a bench are forked, which spares them importing PyTorch."""
+    stand_in = SimpleNamespace(
+        Popen=forked.Program, PIPE=subprocess.PIPE, TimeoutExpired=subprocess.TimeoutExpired
+    )
+    monkeypatch.setattr("outrider.bench.worker.subprocess", stand_in)
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory, llama: Any, words: Any) -> Path:
+    """A folder that holds such a model and tokenizer."""
+    place = tmp_path_factory.mktemp("tiny-llama")
+    llama().save_pretrained(place)
+    words.save_pretrained(place)
+    return place
+
+
+@pytest.fixture(scope="session")
+def foresight(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trained classifier: a token is likely to be accepted where it was likely to be drawn."""
+    x = -3 * torch.rand(200, FEATURES, generator=torch.Generator().manual_seed(0)).double()
+    weights, _ = fit(x, x[:, 0] > -1, x, x[:, 0] > -1)
+    place = tmp_path_factory.mktemp("classifier") / "foresight.safetensors"
+    save_weights(weights, place, {})
+    return place
+
+
+@pytest.fixture
+def outcome() -> Any:
+    """Makes a round with a chain of which so much was accepted. draft: seconds a token."""
+
+    def make(
+        drafted: int, accepted: int, *, draft: float = 0.0, score: float = 1.0, verify: float = 0.0
+    ) -> Round:
+        tokens = tuple(range(accepted + 1))
+        return Round(
+            tokens=tokens,
+            origins=("x",) * len(tokens),
+            pieces=("",) * len(tokens),
+            draft=tuple(range(drafted)),
+            parents=tuple(range(-1, drafted - 1)),
+            path=tuple(range(accepted)),
+            drafted=drafted,
+            tested=min(drafted, accepted + 1),
+            accepted=accepted,
+            seconds={"draft": draft * drafted, "score": score, "verify": verify},
+        )
+
+    return make
+
+
+@pytest.fixture
+def sure() -> Any:
+    """Makes a draft whose token 0 the drafter gave those probabilities."""
+
+    def make(*probabilities: float) -> Draft:
+        logits = tuple(torch.tensor([p, (1 - p) / 2, (1 - p) / 2]).log() for p in probabilities)
+        count = len(probabilities)
+        return Draft((0,) * count, tuple(range(-1, count - 1)), (None,) * count, logits)
+
+    return make
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "data.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in LINES))
+    return path
+
+
+class Scripted(Drafter):
+    """Proposes the continuation of the text that it was given, wrong from place `wrong` on."""
+
+    def __init__(self, text: list[int], wrong: int = 10**6) -> None:
+        self.text, self.wrong = text, wrong
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        place = len(context.tokens)
+        while pen.open and place < len(self.text):
+            right = self.text[place]
+            pen.write(right if place < self.wrong else (right + 1) % pen.vocab_size)
+            place += 1
+
+
+@pytest.fixture
+def scripted() -> type[Scripted]:
+    """A drafter that is told what to draft."""
+    return Scripted
+
+
+PICTURES: dict[str, Any] = {}
+PNG, SVG = cache(plotting.as_png), cache(plotting.as_svg)
+
+
+@pytest.fixture
+def drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draws each kind of figure of a single run once: the others only have other numbers.
+
+    What is drawn is tested in tests/lab.
+    """
+    inner = figures.drawn
+
+    def drawn(plot: Any, rows: Any, height: float) -> Any:
+        if len(rows) > 1:  # of several runs
+            return inner(plot, rows, height)
+        is_partial = isinstance(plot, partial)
+        kind = str((plot.func, plot.keywords.get("rate"))) if is_partial else str(plot)
+        if kind not in PICTURES:
+            PICTURES[kind] = inner(plot, rows, height)
+        return PICTURES[kind]
+
+    monkeypatch.setattr(figures, "drawn", drawn)
+    monkeypatch.setattr("outrider.lab.report.as_png", PNG)
+    monkeypatch.setattr("outrider.lab.page.contents.as_svg", SVG)
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Makes writing fail, as on a full disk: to files with a name, after some that succeeded."""
+
+    def fail(name: str, number: int, after: int = 0) -> None:
+        inner, opened = Path.open, list[Path]()
+
+        def open_file(self: Path, mode: str = "r", *rest: Any, **options: Any) -> Any:
+            if name in self.name and mode[0] in "wa":
+                opened.append(self)
+                if len(opened) > after:
+                    raise OSError(number, os.strerror(number))
+            return inner(self, mode, *rest, **options)
+
+        monkeypatch.setattr(Path, "open", open_file)
+
+    return fail
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs a command in a fresh folder; returns (exit status, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HYDRA_FULL_ERROR", raising=False)
+
+    def go(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["outrider", *arguments])
+        return finished(cli.main, capsys)
+
+    return go
+
+
+@pytest.fixture
+def script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Any:
+    """Runs a Python file as `run` runs a command."""
+    monkeypatch.chdir(tmp_path)
+
+    def go(path: Path, *arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", [str(path), *arguments])
+        return finished(partial(runpy.run_path, str(path), run_name="__main__"), capsys)
+
+    return go
+
+
+def finished(
+    main: Callable[[], object], capsys: pytest.CaptureFixture[str]
+) -> tuple[int, str, str]:
+    """Returns the exit status of a program and what it printed."""
+    status = 0
+    try:
+        main()
+    except SystemExit as stop:
+        status = int(stop.code or 0)
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+@pytest.fixture
+def vllm(tmp_path: Path) -> Callable[..., Path]:
+    """Makes a stand-in for the python of an environment with vLLM: tests/serving/fake_vllm.py."""
+
+    def make(
+        texts: dict[str, list[int]] | None = None, version: str = "0.32.0", **more: Any
+    ) -> Path:
+        fake = TESTS / "serving" / "fake_vllm.py"
+        (tmp_path / fake.name).write_text(fake.read_text())
+        said = {"texts": texts or {}, "version": version, **more}
+        (tmp_path / "fake.json").write_text(json.dumps(said))
+        python = tmp_path / "python"
+        python.write_text(f'#!/bin/sh\nexec {sys.executable} {tmp_path / fake.name} "$@"\n')
+        python.chmod(0o755)
+        return python
+
+    return make
