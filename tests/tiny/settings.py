@@ -82,6 +82,7 @@ BY_TYPE: dict[str, dict[str, Any]] = {
     ),
     **dict.fromkeys(("gemma3_text", "t5gemma2_text", "t5gemma2_decoder"), ALTERNATING),
     **dict.fromkeys(("gemma3n_text", "gemma4_text", "gemma4_unified_text"), _SHARED_CACHE),
+    "falcon_h1": {"mamba_d_ssm": 64, "mamba_n_heads": 4, "mamba_d_head": 16, "mamba_chunk_size": 8},
     "bamba": _MAMBA | {"attn_layer_indices": [1, 3]},
     "granitemoehybrid": _MAMBA | {"layer_types": ["mamba", "attention"] * 2},
     **dict.fromkeys(("cohere", "cohere2", "cohere2_moe"), _SCALED),
