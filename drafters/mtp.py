@@ -133,7 +133,7 @@ def _decoder(target: Target) -> Any:
     """Returns the target's decoder.
 
     Raises:
-        ConfigError: it lacks a part that the network needs.
+        ConfigError: it lacks a part that the network needs, or turns positions in several ways.
     """
     decoder = target.model.get_decoder()
     for part in ("layers", "norm", "rotary_emb"):
@@ -142,6 +142,11 @@ def _decoder(target: Target) -> Any:
                 f"target: {type(decoder).__name__} has no {part}: expected a decoder with layers,"
                 " norm and rotary_emb, as models with multi-token prediction have"
             )
+    if hasattr(decoder.rotary_emb, "layer_types"):
+        raise ConfigError(
+            f"target: {type(decoder).__name__} rotates positions by type of layer: expected one"
+            " rotation for all, as in models with multi-token prediction"
+        )
     return decoder
 
 
