@@ -5,7 +5,8 @@
 - `trained`: the interface of networks that are trained for a target. Start here to add one.
 - `features`, `layer`, `vocabulary`, `branches`: what such networks are made of.
 - `weights`, `checkpoint`, `student`, `speculators`: where they are kept, and in which layouts.
-- `cached_text`: a language model that reads each text only once.
+- `cached_text`: a language model that reads each text only once, or goes on where the target has
+  read it; `lent_drafts` does so from many places at once.
 
 May import `contract`, `plugins` and `runtime`.
 """
