@@ -32,7 +32,7 @@ class EagleNetwork(FeatureNetwork):
     """
 
     family = "eagle"
-    reads = (HIDDEN,)
+    reads: tuple[str, ...] = (HIDDEN,)
 
     def __init__(
         self,
@@ -45,14 +45,14 @@ class EagleNetwork(FeatureNetwork):
         super().__init__()
         config = config or LayerConfig.like(target.model.config.get_text_config())
         self.vocabulary = vocabulary
-        self.fc = nn.Linear(2 * config.hidden_size, config.hidden_size, bias=bias)
+        self.fc: nn.Linear = nn.Linear(2 * config.hidden_size, config.hidden_size, bias=bias)
         # EAGLE's layer has no norm before its attention.
-        self.self_attn = Attention(config)
-        self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
-        self.mlp = FeedForward(config)
+        self.self_attn: Attention = Attention(config)
+        self.post_attention_layernorm: RMSNorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.mlp: FeedForward = FeedForward(config)
         self._embedding = weights.embedding(target).detach()
         self._shared_head = weights.BorrowedHead(vocabulary.rows(weights.head(target).detach()))
-        self.borrowed_head = self._shared_head
+        self.borrowed_head: weights.BorrowedHead | None = self._shared_head
 
     def states(
         self, features: Sequence[Float[Tensor, "*batch width"]]
@@ -116,7 +116,7 @@ class Eagle(TrainedDrafter[EagleNetwork]):
     Raises `ConfigError` in `bind` if the weights don't fit the target; it names the tensor.
     """
 
-    needs = frozenset({"model", HIDDEN})
+    needs: frozenset[str] = frozenset({"model", HIDDEN})
 
     def __init__(self, path: str | None = None, tree: Any = None) -> None:
         super().__init__(EagleNetwork, path, tree)

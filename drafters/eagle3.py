@@ -56,17 +56,18 @@ class Eagle3Network(FeatureNetwork):
         config = config or LayerConfig.like(target.model.config.get_text_config(), inputs=2)
         self.vocabulary = vocabulary
         self.norm_first = norm_first
-        self.config, self.layers = config, tuple(layers)
-        self.reads = tuple(f"{HIDDEN}.{layer}" for layer in layers)
+        self.config: LayerConfig = config
+        self.layers: tuple[int, ...] = tuple(layers)
+        self.reads: tuple[str, ...] = tuple(f"{HIDDEN}.{layer}" for layer in layers)
         width, eps = config.hidden_size, config.rms_norm_eps
-        self.fc = nn.Linear(len(self.layers) * width, width, bias=False)
-        self.hidden_norm = RMSNorm(width, eps)
-        self.input_layernorm = RMSNorm(width, eps)
-        self.self_attn = Attention(config)
-        self.post_attention_layernorm = RMSNorm(width, eps)
-        self.mlp = FeedForward(config)
-        self.norm = RMSNorm(width, eps)
-        self.lm_head = nn.Linear(width, len(vocabulary), bias=False)
+        self.fc: nn.Linear = nn.Linear(len(self.layers) * width, width, bias=False)
+        self.hidden_norm: RMSNorm = RMSNorm(width, eps)
+        self.input_layernorm: RMSNorm = RMSNorm(width, eps)
+        self.self_attn: Attention = Attention(config)
+        self.post_attention_layernorm: RMSNorm = RMSNorm(width, eps)
+        self.mlp: FeedForward = FeedForward(config)
+        self.norm: RMSNorm = RMSNorm(width, eps)
+        self.lm_head: nn.Linear = nn.Linear(width, len(vocabulary), bias=False)
         self._embedding = weights.embedding(target).detach()
 
     def states(
@@ -147,7 +148,9 @@ class Eagle3(TrainedDrafter[Eagle3Network]):
         layers: Sequence[int] = LOWEST
         if path != weights.UNTRAINED:
             layers = layers_read(checkpoint.read_config(weights.folder("eagle3", path)))
-        self.needs = frozenset({"model", *(f"{HIDDEN}.{layer}" for layer in layers)})
+        self.needs: frozenset[str] = frozenset(
+            {"model", *(f"{HIDDEN}.{layer}" for layer in layers)}
+        )
 
     def _start(self) -> None:
         self._drafting = FeatureDrafting(self._network, self._rule)

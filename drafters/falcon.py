@@ -48,17 +48,18 @@ class FalconNetwork(TrainedNetwork):
     ) -> None:
         super().__init__()
         config = config or LayerConfig.like(target.model.config.get_text_config())
-        self.vocabulary, self.block = vocabulary, block
+        self.vocabulary = vocabulary
+        self.block = block
         width, eps = config.hidden_size, config.rms_norm_eps
-        self.fc = nn.Linear(2 * width, width)
-        self.lstm = nn.LSTM(width, width, num_layers=2, batch_first=True)
-        self.input_layernorm = RMSNorm(width, eps)
-        self.self_attn = Attention(config)
-        self.post_attention_layernorm = RMSNorm(width, eps)
-        self.mlp = FeedForward(config)
+        self.fc: nn.Linear = nn.Linear(2 * width, width)
+        self.lstm: nn.LSTM = nn.LSTM(width, width, num_layers=2, batch_first=True)
+        self.input_layernorm: RMSNorm = RMSNorm(width, eps)
+        self.self_attn: Attention = Attention(config)
+        self.post_attention_layernorm: RMSNorm = RMSNorm(width, eps)
+        self.mlp: FeedForward = FeedForward(config)
         self._embedding = weights.embedding(target).detach()
         self._shared_head = weights.BorrowedHead(vocabulary.rows(weights.head(target)).detach())
-        self.borrowed_head = self._shared_head
+        self.borrowed_head: weights.BorrowedHead | None = self._shared_head
 
     def fuse(
         self,
@@ -136,7 +137,7 @@ class Falcon(TrainedDrafter[FalconNetwork]):
     Raises `ConfigError` if the weights don't fit the target; it names the tensor.
     """
 
-    needs = frozenset({"model", HIDDEN})
+    needs: frozenset[str] = frozenset({"model", HIDDEN})
 
     def __init__(self, path: str, block: int = 2, tree: Any = None) -> None:
         is_valid = is_int(block) and block >= 1

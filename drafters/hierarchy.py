@@ -49,7 +49,7 @@ class Hierarchy(Drafter):
         if self._faster.trees:
             raise ConfigError(f"drafter.faster={faster!r}: expected one that writes chains")
         self._ahead = ahead
-        self.needs = self._small.needs | self._faster.needs
+        self.needs: frozenset[str] = self._small.needs | self._faster.needs
 
     def bind(self, target: Target) -> None:
         self._small.bind(target)

@@ -15,7 +15,7 @@ from outrider.errors import ConfigError, is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.plugins.registry import make
 
-COPY = {"drafter": "prompt_lookup", "min_n": 2}
+COPY: dict[str, str | int] = {"drafter": "prompt_lookup", "min_n": 2}
 """A match of two tokens is right more often than a small network; a match of one token is not."""
 
 AFTER_A_DRAFT = frozenset({"model", "tokenizer", "source"})
@@ -72,10 +72,12 @@ class Hybrid(Drafter):
             raise ConfigError(f"drafter.{name}: expected none that asks the target for scores")
         if chain is not None:
             _check_chain(self._drafters)
-        self.kind = "deterministic" if self._merges else kinds[0] if kinds else "chain"
-        self.needs = frozenset().union(*(drafter.needs for drafter in self._drafters))
-        self.observes = any(drafter.observes for drafter in self._drafters)
-        self.remembers = any(drafter.remembers for drafter in self._drafters)
+        self.kind: str = "deterministic" if self._merges else kinds[0] if kinds else "chain"
+        self.needs: frozenset[str] = frozenset().union(
+            *(drafter.needs for drafter in self._drafters)
+        )
+        self.observes: bool = any(drafter.observes for drafter in self._drafters)
+        self.remembers: bool = any(drafter.remembers for drafter in self._drafters)
 
     def bind(self, target: Target) -> None:
         for drafter in self._drafters:

@@ -26,7 +26,7 @@ class Residual(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.linear = nn.Linear(width, width)
+        self.linear: nn.Linear = nn.Linear(width, width)
         nn.init.zeros_(self.linear.weight)
         nn.init.zeros_(self.linear.bias)
 
@@ -40,8 +40,8 @@ class Hidden(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.up = nn.Linear(width, 2 * width)
-        self.down = nn.Linear(2 * width, width)
+        self.up: nn.Linear = nn.Linear(width, 2 * width)
+        self.down: nn.Linear = nn.Linear(2 * width, width)
         nn.init.zeros_(self.down.weight)
         nn.init.zeros_(self.down.bias)
 
@@ -50,7 +50,7 @@ class Hidden(nn.Module):
         return out
 
 
-BLOCKS = {"residual": Residual, "hidden": Hidden}
+BLOCKS: dict[str, type[nn.Module]] = {"residual": Residual, "hidden": Hidden}
 
 
 @final
@@ -79,10 +79,10 @@ class MedusaNetwork(TrainedNetwork):
         super().__init__()
         self.vocabulary = vocabulary
         self._shared_head = weights.BorrowedHead(vocabulary.rows(weights.head(target).detach()))
-        self.borrowed_head = None if own else self._shared_head
+        self.borrowed_head: weights.BorrowedHead | None = None if own else self._shared_head
         width = self.shared.shape[1]
         self._blocks, self._kind = blocks, kind
-        self.heads = nn.ModuleList()
+        self.heads: nn.ModuleList = nn.ModuleList()
         for _ in range(heads):
             stack: list[nn.Module] = [BLOCKS[kind](width) for _ in range(blocks)]
             if own:
@@ -159,7 +159,7 @@ class Medusa(TrainedDrafter[MedusaNetwork]):
     Raises `ConfigError` in `bind` if the weights don't fit the target; it names the tensor.
     """
 
-    needs = frozenset({"model", HIDDEN})
+    needs: frozenset[str] = frozenset({"model", HIDDEN})
 
     def __init__(self, path: str | None = None, tree: Any = None) -> None:
         super().__init__(MedusaNetwork, path, tree)

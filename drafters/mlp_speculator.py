@@ -1,6 +1,5 @@
 """MLPSpeculator: stages in a row, which read the state of the last one and the newest token."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self, final
 
@@ -9,14 +8,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding, gelu
 
-from outrider.contract.context import Context
-from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafter_parts import checkpoint, weights
-from outrider.drafter_parts.trained import TrainedDrafter, TrainedNetwork
+from outrider.drafter_parts.staged import StagedDrafter, StagedNetwork
 from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.plugins.hookspecs import Register, hookimpl
-from outrider.runtime.cached_model import HIDDEN
 
 
 @final
@@ -28,8 +24,8 @@ class ScaledNorm(nn.Module):
 
     def __init__(self, width: int, *, learned: bool = True) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.ones(width)) if learned else None
-        self.bias = nn.Parameter(torch.zeros(width)) if learned else None
+        self.weight: nn.Parameter | None = nn.Parameter(torch.ones(width)) if learned else None
+        self.bias: nn.Parameter | None = nn.Parameter(torch.zeros(width)) if learned else None
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
         x = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)
@@ -37,7 +33,7 @@ class ScaledNorm(nn.Module):
 
 
 @final
-class MLPSpeculatorNetwork(TrainedNetwork):
+class MLPSpeculatorNetwork(StagedNetwork):
     """The stages (2404.19124, section 3), with tensors named as in IBM's checkpoints.
 
     Each stage computes state = GELU(LN(W state + (w_e / w_s) embedding(token))) and
@@ -70,32 +66,32 @@ class MLPSpeculatorNetwork(TrainedNetwork):
         inner = width if inner is None or borrowed else inner
         self.inner = inner
         self._shared_head = weights.BorrowedHead(vocabulary.rows(weights.head(target).detach()))
-        self.borrowed_head = self._shared_head if borrowed else None
+        self.borrowed_head: weights.BorrowedHead | None = self._shared_head if borrowed else None
         state_weight = 0.5 ** (0.5 / stages)
         embedding_weight = ((1 - state_weight**2) * inner / 2) ** 0.5
         self._ratio = embedding_weight / state_weight
         widths = [width, *[inner] * (stages - 1)]
-        self.proj = nn.ModuleList(nn.Linear(inputs, inner, bias=False) for inputs in widths)
-        self.ln = nn.ModuleList(ScaledNorm(inner) for _ in range(stages))
-        self.emb = nn.ModuleList()
-        self.head = nn.ModuleList()
-        self.out = nn.ModuleList()
+        self.proj: nn.ModuleList = nn.ModuleList(
+            nn.Linear(inputs, inner, bias=False) for inputs in widths
+        )
+        self.ln: nn.ModuleList = nn.ModuleList(ScaledNorm(inner) for _ in range(stages))
+        self.emb: nn.ModuleList = nn.ModuleList()
+        self.head: nn.ModuleList = nn.ModuleList()
+        self.out: nn.ModuleList = nn.ModuleList()
         if borrowed:
             self.out.extend(nn.Linear(inner, width, bias=False) for _ in range(stages))
         else:
             size = len(vocabulary)
             self.emb.extend(nn.Embedding(vocabulary.size, inner) for _ in range(stages))
             self.head.extend(nn.Linear(inner, size, bias=False) for _ in range(stages))
-        self.ln0 = ScaledNorm(width, learned=False) if scale_input else None
+        self.ln0: ScaledNorm | None = ScaledNorm(width, learned=False) if scale_input else None
 
     def start(self, state: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
-        """Returns the input of the first stage, from the target's state."""
         return state if self.ln0 is None else self.ln0(state) / 2**0.5
 
     def forward(
         self, stage: int, state: Float[Tensor, "*batch w"], tokens: Int[Tensor, "*batch"]
     ) -> Float[Tensor, "*batch inner"]:
-        """Returns the state of a stage, from that of the stage before and the newest token."""
         table: Any = self.emb[stage].weight if len(self.emb) else self._embedding
         word = embedding(tokens, table)
         if not len(self.emb):  # the target's embeddings vary in size: scale them to unit variance
@@ -105,7 +101,6 @@ class MLPSpeculatorNetwork(TrainedNetwork):
     def logits(
         self, stage: int, state: Float[Tensor, "*batch inner"]
     ) -> Float[Tensor, "*batch known"]:
-        """Returns the logits of the token that a stage predicts, from its state."""
         if len(self.head):
             logits: Tensor = self.head[stage](state)
             return logits
@@ -146,7 +141,7 @@ class MLPSpeculatorNetwork(TrainedNetwork):
 
 
 @final
-class MLPSpeculator(TrainedDrafter[MLPSpeculatorNetwork]):
+class MLPSpeculator(StagedDrafter[MLPSpeculatorNetwork]):
     """Drafts from the state that gave the last token, stage by stage (2404.19124).
 
     path: a folder that `outrider train` has written, or one of IBM's accelerators; "untrained" for
@@ -156,31 +151,8 @@ class MLPSpeculator(TrainedDrafter[MLPSpeculatorNetwork]):
     Raises `ConfigError` in `bind` if the weights don't fit the target; it names the tensor.
     """
 
-    needs = frozenset({"model", HIDDEN})
-
     def __init__(self, path: str | None = None, tree: Any = None) -> None:
         super().__init__(MLPSpeculatorNetwork, path, tree)
-
-    @torch.no_grad()
-    def propose(self, context: Context, pen: Pen) -> None:
-        features = context.features.get(HIDDEN)
-        if not pen.open or features is None:
-            return
-        network = self._network
-        pen.limit(network.stages)
-        start = network.start(features[len(context.tokens) - 2])
-        newest = context.tokens[-1]
-        states: dict[tuple[int, ...], Tensor] = {}
-
-        def next_logits(paths: Sequence[Sequence[int]]) -> Tensor:
-            stage = len(paths[0])
-            before = [states[tuple(path[:-1])] if path else start for path in paths]
-            tokens = torch.tensor([path[-1] if path else newest for path in paths])
-            after = network(stage, torch.stack(before), tokens.to(start.device))
-            states.update((tuple(path), state) for path, state in zip(paths, after, strict=True))
-            return self._spread(network.logits(stage, after))
-
-        self._shape.grow(pen, next_logits)
 
 
 @hookimpl

@@ -45,20 +45,20 @@ class NGram(Drafter):
         require(is_valid, "drafter.order", order, "a whole number of at least 1")
         self._order = order
         self._shape = parse_tree(tree)
-        self.kind = self._shape.kind
+        self.kind: str = self._shape.kind
         self._source = None if counts == "context" else Path(counts).expanduser()
         if counts == "smollm2":
             self._source = weights.built_in("bigram") / checkpoint.WEIGHTS
         self._save = save
         # The running counts do not include the draft's own tokens.
-        self.autoregressive = self._source is not None
+        self.autoregressive: bool = self._source is not None
         if self._source is not None and not self._source.is_file():
             raise ConfigError(f"drafter.counts={counts!r}: expected 'context', 'smollm2' or a file")
         self._fitted = self._source is not None and self._source.suffix == ".safetensors"
         if save is not None and (self._source is None or self._fitted):
             raise ConfigError(f"drafter.save={save!r}: expected none, as nothing is fitted here")
         reads_text = self._source is not None and not self._fitted
-        self.needs = frozenset({"tokenizer"} if reads_text else ())
+        self.needs: frozenset[str] = frozenset({"tokenizer"} if reads_text else ())
         self._table: NGramTable | None = None
         self._running: RunningCounts | None = None
         self._target: Target | None = None

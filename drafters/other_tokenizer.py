@@ -34,7 +34,7 @@ class OtherTokenizer(Drafter):
     compared, or the model can't write trees.
     """
 
-    needs = frozenset({"tokenizer"})
+    needs: frozenset[str] = frozenset({"tokenizer"})
 
     def __init__(
         self, model: Any, vocabulary: str, *, tree: Any = None, dtype: str, device: str
@@ -43,12 +43,12 @@ class OtherTokenizer(Drafter):
         require(is_valid, "drafter.vocabulary", vocabulary, "same, unless drafter.model is set")
         is_valid = vocabulary == "shared" or tree is None
         require(is_valid, "drafter.tree", tree, "none, since drafter.vocabulary=text writes chains")
-        self.autoregressive = vocabulary == "shared"
+        self.autoregressive: bool = vocabulary == "shared"
         self._setting = model
         self._vocabulary = vocabulary
         self._loading = (dtype, device)
         self._tree, self._shape = tree, parse_tree(tree)
-        self.kind = self._shape.kind
+        self.kind: str = self._shape.kind
 
     def bind(self, target: Target) -> None:
         model = self._setting

@@ -60,7 +60,7 @@ class Pard(Drafter):
         if self._target is target:
             return
         model = self._model_for(target)
-        mask = getattr(model.config, student.MASK_ID, None)
+        mask: Any = getattr(model.config, student.MASK_ID, None)
         count = model.get_input_embeddings().weight.shape[0]
         is_valid = is_int(mask) and 0 <= mask < count
         where = f"the {student.MASK_ID} of drafter.model"
@@ -69,7 +69,7 @@ class Pard(Drafter):
             self_test(model, decoder_start(model))
         except TargetError as error:
             raise ConfigError(f"drafter pard: {error}") from None
-        self._mask: int = mask
+        self._mask = int(mask)
         self._text = CachedText(model, target.vocab_size)
         self._window = context_window(model)
         self._target = target

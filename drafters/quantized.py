@@ -11,6 +11,7 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafter_parts.cached_text import CachedText
+from outrider.drafter_parts.lent_drafts import TOGETHER, are_lent_together, draft_lent
 from outrider.drafter_parts.tree_forms import parse_tree
 from outrider.drafters.small_lm import SmallLM
 from outrider.errors import OutriderError, require
@@ -39,8 +40,8 @@ class Quantized(Drafter):
     tree: the shape of its drafts, as for `small_lm`. Defaults to a chain.
     cache: "target" starts each draft on a copy of the target's keys and values, so that neither the
         prompt nor an accepted token is read again. With "own", the drafter reads the text itself.
-        It then works in beam search, and texts that are decoded together stay one batch. A target
-        whose keys and values can't be gone on from gets "own". Defaults to "target".
+        It then works in beam search, with a target that has states instead of keys and values, and
+        texts that are decoded together stay one batch. Defaults to "target".
 
     Raises `ConfigError` in `bind` unless the target is in float32 or bfloat16 on a CPU, and there
     is a C compiler for the native library.
@@ -52,10 +53,10 @@ class Quantized(Drafter):
         require(cache in CACHES, "drafter.cache", cache, " or ".join(CACHES))
         self._layers, self._tree, self._shape = layers, tree, parse_tree(tree)
         self._cache = cache
-        self.kind = self._shape.kind
+        self.kind: str = self._shape.kind
         # What the target has read is exact, so a token's distribution depends on the draft's start.
-        self.autoregressive = cache == "own"
-        self.needs = frozenset({"model"} if cache == "own" else {"model", CACHE})
+        self.autoregressive: bool = cache == "own"
+        self.needs: frozenset[str] = frozenset({"model"} if cache == "own" else {"model", CACHE})
         self._target: Target | None = None
 
     def bind(self, target: Target) -> None:
@@ -64,34 +65,47 @@ class Quantized(Drafter):
         model = target.model
         if self._layers is not None:
             model = first_layers(model, self._layers)
-        rounded = quantized(model, "drafter quantized")
-        self._drafter = SmallLM(rounded, tree=self._tree)
+        self._rounded = quantized(model, "drafter quantized")
+        self._drafter = SmallLM(self._rounded, tree=self._tree)
         self._drafter.bind(target)
         self._is_lent = self._cache == "target" and _can_be_lent(target, model)
-        self._text = CachedText(rounded, target.vocab_size)
+        self._vocab_size = target.vocab_size
+        self._text = CachedText(self._rounded, self._vocab_size)
         self._target = target
 
     def propose(self, context: Context, pen: Pen) -> None:
         if not self._is_lent:
             self._drafter.propose(context, pen)
-            return
-        reach = self._drafter.reach(len(context.tokens))
-        if reach is not None:
-            pen.limit(reach)
-        if pen.open and "keys.0" in context.features:
+        elif self._may_draft(context, pen):
             base = self._text.follow_lender(context.tokens, context.features)
             self._text.grow(self._shape, pen, base)
 
     def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
-        if self._is_lent:
-            super().propose_batch(pairs)
-        else:
+        if not self._is_lent:
             self._drafter.propose_batch(pairs)
+            return
+        pairs = [pair for pair in pairs if self._may_draft(*pair)]
+        for first in range(0, len(pairs), TOGETHER):
+            group = pairs[first : first + TOGETHER]
+            if len(group) > 1 and not self.trees and are_lent_together([own for own, _ in group]):
+                draft_lent(self._rounded, self._vocab_size, group)
+            else:
+                super().propose_batch(group)
+
+    def _may_draft(self, context: Context, pen: Pen) -> bool:
+        """Limits a draft to what the model can read, and returns whether it can begin."""
+        reach = self._drafter.reach(len(context.tokens))
+        if reach is not None:
+            pen.limit(reach)
+        return pen.open and "keys.0" in context.features
 
 
 @torch.no_grad()
 def _can_be_lent(target: Target, model: "PreTrainedModel") -> bool:
-    """Returns whether a model goes on from the target's keys and values as from its own."""
+    """Returns whether a model goes on from the target's keys and values as from its own.
+
+    Otherwise the drafter reads the text itself.
+    """
     size = target.vocab_size
     text = Tokens([size // 2, size // 3, size // 4])
     right = CachedText(model, size).follow(text)

@@ -25,7 +25,7 @@ class Random(Drafter):
 
     def __init__(self, tree: Any = None) -> None:
         self._shape = parse_tree(tree)
-        self.kind = self._shape.kind
+        self.kind: str = self._shape.kind
 
     def propose(self, context: Context, pen: Pen) -> None:
         uniform = torch.zeros(pen.vocab_size)

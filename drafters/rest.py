@@ -1,6 +1,6 @@
 """Rest: copies what followed the text's last tokens in a large store of texts on disk."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 from pathlib import Path
@@ -55,35 +55,30 @@ class Rest(Drafter):
         text = context.tokens[-self._lengths[-1] :]
         positions = self._store.longest(text, self._lengths, self._most)
         # A node is at most as frequent as its parent, so the most frequent ones form a tree.
-        waiting: list[_Branch] = []
+        waiting: list[tuple[int, int, _Branch]] = []
         node, depth, found = ROOT, 0, count()
         while pen.room and len(positions):
             if depth < pen.gamma:
                 branches = self._store.following(positions)
                 for token, places in branches[: None if self.trees else 1]:
-                    branch = _Branch(-len(places), next(found), token, node, depth + 1, places)
-                    heappush(waiting, branch)
+                    branch = _Branch(token, node, depth + 1, places)
+                    heappush(waiting, (-len(places), next(found), branch))
             if not waiting:
                 return
-            best = heappop(waiting)
+            _, _, best = heappop(waiting)
             pen.write(best.token, after=best.parent)
             node, depth, positions = pen.last, best.depth, best.places + 1
 
 
 @final
-@dataclass(frozen=True, order=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class _Branch:
-    """A node of the trie that is not yet written; the least one is the next to write.
+    """A node of the trie that is not yet written. places: where its token stands in the store."""
 
-    places: where its token stands in the store.
-    """
-
-    rarity: int
-    number: int
-    token: int = field(compare=False)
-    parent: int = field(compare=False)
-    depth: int = field(compare=False)
-    places: Ints = field(compare=False)
+    token: int
+    parent: int
+    depth: int
+    places: Ints
 
 
 @hookimpl

@@ -8,16 +8,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from outrider.contract.context import Context, Tokens
-from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
+from outrider.drafter_parts.shared_cache import require_readable_cache
 from outrider.drafter_parts.trees import Chain
-from outrider.errors import ConfigError, OutriderError, is_int, require
+from outrider.errors import ConfigError, is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.runtime import flat
 from outrider.runtime.cache import GrowingCache
-from outrider.runtime.cached_model import CACHE, CachedModel
 from outrider.runtime.first_layers import first_layers
 from outrider.runtime.passes import PassInput
 from outrider.runtime.step import run_pass
@@ -43,7 +42,7 @@ class SelfSparse(Drafter):
     Raises `ConfigError` in `bind` if the target has no such layers.
     """
 
-    needs = frozenset({"model", "cache"})
+    needs: frozenset[str] = frozenset({"model", "cache"})
 
     def __init__(
         self,
@@ -79,33 +78,15 @@ class SelfSparse(Drafter):
                 f" can't be seen (models of {', '.join(flat.KINDS)} show it)"
             )
         self._weighed = Tokens([])
-        self._prove(target)
+        require_readable_cache(self._model, target, "self_sparse", self._on_all)
         self._target = target
 
-    def _prove(self, target: Target) -> None:
-        """Raises `ConfigError` unless a draft on a whole text is what the model says of it."""
-        size, right = target.vocab_size, CachedModel(self._model)
-        text = [size // 2, size // 3, size // 4]
-        try:
-            session = target.open(text[:2], frozenset({CACHE}))
-            session.score(Draft())
-            right.feed(text[:2], 1)
-            expected = right.feed(text[2:], 1)
-            context = Context(Tokens(text), None, session.features())
-            heads = context.features["keys.0"].shape[1]
-            everything = torch.arange(2, device=self._model.device).expand(heads, -1)
-            logits = self._logits(self._cache(context, 2, lambda _: everything), text[2], 2)
-        except OutriderError:
-            raise
-        except Exception:  # noqa: BLE001  attention of other kinds fails in any way
-            raise self._unsupported(target) from None
-        if not torch.allclose(logits, expected, atol=0.05 * float(expected.std())):
-            raise self._unsupported(target)
-
-    @staticmethod
-    def _unsupported(target: Target) -> ConfigError:
-        name = type(target.model).__name__
-        return ConfigError(f"drafter self_sparse: {name} can't draft on a part of its cache")
+    def _on_all(self, context: Context) -> Float[Tensor, "1 vocab"]:
+        """Returns the logits after a text of which everything is kept."""
+        known, heads = len(context.tokens) - 1, context.features["keys.0"].shape[1]
+        everything = torch.arange(known, device=self._model.device).expand(heads, -1)
+        cache = self._cache(context, known, lambda _: everything)
+        return self._logits(cache, context.tokens[-1], known)
 
     def propose(self, context: Context, pen: Pen) -> None:
         if not pen.open or "keys.0" not in context.features:

@@ -20,7 +20,7 @@ class ShallowAggressive(Drafter):
     It needs a target with an encoder: without one, a drafter can't tell where the prompt ends.
     """
 
-    needs = frozenset({SOURCE})
+    needs: frozenset[str] = frozenset({SOURCE})
 
     def propose(self, context: Context, pen: Pen) -> None:
         assert context.source is not None

@@ -90,9 +90,10 @@ class SmallLM(Drafter):
         self._layers = layers
         self._loading = (dtype, device)
         self._tree, self._shape = tree, parse_tree(tree)
-        self.kind = self._shape.kind
+        self.kind: str = self._shape.kind
         if self._other is not None:
-            self.needs, self.autoregressive = self._other.needs, self._other.autoregressive
+            self.needs: frozenset[str] = self._other.needs
+            self.autoregressive: bool = self._other.autoregressive
         self._target: Target | None = None
 
     def bind(self, target: Target) -> None:

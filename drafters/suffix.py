@@ -116,7 +116,7 @@ class Past(Memory):
 
     def __init__(self) -> None:
         super().__init__()
-        self.texts = SuffixAutomaton()
+        self.texts: SuffixAutomaton = SuffixAutomaton()
 
     def add(self, context: Context) -> None:
         """Adds a text, with what an encoder reads before it."""
@@ -129,8 +129,10 @@ class Match:
     """The longest end of a text that occurs in earlier texts."""
 
     def __init__(self, past: Past) -> None:
-        self.past, self.known = past, past.count
-        self.state, self.length = ROOT, 0
+        self.past = past
+        self.known: int = past.count
+        self.state: int = ROOT
+        self.length: int = 0
 
     def follow(self, tokens: list[int]) -> None:
         """Takes in tokens that continue the text."""

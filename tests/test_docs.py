@@ -12,7 +12,10 @@ from tiny import forked
 from torch.distributed.run import parse_args
 
 import outrider
+from outrider.cli import quote_prompt
 from outrider.contract.draft import KINDS
+from outrider.plugins.config import build, compose
+from outrider.plugins.registry import BUILTIN, installed
 
 ROOT = Path(__file__).parent.parent
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -163,8 +166,6 @@ def test_the_readme_is_short_and_the_citation_current() -> None:
 
 @pytest.mark.parametrize("role", ["verifier", "policy"])
 def test_every_rule_and_policy_has_its_line(role: str) -> None:
-    from outrider.plugins.registry import installed
-
     page = (ROOT / "docs" / "rules.md").read_text()
     for name, entry in installed().of(role).items():
         line = next(line for line in page.splitlines() if line.startswith(f"| `{name}` |"))
@@ -174,6 +175,35 @@ def test_every_rule_and_policy_has_its_line(role: str) -> None:
             names = {"chains": "chain"}
             shown = KINDS if takes == "all" else {names.get(k, k) for k in takes.split(", ")}
             assert set(shown) == kinds, name
+
+
+SECTIONS = dict(
+    re.findall(
+        r"^### `(\w+)`\n(.*?)(?=^##|\Z)",
+        (ROOT / "docs" / "drafters.md").read_text(),
+        re.MULTILINE | re.DOTALL,
+    )
+)
+"""The paragraphs about drafters, by name."""
+
+
+def test_every_drafter_has_its_paragraph() -> None:
+    own = {name for name, part in installed().of("drafter").items() if part.plugin in BUILTIN}
+    assert set(SECTIONS) == own
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_a_paragraph_says_when_to_use_a_drafter_and_its_command_composes(name: str) -> None:
+    words = " ".join(SECTIONS[name].split())
+    assert all(word in words for word in ("Use it", "Paper: ", "Needs: ")), name
+    [line] = re.findall(r"^    outrider (.*)$", SECTIONS[name], re.MULTILINE)
+    command, *settings = map(quote_prompt, shlex.split(line))
+    config = compose(command, settings)
+    if command == "compare":
+        assert name in config.drafters
+    else:
+        assert f"drafter={name}" in settings
+        assert type(build(config.drafter)) is installed().find("drafter", name).product
 
 
 def test_the_architecture_page_names_what_is_in_the_code() -> None:

@@ -12,6 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parent.parent
 EXAMPLE = ROOT / "examples" / "outrider-echo"
@@ -42,6 +43,14 @@ def test_every_folder_with_code_or_configs_is_listed() -> None:
     assert found == listed
 
 
+def test_ci_runs_scripts_that_can_be_run() -> None:
+    (workflow,) = (ROOT / ".github" / "workflows").glob("*.yml")
+    jobs = yaml.safe_load(workflow.read_text())["jobs"]
+    scripts = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
+    assert scripts == [".ci/run", ".ci/clean-install"]
+    assert all(os.access(ROOT / script, os.X_OK) for script in scripts)
+
+
 def test_no_module_of_the_core_hides_another_folder() -> None:
     for name in ("drafters", "verifiers", "conf"):
         assert not (ROOT / "core" / name).exists()
@@ -56,9 +65,9 @@ def test_modules_stay_small() -> None:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel: the one that `make test` has just built, or one that is built here.
+    """The wheel, made from the sdist: the one that `make test` has just built, or one built here.
 
-    That is built of a copy, since setuptools leaves its build folder in the tree.
+    That is built of a copy, since setuptools leaves its folders in the tree.
     """
     if "OUTRIDER_WHEEL" in os.environ:
         (built,) = (ROOT / os.environ["OUTRIDER_WHEEL"]).glob("*.whl")
@@ -68,8 +77,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ".*", "build", "outputs", "multirun", "*.egg-info", "__pycache__"
     )
     shutil.copytree(ROOT, place / "copy", ignore=leave)
-    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", place, place / "copy",
-        cwd=place)  # fmt: skip
+    script = "import sys; from setuptools.build_meta import build_sdist; build_sdist(sys.argv[1])"
+    run(sys.executable, "-c", script, place, cwd=place / "copy")
+    (sdist,) = place.glob("*.tar.gz")
+    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", place, sdist, cwd=place)
     (built,) = place.glob("*.whl")
     return built
 
@@ -86,6 +97,7 @@ def test_the_wheel_holds_code_configs_and_prompts_but_no_tests(wheel: Path) -> N
         "outrider/lab/demo.jsonl",
         "outrider/plugins/template/drafter.py.jinja",
         "outrider/lab/page/runs.html.jinja",
+        "outrider/runtime/native.c",
         "outrider/drafters/weights/eagle/model.safetensors",
     } <= names
     assert not [name for name in names if "test_" in name or name.startswith(("core", "tests"))]

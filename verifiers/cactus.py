@@ -39,7 +39,7 @@ class Cactus(Towards):
     """
 
     def __init__(self, budget: float = 0.1, divergence: str = "tv") -> None:
-        self.budget = Budget(budget, divergence)
+        self.budget: Budget = Budget(budget, divergence)
 
     def aim(self, p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
         if self.budget.divergence == "tv":

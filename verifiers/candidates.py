@@ -24,7 +24,7 @@ class Candidates(Verifier):
     """
 
     lossless = True
-    takes = frozenset({"chain", "deterministic"})
+    takes: frozenset[str] = frozenset({"chain", "deterministic"})
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         return descend(draft, scores, chance)

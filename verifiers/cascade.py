@@ -56,7 +56,7 @@ class Cascade(Towards):
         require(valid, "verifier.margin", margin, "a number in [0, 1]")
         self.deferral = deferral
         self.margin = margin
-        self.budget = Budget(budget, divergence)
+        self.budget: Budget = Budget(budget, divergence)
 
     def aim(self, p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
         return within(self.budget, cascade(p, q, self.deferral, self.margin), p)

@@ -32,7 +32,7 @@ class Gumbel(Verifier):
 
     lossless = True
     coupled = True
-    takes = frozenset({"chain", "distinct", "deterministic"})
+    takes: frozenset[str] = frozenset({"chain", "distinct", "deterministic"})
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         return matching(

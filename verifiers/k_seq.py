@@ -29,7 +29,7 @@ class KSeq(Verifier):
     """
 
     lossless = True
-    takes = frozenset({"chain", "paths", "iid"})
+    takes: frozenset[str] = frozenset({"chain", "paths", "iid"})
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         accepted: list[int] = []

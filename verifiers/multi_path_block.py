@@ -28,7 +28,7 @@ class MultiPathBlock(Verifier):
     """
 
     lossless = True
-    takes = frozenset({"chain", "paths"})
+    takes: frozenset[str] = frozenset({"chain", "paths"})
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         paths = [_path_from(draft, child) for child in draft.children(ROOT)]

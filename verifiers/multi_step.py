@@ -33,7 +33,7 @@ class MultiStep(Verifier):
     """
 
     lossless = True
-    takes = frozenset({"chain", "paths", "iid"})
+    takes: frozenset[str] = frozenset({"chain", "paths", "iid"})
 
     def __init__(self, order: str = "drawn") -> None:
         require(order in ORDERS, "verifier.order", order, f"one of {', '.join(ORDERS)}")

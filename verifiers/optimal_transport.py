@@ -39,7 +39,7 @@ class OptimalTransport(Verifier):
     """
 
     lossless = True
-    takes = frozenset({"chain", "paths", "iid", "distinct"})
+    takes: frozenset[str] = frozenset({"chain", "paths", "iid", "distinct"})
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         accepted: list[int] = []

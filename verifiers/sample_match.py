@@ -23,7 +23,7 @@ class SampleMatch(Verifier):
     """
 
     lossless = True
-    takes = frozenset(KINDS)
+    takes: frozenset[str] = frozenset(KINDS)
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         return matching(draft, lambda node, _: chance.categorical(scores.after(node)))

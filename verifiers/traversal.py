@@ -42,7 +42,7 @@ class Traversal(Verifier):
     """
 
     lossless = True
-    takes = frozenset(KINDS)
+    takes: frozenset[str] = frozenset(KINDS)
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         nodes = {ROOT: _node(draft, scores, ROOT, 1.0)}

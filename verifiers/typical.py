@@ -28,7 +28,7 @@ class Typical(Verifier):
     Raises `ConfigError` if a threshold is outside (0, 1].
     """
 
-    takes = frozenset(KINDS)
+    takes: frozenset[str] = frozenset(KINDS)
     lossless = False
 
     def __init__(self, epsilon: float = 0.09, delta: float = 0.3) -> None:

@@ -23,7 +23,7 @@ class WithoutReplacement(Verifier):
     """
 
     lossless = True
-    takes = frozenset({"chain", "distinct"})
+    takes: frozenset[str] = frozenset({"chain", "distinct"})
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         return descend(draft, scores, chance)

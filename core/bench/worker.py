@@ -39,7 +39,8 @@ class Worker:
         log: Path,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        self.name, self._log = name, log
+        self.name = name
+        self._log = log
         began = time.perf_counter()
         try:
             with log.open("w") as errors:
@@ -56,13 +57,13 @@ class Worker:
                 )
         except OSError as error:
             raise BenchError(f"{name}: {command[0]} can't be run: {error.strerror}") from error
-        self.peak = 0
+        self.peak: int = 0
         try:
             self._exchange(settings)
         except BaseException:
             self.close()
             raise
-        self.start_seconds = time.perf_counter() - began
+        self.start_seconds: float = time.perf_counter() - began
         self._signal(signal.SIGSTOP)
 
     def ask(self, question: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from outrider.errors import ANY_FAULT, OutriderError, described
 from outrider.lab.identity import provenance
 from outrider.plugins.registry import GROUP, installed, make, plugin_manager, registry_from
 from outrider.runtime.kernels import kernels
-from outrider.runtime.native import library
+from outrider.runtime.native import has_tiles, library
 from outrider.targets.tabular import TabularTarget
 from outrider.terminal import remarks
 from outrider.testing import run_checks
@@ -117,8 +117,9 @@ def machine(_: list[str]) -> dict[str, Any]:
 
 def precision(_: list[str]) -> dict[str, Any]:
     """Returns what the CPU has for products of matrices in float32 and in bfloat16."""
+    native = "yes, with tiles (AMX) for bfloat16" if has_tiles() else "yes"
     missing = "no: PyTorch does its work (it takes a C compiler)"
-    return kernels() | {"native library": missing if library() is None else "yes"}
+    return kernels() | {"native library": missing if library() is None else native}
 
 
 def cache(faults: list[str]) -> dict[str, Any]:

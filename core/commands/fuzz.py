@@ -24,7 +24,7 @@ from outrider.plugins.origin import origin
 from outrider.plugins.registry import installed
 from outrider.terminal import plain, remarks
 
-TARGETS = {
+TARGETS: dict[str, tuple[str, ...]] = {
     "tables": ("tables",),
     "transformers": ("transformers",),
     "both": ("tables", "transformers"),

@@ -84,7 +84,7 @@ def new_plugin(arguments: Sequence[str]) -> None:
     name = part_name(options.name)
     for line in (
         f"cd {folder}",
-        "pip install --editable .",
+        "pip install --editable '.[test]'",
         f"pytest test_{name}.py",
         f"outrider check {options.role}={name}",
         TEMPLATES[options.role].example.format(name=name),

@@ -32,7 +32,7 @@ class Screen(Progress):
 
     def __init__(self, *, live: bool) -> None:
         console = remarks()
-        self.live_texts = live and console.is_terminal
+        self.live_texts: bool = live and console.is_terminal
         self._text = LiveText()
         self._drawn = 0.0
         columns = (TextColumn("{task.description}", markup=False), BarColumn())
@@ -67,7 +67,7 @@ class LiveText:
     """
 
     def __init__(self) -> None:
-        self.by = ""
+        self.by: str = ""
         self._of: object = None
         self._text = Text()
         self._tokens, self._seconds = 0, 0.0

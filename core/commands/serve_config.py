@@ -24,7 +24,7 @@ PROPOSER = "outrider.serving.vllm.OutriderProposer"
 OFFERED_NEEDS = {"tokenizer"}
 """What a drafter may need inside vLLM."""
 
-VLLM_PARTS = {"verifier": ("token", Token), "policy": ("fixed", Fixed)}
+VLLM_PARTS: dict[str, tuple[str, type]] = {"verifier": ("token", Token), "policy": ("fixed", Fixed)}
 """By role, the name and class of the one part whose behaviour vLLM itself has."""
 
 

@@ -158,7 +158,7 @@ class EnumeratedChance(Chance):
         self._forks = forks
         self._depth = 0
         self._noise: dict[int, Region] = {}  # by position, what the races so far leave of it
-        self.probability = 1.0
+        self.probability: float = 1.0
 
     @classmethod
     def outcomes(cls, play: Callable[[Chance], T]) -> Iterator[tuple[float, T]]:

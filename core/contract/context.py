@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import final, overload
+from typing import ClassVar, final, overload
 
 from torch import Tensor
 
@@ -46,7 +46,7 @@ class Tokens(Sequence[int]):
             return len(self) == len(other) == self.shared(other)
         return isinstance(other, Sequence) and self[:] == list(other)
 
-    __hash__ = None  # type: ignore[assignment]  # equal to lists, which have no hash either
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # equal to lists, which have no hash either
 
     def __repr__(self) -> str:
         return f"Tokens({self[:]})"

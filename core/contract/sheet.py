@@ -20,7 +20,7 @@ class Sheet:
     """
 
     def __init__(self, more: Callable[[Draft], bool] | None) -> None:
-        self.stopped = False
+        self.stopped: bool = False
         self.tokens: list[int] = []
         self.asked: list[tuple[int, int]] = []
         self._more = more

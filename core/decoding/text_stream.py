@@ -35,7 +35,7 @@ class TextStream:
             )
         self._stream = DecodeStream(skip_special_tokens=True)
         self._stops = tuple(stops)
-        self.text = ""
+        self.text: str = ""
 
     def push(self, token: int) -> tuple[str, bool]:
         """Returns the characters that `token` completes, and whether they end the text."""

@@ -135,7 +135,7 @@ class CachedText:
         self._cached = self._continuations = None  # see `_feed`
         logits = continuations.logits([text[known:] for text in texts])
         self._cached, self._continuations = cached, continuations
-        return self._fit(logits)
+        return fit(logits, self._vocab_size)
 
     def _feed(
         self, tokens: Sequence[int], rows: int, tree: TreeMask | None = None
@@ -145,10 +145,12 @@ class CachedText:
         cached, self._cached = self._cached, None
         logits = cached.feed(tokens, rows) if tree is None else cached.feed_tree(tokens, rows, tree)
         self._cached = cached
-        return self._fit(logits)
+        return fit(logits, self._vocab_size)
 
-    def _fit(self, logits: Float[Tensor, "rows own"]) -> Float[Tensor, "rows vocab"]:
-        missing = self._vocab_size - logits.shape[-1]
-        if missing > 0:
-            logits = torch.nn.functional.pad(logits, (0, missing), value=float("-inf"))
-        return logits[:, : self._vocab_size]
+
+def fit(logits: Float[Tensor, "rows own"], vocab_size: int) -> Float[Tensor, "rows vocab"]:
+    """Returns logits cut to the width of a vocabulary, or padded with -inf."""
+    missing = vocab_size - logits.shape[-1]
+    if missing > 0:
+        logits = torch.nn.functional.pad(logits, (0, missing), value=float("-inf"))
+    return logits[:, :vocab_size]

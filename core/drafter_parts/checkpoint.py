@@ -15,7 +15,12 @@ from outrider.folders import replacing, write_whole
 
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
-PUBLISHED = ("pytorch_model.bin", "medusa_lm_head.safetensors", "medusa_lm_head.pt")
+PUBLISHED = (
+    "pytorch_model.bin",
+    "medusa_lm_head.safetensors",
+    "medusa_lm_head.pt",
+    "hydra_lm_head.pt",
+)
 """Other names of weight files in published checkpoints."""
 
 

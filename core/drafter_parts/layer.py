@@ -117,7 +117,7 @@ class RMSNorm(nn.Module):
 
     def __init__(self, width: int, eps: float) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.ones(width))
+        self.weight: nn.Parameter = nn.Parameter(torch.ones(width))
         self._eps = eps
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
@@ -135,10 +135,10 @@ class Attention(nn.Module):
         self._config = config
         width = config.num_attention_heads * config.head_dim
         narrow = config.num_key_value_heads * config.head_dim
-        self.q_proj = nn.Linear(config.input_size, width, bias=False)
-        self.k_proj = nn.Linear(config.input_size, narrow, bias=False)
-        self.v_proj = nn.Linear(config.input_size, narrow, bias=False)
-        self.o_proj = nn.Linear(width, config.hidden_size, bias=False)
+        self.q_proj: nn.Linear = nn.Linear(config.input_size, width, bias=False)
+        self.k_proj: nn.Linear = nn.Linear(config.input_size, narrow, bias=False)
+        self.v_proj: nn.Linear = nn.Linear(config.input_size, narrow, bias=False)
+        self.o_proj: nn.Linear = nn.Linear(width, config.hidden_size, bias=False)
 
     def forward(
         self,
@@ -173,9 +173,9 @@ class FeedForward(nn.Module):
     def __init__(self, config: LayerConfig) -> None:
         super().__init__()
         inner = config.intermediate_size
-        self.gate_proj = nn.Linear(config.hidden_size, inner, bias=False)
-        self.up_proj = nn.Linear(config.hidden_size, inner, bias=False)
-        self.down_proj = nn.Linear(inner, config.hidden_size, bias=False)
+        self.gate_proj: nn.Linear = nn.Linear(config.hidden_size, inner, bias=False)
+        self.up_proj: nn.Linear = nn.Linear(config.hidden_size, inner, bias=False)
+        self.down_proj: nn.Linear = nn.Linear(inner, config.hidden_size, bias=False)
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
         gate = product(self.gate_proj, x, "swish")

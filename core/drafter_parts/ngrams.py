@@ -72,7 +72,7 @@ class NGramTable(Constant):
 
     def __init__(self, vocab_size: int, levels: Sequence[tuple[Ints, Ints]]) -> None:
         self.vocab_size = vocab_size
-        self.order = len(levels)
+        self.order: int = len(levels)
         self._levels = list(levels)
 
     @classmethod

@@ -55,9 +55,9 @@ class Spelling(Constant):
             elif token < size and (data := _spelled(text, steps)):
                 bytes_of[token] = data
                 self.ids.setdefault(data, token)
-        self.bytes_of = tuple(bytes_of)
+        self.bytes_of: tuple[bytes | None, ...] = tuple(bytes_of)
         self._tokenizer = tokenizer
-        self.opening = self._opening()
+        self.opening: tuple[int, ...] = self._opening()
 
     def _opening(self) -> tuple[int, ...]:
         some = next((text for data in self.ids if (text := data.decode(errors="ignore"))), "")

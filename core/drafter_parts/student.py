@@ -92,7 +92,7 @@ def with_mask(embeddings: nn.Module, mask: Float[Tensor, "width"]) -> nn.Embeddi
     """Returns a copy of embeddings, with that of the mask token behind the last one."""
     table: Any = embeddings.weight
     rows = torch.cat([table.detach(), mask[None].to(table)])
-    return nn.Embedding(*rows.shape, _weight=rows, _freeze=True)
+    return nn.Embedding(len(rows), rows.shape[1], _weight=rows, _freeze=True)
 
 
 def _table_names(model: "PreTrainedModel") -> list[str]:

@@ -115,7 +115,7 @@ class TrainedDrafter(Drafter, Generic[Network]):
         self._path = path
         self._untrained = untrained
         self._shape = parse_tree(tree)
-        self.kind = self._shape.kind
+        self.kind: str = self._shape.kind
         self._target: Target | None = None
 
     def bind(self, target: Target) -> None:

@@ -32,7 +32,7 @@ class TranslatedModel:
 
     def __init__(self, model: "PreTrainedModel", tokenizer: Any, target: Target) -> None:
         size = int(model.config.get_text_config().vocab_size)
-        self.translation = Translation(tokenizer, size, target)
+        self.translation: Translation = Translation(tokenizer, size, target)
         self._own = OwnText(self.translation)
         self._cached = CachedText(model, size)
         self._window = context_window(model)

@@ -10,7 +10,7 @@ from torch import Tensor
 from outrider.contract.context import Tokens
 from outrider.contract.drafter import Constant
 from outrider.contract.target import Target
-from outrider.drafter_parts.spelling import spelling_of
+from outrider.drafter_parts.spelling import Spelling, spelling_of
 from outrider.errors import ConfigError
 
 WINDOW = 8
@@ -38,10 +38,10 @@ class Translation(Constant):
         """
         if target.tokenizer is None:
             raise ConfigError("target: expected one with a tokenizer, to compare the drafter's to")
-        self.own = spelling_of(tokenizer, size)
-        self.target = spelling_of(target.tokenizer, target.vocab_size)
+        self.own: Spelling = spelling_of(tokenizer, size)
+        self.target: Spelling = spelling_of(target.tokenizer, target.vocab_size)
         own_names = {name: token for token, name in self.own.names.items()}
-        self.own_ids = {
+        self.own_ids: dict[int, int] = {
             token: own_names[name] for token, name in self.target.names.items() if name in own_names
         }
         pairs = list(self.own_ids.items())

@@ -18,7 +18,7 @@ from outrider.runtime.ranks import gather_weight
 UNTRAINED = "untrained"
 """The path that stands for random weights."""
 
-SMOLLM2_135M = {
+SMOLLM2_135M: dict[str, str | int] = {
     "model_type": "llama",
     "hidden_size": 576,
     "num_hidden_layers": 30,

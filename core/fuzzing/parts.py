@@ -18,7 +18,10 @@ from outrider.plugins.registry import make
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.stage import ChainDrafter, TreeDrafter
 
-STAGED = {"staged_chain": ChainDrafter, "staged_tree": TreeDrafter}
+STAGED: dict[str, type[ChainDrafter | TreeDrafter]] = {
+    "staged_chain": ChainDrafter,
+    "staged_tree": TreeDrafter,
+}
 """The kit's drafters, by the names that they have in examples; each takes a `kind`."""
 
 

@@ -52,14 +52,18 @@ DRAFTERS: Mapping[str, Values] = {
 
 NETWORKS: Mapping[str, Values] = {
     "small_lm": _LAYERS,
-    "quantized": {},
+    "quantized": {"cache": ("target", "own")},
     "pard": {"model": ("untrained",)},
     "hierarchy": _LAYERS | {"ahead": (1, 4), "faster": ("prompt_lookup", "bigram")},
     "self_sparse": {"sink": (0, 2), "window": (1, 3), "picked": (0, 2), "observed": (1, 4)},
+    "swift": {"skipped": (None, 1), "trials": (1, 2), "window": (1, 8)},
     "eagle": _UNTRAINED,
     "eagle3": _UNTRAINED,
+    "mtp": _UNTRAINED,
     "medusa": _UNTRAINED,
     "mlp_speculator": _UNTRAINED,
+    "hydra": _UNTRAINED,
+    "redrafter": _UNTRAINED,
     "falcon": _UNTRAINED | {"block": (1, 2)},
 }
 """The drafters that need a transformers model; networks have random weights."""
@@ -72,8 +76,11 @@ WITH_TREE = (
     "pard",
     "eagle",
     "eagle3",
+    "mtp",
     "medusa",
     "mlp_speculator",
+    "hydra",
+    "redrafter",
     "falcon",
 )
 """The drafters with a setting `tree`."""

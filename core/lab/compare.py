@@ -14,7 +14,11 @@ from outrider.lab.texts import written
 from outrider.lab.trial import Entrant, Question, Settings, Watch, trials, warm_up
 from outrider.prompts import Prompt
 
-PROTOCOLS = {"overlap": ("overlap",), "decode": ("decode",), "both": ("overlap", "decode")}
+PROTOCOLS: dict[str, tuple[str, ...]] = {
+    "overlap": ("overlap",),
+    "decode": ("decode",),
+    "both": ("overlap", "decode"),
+}
 """By the name in the config, the protocols to run, in this order."""
 
 

@@ -15,7 +15,7 @@ import torch
 
 from outrider.contract.target import Target
 from outrider.plugins.origin import Origin, hash_files, origin
-from outrider.runtime.native import library
+from outrider.runtime.native import has_tiles, library
 
 LIBRARIES = ("torch", "transformers", "numpy")
 """The libraries that figures depend on."""
@@ -71,7 +71,7 @@ def provenance(command: str, arguments: Sequence[str]) -> dict[str, Any]:
 
     These are the command, the date in UTC, the commit if Outrider runs from a checkout, the
     interpreter, the operating system, the processor, the accelerator, the memory in GiB, the
-    number of threads, and whether the native library is there.
+    number of threads, and whether the native library is there and runs bfloat16 on tiles.
     """
     return {
         "command": shlex.join(["outrider", command, *arguments]),
@@ -83,6 +83,7 @@ def provenance(command: str, arguments: Sequence[str]) -> dict[str, Any]:
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "native_library": library() is not None,
+        "native_tiles": has_tiles(),
         "accelerator": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         "memory_gib": _memory_gib(),
     }

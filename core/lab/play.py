@@ -68,9 +68,9 @@ class Player:
         self.target = target
         self.parts_of = parts_of
         self.is_over: Callable[[], bool] = lambda: False
-        self.turn = asyncio.Lock()
+        self.turn: asyncio.Lock = asyncio.Lock()
         # All passes run in this one thread, so that a text is closed only after its round.
-        self.thread = ThreadPoolExecutor(1, "play")
+        self.thread: ThreadPoolExecutor = ThreadPoolExecutor(1, "play")
 
     def page(self, request: Request) -> Response:
         """Returns the page with the form."""

@@ -94,7 +94,7 @@ class RunFolder:
             facts["starts"] = [*run.facts.get("starts", ()), *facts.get("starts", ())]
             self.measurements = list(_complete_questions(run))
             self._drop_cut_line()
-        self.facts = facts
+        self.facts: dict[str, Any] = facts
         self._save_facts()
 
     def __enter__(self) -> Self:

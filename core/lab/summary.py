@@ -96,7 +96,7 @@ class Summary:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.prompts = _finished_prompts(run)
+        self.prompts: list[str] = _finished_prompts(run)
         self._measurements: dict[str, dict[str, list[Measurement]]] = {
             name: {prompt: [] for prompt in self.prompts} for name in run.drafters
         }

@@ -5,8 +5,8 @@ from typing import Any
 
 import pluggy
 
-hookspec = pluggy.HookspecMarker("outrider")
-hookimpl = pluggy.HookimplMarker("outrider")
+hookspec: pluggy.HookspecMarker = pluggy.HookspecMarker("outrider")
+hookimpl: pluggy.HookimplMarker = pluggy.HookimplMarker("outrider")
 
 Register = Callable[[str, Callable[..., Any]], None]
 """Takes a name, which becomes the Hydra option, and the class behind it.

@@ -24,7 +24,7 @@ from omegaconf import DictConfig, open_dict
 
 from outrider.errors import ConfigError, OutriderError, is_int, require
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 OBJECT_STORE_BYTES = 100 * 2**20
 """Memory for the objects that Ray passes between processes; here they are only configs."""

@@ -55,7 +55,7 @@ class Entropy(Policy):
         return self._target is not None
 
     def reset(self) -> None:
-        self.limit = self._start
+        self.limit: float = self._start
         self._rate: float | None = None
 
     def depth(self, gamma: int) -> int:

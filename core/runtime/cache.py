@@ -44,7 +44,9 @@ class GrowingLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         self._show()
 
     def _show(self) -> None:
-        self.keys, self.values = (grown.content for grown in self._grown)
+        keys, values = self._grown
+        self.keys: Tensor | None = keys.content
+        self.values: Tensor | None = values.content
 
 
 @final

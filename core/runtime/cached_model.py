@@ -177,6 +177,4 @@ def refuse_stateful(model: "PreTrainedModel") -> None:
             raise TargetError(f"model {name}: its states can't be spread over ranks")
     elif getattr(model, "_is_stateful", False) or others:
         reason = f"layers of {', '.join(sorted(others))}" if others else "a recurrent state"
-        raise TargetError(
-            f"model {name}: {reason} can't be rolled back after a rejection"
-        )
+        raise TargetError(f"model {name}: {reason} can't be rolled back after a rejection")

@@ -1,7 +1,7 @@
-"""Early exit: a model made of another's first layers, which shares all of its tensors."""
+"""Early exit and skipped layers: a model of some of another's layers, sharing all its tensors."""
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -35,13 +35,49 @@ def first_layers(model: "PreTrainedModel", layers: int | None) -> "PreTrainedMod
     short: PreTrainedModel = _cut(model, total, layers)
     is_cut = short is not model
     if is_cut:
-        short.config = _shorter_config(model, field, layers)
+        short.config = _shorter_config(model, field, range(layers))
     is_spread = (getattr(model, "tp_size", None) or 1) > 1
-    if not is_cut or not (is_spread or _runs_only(model, short, total, layers)):
+    if not is_cut or not (is_spread or _runs_only(model, short, total, range(layers))):
         raise ConfigError(
             f"drafter.layers={layers}: {type(model).__name__} can't be cut after its first layers"
         )
     return short
+
+
+def some_layers(model: "PreTrainedModel", kept: Sequence[int]) -> "PreTrainedModel":
+    """Returns a model of the layers of `model` in `kept`, which shares all of its tensors.
+
+    Its layers are numbered anew, since they lie side by side in its cache. Nothing proves that they
+    make a model; `self_test` does.
+
+    kept: their numbers, ascending.
+
+    Raises:
+        ConfigError: `model` has no list of layers.
+    """
+    field, total = _layer_count(model)
+
+    def shorter(module: nn.Module) -> nn.Module | None:
+        if not (isinstance(module, nn.ModuleList) and len(module) == total):
+            return None
+        layers: Any = module
+        return nn.ModuleList(_numbered(layers[old], new) for new, old in enumerate(kept))
+
+    short: PreTrainedModel = with_replaced(model, shorter)
+    require(short is not model, "target", type(model).__name__, "a model with a list of layers")
+    short.config = _shorter_config(model, field, kept)
+    return short
+
+
+def _numbered(module: Any, number: int) -> Any:
+    """Returns a shell of a layer whose parts, where they know its number, know this one."""
+    shell = copy.copy(module)
+    shell._modules = {
+        name: child and _numbered(child, number) for name, child in module._modules.items()
+    }
+    if hasattr(module, "layer_idx"):
+        shell.layer_idx = number
+    return shell
 
 
 def depth(model: "PreTrainedModel") -> int:
@@ -76,18 +112,18 @@ def _cut(model: nn.Module, total: int, layers: int) -> Any:
     return with_replaced(model, shorter)
 
 
-def _shorter_config(model: Any, field: str, layers: int) -> Any:
-    """Returns a copy of a model's config with `layers` layers, of which `field` is the number."""
+def _shorter_config(model: Any, field: str, kept: Sequence[int]) -> Any:
+    """Returns a copy of a model's config for the layers in `kept`. field: holds their number."""
     config = copy.deepcopy(model.config)
     text = config.get_text_config()
     kinds = getattr(text, "layer_types", None)
     if kinds:
         with suppress(AttributeError):  # some configs work it out
-            text.layer_types = kinds[:layers]
-    setattr(text, field, layers)
+            text.layer_types = [kind for layer, kind in enumerate(kinds) if layer in kept]
+    setattr(text, field, len(kept))
     if field == "decoder_layers":
         with suppress(NotImplementedError):  # some have an encoder's too, under this name
-            text.num_hidden_layers = layers
+            text.num_hidden_layers = len(kept)
     return config
 
 
@@ -101,8 +137,8 @@ def _layer_lists(module: nn.Module, total: int) -> Iterator[nn.ModuleList]:
 
 
 @torch.no_grad()
-def _runs_only(model: Any, short: Any, total: int, layers: int) -> bool:
-    """Returns whether `short` runs the first layers of `model`, no others, to another end."""
+def _runs_only(model: Any, short: Any, total: int, kept: Sequence[int]) -> bool:
+    """Returns whether `short` runs the layers in `kept` of `model`, no others, to another end."""
     runs = [set[int]() for _ in _layer_lists(model, total)]
     size = int(model.config.get_text_config().vocab_size)
     ids = torch.tensor([[size // 2, size // 3]], device=model.device)  # the first may be padding
@@ -117,7 +153,7 @@ def _runs_only(model: Any, short: Any, total: int, layers: int) -> bool:
             raise
         except Exception:  # noqa: BLE001  a model that was not made to be cut can fail in any way
             return False
-    if set(range(layers)) not in runs or any(max(ran, default=0) >= layers for ran in runs):
+    if set(kept) not in runs or not all(ran <= set(kept) for ran in runs):
         return False
     return not torch.equal(cut_logits, model(input_ids=ids, use_cache=False).logits)
 

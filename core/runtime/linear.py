@@ -27,7 +27,7 @@ class PackedLinear(nn.Module):
 
     Plain weights are stored in an order that no kernel wants: with more than a few rows, each pass
     rearranges them first. Once they are packed, eight rows take hardly longer than one. The native
-    library packs and multiplies in float32, oneDNN in bfloat16 and where there is no library.
+    library packs and multiplies, oneDNN where there is none.
 
     shared: whether an embedding has the same matrix. Its plain form then stays; otherwise it is
         made again each time `weight` is read, since packed weights have no other copy.

@@ -396,6 +396,7 @@ static inline __attribute__((always_inline)) void multiply_tiles(
     } config = {1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
     const int64_t line = PANEL * 4, step = DEPTH * PANEL * 2;
     char before[64];
+    __asm__ volatile("" ::"r"(before) : "memory"); /* tiles read memory unseen by the compiler */
     _tile_storeconfig(before);
     _tile_loadconfig(&config);
     _tile_zero(0);
@@ -423,6 +424,7 @@ static inline __attribute__((always_inline)) void multiply_tiles(
         _tile_stored(3, sums + TILED / 2 * PANEL + LANES, line);
     }
     _tile_loadconfig(before);
+    __asm__ volatile("" ::"r"(before) : "memory");
 }
 
 /* The products of the rows from `row` on, which begin a group, with one panel. */

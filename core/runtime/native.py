@@ -42,6 +42,12 @@ def library() -> ctypes.CDLL | None:
         return None
 
 
+def has_tiles() -> bool:
+    """Returns whether the library multiplies weights of bfloat16 on the processor's tiles (AMX)."""
+    native = library()
+    return native is not None and bool(native.outrider_has_tiles())
+
+
 def _folder() -> Path:
     return Path(platformdirs.user_cache_path("outrider")) / "native"
 

@@ -75,9 +75,7 @@ class _Layers:
 
     def __init__(self, model: Any) -> None:
         self._norms: list[Tensor] = []  # the library has only their addresses
-        self.pairs = [
-            (self._entry(layer), self._exit(layer)) for layer in model.base_model.layers
-        ]
+        self.pairs = [(self._entry(layer), self._exit(layer)) for layer in model.base_model.layers]
 
     def _entry(self, layer: Any) -> _Entry:
         module, norm = layer.self_attn, layer.input_layernorm

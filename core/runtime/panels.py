@@ -63,7 +63,7 @@ class Panels:
             weight = (weight / self._scale).round().to(torch.int8)
         self._panels = _arranged(weight)
         self._bias = None if bias is None else _single(bias)
-        self.matrix = Matrix(
+        self.matrix: Matrix = Matrix(
             panels=self._panels.data_ptr(),
             bias=None if self._bias is None else self._bias.data_ptr(),
             scale=None if self._scale is None else self._scale.data_ptr(),
@@ -110,10 +110,8 @@ def _arranged(weight: Float[Tensor, "out in"]) -> Tensor:
     missing = (-weight.shape[1] % DEPTH if is_paired else 0, -weight.shape[0] % WIDTH)
     if any(missing):  # padding copies all
         weight = pad(weight, (0, missing[0], 0, missing[1]))
-    panels = weight.reshape(-1, WIDTH, weight.shape[1])
-    if is_paired:
-        return panels.unflatten(2, (-1, 2)).transpose(1, 2).contiguous()
-    return panels.transpose(1, 2).contiguous()
+    inputs = (weight.shape[1] // 2, 2) if is_paired else (weight.shape[1],)
+    return weight.reshape(-1, WIDTH, *inputs).transpose(1, 2).contiguous()
 
 
 def _single(x: Tensor) -> Tensor:

@@ -20,7 +20,8 @@ class PassInput:
 
     rows: how many of the last tokens to return logits for.
     mask, positions: what is added to attention's scores, and where each token stands in its text;
-        both are given where the tokens don't simply continue it. The mask says who is in whose
+        both are given where the tokens don't simply continue it, and positions may be where they
+        do. The mask says who is in whose
         past; a model's windows are no part of it.
     states: which hidden states to return, numbered as transformers does; -1 is the last.
     widths: for each text of a batch, how far into the cache its tokens see; attention then runs

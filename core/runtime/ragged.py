@@ -104,11 +104,11 @@ class Ragged:
 
     def __init__(self, model: "PreTrainedModel", texts: int) -> None:
         self.model = model
-        self.lengths = [0] * texts
-        self.numbers = list(range(texts))
+        self.lengths: list[int] = [0] * texts
+        self.numbers: list[int] = list(range(texts))
         self._slots = _Slots()
         self._layer = partial(_RaggedLayer, self._slots)
-        self.cache = Cache(layer_class_to_replicate=self._layer)  # type: ignore[arg-type]
+        self.cache: Cache = Cache(layer_class_to_replicate=self._layer)  # type: ignore[arg-type]
 
     def row(self, number: int) -> int:
         """Returns the row of a text."""

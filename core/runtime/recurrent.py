@@ -73,8 +73,7 @@ class RecurrentCache(PassCache):
 
     def _begin(self) -> None:
         """Forgets all states; those of the empty text are the first snapshot."""
-        self._cache = _new_layers(self._model)
-        self._read = 0  # tokens in the states
+        self._cache = _Layers(self._model)
         self._snapshot, self._outdated = _Snapshot(), False
 
     def get_seq_length(self) -> int:
@@ -92,14 +91,16 @@ class RecurrentCache(PassCache):
             raise TargetError(f"model {name}: {NO_MASK}: expected chains, one text at a time")
         before = self.get_seq_length()
         text = inputs.ids if self._text is None else torch.cat([self._text, inputs.ids], dim=1)
-        if self._outdated and self._read == before:
+        if self._outdated and self._cache.length == before:
             self._keep()
         passes = []
         certain = text.shape[1] - inputs.rows  # no logits are wanted of what may be rolled back
-        if certain - self._read > AGAIN:
-            passes.append(self._pass(text[:, self._read : certain], replace(inputs, rows=1)))
+        if certain - self._cache.length > AGAIN:
+            passes.append(
+                self._pass(text[:, self._cache.length : certain], replace(inputs, rows=1))
+            )
             self._keep()
-        passes.append(self._pass(text[:, self._read :], inputs))
+        passes.append(self._pass(text[:, self._cache.length :], inputs))
         self._text = text
         states = {
             number: torch.cat([one.states[number] for one in passes], 1)[:, -inputs.ids.shape[1] :]
@@ -108,14 +109,19 @@ class RecurrentCache(PassCache):
         return Pass(passes[-1].logits, states)
 
     def _pass(self, ids: Int[Tensor, "texts tokens"], inputs: PassInput) -> Pass:
-        result = plain_pass(scanning(self._model), self._cache, replace(inputs, ids=ids))
-        self._read += ids.shape[1]
+        # Bamba counts positions from 0 in each pass unless they are given.
+        positions = torch.arange(
+            self._cache.length, self._cache.length + ids.shape[1], device=ids.device
+        )
+        inputs = replace(inputs, ids=ids, positions=positions.expand_as(ids))
+        result = plain_pass(scanning(self._model), self._cache, inputs)
+        self._cache.length += ids.shape[1]
         return result
 
     def _keep(self) -> None:
         """Takes a snapshot of the states as they are."""
         states = [_copy(kept[number]) for kept in _states(self._cache) for number in kept]
-        self._snapshot, self._outdated = _Snapshot(self._read, states), False
+        self._snapshot, self._outdated = _Snapshot(self._cache.length, states), False
 
     def crop(self, count: int) -> None:
         self._outdated = True
@@ -125,7 +131,7 @@ class RecurrentCache(PassCache):
         length = self.get_seq_length()
         if length < self._snapshot.length:
             self._begin()
-        elif length < self._read:
+        elif length < self._cache.length:
             self._return()
 
     def _return(self) -> None:
@@ -139,10 +145,10 @@ class RecurrentCache(PassCache):
                 kept[number] = _copy(next(copies))
         for layer in self._cache.layers:
             if isinstance(layer, GrowingLayer):
-                layer.crop(self._snapshot.length - self._read)
+                layer.crop(self._snapshot.length - self._cache.length)
             elif isinstance(layer, AttentionLayer):
-                AttentionLayer.crop(layer, self._snapshot.length - self._read)
-        self._read = self._snapshot.length
+                AttentionLayer.crop(layer, self._snapshot.length - self._cache.length)
+        self._cache.length = self._snapshot.length
 
     def retain_rows(self, count: int, rows: Sequence[int]) -> None:
         """Of the last `count` tokens, keeps those at `rows`, which are its first ones."""
@@ -154,21 +160,31 @@ NO_MASK = "its states take each token in turn"
 """Why there are no trees and no padding, in words that follow "since"."""
 
 
-def _new_layers(model: "PreTrainedModel") -> Cache:
-    """Returns transformers' cache for a model, with attention layers that drop nothing."""
-    layers: list[Any] = []
-    for layer in DynamicCache(config=model.config).layers:
-        if isinstance(layer, LinearAttentionAndSlidingWindowAttentionLayer):
-            layers.append(LinearAttentionAndFullAttentionLayer(layer.number_of_states))
-        elif isinstance(layer, AttentionLayer) and not _has_states(layer):
-            layers.append(GrowingLayer())
-        else:
-            layers.append(layer)
-    return Cache(layers=layers)
+@final
+class _Layers(Cache):
+    """transformers' cache for a model, with attention layers that drop nothing.
+
+    length: the tokens that have been read; not every model has an attention layer that knows.
+    """
+
+    def __init__(self, model: "PreTrainedModel") -> None:
+        super().__init__(layers=[_growing(x) for x in DynamicCache(config=model.config).layers])
+        self.length = 0
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        return self.length
+
+    def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:
+        return self.length + query_length, 0
 
 
-def _has_states(layer: Any) -> bool:
-    return isinstance(layer, LinearAttentionCacheLayerMixin)
+def _growing(layer: Any) -> Any:
+    """Returns a layer that drops nothing in the place of one that may."""
+    if isinstance(layer, LinearAttentionAndSlidingWindowAttentionLayer):
+        return LinearAttentionAndFullAttentionLayer(layer.number_of_states)
+    if isinstance(layer, AttentionLayer) and not isinstance(layer, LinearAttentionCacheLayerMixin):
+        return GrowingLayer()
+    return layer
 
 
 def _states(cache: Cache) -> Iterator[dict[int, Tensor | None]]:

@@ -12,7 +12,7 @@ from outrider.errors import ConfigError
 from outrider.runtime.windows import longrope_window
 
 HANDLED = frozenset({"attention_mask", "position_ids", "past_key_values", "logits_to_keep"})
-HANDLED |= {"use_cache", "output_attentions", "output_hidden_states"}
+HANDLED |= {"cache_params", "use_cache", "output_attentions", "output_hidden_states"}
 """Inputs of the model that are either honoured or refused by a check of their own."""
 
 
@@ -80,8 +80,9 @@ def _beams(call: Call) -> str | None:
 
 
 def _cache(call: Call) -> str | None:
-    if getattr(call.inputs.get("past_key_values"), "_is_user_defined", False):
-        return "past_key_values: expected none, a text is read from its beginning"
+    for name in ("past_key_values", "cache_params"):  # the second is Mamba's name for it
+        if getattr(call.inputs.get(name), "_is_user_defined", False):
+            return f"{name}: expected none, a text is read from its beginning"
     return None
 
 

@@ -75,7 +75,7 @@ class Row(Constraint):
     def __init__(self, call: Call, number: int, rest: LogitsProcessorList) -> None:
         ids = call.input_ids[number]
         self.prompt: list[int] = ids[call.mask[number] != 0].tolist()
-        self.eos = frozenset[int]().union(
+        self.eos: frozenset[int] = frozenset[int]().union(
             *(
                 criterion.eos_token_id.tolist()
                 for criterion in call.criteria

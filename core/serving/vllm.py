@@ -30,7 +30,7 @@ GREEDY = Sampling()
 UNUSED = SampledChance.seeded(0)
 """A pen needs a chance; at temperature 0 nothing depends on it."""
 
-log = logging.getLogger("vllm.outrider")
+log: logging.Logger = logging.getLogger("vllm.outrider")
 
 
 @final
@@ -38,8 +38,10 @@ class ServedTarget(Target):
     """What a drafter can know of the engine's model: its vocabulary, tokenizer and longest text."""
 
     def __init__(self, vocab_size: int, tokenizer: Any, max_length: int) -> None:
-        self.vocab_size, self.tokenizer, self.max_length = vocab_size, tokenizer, max_length
-        self.offers = frozenset({"tokenizer"} if tokenizer else ())
+        self.vocab_size = vocab_size
+        self.tokenizer = tokenizer
+        self.max_length: int | None = max_length
+        self.offers: frozenset[str] = frozenset({"tokenizer"} if tokenizer else ())
         self.trees = False
 
     def open(self, tokens: Sequence[int], needs: frozenset[str] = frozenset()) -> Session:

@@ -95,7 +95,8 @@ class PaddedBatch:
             [width - len(prompt) for prompt in prompts], device=model.device
         )
         self._cache: Any = GrowingCache() if encoded is None else encoded
-        self.running, self.ended = list(range(len(prompts))), set[int]()
+        self.running: list[int] = list(range(len(prompts)))
+        self.ended: set[int] = set()
 
     def logits(self) -> Tensor:
         """Reads the next tokens, and returns the logits after them [texts, vocab].

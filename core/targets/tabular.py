@@ -41,10 +41,12 @@ class TabularTarget(Target):
         self.vocab_size = vocab_size
         self.order = order
         self.encoder = encoder
-        self.offers = frozenset({SOURCE} if encoder else ())
+        self.offers: frozenset[str] = frozenset({SOURCE} if encoder else ())
         generator = torch.Generator().manual_seed(seed)
         shape = (vocab_size**order, vocab_size)
-        self.table = sharpness * torch.randn(shape, generator=generator, dtype=torch.float64)
+        self.table: Tensor = sharpness * torch.randn(
+            shape, generator=generator, dtype=torch.float64
+        )
 
     @classmethod
     def of(cls, probs: Float[Tensor, "rows vocab"], order: int) -> "TabularTarget":

@@ -34,9 +34,13 @@ class TogetherSession(Session):
     def __init__(
         self, group: Ragged, number: int, tokens: Sequence[int], needs: frozenset[str]
     ) -> None:
-        self.group, self.number = group, number
-        self.pending, self.draft = list(tokens), Draft()
-        self.state_of = {name: state_number(name) for name in needs if name.startswith(HIDDEN)}
+        self.group = group
+        self.number = number
+        self.pending: list[int] = list(tokens)
+        self.draft: Draft = Draft()
+        self.state_of: dict[str, int] = {
+            name: state_number(name) for name in needs if name.startswith(HIDDEN)
+        }
         self._states = {name: GrowingTensor() for name in self.state_of}
 
     def score(self, draft: Draft) -> Float[Tensor, "nodes+1 vocab"]:

@@ -48,8 +48,8 @@ class TransformersTarget(Target):
 
     model: a hub id, a folder, or a model that is already loaded.
     tokenizer: the tokenizer of a loaded model; otherwise it comes from the same place.
-    dtype: float32, bfloat16, float16, float64, or auto: float32 on a CPU, where half precision is
-        slower, and the checkpoint's own elsewhere.
+    dtype: float32, bfloat16, float16, float64, or auto: float32 on a CPU, and the checkpoint's own
+        elsewhere.
     device: cpu, cuda, cuda:1, ..., or auto: the accelerator if there is one.
     optimize: packed stores the weights as the processor's kernels read them, which changes `model`
         in place; compile makes passes of fixed sizes into graphs (CUDA graphs on a GPU), each on
@@ -57,7 +57,7 @@ class TransformersTarget(Target):
         here, on a CPU, and none for all others.
     quantize: int8 packs the weights of linear layers as eight bits, with a scale for each output:
         passes of a few rows take a third of the time, and the text is that of the rounded weights.
-        It needs float32 on a CPU, and a C compiler. Defaults to None.
+        It needs float32 or bfloat16 on a CPU, and a C compiler. Defaults to None.
     tensor_parallel: whether to spread a decoder over the processes of torchrun, by transformers'
         plan for it. The first process decides everything, and only it returns from this call; each
         of the others stays in it for its part of the passes, and ends when the first does.
@@ -123,16 +123,16 @@ class TransformersTarget(Target):
     def _describe(self) -> None:
         """Sets what a target says of itself, from the model's configuration."""
         config = self.model.config.get_text_config()
-        self.offers = self._offers(depth(self.model))
-        self.vocab_size = int(config.vocab_size)
-        self.max_length = context_window(self.model)
+        self.offers: frozenset[str] = self._offers(depth(self.model))
+        self.vocab_size: int = int(config.vocab_size)
+        self.max_length: int | None = context_window(self.model)
         generation = self.model.generation_config
         eos = generation.eos_token_id if generation else None
-        self.eos = frozenset([eos] if isinstance(eos, int) else eos or ())
-        self.trees = not self.tested.trees
+        self.eos: frozenset[int] = frozenset([eos] if isinstance(eos, int) else eos or ())
+        self.trees: bool = not self.tested.trees
         if not self.trees:
             name = type(self.model).__name__
-            self.no_trees = f"{name} takes only chains, since {self.tested.trees}"
+            self.no_trees: str = f"{name} takes only chains, since {self.tested.trees}"
 
     def _offers(self, layers: int) -> frozenset[str]:
         """Returns what drafters may need of a model with that many layers."""

@@ -50,8 +50,8 @@ def ordinary_tokens(model: "PreTrainedModel", count: int) -> list[int]:
 def beyond_a_test(model: "PreTrainedModel") -> str:
     """Returns what no short text can show, in words that follow "since"; "" if there is nothing.
 
-    Recurrent states take no masks. GPT-Neo's local layers and Llama 4's temperatures (one more every 8,192 tokens) go by places in
-    the cache.
+    Recurrent states take no masks. GPT-Neo's local layers and Llama 4's temperatures (one more
+    every 8,192 tokens) go by places in the cache.
     """
     if has_states(model):
         return NO_MASK

@@ -8,13 +8,20 @@ from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.errors import ConfigError, nearest
 from outrider.training.distill import DistillationObjective
 from outrider.training.feature_objectives import Eagle3Objective, EagleObjective, FalconObjective
-from outrider.training.head_objectives import MedusaObjective, MLPObjective
+from outrider.training.head_objectives import (
+    HydraObjective,
+    MedusaObjective,
+    MLPObjective,
+    ReDrafterObjective,
+)
 from outrider.training.learner import Learner, Objective, Setup
 from outrider.training.parallel import ParallelObjective
 
 FAMILIES: dict[str, Callable[..., Objective]] = {
     "medusa": MedusaObjective,
     "mlp_speculator": MLPObjective,
+    "hydra": HydraObjective,
+    "redrafter": ReDrafterObjective,
     "eagle": EagleObjective,
     "eagle3": Eagle3Objective,
     "falcon": FalconObjective,

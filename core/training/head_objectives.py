@@ -1,4 +1,4 @@
-"""Head objectives: how Medusa's heads and the MLP speculator's stages learn."""
+"""Head objectives: how Medusa's heads learn, and networks whose stages read drafted tokens."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -10,9 +10,12 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from outrider.drafter_parts import weights
+from outrider.drafter_parts.staged import StagedNetwork
 from outrider.drafter_parts.vocabulary import Vocabulary
+from outrider.drafters.hydra import HydraNetwork
 from outrider.drafters.medusa import MedusaNetwork
 from outrider.drafters.mlp_speculator import MLPSpeculatorNetwork
+from outrider.drafters.redrafter import ReDrafterNetwork
 from outrider.runtime.cached_model import HIDDEN
 from outrider.training.learner import Learner, Objective, Setup
 from outrider.training.losses import cross_entropy, forward_kl
@@ -91,25 +94,84 @@ class MLPObjective(Objective):
             borrowed=self.borrowed,
             inner=self.inner,
         )
-        head_loss = _HeadLoss(setup.vocabulary, weights.head(setup.target).detach(), self.soft)
+        return _staged(setup, network, self.stages, soft=self.soft, share=self.share)
 
-        def loss(batch: Batch) -> Tensor:
-            total = head_loss.matrix.new_zeros(())
-            # All stages start from the same positions, those that have a token for the last stage.
-            picked = sample_positions(
-                learnable(batch, setup.vocabulary, self.stages - 1), self.share, network.training
-            )
-            rows, positions = picked.nonzero(as_tuple=True)
-            states = network.start(batch.states[HIDDEN][rows, positions])
-            for stage in range(self.stages):
-                states = network(stage, states, batch.ids[rows, positions + stage + 1])
-                target_states = batch.states[HIDDEN][rows, positions + stage + 1]
-                tokens = batch.ids[rows, positions + stage + 2]
-                total = total + head_loss(network.logits(stage, states), target_states, tokens)
-            return total
 
-        save_checkpoint = partial(network.save_checkpoint, target=setup.target)
-        return Learner(network, (HIDDEN,), loss, save_checkpoint)
+@final
+@dataclass(frozen=True, slots=True)
+class HydraObjective(Objective):
+    """Hydra (2402.05109, section 4): the summed cross entropy of the heads.
+
+    Each head reads the text's own tokens.
+
+    heads, blocks, own: of the network, see `HydraNetwork`.
+    soft, share: as for Medusa.
+    """
+
+    heads: int = 4
+    blocks: int = 1
+    own: bool = False
+    soft: bool = True
+    share: float = 1.0
+
+    def learner(self, setup: Setup) -> Learner:
+        network = HydraNetwork.untrained(
+            setup.target,
+            setup.vocabulary,
+            seed=setup.seed,
+            heads=self.heads,
+            blocks=self.blocks,
+            own=self.own,
+        )
+        return _staged(setup, network, self.heads, soft=self.soft, share=self.share)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ReDrafterObjective(Objective):
+    """ReDrafter (2403.09919, section 4): the cross entropy of the head, summed over its steps.
+
+    steps: how many tokens to predict from each position.
+    blocks, own: of the network, see `ReDrafterNetwork`.
+    soft, share: as for Medusa.
+    """
+
+    steps: int = 4
+    blocks: int = 2
+    own: bool = False
+    soft: bool = True
+    share: float = 1.0
+
+    def learner(self, setup: Setup) -> Learner:
+        network = ReDrafterNetwork.untrained(
+            setup.target, setup.vocabulary, seed=setup.seed, blocks=self.blocks, own=self.own
+        )
+        return _staged(setup, network, self.steps, soft=self.soft, share=self.share)
+
+
+def _staged(
+    setup: Setup, network: StagedNetwork, stages: int, *, soft: bool, share: float
+) -> Learner:
+    """Returns how a staged network learns: the summed loss of its first stages."""
+    head_loss = _HeadLoss(setup.vocabulary, weights.head(setup.target).detach(), soft)
+
+    def loss(batch: Batch) -> Tensor:
+        total = head_loss.matrix.new_zeros(())
+        # All stages start from the same positions, those that have a token for the last stage.
+        picked = sample_positions(
+            learnable(batch, setup.vocabulary, stages - 1), share, network.training
+        )
+        rows, positions = picked.nonzero(as_tuple=True)
+        states = network.start(batch.states[HIDDEN][rows, positions])
+        for stage in range(stages):
+            states = network(stage, states, batch.ids[rows, positions + stage + 1])
+            target_states = batch.states[HIDDEN][rows, positions + stage + 1]
+            tokens = batch.ids[rows, positions + stage + 2]
+            total = total + head_loss(network.logits(stage, states), target_states, tokens)
+        return total
+
+    save_checkpoint = partial(network.save_checkpoint, target=setup.target)
+    return Learner(network, (HIDDEN,), loss, save_checkpoint)
 
 
 def learnable(batch: Batch, vocabulary: Vocabulary, head: int) -> Bool[Tensor, "batch tokens"]:

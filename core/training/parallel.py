@@ -133,7 +133,7 @@ class ParallelObjective(Objective):
             rows = Rows.sampled(batch.ids.shape[1] - 1, self.depth, self.retain)
             every = torch.ones_like(rows.masks, dtype=torch.bool)
             wanted = sample_positions(every, self.share, network.training).nonzero()[:, 0]
-            logits = network(batch.ids[:, :-1], rows, wanted)
+            logits: Tensor = network(batch.ids[:, :-1], rows, wanted)
             positions = rows.positions[wanted].to(batch.ids.device)
             counted = batch.own[:, 1:][:, positions]
             states = batch.states[HIDDEN][:, positions][counted]

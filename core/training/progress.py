@@ -37,7 +37,8 @@ class TrainingProgress:
     def __init__(
         self, network: nn.Module, optimizer: Any, schedule: Schedule, steps: int, folder: Path
     ) -> None:
-        self.step, self.stale = 0, 0
+        self.step: int = 0
+        self.stale: int = 0
         self.losses: list[float] = []
         self.curve: list[Figures] = []
         self._network, self._optimizer, self._folder = network, optimizer, folder

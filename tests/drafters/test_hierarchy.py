@@ -123,3 +123,20 @@ def test_bad_settings_are_refused() -> None:
     with pytest.raises(ConfigError, match="drafter='promt_lookup': did you mean 'prompt_lookup'"):
         Hierarchy(faster="promt_lookup")
     assert Hierarchy(faster=bigram()).needs == {"model"}
+
+
+def test_no_more_is_guessed_than_fits_into_the_draft() -> None:
+    asked: list[int] = []
+
+    class Counting(Drafter):
+        def propose(self, context: Context, pen: Pen) -> None:
+            asked.append(pen.gamma)
+            while pen.open:
+                pen.write(0)
+
+    target = tiny_target(VOCAB_SIZE)
+    drafter = Hierarchy("none", ahead=3, layers=1)
+    drafter.bind(target)
+    drafter._faster = Counting()
+    play_draft(drafter, target, Context(Tokens([0, 1])), gamma=2, sampling=SAMPLED)
+    assert asked[0] == 1  # the small model writes the token after the guesses

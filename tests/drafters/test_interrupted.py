@@ -18,6 +18,7 @@ from outrider.drafters.hybrid import Hybrid
 from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.medusa import Medusa
 from outrider.drafters.mlp_speculator import MLPSpeculator
+from outrider.drafters.mtp import Mtp
 from outrider.drafters.ngram import NGram
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.self_sparse import SelfSparse
@@ -33,6 +34,7 @@ DRAFTERS: dict[str, Callable[[], Drafter]] = {
     "eagle": partial(Eagle, "untrained"),
     "eagle tree": partial(Eagle, "untrained", tree="top:2x2"),
     "eagle3": partial(Eagle3, "untrained"),
+    "mtp": partial(Mtp, "untrained"),
     "falcon": partial(Falcon, "untrained"),
     "medusa": partial(Medusa, "untrained"),
     "mlp_speculator": partial(MLPSpeculator, "untrained"),

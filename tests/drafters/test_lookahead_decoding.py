@@ -117,6 +117,14 @@ def test_the_pool_becomes_a_tree_with_shared_beginnings() -> None:
     assert not drafter._pool  # another one does not
 
 
+def test_the_same_prompt_again_is_another_text() -> None:
+    drafter, target = LookaheadDecoding(window=2, ngram=3), TabularTarget(6)
+    prompt = Context(Tokens([1, 2, 4]))
+    play_draft(drafter, target, prompt, gamma=2, sampling=SAMPLED)
+    drafter._pool = {4: [(0, 1)]}  # as after a round
+    assert not len(play_draft(drafter, target, prompt, gamma=2, sampling=SAMPLED))
+
+
 def test_a_pool_keeps_the_newest() -> None:
     from outrider import Draft
 

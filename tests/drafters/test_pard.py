@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from outrider import ConfigError, Context, Sampling, Tokens
-from outrider.drafter_parts.student import save_student
+from outrider.drafter_parts.student import MASK_ID, save_student
 from outrider.drafters.pard import Pard
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
@@ -35,7 +35,7 @@ def place_by_place(model: Any, text: list[int], count: int, mask: int = MASK) ->
 @pytest.fixture
 def model(llama: Any) -> Any:
     small = llama(seed=3).double()
-    small.config.pard_token = MASK
+    small.config.update({MASK_ID: MASK})
     return small
 
 
@@ -97,7 +97,7 @@ def test_a_folder_without_tables_has_a_mask_of_its_own(llama: Any, tmp_path: Pat
 
 def test_a_draft_ends_with_the_window(llama: Any) -> None:
     model = llama(max_position_embeddings=6)
-    model.config.pard_token = MASK
+    model.config.update({MASK_ID: MASK})
     target, drafter = TransformersTarget(llama()), Pard(model)
     drafter.bind(target)
     for length, count in ((3, 4), (5, 2), (6, 1), (7, 0)):
@@ -109,7 +109,7 @@ def test_a_draft_ends_with_the_window(llama: Any) -> None:
 @pytest.mark.parametrize("token", [None, 31, True, "7"])
 def test_a_model_without_a_mask_token_is_refused(llama: Any, token: Any) -> None:
     model = llama()
-    model.config.pard_token = token
+    model.config.update({MASK_ID: token})
     with pytest.raises(ConfigError, match=r"pard_token of drafter\.model=.*an id below 31"):
         Pard(model).bind(TransformersTarget(llama()))
 

@@ -1,13 +1,15 @@
 """Prompt lookup finds what a search through the whole text finds, without the search."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import pytest
+import torch
 
-from outrider import ConfigError, Context, Pen, SampledChance, Sampling, Tokens
+from outrider import ConfigError, Constraint, Context, Pen, SampledChance, Sampling, Tokens
+from outrider.contract.constraint import Guide
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.testing import parametrize_with_checks
 
@@ -96,3 +98,21 @@ def test_bad_sizes(arguments: dict[str, Any], line: str) -> None:
     with pytest.raises(ConfigError) as caught:
         PromptLookup(**arguments)
     assert line in str(caught.value)
+
+
+class Without(Constraint):
+    """Forbids a token."""
+
+    def __init__(self, token: int) -> None:
+        self._token = token
+
+    def logits(self, ids: Sequence[int], logits: torch.Tensor) -> torch.Tensor:
+        return logits.index_fill(0, torch.tensor(self._token), -torch.inf)
+
+
+def test_it_copies_up_to_what_a_constraint_forbids() -> None:
+    text = [1, 2, 3, 1, 2, 3, 1]
+    pen = Pen(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=4, gamma=4,
+              guide=Guide(Without(3), text))  # fmt: skip
+    PromptLookup().propose(Context(Tokens(text)), pen)
+    assert pen.finish().tokens == (2,)

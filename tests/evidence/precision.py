@@ -216,7 +216,7 @@ def run(options: argparse.Namespace, file: Path) -> list[dict[str, Any]]:
     return records
 
 
-def moves(options: argparse.Namespace) -> list[float]:
+def moves(options: argparse.Namespace) -> float:
     """Returns `moved` for a text of the demo prompts, in bfloat16."""
     target = make("target", options.target, dtype="bfloat16", optimize="packed")
     turns = [prompt.turns[0] for prompt in data.demo()[:3]]

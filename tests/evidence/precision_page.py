@@ -24,15 +24,14 @@ HEADINGS = (
 )
 
 
-def page_lines(records: Sequence[dict[str, Any]], moves: Sequence[float]) -> list[str]:
+def page_lines(records: Sequence[dict[str, Any]], moves: float) -> list[str]:
     """Returns the table and what explains it.
 
-    moves: by how much logits move with the size of a pass, as it is and with attention by itself.
+    moves: by how much logits of the packed model move with the size of a pass.
     """
     text = (
         f"{_summary(records)} Outrider's packed model, reading sixteen tokens 2, 4, 8 or 16 at a"
-        f" time instead of one by one, moves a logit by up to {moves[0]:.2f}; with each token's"
-        f" attention computed by itself, by {moves[1]:.2f}."
+        f" time instead of one by one, moves a logit by up to {moves:.2g}."
     )
     return [*_table(records), "", *wrap(text, width=115)]
 

@@ -85,6 +85,8 @@ def test_every_option_instantiates_to_what_was_registered(role: str, foresight: 
         "falcon": ["drafter.path=untrained"],
         "rest": ["drafter.path=store"],
         "pard": ["drafter.model=untrained"],
+        "hydra": ["drafter.path=untrained"],
+        "redrafter": ["drafter.path=untrained"],
     }
     for name, entry in installed().of(role).items():
         overrides = [f"{role}={name}", "prompt=hi", *needed.get(name, [])]

@@ -23,6 +23,7 @@ from outrider import (
 )
 from outrider.drafter_parts.tree_forms import parse_tree
 from outrider.drafter_parts.trees import one_by_one
+from outrider.policies import branches, confidence
 from outrider.policies.bandit import Bandit
 from outrider.policies.confidence import Confidence, fitted
 from outrider.policies.entropy import Entropy
@@ -207,6 +208,24 @@ def test_confidence_learns_only_from_tested_tokens(outcome: Any, sure: Any) -> N
         policy.observe(outcome(3, 1))  # .9 accepted, .2 rejected, .05 not tested
     assert policy.threshold == pytest.approx(0.9)
     assert len(policy._seen) == 8
+
+
+def test_confidence_forgets_what_is_long_ago(
+    outcome: Any, sure: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(confidence, "WINDOW", 3)
+    policy = Confidence(threshold=0.0, refit=True)
+    for probability in (0.1, 0.2, 0.3, 0.4):
+        policy.depth(1)
+        policy.more(sure(probability))
+        policy.observe(outcome(1, 1))
+    assert [sure for sure, _ in policy._seen] == pytest.approx([0.2, 0.3, 0.4])
+
+
+def test_only_siblings_of_an_accepted_node_were_tested_before_it(outcome: Any) -> None:
+    """Node 4 follows node 1: the nodes between them are children of node 0."""
+    round = replace(outcome(5, 2), parents=(-1, -1, 0, 0, 1), path=(1, 4), tested=2)
+    assert list(branches.tested_nodes(round)) == [(0, False), (1, True), (4, True)]
 
 
 def test_entropy_stops_where_the_bound_is_low(outcome: Any, sure: Any) -> None:

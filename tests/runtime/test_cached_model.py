@@ -87,11 +87,23 @@ def test_the_chosen_rows_are_retained(llama: Any) -> None:
     torch.testing.assert_close(cached.feed([3], 1), plain.feed([3], 1), rtol=1e-9, atol=1e-9)
 
 
-def test_a_recurrent_state_is_refused() -> None:
-    model = MambaForCausalLM(
-        MambaConfig(vocab_size=31, hidden_size=16, num_hidden_layers=1, state_size=4)
-    )
-    with pytest.raises(TargetError, match="MambaForCausalLM: layers of linear_attention can't be"):
+def test_states_of_an_unknown_kind_are_refused(llama: Any) -> None:
+    model = llama()
+    model.config.layer_types = ["compressed_sparse_attention"] * len(model.model.layers)
+    with pytest.raises(
+        TargetError, match="LlamaForCausalLM: layers of compressed_sparse_attention"
+    ):
+        refuse_stateful(model)
+
+
+def test_states_that_are_spread_over_ranks_are_refused() -> None:
+    config = MambaConfig(vocab_size=31, hidden_size=16, num_hidden_layers=1, state_size=4)
+    model = MambaForCausalLM(config)
+    refuse_stateful(model)
+    model._tp_size = 2
+    with pytest.raises(
+        TargetError, match="MambaForCausalLM: its states can't be spread over ranks"
+    ):
         refuse_stateful(model)
 
 

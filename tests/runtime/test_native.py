@@ -22,7 +22,6 @@ from outrider.runtime.ragged import Ragged
 from outrider.runtime.step import run_pass
 from outrider.runtime.tree_mask import additive_mask, tree_mask
 
-
 PRECISIONS = (torch.float32, torch.bfloat16)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 from tiny.models import build, entries
-from tiny.modes import batch, beams, custom_generate, tree, write
+from tiny.modes import batch, beams, chain, custom_generate, tree, write
 from tiny.outcomes import judged
 from tiny.page import SIGNS, sign
 from tiny.subject import Subject, prompts, truth
@@ -37,6 +37,27 @@ def test_places_of_its_own_leave_batches_right_and_refuse_trees(name: str) -> No
     assert signs(subject, batch) == "✓✓"
     assert set(signs(subject, tree)) == {REFUSED}
     assert set(signs(subject, beams)) == {REFUSED}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "jamba",  # beside attention, and with the first Mamba's scan
+        "olmo_hybrid",  # the gated delta rule, as in Qwen3-Next
+        "lfm2_moe",  # convolutions alone
+        "mamba2",  # no attention
+    ],
+)
+def test_recurrent_states_are_rolled_back_for_chains(name: str) -> None:
+    subject = with_truths(name)
+    assert signs(subject, chain) == "✓✓✓"
+    assert set(signs(subject, tree)) == {REFUSED}
+
+
+def test_recurrent_states_write_one_by_one_and_inside_generate() -> None:
+    subject = with_truths("mamba")
+    assert signs(subject, write) == "✓✓"
+    assert signs(subject, custom_generate) == "✓✓"
 
 
 @pytest.mark.parametrize("name", ["gpt_oss", "qwen2 (windows)", "doge"])

@@ -54,7 +54,7 @@ _SHARED_CACHE = ALTERNATING | {"num_kv_shared_layers": 2}
 _LINEAR = {"layer_types": ["linear_attention", "full_attention"] * 2, "num_key_value_heads": HEADS}
 _ROPE = {"rope_type": "default", "rope_theta": 10000.0}
 _SCALED = {"logit_scale": 0.5}
-_MAMBA = {"mamba_n_heads": 4, "mamba_d_head": 16, "mamba_expand": 2}
+_MAMBA = {"mamba_n_heads": 4, "mamba_d_head": 16, "mamba_expand": 2, "mamba_chunk_size": 8}
 _BERT = {name: value for name, value in BY_FIELD.items() if name.endswith(("_id", "layers"))} | {
     **_all("vocab_size max_position_embeddings intermediate_size", VOCABULARY),
     "model_type": "bert",
@@ -107,7 +107,7 @@ BY_TYPE: dict[str, dict[str, Any]] = {
         "encoder": _BERT,
         "decoder": _BERT | {"is_decoder": True, "add_cross_attention": True},
     },
-    "mamba2": {"num_heads": 8, "head_dim": 8, "state_size": 4, "n_groups": 1},
+    "mamba2": {"num_heads": 8, "head_dim": 8, "state_size": 4, "n_groups": 1} | {"chunk_size": 8},
     "dbrx": {"attn_config": {"kv_n_heads": 2, "rope_theta": 10000.0}}
     | {"ffn_config": {"ffn_hidden_size": 64, "moe_num_experts": 4, "moe_top_k": 2}},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"] * 2, "num_dense_layers": 1},

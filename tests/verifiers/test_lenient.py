@@ -116,6 +116,14 @@ def test_within_is_told_from_the_text_and_the_draft() -> None:
         assert rule._lenient_at(draft, scores) == expected
 
 
+def test_within_the_ceiling_is_that_of_the_target_where_nothing_is_lenient() -> None:
+    for before, divisor in (([1, 2], 1.0), ([7, 2], 0.5)):
+        scores = Scores(torch.zeros(2, 9), Sampling(1.0), shown=Context(Tokens(before)))
+        ceiling = Lenient(0.5, within=[7, 8]).ceiling(scores)
+        torch.testing.assert_close(ceiling[0], scores.probs[0] / divisor)
+        torch.testing.assert_close(ceiling[1], scores.probs[1] / 0.5)
+
+
 def test_a_loop_is_lenient_only_within() -> None:
     """At temperature 0, a drafter that is nearly right is followed inside, never outside."""
     target = TabularTarget.of(torch.tensor([[0.0, 0.4, 0.35, 0.25]] * 4), order=1)

@@ -1,0 +1,146 @@
+"""Hydra: extra heads like Medusa's, each of which reads the tokens that were drafted before it."""
+
+from pathlib import Path
+from typing import Any, Self, final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn.functional import embedding, silu
+
+from outrider.contract.target import Target
+from outrider.drafter_parts import checkpoint, weights
+from outrider.drafter_parts.staged import StagedDrafter, StagedNetwork
+from outrider.drafter_parts.vocabulary import Vocabulary
+from outrider.errors import ConfigError
+from outrider.plugins.hookspecs import Register, hookimpl
+
+
+@final
+class Reduced(nn.Module):
+    """A block that reads several vectors in a row: R x + SiLU(W x + b), as wide as one of them.
+
+    It begins as the identity on the first vector.
+    """
+
+    def __init__(self, width: int, vectors: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(vectors * width, width)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+        self.res_connection: nn.Module = nn.Identity()
+        if vectors > 1:
+            self.res_connection = residual = nn.Linear(vectors * width, width)
+            nn.init.eye_(residual.weight)
+            nn.init.zeros_(residual.bias)
+
+    def forward(self, x: Float[Tensor, "*batch inputs"]) -> Float[Tensor, "*batch width"]:
+        out: Tensor = self.res_connection(x) + silu(self.linear(x))
+        return out
+
+
+@final
+class HydraNetwork(StagedNetwork):
+    """The heads (2402.05109, section 3), with the published names for the tensors.
+
+    A head reads the target's state and the embeddings of the newest token and of all tokens drafted
+    before its own. Untrained heads predict what the target's own head does.
+
+    heads: how many, and so how many tokens a draft can have.
+    blocks: the number of blocks in each head.
+    own: whether each head has an output matrix of its own; otherwise all share the target's.
+    """
+
+    family = "hydra"
+
+    def __init__(
+        self,
+        target: Target,
+        vocabulary: Vocabulary,
+        *,
+        heads: int = 4,
+        blocks: int = 1,
+        own: bool = False,
+    ) -> None:
+        super().__init__()
+        self.vocabulary, self.stages, self._blocks = vocabulary, heads, blocks
+        self._embedding = weights.embedding(target).detach()
+        self._shared_head = weights.BorrowedHead(vocabulary.rows(weights.head(target).detach()))
+        self.borrowed_head = None if own else self._shared_head
+        rows, width = self._shared_head.matrix.shape
+        self.hydra_mlp = nn.ModuleList()
+        self.hydra_lm_head = nn.ModuleList()
+        for head in range(heads):
+            stack = [Reduced(width, head + 2), *(Reduced(width, 1) for _ in range(blocks - 1))]
+            self.hydra_mlp.append(nn.Sequential(*stack))
+            if own:
+                matrix = nn.Linear(width, rows)
+                matrix.weight = nn.Parameter(self._shared_head.matrix.clone())
+                nn.init.zeros_(matrix.bias)
+                self.hydra_lm_head.append(matrix)
+
+    def forward(
+        self, stage: int, state: Float[Tensor, "*batch w"], tokens: Int[Tensor, "*batch"]
+    ) -> Float[Tensor, "*batch v"]:
+        """Returns the state and the embeddings of all tokens since, side by side."""
+        return torch.cat([state, embedding(tokens, self._embedding)], dim=-1)
+
+    def logits(self, stage: int, state: Float[Tensor, "*batch v"]) -> Float[Tensor, "*batch known"]:
+        hidden = self.hydra_mlp[stage](state)
+        head = self.hydra_lm_head[stage] if len(self.hydra_lm_head) else self._shared_head
+        logits: Tensor = head(hidden)
+        return logits
+
+    @classmethod
+    def read_checkpoint(cls, folder: Path, target: Target) -> Self:
+        config = checkpoint.read_config(folder)
+        weights.require_fit(folder, config, target)
+        for name, expected in (
+            ("hydra_head_arch", "mlp"),
+            ("grounded_heads", True),
+            ("hidden_state_offset", 0),
+        ):
+            if config.get(name, expected) != expected:
+                raise ConfigError(f"{folder}: {name}={config[name]!r}: expected {expected!r}")
+        heads, blocks = (int(config.get(f"hydra_num_{name}", 0)) for name in ("heads", "layers"))
+        if heads < 1 or blocks < 1:
+            raise ConfigError(
+                f"{folder}: expected hydra_num_heads and hydra_num_layers of at least 1"
+            )
+        file, tensors = checkpoint.find_tensors(folder)
+        vocabulary = Vocabulary.take_from(tensors, target.vocab_size)
+        own = "hydra_lm_head.0.weight" in tensors
+        options: dict[str, Any] = {"heads": heads, "blocks": blocks, "own": own}
+        return cls.with_tensors(tensors, file, target, vocabulary, **options)
+
+    def save_checkpoint(self, folder: Path, target: Target) -> None:
+        """Writes the heads with the published names, in half precision."""
+        config = {
+            "hydra_num_heads": self.stages,
+            "hydra_num_layers": self._blocks,
+            "hydra_head_arch": "mlp",
+            "grounded_heads": True,
+            **weights.target_sizes(target),
+        }
+        tensors = self.state_dict() | self.vocabulary.tensors()
+        checkpoint.write_checkpoint(folder, tensors, config, torch.float16)
+
+
+@final
+class Hydra(StagedDrafter[HydraNetwork]):
+    """Drafts from the state that gave the last token, head by head (Hydra, 2402.05109).
+
+    path: a folder that `outrider train` has written, or a published one whose heads are of the kind
+        "mlp"; "untrained" for heads that repeat the target's.
+    tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`. Defaults to a chain.
+
+    Raises `ConfigError` in `bind` if the weights don't fit the target; it names the tensor.
+    """
+
+    def __init__(self, path: str, tree: Any = None) -> None:
+        super().__init__(HydraNetwork, path, tree)
+
+
+@hookimpl
+def register_drafters(register: Register) -> None:
+    register("hydra", Hydra)

@@ -1,0 +1,185 @@
+"""Mtp: the target's own layer for multi-token prediction drafts, fed with what it predicts."""
+
+import copy
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self, final
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn.functional import embedding
+
+from outrider.contract.context import Context
+from outrider.contract.pen import Pen
+from outrider.contract.target import Target
+from outrider.drafter_parts import checkpoint, mtp_tensors, weights
+from outrider.drafter_parts.features import FeatureDrafting, FeatureNetwork
+from outrider.drafter_parts.layer import KeysAndValues
+from outrider.drafter_parts.trained import TrainedDrafter
+from outrider.drafter_parts.vocabulary import Vocabulary
+from outrider.errors import ConfigError
+from outrider.plugins.hookspecs import Register, hookimpl
+from outrider.runtime.cached_model import HIDDEN
+from outrider.runtime.tree_mask import additive_mask, causal
+
+LAYER = {
+    "num_hidden_layers": 1,
+    "layer_types": ["full_attention"],
+    "mlp_layer_types": ["sparse"],
+    "mlp_only_layers": [],
+    "first_k_dense_replace": 0,
+}
+"""What the config of a single layer says, of the fields that the target's config has."""
+
+
+@final
+class MtpNetwork(FeatureNetwork):
+    """Fuses state and token, and runs them through one of the target's layers (2412.19437, 2.2).
+
+    The layer is of the target's own class, with full attention, and with experts if the target has
+    any. Embeddings and head are the target's. The state that it returns has been through its last
+    norm, as the target's own states have.
+
+    Raises `ConfigError` for a target whose layers are not built as Llama's are.
+    """
+
+    family = "mtp"
+    reads = (HIDDEN,)
+
+    def __init__(self, target: Target, vocabulary: Vocabulary) -> None:
+        super().__init__()
+        decoder, config = _decoder(target), _one_layer(target)
+        width, norm = config.hidden_size, type(decoder.norm)
+        self.vocabulary = vocabulary
+        self.enorm = norm(width, eps=config.rms_norm_eps)
+        self.hnorm = norm(width, eps=config.rms_norm_eps)
+        self.eh_proj = nn.Linear(2 * width, width, bias=False)
+        self.block = type(decoder.layers[-1])(config, 0)
+        self.norm = norm(width, eps=config.rms_norm_eps)
+        for parameter in self.parameters():
+            if parameter.ndim > 1:  # those of experts are not initialised
+                nn.init.normal_(parameter, std=0.02)
+        self._rotation = [decoder.rotary_emb]  # in a list, since it is no part of the network
+        self._embedding = weights.embedding(target).detach()
+        self._shared_head = weights.BorrowedHead(vocabulary.rows(weights.head(target).detach()))
+        self.borrowed_head = self._shared_head
+
+    def states(
+        self, features: Sequence[Float[Tensor, "*batch width"]]
+    ) -> Float[Tensor, "*batch w"]:
+        return features[0]
+
+    def forward(
+        self,
+        states: Float[Tensor, "batch tokens w"],
+        tokens: Int[Tensor, "batch tokens"],
+        positions: Int[Tensor, "batch tokens"],
+        reach: Bool[Tensor, "batch 1 tokens all"] | None,
+        cache: KeysAndValues,
+    ) -> Float[Tensor, "batch tokens w"]:
+        if reach is None:
+            count = tokens.shape[1]
+            reach = causal(count, len(cache) + count, tokens.device)[None, None]
+        words = self.enorm(embedding(tokens, self._embedding))
+        x = self.eh_proj(torch.cat([words, self.hnorm(states)], dim=-1))
+        x = self.block(
+            x,
+            attention_mask=additive_mask(reach, x.dtype),
+            position_ids=positions,
+            position_embeddings=self._rotation[0](x, positions),
+            past_key_values=_LayerCache(cache),
+        )
+        out: Tensor = self.norm(x)
+        return out
+
+    def logits(self, states: Float[Tensor, "*batch w"]) -> Float[Tensor, "*batch known"]:
+        return self._shared_head(states)
+
+    @classmethod
+    def load(cls, path: str | None, target: Target, **untrained: Any) -> Self:
+        """Returns the network in a folder; by default in that of the target's own checkpoint."""
+        if path is not None:
+            return super().load(path, target, **untrained)
+        return cls.read_checkpoint(mtp_tensors.target_folder(target), target)
+
+    @classmethod
+    def read_checkpoint(cls, folder: Path, target: Target) -> Self:
+        weights.require_fit(folder, checkpoint.read_config(folder), target)
+        layers = int(target.model.config.get_text_config().num_hidden_layers)
+        file, tensors = mtp_tensors.read(folder, layers)
+        return cls.with_tensors(tensors, file, target, Vocabulary(target.vocab_size))
+
+    def save_checkpoint(self, folder: Path, target: Target) -> None:
+        """Writes the network as DeepSeek-V3 names it, in half precision."""
+        layers = int(target.model.config.get_text_config().num_hidden_layers)
+        tensors = mtp_tensors.published(self.state_dict(), layers)
+        sizes = weights.target_sizes(target)
+        checkpoint.write_checkpoint(folder, tensors, sizes, torch.float16)
+
+
+@final
+class _LayerCache:
+    """What a layer of transformers takes for a cache, around the keys and values of this one."""
+
+    def __init__(self, cache: KeysAndValues) -> None:
+        self._cache = cache
+
+    def update(self, keys: Tensor, values: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+        return self._cache.extend(keys, values)
+
+
+def _decoder(target: Target) -> Any:
+    """Returns the target's decoder.
+
+    Raises:
+        ConfigError: it lacks a part that the network needs.
+    """
+    decoder = target.model.get_decoder()
+    for part in ("layers", "norm", "rotary_emb"):
+        if not hasattr(decoder, part):
+            raise ConfigError(
+                f"target: {type(decoder).__name__} has no {part}: expected a decoder with layers,"
+                " norm and rotary_emb, as models with multi-token prediction have"
+            )
+    return decoder
+
+
+def _one_layer(target: Target) -> Any:
+    """Returns the target's config, for one layer of full attention."""
+    config = copy.deepcopy(target.model.config.get_text_config())
+    for name, value in LAYER.items():
+        if getattr(config, name, None) is not None:
+            setattr(config, name, value)
+    return config
+
+
+@final
+class Mtp(TrainedDrafter[MtpNetwork]):
+    """Drafts token by token with the target's layer for multi-token prediction (2412.19437).
+
+    It is read from the target's own checkpoint, where transformers leaves it: DeepSeek-V3's,
+    GLM-4.5's and Qwen3-Next's. Of several such layers, the first drafts all tokens.
+
+    path: a folder with these tensors; "untrained" for random weights. Defaults to the folder of
+        the target.
+    tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`. Defaults to a chain.
+
+    Raises `ConfigError` in `bind` if there are no such tensors, or one does not fit the target.
+    """
+
+    needs = frozenset({"model", HIDDEN})
+
+    def __init__(self, path: str | None = None, tree: Any = None) -> None:
+        super().__init__(MtpNetwork, path, tree)
+
+    def _start(self) -> None:
+        self._drafting = FeatureDrafting(self._network, self._rule)
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        self._drafting.draft(context, pen, self._shape)
+
+
+@hookimpl
+def register_drafters(register: Register) -> None:
+    register("mtp", Mtp)

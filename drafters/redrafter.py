@@ -1,0 +1,132 @@
+"""ReDrafter: one small recurrent head, which reads each drafted token and predicts the next."""
+
+from pathlib import Path
+from typing import Any, Self, final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn.functional import embedding, silu
+
+from outrider.contract.target import Target
+from outrider.drafter_parts import checkpoint, weights
+from outrider.drafter_parts.staged import StagedDrafter, StagedNetwork
+from outrider.drafter_parts.vocabulary import Vocabulary
+from outrider.drafters.medusa import Residual
+from outrider.errors import is_int, require
+from outrider.plugins.hookspecs import Register, hookimpl
+
+BLOCKS = "num_draft_layers"
+
+
+@final
+class ReDrafterNetwork(StagedNetwork):
+    """The head (2403.09919, section 3), with Apple's names for the tensors.
+
+    The recurrent state is s = SiLU(W embedding(token) + U s + b), or s + embedding(token) without
+    the matrices. The head reads it beside the target's state, which stays the same.
+
+    blocks: the number of residual blocks below the output matrix.
+    recurrent: whether the state has the matrices W and U.
+    own: whether there is an output matrix; otherwise it is the target's.
+    inner: the width of the blocks. Defaults to the target's, and has to be that without `own`.
+    """
+
+    family = "redrafter"
+    stages = None
+
+    def __init__(
+        self,
+        target: Target,
+        vocabulary: Vocabulary,
+        *,
+        blocks: int = 2,
+        recurrent: bool = True,
+        own: bool = False,
+        inner: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.vocabulary, self._blocks = vocabulary, blocks
+        self._embedding = weights.embedding(target).detach()
+        self._shared_head = weights.BorrowedHead(vocabulary.rows(weights.head(target).detach()))
+        self.borrowed_head = None if own else self._shared_head
+        rows, self._width = self._shared_head.matrix.shape
+        self._inner = inner = self._width if inner is None or not own else inner
+        if inner != 2 * self._width:
+            self.input_proj = nn.Linear(2 * self._width, inner)
+        stack: list[nn.Module] = [Residual(inner) for _ in range(blocks)]
+        self.lm_head = nn.Sequential(*stack, *([nn.Linear(inner, rows, bias=False)] if own else []))
+        if recurrent:
+            self.rnn_u = nn.Linear(self._width, self._width)
+            self.rnn_w = nn.Linear(self._width, self._width, bias=False)
+        self._recurrent = recurrent
+
+    def start(self, state: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch both"]:
+        """Returns the target's state, and behind it a recurrent state of zeros."""
+        return torch.cat([state, torch.zeros_like(state)], dim=-1)
+
+    def forward(
+        self, stage: int, state: Float[Tensor, "*batch both"], tokens: Int[Tensor, "*batch"]
+    ) -> Float[Tensor, "*batch both"]:
+        given, memory = torch.split(state, self._width, dim=-1)
+        word = embedding(tokens, self._embedding)
+        memory = silu(self.rnn_w(word) + self.rnn_u(memory)) if self._recurrent else word + memory
+        return torch.cat([given, memory], dim=-1)
+
+    def logits(
+        self, stage: int, state: Float[Tensor, "*batch both"]
+    ) -> Float[Tensor, "*batch known"]:
+        hidden = self.input_proj(state) if self._inner != 2 * self._width else state
+        logits: Tensor = self.lm_head(hidden)
+        return logits if self.borrowed_head is None else self.borrowed_head(logits)
+
+    @classmethod
+    def read_checkpoint(cls, folder: Path, target: Target) -> Self:
+        config = checkpoint.read_config(folder)
+        weights.require_fit(folder, config, target)
+        for name in (BLOCKS, "exit_dim"):
+            require(is_int(config.get(name)), f"{folder}: {name}", config.get(name), "a number")
+        file, tensors = checkpoint.find_tensors(folder)
+        vocabulary = Vocabulary.take_from(tensors, target.vocab_size)
+        blocks: int = config[BLOCKS]
+        options: dict[str, Any] = {
+            "blocks": blocks,
+            "recurrent": bool(config.get("rnn", False)),
+            "own": f"lm_head.{blocks}.weight" in tensors,
+            "inner": config["exit_dim"],
+        }
+        return cls.with_tensors(tensors, file, target, vocabulary, **options)
+
+    def save_checkpoint(self, folder: Path, target: Target) -> None:
+        """Writes the head as Apple's names have it, in half precision."""
+        config = {
+            "model_type": "recurrent_drafting_drafter",
+            BLOCKS: self._blocks,
+            "rnn": self._recurrent,
+            "exit_dim": self._inner,
+            **weights.target_sizes(target),
+        }
+        tensors = self.state_dict() | self.vocabulary.tensors()
+        checkpoint.write_checkpoint(folder, tensors, config, torch.float16)
+
+
+@final
+class ReDrafter(StagedDrafter[ReDrafterNetwork]):
+    """Drafts from the state that gave the last token, with one recurrent head (2403.09919).
+
+    A draft may have any length. The paper's beam search of width 8 is the tree "dynamic:8".
+
+    path: a folder that `outrider train` has written, or one of Apple's; "untrained" for random
+        weights.
+    tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`. Defaults to a chain.
+
+    Raises `ConfigError` in `bind` if the weights don't fit the target; it names the tensor.
+    """
+
+    def __init__(self, path: str, tree: Any = None) -> None:
+        super().__init__(ReDrafterNetwork, path, tree)
+
+
+@hookimpl
+def register_drafters(register: Register) -> None:
+    register("redrafter", ReDrafter)

@@ -1,0 +1,149 @@
+"""SWIFT: drafts without some layers, on the target's own cache; texts decide which layers."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from tiny.models import build, entries
+from transformers import DynamicCache
+
+from outrider import ConfigError, Context, Sampling, Tokens, decode
+from outrider.drafters.swift import Swift, exchanged
+from outrider.runtime.first_layers import some_layers
+from outrider.targets.transformers import TransformersTarget
+from outrider.testing import parametrize_with_checks
+from outrider.testing.stage import context_after, play_draft, same_draft
+from outrider.verifiers.token import Token
+
+SAMPLED = Sampling(temperature=1.0)
+TEXT = [3, 9, 4, 3, 9, 5, 8]
+
+
+@parametrize_with_checks([partial(Swift, trials=1, window=8)])
+def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
+    check(make)
+
+
+def skipping(model: Any, text: list[int], draft: list[int], skipped: tuple[int, ...]) -> Any:
+    """Returns the logits after a draft: layers are taken out where the target has not read."""
+    cache = DynamicCache()
+    layers, config = model.model.layers, model.config
+    with torch.no_grad():
+        model(torch.tensor([text[:-1]]), past_key_values=cache)
+        kept = [layer for number, layer in enumerate(layers) if number not in skipped]
+        model.model.layers = torch.nn.ModuleList(kept)
+        logits = model(torch.tensor([[text[-1], *draft]]), past_key_values=cache).logits[0, -1]
+    model.model.layers, model.config = layers, config
+    return logits
+
+
+def test_the_layers_left_go_on_from_the_targets_cache(llama: Any) -> None:
+    model = llama().double()
+    target, drafter = TransformersTarget(model), Swift()
+    drafter.bind(target)
+    assert drafter._skipped == (1, 3)
+    text = list(TEXT)
+    for seed in range(4):
+        context = context_after(drafter, target, text)
+        draft = play_draft(drafter, target, context, gamma=3, sampling=SAMPLED, seed=seed)
+        for node, probs in enumerate(draft.probs):
+            logits = skipping(model, text, list(draft.tokens[:node]), (1, 3))
+            torch.testing.assert_close(probs, logits.softmax(-1), rtol=1e-6, atol=1e-8)
+        text = [*text, draft.tokens[0], 7] if seed < 2 else [*text[:4], seed]
+
+
+def test_only_what_is_new_is_copied(llama: Any) -> None:
+    target, drafter = TransformersTarget(llama()), Swift()
+    drafter.bind(target)
+    contexts = [context_after(drafter, target, TEXT[:length]) for length in (5, 7)]
+    play_draft(drafter, target, contexts[0], gamma=3, sampling=SAMPLED)
+    for rows in contexts[1].features.values():
+        rows[:4] = float("nan")  # these are known
+    draft = play_draft(drafter, target, contexts[1], gamma=3, sampling=SAMPLED)
+    assert all(probs is not None and probs.isfinite().all() for probs in draft.probs)
+
+
+@pytest.mark.parametrize("layer", [0, 2])
+def test_a_draft_that_is_interrupted_leaves_nothing_wrong(llama: Any, layer: int) -> None:
+    target = TransformersTarget(llama())
+    new = Swift()
+    new.bind(target)
+    first, second = (context_after(new, target, TEXT[:length]) for length in (5, 7))
+    expected = play_draft(new.fork(), target, second, gamma=3, sampling=SAMPLED)
+    for last in range(3):
+        drafter = new.fork()
+        play_draft(drafter, target, first, gamma=3, sampling=SAMPLED)
+        passes = iter(range(last))
+
+        def interrupt(*_: Any, passes: Any = passes) -> None:
+            if next(passes, None) is None:
+                raise KeyboardInterrupt
+
+        handle = target.model.model.layers[layer].register_forward_pre_hook(interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            play_draft(drafter, target, second, gamma=3, sampling=SAMPLED)
+        handle.remove()
+        again = play_draft(drafter, target, second, gamma=3, sampling=SAMPLED)
+        assert same_draft(again, expected)
+
+
+def test_texts_decide_which_layers_are_skipped(llama: Any) -> None:
+    """Layers 1 and 2 do nothing: it ends up skipping these, and is always right then."""
+    model = llama(eos_token_id=None)
+    for layer in model.model.layers[1:3]:
+        layer.self_attn.o_proj.weight.data.zero_()
+        layer.mlp.down_proj.weight.data.zero_()
+    target, drafter = TransformersTarget(model), Swift()
+    rates = []
+    for number in range(4):
+        rounds = list(decode(target, drafter, Token(), [3, number], gamma=3, max_new_tokens=30))
+        drafted = sum(round.drafted for round in rounds)
+        rates.append(sum(round.accepted for round in rounds) / drafted)
+    assert drafter._past.skipped == (1, 2)
+    assert rates[0] < rates[-1] == 1.0
+    fork = drafter.fork()
+    drafter.forget()
+    assert (drafter.remembered, fork.remembered) == (0, 4)
+    assert not Swift(remember=False).remembers
+
+
+def test_all_exchanges_come_up_in_turn() -> None:
+    tried = [exchanged((1, 3), 7, number) for number in range(6)]
+    assert tried == [(2, 3), (1, 2), (3, 4), (1, 4), (3, 5), (1, 5)]
+    assert exchanged((1, 3), 7, 6) == tried[0]
+    assert exchanged((1, 2), 4, 0) == (1, 2)
+
+
+def test_kinds_of_layers_stay_with_their_layers() -> None:
+    """Of a model whose layers are of two kinds, each keeps its own window."""
+    entry = next(entry for entry in entries() if entry.name == "gemma3_text")
+    model = build(entry)
+    short = some_layers(model, (0, 3))
+    kinds = model.config.layer_types
+    assert short.config.layer_types == [kinds[0], kinds[3]]
+    assert model.config.num_hidden_layers == 4
+    rounds = decode(TransformersTarget(model), Swift(), Token(), [3, 4, 5], max_new_tokens=20)
+    assert sum(round.drafted for round in rounds) > 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"skipped": 0}, r"drafter\.skipped=0: expected a whole number of at least 1, or null"),
+        ({"trials": 0}, r"drafter\.trials=0: expected a whole number of at least 1"),
+        ({"window": -1}, r"drafter\.window=-1: expected a whole number of at least 1"),
+        ({"skipped": 4}, r"drafter\.skipped=4: expected at most 3, as the target has 5 layers"),
+    ],
+)
+def test_bad_settings_are_refused(settings: dict[str, int], line: str, llama: Any) -> None:
+    with pytest.raises(ConfigError, match=line):
+        Swift(**settings).bind(TransformersTarget(llama()))
+
+
+def test_without_features_there_is_no_draft(llama: Any) -> None:
+    target, drafter = TransformersTarget(llama()), Swift()
+    drafter.bind(target)
+    context = Context(Tokens(TEXT))
+    assert len(play_draft(drafter, target, context, gamma=3, sampling=SAMPLED)) == 0
