@@ -1,10 +1,10 @@
 """Configs: each registered part becomes a Hydra option, composed with the YAML files of `conf`."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from copy import copy
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from copy import copy, deepcopy
 from dataclasses import field, make_dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, get_type_hints
 
 from hydra import compose as hydra_compose
@@ -180,11 +180,22 @@ def option_configs(role: str, options: Any) -> dict[str, DictConfig]:
         wanted[name] = option, arguments
     # One composition for all: each option gets a place of its own.
     overrides = [f"+{role}@_{i}={option}" for i, (option, _) in enumerate(wanted.values())]
-    composed = hydra_compose(overrides=overrides)
+    sources = GlobalHydra.instance().config_loader().get_sources()
+    paths, registered = (source.full_path() for source in sources), frozenset(_REGISTERED.values())
+    composed = deepcopy(_composed_options(tuple(overrides), registered, *paths))
     configs = {name: composed[f"_{i}"] for i, name in enumerate(wanted)}
     for name, (_, arguments) in wanted.items():
         _set_arguments(configs[name], arguments, f"{plural(role)}: {name}")
     return configs
+
+
+@lru_cache
+def _composed_options(overrides: tuple[str, ...], *_sources: Hashable) -> DictConfig:
+    """Returns the composed overrides; they are composed only once for all jobs of a sweep.
+
+    _sources: where the options come from.
+    """
+    return hydra_compose(overrides=list(overrides))
 
 
 def _set_arguments(config: DictConfig, arguments: Mapping[str, Any], prefix: str) -> None:
