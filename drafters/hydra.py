@@ -25,7 +25,7 @@ class Reduced(nn.Module):
 
     def __init__(self, width: int, vectors: int) -> None:
         super().__init__()
-        self.linear = nn.Linear(vectors * width, width)
+        self.linear: nn.Linear = nn.Linear(vectors * width, width)
         nn.init.zeros_(self.linear.weight)
         nn.init.zeros_(self.linear.bias)
         self.res_connection: nn.Module = nn.Identity()
@@ -63,13 +63,15 @@ class HydraNetwork(StagedNetwork):
         own: bool = False,
     ) -> None:
         super().__init__()
-        self.vocabulary, self.stages, self._blocks = vocabulary, heads, blocks
+        self.vocabulary = vocabulary
+        self.stages: int | None = heads
+        self._blocks = blocks
         self._embedding = weights.embedding(target).detach()
         self._shared_head = weights.BorrowedHead(vocabulary.rows(weights.head(target).detach()))
-        self.borrowed_head = None if own else self._shared_head
+        self.borrowed_head: weights.BorrowedHead | None = None if own else self._shared_head
         rows, width = self._shared_head.matrix.shape
-        self.hydra_mlp = nn.ModuleList()
-        self.hydra_lm_head = nn.ModuleList()
+        self.hydra_mlp: nn.ModuleList = nn.ModuleList()
+        self.hydra_lm_head: nn.ModuleList = nn.ModuleList()
         for head in range(heads):
             stack = [Reduced(width, head + 2), *(Reduced(width, 1) for _ in range(blocks - 1))]
             self.hydra_mlp.append(nn.Sequential(*stack))

@@ -60,7 +60,7 @@ class MLPSpeculatorNetwork(StagedNetwork):
     ) -> None:
         super().__init__()
         self.vocabulary = vocabulary
-        self.stages = stages
+        self.stages: int | None = stages
         self._embedding = weights.embedding(target).detach()
         width = self._embedding.shape[1]
         inner = width if inner is None or borrowed else inner

@@ -23,7 +23,7 @@ from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.runtime.cached_model import HIDDEN
 from outrider.runtime.tree_mask import additive_mask, causal
 
-LAYER = {
+LAYER: dict[str, Any] = {
     "num_hidden_layers": 1,
     "layer_types": ["full_attention"],
     "mlp_layer_types": ["sparse"],
@@ -45,25 +45,25 @@ class MtpNetwork(FeatureNetwork):
     """
 
     family = "mtp"
-    reads = (HIDDEN,)
+    reads: tuple[str, ...] = (HIDDEN,)
 
     def __init__(self, target: Target, vocabulary: Vocabulary) -> None:
         super().__init__()
         decoder, config = _decoder(target), _one_layer(target)
         width, norm = config.hidden_size, type(decoder.norm)
         self.vocabulary = vocabulary
-        self.enorm = norm(width, eps=config.rms_norm_eps)
-        self.hnorm = norm(width, eps=config.rms_norm_eps)
-        self.eh_proj = nn.Linear(2 * width, width, bias=False)
-        self.block = type(decoder.layers[-1])(config, 0)
-        self.norm = norm(width, eps=config.rms_norm_eps)
+        self.enorm: nn.Module = norm(width, eps=config.rms_norm_eps)
+        self.hnorm: nn.Module = norm(width, eps=config.rms_norm_eps)
+        self.eh_proj: nn.Linear = nn.Linear(2 * width, width, bias=False)
+        self.block: nn.Module = type(decoder.layers[-1])(config, 0)
+        self.norm: nn.Module = norm(width, eps=config.rms_norm_eps)
         for parameter in self.parameters():
             if parameter.ndim > 1:  # those of experts are not initialised
                 nn.init.normal_(parameter, std=0.02)
         self._rotation = [decoder.rotary_emb]  # in a list, since it is no part of the network
         self._embedding = weights.embedding(target).detach()
         self._shared_head = weights.BorrowedHead(vocabulary.rows(weights.head(target).detach()))
-        self.borrowed_head = self._shared_head
+        self.borrowed_head: weights.BorrowedHead | None = self._shared_head
 
     def states(
         self, features: Sequence[Float[Tensor, "*batch width"]]
@@ -133,7 +133,7 @@ def _decoder(target: Target) -> Any:
     """Returns the target's decoder.
 
     Raises:
-        ConfigError: it lacks a part that the network needs.
+        ConfigError: it lacks a part that the network needs, or turns positions in several ways.
     """
     decoder = target.model.get_decoder()
     for part in ("layers", "norm", "rotary_emb"):
@@ -142,6 +142,11 @@ def _decoder(target: Target) -> Any:
                 f"target: {type(decoder).__name__} has no {part}: expected a decoder with layers,"
                 " norm and rotary_emb, as models with multi-token prediction have"
             )
+    if hasattr(decoder.rotary_emb, "layer_types"):
+        raise ConfigError(
+            f"target: {type(decoder).__name__} rotates positions by type of layer: expected one"
+            " rotation for all, as in models with multi-token prediction"
+        )
     return decoder
 
 
@@ -168,7 +173,7 @@ class Mtp(TrainedDrafter[MtpNetwork]):
     Raises `ConfigError` in `bind` if there are no such tensors, or one does not fit the target.
     """
 
-    needs = frozenset({"model", HIDDEN})
+    needs: frozenset[str] = frozenset({"model", HIDDEN})
 
     def __init__(self, path: str | None = None, tree: Any = None) -> None:
         super().__init__(MtpNetwork, path, tree)

@@ -46,14 +46,14 @@ class Pard(Drafter):
     the target has an encoder.
     """
 
-    needs = frozenset({"model"})
+    needs: frozenset[str] = frozenset({"model"})
 
     def __init__(
         self, model: Any, dtype: str = "auto", device: str = "auto", *, tree: Any = None
     ) -> None:
         self._setting, self._loading = model, (dtype, device)
         self._shape = parse_tree(tree)
-        self.kind = self._shape.kind
+        self.kind: str = self._shape.kind
         self._target: Target | None = None
 
     def bind(self, target: Target) -> None:

@@ -33,7 +33,7 @@ class ReDrafterNetwork(StagedNetwork):
     """
 
     family = "redrafter"
-    stages = None
+    stages: int | None = None
 
     def __init__(
         self,
@@ -46,19 +46,22 @@ class ReDrafterNetwork(StagedNetwork):
         inner: int | None = None,
     ) -> None:
         super().__init__()
-        self.vocabulary, self._blocks = vocabulary, blocks
+        self.vocabulary = vocabulary
+        self._blocks = blocks
         self._embedding = weights.embedding(target).detach()
         self._shared_head = weights.BorrowedHead(vocabulary.rows(weights.head(target).detach()))
-        self.borrowed_head = None if own else self._shared_head
+        self.borrowed_head: weights.BorrowedHead | None = None if own else self._shared_head
         rows, self._width = self._shared_head.matrix.shape
         self._inner = inner = self._width if inner is None or not own else inner
         if inner != 2 * self._width:
-            self.input_proj = nn.Linear(2 * self._width, inner)
+            self.input_proj: nn.Linear = nn.Linear(2 * self._width, inner)
         stack: list[nn.Module] = [Residual(inner) for _ in range(blocks)]
-        self.lm_head = nn.Sequential(*stack, *([nn.Linear(inner, rows, bias=False)] if own else []))
+        self.lm_head: nn.Sequential = nn.Sequential(
+            *stack, *([nn.Linear(inner, rows, bias=False)] if own else [])
+        )
         if recurrent:
-            self.rnn_u = nn.Linear(self._width, self._width)
-            self.rnn_w = nn.Linear(self._width, self._width, bias=False)
+            self.rnn_u: nn.Linear = nn.Linear(self._width, self._width)
+            self.rnn_w: nn.Linear = nn.Linear(self._width, self._width, bias=False)
         self._recurrent = recurrent
 
     def start(self, state: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch both"]:

@@ -1,19 +1,20 @@
 """Swift: the target drafts without some of its layers, and learns from its texts which."""
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.contract.context import Context, Tokens
+from outrider.contract.context import Context
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
+from outrider.drafter_parts.cached_text import CachedText
 from outrider.drafter_parts.memory import Memory
 from outrider.drafter_parts.shared_cache import require_readable_cache
-from outrider.drafter_parts.trees import Chain
+from outrider.drafter_parts.tree_forms import parse_tree
 from outrider.errors import ConfigError, TargetError, is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.runtime.cache import GrowingCache
@@ -21,7 +22,11 @@ from outrider.runtime.encoded import decoder_start
 from outrider.runtime.first_layers import depth, some_layers
 from outrider.runtime.passes import PassInput
 from outrider.runtime.step import run_pass
+from outrider.runtime.windows import context_window
 from outrider.targets.self_test import self_test
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 Layers = tuple[int, ...]
 """The numbers of some layers, ascending."""
@@ -41,15 +46,22 @@ class Swift(Drafter):
     trials: how many changes to try after each text; each takes a pass over its end.
     window: how many tokens of that end to predict.
     remember: whether to learn from texts at all. Otherwise the layers skipped lie evenly spaced.
+    tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`. Defaults to a chain.
 
     Raises `ConfigError` for numbers that are too small, and in `bind` if the target has too few
     layers, or can't be run without some of them.
     """
 
-    needs = frozenset({"model", "cache"})
+    needs: frozenset[str] = frozenset({"model", "cache"})
 
     def __init__(
-        self, skipped: int | None = None, trials: int = 4, window: int = 64, remember: bool = True
+        self,
+        skipped: int | None = None,
+        trials: int = 4,
+        window: int = 64,
+        remember: bool = True,
+        *,
+        tree: Any = None,
     ) -> None:
         is_valid = skipped is None or (is_int(skipped) and skipped >= 1)
         require(is_valid, "drafter.skipped", skipped, "a whole number of at least 1, or null")
@@ -57,9 +69,10 @@ class Swift(Drafter):
             is_valid = is_int(value) and value >= 1
             require(is_valid, f"drafter.{name}", value, "a whole number of at least 1")
         self._setting, self._trials, self._window = skipped, trials, window
-        self.remembers = remember
+        self.remembers: bool = remember
         self._past = Past()
-        self._short: Any = None  # the target without the skipped layers
+        self._shape = parse_tree(tree)
+        self.kind: str = self._shape.kind
         self._target: Target | None = None
 
     def bind(self, target: Target) -> None:
@@ -67,67 +80,53 @@ class Swift(Drafter):
             return
         self._target = None
         self._model, self._depth = target.model, depth(target.model)
+        self._vocab_size = target.vocab_size
         spare = self._depth - 2
         count = max(1, self._depth * 2 // 5) if self._setting is None else self._setting
         expected = f"at most {spare}, as the target has {self._depth} layers"
         require(count <= spare, "drafter.skipped", count, expected)
         self._first = tuple(1 + (2 * i + 1) * spare // (2 * count) for i in range(count))
-        self._start(self._first)
+        short = self._without(self._first)
         try:
-            self_test(self._short, decoder_start(self._short))
+            self_test(short, decoder_start(short))
         except TargetError as error:
             raise ConfigError(f"drafter swift: {error}") from None
-        self._short, self._kept = self._model, tuple(range(self._depth))
-        require_readable_cache(self._model, target, "swift", self._after)
-        self._start(self._first)
+        require_readable_cache(self._model, target, "swift", self._on_all)
+        self._skip(self._first)
+        self._window_size = context_window(self._model)
         self._target = target
 
-    def _start(self, skipped: Layers) -> None:
-        """Begins a cache for the layers that are left."""
-        self._skipped = skipped
-        self._kept = tuple(layer for layer in range(self._depth) if layer not in skipped)
-        self._short = some_layers(self._model, self._kept)
-        self._cache: GrowingCache | None = None
-        self._known = Tokens([])
+    def _on_all(self, context: Context) -> Float[Tensor, "1 vocab"]:
+        """Returns the logits after a text with all layers."""
+        text = CachedText(self._model, self._vocab_size)
+        return text.follow_lender(context.tokens, context.features)
+
+    def _without(self, skipped: Layers) -> "PreTrainedModel":
+        """Returns the target without some layers."""
+        return some_layers(self._model, self._others(skipped))
+
+    def _others(self, skipped: Layers) -> Layers:
+        return tuple(layer for layer in range(self._depth) if layer not in skipped)
+
+    def _skip(self, skipped: Layers) -> None:
+        """Skips these layers from now on."""
+        self._skipped, self._kept = skipped, self._others(skipped)
+        self._text = CachedText(self._without(skipped), self._vocab_size)
 
     def propose(self, context: Context, pen: Pen) -> None:
+        if self._window_size is not None:
+            pen.limit(max(0, self._window_size + 1 - len(context.tokens)))
         if not pen.open or "keys.0" not in context.features:
             return
         skipped = self._past.skipped or self._first
         if skipped != self._skipped:
-            self._start(skipped)
-        first = self._after(context)
-
-        def logits(paths: Sequence[Sequence[int]]) -> Tensor:
-            return self._read(paths[0][-1]) if paths[0] else first
-
-        Chain().grow(pen, logits)
-
-    def _after(self, context: Context) -> Float[Tensor, "1 vocab"]:
-        """Returns the logits after a text. The target has read all of it but the newest token."""
-        text = context.tokens[:-1]
-        shared = self._known.shared(Tokens(text))
-        # Until all layers have the same tokens, there is no cache: this may be interrupted.
-        cache, self._cache = self._cache, None
-        if cache is None:
-            cache, shared = GrowingCache(), 0
-        cache.crop(shared - int(cache.get_seq_length()))
-        if shared < len(text):
-            for place, layer in enumerate(self._kept):
-                rows = (context.features[f"{name}.{layer}"] for name in ("keys", "values"))
-                keys, values = (row[shared : len(text)].transpose(0, 1)[None] for row in rows)
-                cache.update(keys, values, place)
-        self._cache, self._known = cache, Tokens(text)
-        return self._read(context.tokens[-1])
-
-    def _read(self, token: int) -> Float[Tensor, "1 vocab"]:
-        """Reads a token behind the text and the draft, and returns the logits after it."""
-        cache, self._cache = self._cache, None
-        assert cache is not None, "a text comes first"
-        ids = torch.tensor([[token]], device=self._model.device)
-        logits = run_pass(self._short, cache, PassInput(ids, 1)).logits[0]
-        self._cache = cache
-        return logits
+            self._skip(skipped)
+        lent = {
+            f"{name}.{place}": context.features[f"{name}.{layer}"]
+            for place, layer in enumerate(self._kept)
+            for name in ("keys", "values")
+        }
+        self._text.grow(self._shape, pen, self._text.follow_lender(context.tokens, lent))
 
     def remember(self, context: Context) -> None:
         past, text = self._past, context.tokens[-self._window - 1 :]
@@ -145,10 +144,9 @@ class Swift(Drafter):
         """Returns how many tokens of a text are the likeliest ones without some layers."""
         if len(text) < 2:
             return 0
-        kept = [layer for layer in range(self._depth) if layer not in skipped]
         ids = torch.tensor([text], device=self._model.device)
         inputs = PassInput(ids[:, :-1], len(text) - 1)
-        logits = run_pass(some_layers(self._model, kept), GrowingCache(), inputs).logits
+        logits = run_pass(self._without(skipped), GrowingCache(), inputs).logits
         return int((logits.argmax(-1) == ids[:, 1:]).sum())
 
     @property

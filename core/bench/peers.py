@@ -103,7 +103,7 @@ class Counterparts:
         command = (sys.executable, "-m", "outrider.bench.peer_transformers")
         common = {"model": self.model, "dtype": self.dtype, "gamma": self.gamma}
         options = self._assisted_options()
-        ways = {PLAIN: {}} | ({self.label: options} if options else {})
+        ways: dict[str, dict[str, Any]] = {PLAIN: {}} | ({self.label: options} if options else {})
         return [
             Entrant(f"transformers {label}", command, common | {"options": own})
             for label, own in ways.items()

@@ -13,9 +13,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from outrider.bench.curves import count_curve_steps, measure_curves
-from outrider.bench.entrants import OUTRIDER_PLAIN, Entrant, entrants, weights_location
+from outrider.bench.entrants import OUTRIDER_PLAIN, entrants, weights_location
 from outrider.bench.measure import Run, differences, measure_runs, speed_ratio
 from outrider.bench.neighbour import neighbour
+from outrider.bench.peers import Entrant
 from outrider.bench.plots import plot_curves
 from outrider.bench.report import BenchResult, bench_lines, bench_table
 from outrider.bench.roofline import memory_bandwidth

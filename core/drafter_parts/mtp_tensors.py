@@ -35,7 +35,7 @@ def target_folder(target: Target) -> Path:
     Raises:
         ConfigError: it was not loaded from one.
     """
-    from transformers.utils import cached_file
+    from transformers.utils.hub import cached_file
 
     name = str(getattr(target.model.config, "_name_or_path", "") or "")
     if name and not Path(name).is_dir():

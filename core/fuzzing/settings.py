@@ -74,6 +74,7 @@ WITH_TREE = (
     "bigram",
     "small_lm",
     "pard",
+    "swift",
     "eagle",
     "eagle3",
     "mtp",

@@ -25,10 +25,9 @@ def plain_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> P
     if _takes(forward, "logits_to_keep"):
         options["logits_to_keep"] = inputs.rows
     if inputs.mask is not None:
-        options["attention_mask"] = layer_masks(model, inputs.mask)
-    if inputs.positions is not None and (
-        inputs.mask is not None or _takes(forward, "position_ids")
-    ):
+        masks = layer_masks(model, inputs.mask)
+        options |= {"attention_mask": masks, "position_ids": inputs.positions}
+    elif inputs.positions is not None and _takes(forward, "position_ids"):
         options["position_ids"] = inputs.positions
     if inputs.states:
         options["output_hidden_states"] = True

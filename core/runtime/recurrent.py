@@ -34,6 +34,9 @@ STATELESS = frozenset({"full_attention", "sliding_attention", "chunked_attention
 AGAIN = 16
 """Accepted tokens that the states lack are read again along with new ones, up to this many."""
 
+NO_MASK = "its states take each token in turn"
+"""Why there are no trees and no padding, in words that follow "since"."""
+
 
 def layer_types(model: "PreTrainedModel") -> frozenset[str]:
     """Returns the types of a model's layers, where its configuration names them."""
@@ -89,18 +92,15 @@ class RecurrentCache(PassCache):
         if inputs.mask is not None:
             name = type(self._model).__name__
             raise TargetError(f"model {name}: {NO_MASK}: expected chains, one text at a time")
-        before = self.get_seq_length()
         text = inputs.ids if self._text is None else torch.cat([self._text, inputs.ids], dim=1)
-        if self._outdated and self._cache.length == before:
+        if self._outdated and self._cache.length == self.get_seq_length():
             self._keep()
         passes = []
         certain = text.shape[1] - inputs.rows  # no logits are wanted of what may be rolled back
         if certain - self._cache.length > AGAIN:
-            passes.append(
-                self._pass(text[:, self._cache.length : certain], replace(inputs, rows=1))
-            )
+            passes.append(self._read(text[:, :certain], replace(inputs, rows=1)))
             self._keep()
-        passes.append(self._pass(text[:, self._cache.length :], inputs))
+        passes.append(self._read(text, inputs))
         self._text = text
         states = {
             number: torch.cat([one.states[number] for one in passes], 1)[:, -inputs.ids.shape[1] :]
@@ -108,14 +108,14 @@ class RecurrentCache(PassCache):
         }
         return Pass(passes[-1].logits, states)
 
-    def _pass(self, ids: Int[Tensor, "texts tokens"], inputs: PassInput) -> Pass:
+    def _read(self, text: Int[Tensor, "texts tokens"], inputs: PassInput) -> Pass:
+        """Reads what the states lack of a text."""
+        known, length = self._cache.length, text.shape[1]
         # Bamba counts positions from 0 in each pass unless they are given.
-        positions = torch.arange(
-            self._cache.length, self._cache.length + ids.shape[1], device=ids.device
-        )
-        inputs = replace(inputs, ids=ids, positions=positions.expand_as(ids))
+        positions = torch.arange(known, length, device=text.device)[None]
+        inputs = replace(inputs, ids=text[:, known:], positions=positions.expand(len(text), -1))
         result = plain_pass(scanning(self._model), self._cache, inputs)
-        self._cache.length += ids.shape[1]
+        self._cache.length = length
         return result
 
     def _keep(self) -> None:
@@ -139,25 +139,21 @@ class RecurrentCache(PassCache):
         if not self._snapshot.length:
             self._begin()
             return
-        copies = iter(self._snapshot.states)
+        copies, removed = iter(self._snapshot.states), self._snapshot.length - self._cache.length
         for kept in _states(self._cache):
             for number in kept:
                 kept[number] = _copy(next(copies))
         for layer in self._cache.layers:
             if isinstance(layer, GrowingLayer):
-                layer.crop(self._snapshot.length - self._cache.length)
+                layer.crop(removed)
             elif isinstance(layer, AttentionLayer):
-                AttentionLayer.crop(layer, self._snapshot.length - self._cache.length)
+                AttentionLayer.crop(layer, removed)
         self._cache.length = self._snapshot.length
 
     def retain_rows(self, count: int, rows: Sequence[int]) -> None:
         """Of the last `count` tokens, keeps those at `rows`, which are its first ones."""
         assert list(rows) == list(range(len(rows))), "only chains are read"
         self.crop(len(rows) - count)
-
-
-NO_MASK = "its states take each token in turn"
-"""Why there are no trees and no padding, in words that follow "since"."""
 
 
 @final
@@ -183,7 +179,7 @@ def _growing(layer: Any) -> Any:
     if isinstance(layer, LinearAttentionAndSlidingWindowAttentionLayer):
         return LinearAttentionAndFullAttentionLayer(layer.number_of_states)
     if isinstance(layer, AttentionLayer) and not isinstance(layer, LinearAttentionCacheLayerMixin):
-        return GrowingLayer()
+        return GrowingLayer()  # type: ignore[no-untyped-call]
     return layer
 
 

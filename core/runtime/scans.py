@@ -41,7 +41,7 @@ class SteppingMixer(nn.Module):
         if cache_params is None or not cache_params.has_previous_state(self.mixer.layer_idx):
             result: Tensor = self.mixer(hidden_states, **options)
             return result
-        steps = [self.mixer(token, **options) for token in hidden_states.split(1, dim=1)]
+        steps = [self.mixer(token, **options) for token in torch.split(hidden_states, 1, dim=1)]
         return torch.cat(steps, dim=1)
 
 

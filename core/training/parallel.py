@@ -72,7 +72,7 @@ class MaskedStudent(nn.Module):
         super().__init__()
         self.student = student
         table = student.get_input_embeddings().weight.detach()
-        self.mask = nn.Parameter(table.float().mean(0).to(table.dtype))
+        self.mask: nn.Parameter = nn.Parameter(table.float().mean(0).to(table.dtype))
 
     def forward(
         self, ids: Int[Tensor, "batch tokens"], rows: Rows, wanted: Int[Tensor, "wanted"]

@@ -29,6 +29,7 @@ from outrider.drafters.random import Random
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.stage import TreeDrafter
+from outrider.verifiers.gumbel import Gumbel
 from outrider.verifiers.sample_match import SampleMatch
 from outrider.verifiers.token import Token
 
@@ -337,3 +338,20 @@ def test_a_text_that_is_broken_off_is_not_remembered() -> None:
     drafter = Parrot()
     next(decode(TabularTarget(5), drafter, Token(), [0, 1], max_new_tokens=9))
     assert drafter.remembered == 0
+
+
+def test_a_draft_shares_the_noise_of_a_coupled_rule() -> None:
+    """So that whoever drafts from the target's own distribution is always right."""
+
+    class Own(Drafter):
+        autoregressive = True
+
+        def propose(self, context: Context, pen: Pen) -> None:
+            path: list[int] = []
+            while pen.open:
+                path.append(pen.draw(TARGET.logits([*context.tokens, *path])))
+
+    options: dict[str, Any] = {"gamma": 3, "max_new_tokens": 40}
+    rounds = list(decode(TARGET, Own(), Gumbel(), PROMPT, sampling=Sampling(1.0), **options))
+    assert len(rounds) == 10
+    assert all(round.accepted == round.drafted == 3 for round in rounds)

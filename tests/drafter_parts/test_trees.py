@@ -130,6 +130,32 @@ def test_a_dynamic_tree_holds_the_likeliest_paths() -> None:
         assert chosen == set(best)
 
 
+def test_a_dynamic_tree_goes_on_from_the_likeliest_of_a_depth() -> None:
+    draft = grown("dynamic:2", gamma=3)
+    layer: list[tuple[int, ...]] = [()]
+    expected = []
+    for _ in range(3):
+        values = {
+            (*path, token): sum(
+                float(NEXT_LOGITS([0, 1, *path[:i]]).log_softmax(-1)[step])
+                for i, step in enumerate((*path, token))
+            )
+            for path in layer
+            for token in NEXT_LOGITS([0, 1, *path]).topk(2).indices.tolist()
+        }
+        expected += values
+        layer = sorted(values, key=lambda path, values=values: -values[path])[:2]  # type: ignore[misc]
+    paths = [tuple(draft.tokens[step] for step in draft.path(node)) for node in range(len(draft))]
+    assert sorted(paths) == sorted(expected)
+
+
+def test_each_token_of_a_chain_follows_those_before_it() -> None:
+    draft = grown(None)
+    for node, probs in enumerate(draft.probs):
+        assert probs is not None
+        torch.testing.assert_close(probs, NEXT_LOGITS([0, 1, *draft.tokens[:node]]).softmax(-1))
+
+
 def expected_tokens(shape: dict[Path, int], acceptance: Sequence[float]) -> float:
     """Returns the mean number of tokens that a shape has accepted (Sequoia, equation 1)."""
     return sum(

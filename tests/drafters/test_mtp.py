@@ -148,7 +148,14 @@ def test_a_target_without_such_tensors(llama: Any, tmp_path: Path) -> None:
         Mtp(str(tmp_path)).bind(TransformersTarget(model))
 
 
-def test_a_target_that_is_built_otherwise() -> None:
-    target = TransformersTarget(build(ENTRIES["gpt2"]))
-    with pytest.raises(ConfigError, match=r"^target: GPT2Model has no layers: expected a decoder"):
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("gpt2", "target: GPT2Model has no layers: expected a decoder"),
+        ("gemma3_text", "target: Gemma3TextModel rotates positions by type of layer: expected one"),
+    ],
+)
+def test_a_target_that_is_built_otherwise(name: str, line: str) -> None:
+    target = TransformersTarget(build(ENTRIES[name]))
+    with pytest.raises(ConfigError, match=f"^{line}"):
         Mtp("untrained").bind(target)

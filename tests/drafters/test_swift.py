@@ -39,9 +39,10 @@ def skipping(model: Any, text: list[int], draft: list[int], skipped: tuple[int, 
     return logits
 
 
-def test_the_layers_left_go_on_from_the_targets_cache(llama: Any) -> None:
+@pytest.mark.parametrize("tree", [None, "2x1x1"])
+def test_the_layers_left_go_on_from_the_targets_cache(llama: Any, tree: str | None) -> None:
     model = llama().double()
-    target, drafter = TransformersTarget(model), Swift()
+    target, drafter = TransformersTarget(model), Swift(tree=tree)
     drafter.bind(target)
     assert drafter._skipped == (1, 3)
     text = list(TEXT)
@@ -49,8 +50,11 @@ def test_the_layers_left_go_on_from_the_targets_cache(llama: Any) -> None:
         context = context_after(drafter, target, text)
         draft = play_draft(drafter, target, context, gamma=3, sampling=SAMPLED, seed=seed)
         for node, probs in enumerate(draft.probs):
-            logits = skipping(model, text, list(draft.tokens[:node]), (1, 3))
-            torch.testing.assert_close(probs, logits.softmax(-1), rtol=1e-6, atol=1e-8)
+            parent = draft.parents[node]
+            path = [draft.tokens[step] for step in draft.path(parent)]
+            if draft.children(parent)[0] == node:  # the others are drawn from what it leaves
+                right = skipping(model, text, path, (1, 3)).softmax(-1)
+                torch.testing.assert_close(probs, right, rtol=1e-6, atol=1e-8)
         text = [*text, draft.tokens[0], 7] if seed < 2 else [*text[:4], seed]
 
 

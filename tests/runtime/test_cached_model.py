@@ -90,9 +90,7 @@ def test_the_chosen_rows_are_retained(llama: Any) -> None:
 def test_states_of_an_unknown_kind_are_refused(llama: Any) -> None:
     model = llama()
     model.config.layer_types = ["compressed_sparse_attention"] * len(model.model.layers)
-    with pytest.raises(
-        TargetError, match="LlamaForCausalLM: layers of compressed_sparse_attention"
-    ):
+    with pytest.raises(TargetError, match="LlamaForCausalLM: layers of compressed_sparse_"):
         refuse_stateful(model)
 
 
@@ -101,9 +99,7 @@ def test_states_that_are_spread_over_ranks_are_refused() -> None:
     model = MambaForCausalLM(config)
     refuse_stateful(model)
     model._tp_size = 2
-    with pytest.raises(
-        TargetError, match="MambaForCausalLM: its states can't be spread over ranks"
-    ):
+    with pytest.raises(TargetError, match="MambaForCausalLM: its states can't be spread"):
         refuse_stateful(model)
 
 

@@ -82,6 +82,7 @@ BY_TYPE: dict[str, dict[str, Any]] = {
     ),
     **dict.fromkeys(("gemma3_text", "t5gemma2_text", "t5gemma2_decoder"), ALTERNATING),
     **dict.fromkeys(("gemma3n_text", "gemma4_text", "gemma4_unified_text"), _SHARED_CACHE),
+    "falcon_h1": {"mamba_d_ssm": 64, "mamba_n_heads": 4, "mamba_d_head": 16, "mamba_chunk_size": 8},
     "bamba": _MAMBA | {"attn_layer_indices": [1, 3]},
     "granitemoehybrid": _MAMBA | {"layer_types": ["mamba", "attention"] * 2},
     **dict.fromkeys(("cohere", "cohere2", "cohere2_moe"), _SCALED),
@@ -110,6 +111,7 @@ BY_TYPE: dict[str, dict[str, Any]] = {
     "mamba2": {"num_heads": 8, "head_dim": 8, "state_size": 4, "n_groups": 1} | {"chunk_size": 8},
     "dbrx": {"attn_config": {"kv_n_heads": 2, "rope_theta": 10000.0}}
     | {"ffn_config": {"ffn_hidden_size": 64, "moe_num_experts": 4, "moe_top_k": 2}},
+    "lfm2": {"layer_types": ["conv", "full_attention"] * 2},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"] * 2, "num_dense_layers": 1},
     "roc_bert": {"pronunciation_vocab_size": 64, "shape_vocab_size": 64},
     "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},
