@@ -1,6 +1,6 @@
 r"""Runs the notebooks of docs/notebooks and stores their outputs.
 
-outrider compare drafters=[none,bigram,prompt_lookup,eagle,hybrid] data.limit=12 turns=1 \
+outrider compare drafters=[none,bigram,prompt_lookup,eagle,hybrid,quantized] data.limit=12 turns=1 \
     max_new_tokens=20 hydra.run.dir=runs/demo
 python docs/notebooks.py
 """

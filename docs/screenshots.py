@@ -1,6 +1,6 @@
 r"""Draws docs/page-*.png: the pages of `outrider view`, from runs of `outrider compare`.
 
-outrider compare drafters=[none,bigram,prompt_lookup,eagle,hybrid] data.limit=12 turns=1 \
+outrider compare drafters=[none,bigram,prompt_lookup,eagle,hybrid,quantized] data.limit=12 turns=1 \
     max_new_tokens=20 hydra.run.dir=runs/demo
 python docs/screenshots.py runs
 """
@@ -39,7 +39,7 @@ class Shot(NamedTuple):
 
 
 SHOTS = (
-    Shot("page-run", "runs?run={run}", (1000, 760), "light"),
+    Shot("page-run", "runs?run={run}", (1000, 726), "light"),
     Shot("page-figures", "runs?run={run}", (1000, 620), "dark", ".figures"),
     Shot("page-texts", "runs?run={run}", (1000, 560), "light", ".question"),
     Shot("page-play", "play", (1000, 900), "light", None, "hybrid"),

@@ -178,7 +178,7 @@ def test_every_entrant_goes_first_in_turn_and_is_repeated(
     order: list[str] = []
     inner = trial._decode
 
-    def decode_noted(
+    def decode_noted(target: Any, entrant: Entrant, asked: Any, settings: Any, *told: Any) -> Any:
         target: Any, entrant: Entrant, asked: Any, settings: Settings, told: Any
     ) -> Any:
         kind = type(entrant.drafter).__name__
