@@ -179,11 +179,9 @@ def test_every_entrant_goes_first_in_turn_and_is_repeated(
     inner = trial._decode
 
     def decode_noted(target: Any, entrant: Entrant, asked: Any, settings: Any, *told: Any) -> Any:
-        target: Any, entrant: Entrant, asked: Any, settings: Settings, told: Any
-    ) -> Any:
         kind = type(entrant.drafter).__name__
         order.append(f"{kind} {settings.max_new_tokens}")
-        return inner(target, entrant, asked, settings, told)
+        return inner(target, entrant, asked, settings, *told)
 
     monkeypatch.setattr(trial, "_decode", decode_noted)
     settings = Settings(gamma=3, max_new_tokens=10, repeats=3)
