@@ -8,11 +8,8 @@ from typing import final
 from outrider.drafter_parts.datastore import write_store
 from outrider.drafters.rest import Rest
 from outrider.errors import ConfigError, is_int, require
-from outrider.terminal import plain
-from outrider.training.card import write_card
-from outrider.training.contamination import write_fingerprints
 from outrider.training.corpus import Split, split_texts
-from outrider.training.drafters import measure_drafter
+from outrider.training.fitted import write_fitted
 from outrider.training.job import Job
 from outrider.training.writing import Text
 
@@ -45,20 +42,8 @@ class StoreRecipe:
         began = time.monotonic()
         split = self._written(job) if self.answers else self._read(job)
         write_store(job.out, [text.ids[text.start :] for text in split.learned], job.target)
-        figures = measure_drafter(job.target, Rest(str(job.out)), split.held_out, job.gamma)
-        facts = {
-            "family": "rest",
-            "command": job.command,
-            **split.facts(),
-            "steps": 1,
-            "seconds": round(time.monotonic() - began),
-            "answers": self.answers,
-        }
-        write_fingerprints(job.out, job.target, split.learned)
-        write_card(job.out, facts, [{"step": 1.0, **figures}])
-        line = ", ".join(f"{name} {value:.3f}" for name, value in figures.items())
-        job.console.print(f"{facts['tokens']} tokens; on held-out texts {line}", highlight=False)
-        job.console.print(plain(job.out), soft_wrap=True)
+        drafter, facts = Rest(str(job.out)), {"answers": self.answers}
+        write_fitted(job, drafter, split, family="rest", began=began, facts=facts)
 
     def _written(self, job: Job) -> Split:
         return split_texts(

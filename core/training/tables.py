@@ -9,11 +9,8 @@ from outrider.drafter_parts.checkpoint import WEIGHTS
 from outrider.drafter_parts.ngrams import NGramTable
 from outrider.drafters.ngram import NGram
 from outrider.errors import is_int, require
-from outrider.terminal import plain
-from outrider.training.card import write_card
-from outrider.training.contamination import write_fingerprints
 from outrider.training.corpus import split_texts
-from outrider.training.drafters import measure_drafter
+from outrider.training.fitted import write_fitted
 from outrider.training.job import Job
 
 
@@ -54,19 +51,7 @@ class TableRecipe:
         path = job.out / WEIGHTS
         written = [text.ids[text.start :] for text in split.learned]
         NGramTable.fit(written, self.order, job.target.vocab_size).save(path)
+        family = "unigram" if self.order == 1 else "bigram"
         drafter = NGram(self.order, str(path))
-        figures = measure_drafter(job.target, drafter, split.held_out, job.gamma)
-        facts = {
-            "family": "unigram" if self.order == 1 else "bigram",
-            "command": job.command,
-            **split.facts(),
-            "steps": 1,
-            "seconds": round(time.monotonic() - began),
-            "order": self.order,
-            "temperatures": list(self.temperatures),
-        }
-        write_fingerprints(job.out, job.target, split.learned)
-        write_card(job.out, facts, [{"step": 1.0, **figures}])
-        line = ", ".join(f"{name} {value:.3f}" for name, value in figures.items())
-        job.console.print(f"{facts['tokens']} tokens; on held-out texts {line}", highlight=False)
-        job.console.print(plain(job.out), soft_wrap=True)
+        facts = {"order": self.order, "temperatures": list(self.temperatures)}
+        write_fitted(job, drafter, split, family=family, began=began, facts=facts)
