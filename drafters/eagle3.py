@@ -13,7 +13,7 @@ from outrider.contract.context import Context
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafter_parts import checkpoint, speculators, weights
-from outrider.drafter_parts.features import FeatureDrafting, FeatureNetwork
+from outrider.drafter_parts.features import LOWEST, FeatureDrafting, FeatureNetwork
 from outrider.drafter_parts.layer import Attention, FeedForward, KeysAndValues, LayerConfig, RMSNorm
 from outrider.drafter_parts.trained import TrainedDrafter
 from outrider.drafter_parts.vocabulary import Vocabulary
@@ -21,9 +21,6 @@ from outrider.errors import ConfigError
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.runtime.cached_model import HIDDEN
 from outrider.runtime.linear import product
-
-LOWEST = (0, 1, 2)
-"""The states that random weights read; every target has them."""
 
 LAYERS_KEY = "eagle_aux_hidden_state_layer_ids"
 """The entry of a config that names the states a network reads."""
@@ -100,15 +97,13 @@ class Eagle3Network(FeatureNetwork):
         sizes = config.get("transformer_layer_config") or config
         weights.require_fit(folder, sizes, target)
         file, tensors = checkpoint.find_tensors(folder)
-        shifts = tensors.pop("d2t", None)
-        ids = None if shifts is None else torch.arange(len(shifts)) + shifts.long()
-        for name in ("t2d", "embed_tokens.weight"):  # both follow from `d2t` and the target
-            tensors.pop(name, None)
+        vocabulary = speculators.take_vocabulary(tensors, target.vocab_size)
+        tensors.pop("embed_tokens.weight", None)  # a copy of the target's
         return cls.with_tensors(
             checkpoint.replace_prefixes(tensors, {"midlayer.": "", "layers.0.": ""}),
             file,
             target,
-            Vocabulary(target.vocab_size, ids),
+            vocabulary,
             layers=layers_read(config),
             config=LayerConfig.read(sizes, target.model.config.get_text_config(), inputs=2),
             norm_first=bool(config.get("norm_before_residual", False)),
@@ -116,18 +111,15 @@ class Eagle3Network(FeatureNetwork):
 
     def save_checkpoint(self, folder: Path, target: Target) -> None:
         """Writes the network in the layout of the speculators library, in half precision."""
-        config = speculators.config(target, self.config, len(self.vocabulary), list(self.layers))
-        config["norm_before_residual"] = self.norm_first
+        decoder = speculators.decoder_config(target, self.config)
+        config = speculators.config("eagle3", target, decoder, len(self.vocabulary), tokens=4)
+        config |= {LAYERS_KEY: list(self.layers), "norm_before_residual": self.norm_first}
         outer = ("fc.", "norm.", "lm_head.")
         tensors = {
             name if name.startswith(outer) else f"layers.0.{name}": tensor
             for name, tensor in self.state_dict().items()
         }
-        ids = self.vocabulary.ids
-        if ids is not None:
-            tensors["d2t"] = ids.cpu() - torch.arange(len(ids))
-            tensors["t2d"] = torch.zeros(self.vocabulary.size, dtype=torch.bool)
-            tensors["t2d"][ids.cpu()] = True
+        tensors |= speculators.vocabulary_tensors(self.vocabulary)
         checkpoint.write_checkpoint(folder, tensors, config, torch.float16)
 
 

@@ -16,6 +16,9 @@ from outrider.drafter_parts.logits import PLAIN, LogitRule
 from outrider.drafter_parts.trained import TrainedNetwork
 from outrider.drafter_parts.trees import Shape
 
+LOWEST = (0, 1, 2)
+"""The states that random weights read; every target has them."""
+
 
 class FeatureNetwork(TrainedNetwork):
     """Predicts the state at the next position from the state here and the token that follows.

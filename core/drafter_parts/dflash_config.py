@@ -1,0 +1,137 @@
+"""The config of a DFlash network, as z-lab and the speculators library write it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, final
+
+from outrider.contract.target import Target
+from outrider.drafter_parts import checkpoint, speculators
+from outrider.drafter_parts.features import LOWEST
+from outrider.drafter_parts.layer import LayerConfig
+from outrider.errors import ConfigError, is_int, require
+
+MODEL_TYPE = "qwen3"
+"""The type of models that the decoder layers are taken from."""
+
+EXPECTED: dict[str, Any] = {
+    "hidden_act": "silu",
+    "causal": False,
+    "is_causal": False,
+    "sample_from_anchor": False,
+    "use_swa": False,
+    "attention_sink_bias": False,
+    "input_embedding_scale": 1.0,
+    "attention_value_scale": 1.0,
+}
+"""Entries that some published configs have, and the values that `DFlashNetwork` stands for."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class DFlashConfig:
+    """What a DFlash network is made of.
+
+    sizes: of its decoder layers.
+    mask: the id of the target's token that stands for a mask.
+    layers: the target's hidden states that it reads, each given by the number of layers below it.
+    block: the number of tokens in a pass: the last one of the text, and masks behind it.
+    decoders: the number of decoder layers.
+    """
+
+    sizes: LayerConfig
+    mask: int
+    layers: tuple[int, ...] = LOWEST
+    block: int = 8
+    decoders: int = 1
+
+    @classmethod
+    def like(
+        cls,
+        target: Target,
+        *,
+        layers: Sequence[int] = LOWEST,
+        block: int = 8,
+        decoders: int = 1,
+        inner: int | None = None,
+    ) -> "DFlashConfig":
+        """Returns a config with the sizes of the target's own layers.
+
+        inner: the width of the feed-forward layers. Defaults to the target's.
+        """
+        sizes = LayerConfig.like(target.model.config.get_text_config())
+        if inner is not None:
+            sizes = replace(sizes, intermediate_size=inner)
+        return cls(sizes, speculators.mask_token(target), tuple(layers), block, decoders)
+
+    @classmethod
+    def read(cls, folder: Path) -> "DFlashConfig":
+        """Returns the config in a folder.
+
+        Raises:
+            ConfigError: an entry is missing, or stands for a network of another kind.
+        """
+        stored = checkpoint.read_config(folder)
+        own: dict[str, Any] = stored.get("dflash_config") or {}
+
+        def entry(name: str) -> Any:
+            return own.get(name, stored.get(name))
+
+        for name, value in EXPECTED.items():
+            is_valid = entry(name) in (None, value)
+            require(is_valid, f"{folder}: {name}", entry(name), f"{value!r} in config.json")
+        decoder = _decoder(folder, stored.get("transformer_layer_config") or stored)
+        layers = stored.get("aux_hidden_state_layer_ids")
+        if layers is None:  # z-lab counts the layer that a state comes out of from 0
+            layers = [layer + 1 for layer in entry("target_layer_ids") or ()]
+        require(bool(layers), f"{folder}: layers", layers, "aux_hidden_state_layer_ids")
+        numbers = {"mask_token_id": entry("mask_token_id"), "block_size": entry("block_size")}
+        for name, value in numbers.items():
+            is_valid = is_int(value) and value >= 0
+            require(is_valid, f"{folder}: {name}", value, "a whole number in config.json")
+        sizes = LayerConfig.like(decoder)
+        return cls(
+            sizes,
+            numbers["mask_token_id"],
+            tuple(layers),
+            numbers["block_size"],
+            int(decoder.num_hidden_layers),
+        )
+
+    def stored(self, target: Target, vocabulary: int) -> dict[str, Any]:
+        """Returns the contents of `config.json`, as the speculators library writes it.
+
+        vocabulary: the number of tokens that the network knows.
+        """
+        decoder = speculators.decoder_config(
+            target, self.sizes, model_type=MODEL_TYPE, layers=self.decoders
+        )
+        config = speculators.config("dflash", target, decoder, vocabulary, tokens=self.block - 1)
+        return config | {
+            "aux_hidden_state_layer_ids": list(self.layers),
+            "block_size": self.block,
+            "mask_token_id": self.mask,
+            "sliding_window_non_causal": True,  # vLLM takes False for causal masks everywhere
+        }
+
+
+def _decoder(folder: Path, stored: dict[str, Any]) -> Any:
+    """Returns the config of the decoder layers, with the defaults of their own type of model.
+
+    Raises:
+        ConfigError: transformers does not know the type, or the layers can't be run here.
+    """
+    from transformers import AutoConfig
+
+    model_type = str(stored.get("model_type", MODEL_TYPE))
+    known = {name: value for name, value in stored.items() if name != "model_type"}
+    try:
+        config: Any = AutoConfig.for_model(model_type, **known)
+    except ValueError:
+        raise ConfigError(f"{folder}: model_type={model_type!r}: expected one of transformers'") from None
+    types = set(getattr(config, "layer_types", None) or ())
+    is_valid = types <= {"full_attention"}
+    require(is_valid, f"{folder}: layer_types", sorted(types), "full_attention in every layer")
+    rope = (config.rope_parameters or {}).get("rope_type", "default")
+    require(rope == "default", f"{folder}: rope_type", rope, "'default' in config.json")
+    return config
