@@ -140,7 +140,9 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
     """
 
     def __init__(self, path: str, block: int = 8, tree: Any = None) -> None:
-        require(is_int(block) and block >= 2, "drafter.block", block, "a whole number of at least 2")
+        require(
+            is_int(block) and block >= 2, "drafter.block", block, "a whole number of at least 2"
+        )
         super().__init__(DFlashNetwork, path, tree, block=block)
         layers = LOWEST
         if path != weights.UNTRAINED:

@@ -119,7 +119,7 @@ def _decoder(folder: Path, stored: dict[str, Any]) -> Any:
     """Returns the config of the decoder layers, with the defaults of their own type of model.
 
     Raises:
-        ConfigError: transformers does not know the type, or the layers can't be run here.
+        ConfigError: transformers can't read it, or the layers can't be run here.
     """
     from transformers import AutoConfig
 
@@ -127,8 +127,11 @@ def _decoder(folder: Path, stored: dict[str, Any]) -> Any:
     known = {name: value for name, value in stored.items() if name != "model_type"}
     try:
         config: Any = AutoConfig.for_model(model_type, **known)
-    except ValueError:
-        raise ConfigError(f"{folder}: model_type={model_type!r}: expected one of transformers'") from None
+    except Exception as error:  # noqa: BLE001  its checks raise errors of many types
+        reason = " ".join(str(error).split())[:100]
+        raise ConfigError(
+            f"{folder}: config.json: expected the sizes of decoder layers ({reason})"
+        ) from None
     types = set(getattr(config, "layer_types", None) or ())
     is_valid = types <= {"full_attention"}
     require(is_valid, f"{folder}: layer_types", sorted(types), "full_attention in every layer")

@@ -7,7 +7,12 @@ from outrider.contract.target import Target
 from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.errors import ConfigError, nearest
 from outrider.training.distill import DistillationObjective
-from outrider.training.feature_objectives import Eagle3Objective, EagleObjective, FalconObjective
+from outrider.training.feature_objectives import (
+    DFlashObjective,
+    Eagle3Objective,
+    EagleObjective,
+    FalconObjective,
+)
 from outrider.training.head_objectives import (
     HydraObjective,
     MedusaObjective,
@@ -24,6 +29,7 @@ FAMILIES: dict[str, Callable[..., Objective]] = {
     "redrafter": ReDrafterObjective,
     "eagle": EagleObjective,
     "eagle3": Eagle3Objective,
+    "dflash": DFlashObjective,
     "falcon": FalconObjective,
     "small_lm": DistillationObjective,
     "pard": ParallelObjective,

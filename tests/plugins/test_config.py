@@ -82,6 +82,7 @@ def test_every_option_composes(role: str, name: str) -> None:
 def test_every_option_instantiates_to_what_was_registered(role: str, foresight: Path) -> None:
     needed = {
         "classifier": [f"policy.path={foresight}"],
+        "dflash": ["drafter.path=untrained"],
         "falcon": ["drafter.path=untrained"],
         "rest": ["drafter.path=store"],
         "pard": ["drafter.model=untrained"],
