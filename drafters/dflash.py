@@ -13,18 +13,16 @@ from outrider.contract.context import Context, Tokens
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafter_parts import checkpoint, speculators, weights
+from outrider.drafter_parts.decoder_layers import DecoderLayer, LayerCaches
 from outrider.drafter_parts.dflash_config import DFlashConfig
 from outrider.drafter_parts.features import LOWEST
-from outrider.drafter_parts.layer import DecoderLayer, KeysAndValues, RMSNorm
+from outrider.drafter_parts.layer import RMSNorm
 from outrider.drafter_parts.trained import TrainedDrafter, TrainedNetwork
 from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.errors import is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.runtime.cached_model import HIDDEN
 from outrider.runtime.linear import product
-
-FROM_TARGET = ("embed_tokens.", "verifier_norm.", "verifier_lm_head.")
-"""Tensors that some checkpoints have copied from the target."""
 
 
 @final
@@ -67,19 +65,18 @@ class DFlashNetwork(TrainedNetwork):
         self._head = weights.BorrowedHead(rows if head is None else head.to(rows))
         self.borrowed_head: weights.BorrowedHead | None = self._head
 
-    def new_caches(self) -> list[KeysAndValues]:
-        """Returns an empty cache for each layer."""
-        return [KeysAndValues() for _ in self.layers]
-
     def read(
         self,
         features: Sequence[Float[Tensor, "batch tokens width"]],
         positions: Int[Tensor, "batch tokens"],
-        caches: Sequence[KeysAndValues],
+        caches: LayerCaches,
     ) -> None:
-        """Adds tokens of the text to the caches. features: the target's, in the order of `reads`."""
+        """Adds tokens of the text to the caches.
+
+        features: the target's at these tokens, in the order of `reads`.
+        """
         states = self.hidden_norm(product(self.fc, torch.cat(list(features), dim=-1)))
-        for layer, cache in zip(self.layers, caches, strict=True):
+        for layer, cache in zip(self.layers, caches.of_layer, strict=True):
             layer.self_attn.remember(states, positions, cache)
 
     def forward(
@@ -87,14 +84,14 @@ class DFlashNetwork(TrainedNetwork):
         tokens: Int[Tensor, "batch tokens"],
         positions: Int[Tensor, "batch tokens"],
         reach: Bool[Tensor, "batch 1 tokens all"],
-        caches: Sequence[KeysAndValues],
+        caches: LayerCaches,
     ) -> Float[Tensor, "batch tokens w"]:
         """Returns the state at each token of some blocks, which predicts that token itself.
 
         reach: what each token attends to, the text first.
         """
         x = embedding(tokens, self._embedding)
-        for layer, cache in zip(self.layers, caches, strict=True):
+        for layer, cache in zip(self.layers, caches.of_layer, strict=True):
             x = layer(x, positions, reach, cache)
         out: Tensor = self.norm(x)
         return out
@@ -106,14 +103,11 @@ class DFlashNetwork(TrainedNetwork):
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
         config = DFlashConfig.read(folder)
-        weights.require_fit(folder, {"hidden_size": config.sizes.hidden_size}, target)
-        is_valid = config.mask < target.vocab_size
-        require(is_valid, f"{folder}: mask_token_id", config.mask, "one of the target's tokens")
-        file, tensors = checkpoint.find_tensors(folder)
-        vocabulary = speculators.take_vocabulary(tensors, target.vocab_size)
+        speculators.require_fit(folder, config.sizes, config.mask, target)
+        file, tensors, vocabulary = speculators.read_tensors(folder, target.vocab_size)
+        tensors.pop("embed_tokens.weight", None)  # a copy of the target's
         head = tensors.pop("lm_head.weight", None)
-        own = {name: rows for name, rows in tensors.items() if not name.startswith(FROM_TARGET)}
-        return cls.with_tensors(own, file, target, vocabulary, config=config, head=head)
+        return cls.with_tensors(tensors, file, target, vocabulary, config=config, head=head)
 
     def save_checkpoint(self, folder: Path, target: Target) -> None:
         """Writes the network in the layout of the speculators library, in half precision."""
@@ -140,9 +134,8 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
     """
 
     def __init__(self, path: str, block: int = 8, tree: Any = None) -> None:
-        require(
-            is_int(block) and block >= 2, "drafter.block", block, "a whole number of at least 2"
-        )
+        is_valid = is_int(block) and block >= 2
+        require(is_valid, "drafter.block", block, "a whole number of at least 2")
         super().__init__(DFlashNetwork, path, tree, block=block)
         layers = LOWEST
         if path != weights.UNTRAINED:
@@ -152,7 +145,7 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
         )
 
     def _start(self) -> None:
-        self._caches = self._network.new_caches()
+        self._caches = LayerCaches(self._network.config.decoders)
         self._known = Tokens([])
 
     @torch.no_grad()
@@ -170,25 +163,21 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
         positions = torch.arange(known, known + size, device=device)[None]
         everything = torch.ones(1, 1, size, known + size, dtype=torch.bool, device=device)
         states = network(tokens, positions, everything, self._caches)
-        self._crop(known)
+        self._caches.crop(known)
         logits = self._spread(network.logits(states[0, 1 : pen.gamma + 1]))
         self._shape.grow_at_once(pen, logits)
 
     def _catch_up(self, text: Tokens, features: Sequence[Float[Tensor, "tokens width"]]) -> None:
         """Reads what is new in a text, all but its last token."""
         count = len(text) - 1
-        known = min(self._known.shared(text), count, *map(len, self._caches))
-        self._crop(known)
+        known = min(self._known.shared(text), count, len(self._caches))
+        self._caches.crop(known)
         if known == count:
             return
         self._known = Tokens([])  # a pass that is interrupted leaves the caches unknown
         positions = torch.arange(known, count, device=features[0].device)[None]
         self._network.read([rows[None, known:count] for rows in features], positions, self._caches)
         self._known = Tokens(text[:count])
-
-    def _crop(self, length: int) -> None:
-        for cache in self._caches:
-            cache.crop(length)
 
 
 @hookimpl

@@ -9,10 +9,7 @@ from outrider.contract.target import Target
 from outrider.drafter_parts import checkpoint, speculators
 from outrider.drafter_parts.features import LOWEST
 from outrider.drafter_parts.layer import LayerConfig
-from outrider.errors import ConfigError, is_int, require
-
-MODEL_TYPE = "qwen3"
-"""The type of models that the decoder layers are taken from."""
+from outrider.errors import is_int, require
 
 EXPECTED: dict[str, Any] = {
     "hidden_act": "silu",
@@ -80,7 +77,7 @@ class DFlashConfig:
         for name, value in EXPECTED.items():
             is_valid = entry(name) in (None, value)
             require(is_valid, f"{folder}: {name}", entry(name), f"{value!r} in config.json")
-        decoder = _decoder(folder, stored.get("transformer_layer_config") or stored)
+        decoder = speculators.read_decoder(folder, stored)
         layers = stored.get("aux_hidden_state_layer_ids")
         if layers is None:  # z-lab counts the layer that a state comes out of from 0
             layers = [layer + 1 for layer in entry("target_layer_ids") or ()]
@@ -103,9 +100,7 @@ class DFlashConfig:
 
         vocabulary: the number of tokens that the network knows.
         """
-        decoder = speculators.decoder_config(
-            target, self.sizes, model_type=MODEL_TYPE, layers=self.decoders
-        )
+        decoder = speculators.decoder_config(target, self.sizes, "qwen3", self.decoders)
         config = speculators.config("dflash", target, decoder, vocabulary, tokens=self.block - 1)
         return config | {
             "aux_hidden_state_layer_ids": list(self.layers),
@@ -113,28 +108,3 @@ class DFlashConfig:
             "mask_token_id": self.mask,
             "sliding_window_non_causal": True,  # vLLM takes False for causal masks everywhere
         }
-
-
-def _decoder(folder: Path, stored: dict[str, Any]) -> Any:
-    """Returns the config of the decoder layers, with the defaults of their own type of model.
-
-    Raises:
-        ConfigError: transformers can't read it, or the layers can't be run here.
-    """
-    from transformers import AutoConfig
-
-    model_type = str(stored.get("model_type", MODEL_TYPE))
-    known = {name: value for name, value in stored.items() if name != "model_type"}
-    try:
-        config: Any = AutoConfig.for_model(model_type, **known)
-    except Exception as error:  # noqa: BLE001  its checks raise errors of many types
-        reason = " ".join(str(error).split())[:100]
-        raise ConfigError(
-            f"{folder}: config.json: expected the sizes of decoder layers ({reason})"
-        ) from None
-    types = set(getattr(config, "layer_types", None) or ())
-    is_valid = types <= {"full_attention"}
-    require(is_valid, f"{folder}: layer_types", sorted(types), "full_attention in every layer")
-    rope = (config.rope_parameters or {}).get("rope_type", "default")
-    require(rope == "default", f"{folder}: rope_type", rope, "'default' in config.json")
-    return config

@@ -1,4 +1,4 @@
-"""A decoder layer, as in Llama and Qwen3, with a cache that can be cropped."""
+"""The parts of a decoder layer, as in Llama and Qwen3, with a cache that can be cropped."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -205,34 +205,6 @@ class FeedForward(nn.Module):
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
         gate = product(self.gate_proj, x, "swish")
         return product(self.down_proj, merged(self.up_proj, x, gate, "mul"))
-
-
-@final
-class DecoderLayer(nn.Module):
-    """Attention and a feed-forward network, each behind a norm and added to its input.
-
-    normed: as for `Attention`.
-    """
-
-    def __init__(self, config: LayerConfig, *, normed: bool = False) -> None:
-        super().__init__()
-        width, eps = config.hidden_size, config.rms_norm_eps
-        self.input_layernorm: RMSNorm = RMSNorm(width, eps)
-        self.self_attn: Attention = Attention(config, normed=normed)
-        self.post_attention_layernorm: RMSNorm = RMSNorm(width, eps)
-        self.mlp: FeedForward = FeedForward(config)
-
-    def forward(
-        self,
-        x: Float[Tensor, "batch tokens hidden"],
-        positions: Int[Tensor, "batch tokens"],
-        reach: Bool[Tensor, "batch 1 tokens all"] | None,
-        cache: KeysAndValues,
-    ) -> Float[Tensor, "batch tokens hidden"]:
-        """Returns the layer's output. reach, cache: as for `Attention`."""
-        x = x + self.self_attn(self.input_layernorm(x), positions, reach, cache)
-        out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
-        return out
 
 
 def rotation(

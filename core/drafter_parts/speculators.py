@@ -8,13 +8,22 @@ import torch
 from torch import Tensor
 
 from outrider.contract.target import Target
+from outrider.drafter_parts import checkpoint, weights
 from outrider.drafter_parts.layer import LayerConfig
 from outrider.drafter_parts.vocabulary import Vocabulary
+from outrider.errors import ConfigError, require
 
 VERSION = "0.3.0"
 """The version of the library whose layout this is."""
 
-SPECULATORS = {"eagle3": "Eagle3Speculator", "dflash": "DFlashSpeculator"}
+LAYERS_KEY = "eagle_aux_hidden_state_layer_ids"
+"""The entry of a config that names the states a network reads."""
+
+SPECULATORS = {
+    "eagle3": "Eagle3Speculator",
+    "peagle": "PEagleSpeculator",
+    "dflash": "DFlashSpeculator",
+}
 """The name of an algorithm's class in the library."""
 
 DECODERS = {"llama": "LlamaForCausalLM", "qwen3": "Qwen3ForCausalLM"}
@@ -54,7 +63,7 @@ def config(
 
 
 def decoder_config(
-    target: Target, layer: LayerConfig, *, model_type: str = "llama", layers: int = 1
+    target: Target, layer: LayerConfig, model_type: str = "llama", layers: int = 1
 ) -> dict[str, Any]:
     """Returns the sizes of a network's decoder layers, as a config of transformers.
 
@@ -81,14 +90,53 @@ def decoder_config(
     }
 
 
-def take_vocabulary(tensors: dict[str, Tensor], size: int) -> Vocabulary:
-    """Returns the vocabulary of a checkpoint, and removes it from the tensors.
+def read_decoder(folder: Path, stored: Mapping[str, Any]) -> Any:
+    """Returns the decoder layers' config, with the defaults of their own type of model.
+
+    folder, stored: the checkpoint, and the contents of its `config.json`.
+
+    Raises:
+        ConfigError: transformers can't read it, or the layers can't be run here.
+    """
+    from transformers import AutoConfig
+
+    decoder = stored.get("transformer_layer_config") or stored
+    entries = {name: value for name, value in decoder.items() if name != "model_type"}
+    try:
+        config: Any = AutoConfig.for_model(decoder.get("model_type", "qwen3"), **entries)
+    except Exception as error:  # noqa: BLE001  its checks raise errors of many types
+        reason = " ".join(str(error).split())[:100]
+        raise ConfigError(
+            f"{folder}: config.json: expected the sizes of decoder layers ({reason})"
+        ) from None
+    types = set(getattr(config, "layer_types", None) or ())
+    is_valid = types <= {"full_attention"}
+    require(is_valid, f"{folder}: layer_types", sorted(types), "full_attention in every layer")
+    rope = (config.rope_parameters or {}).get("rope_type", "default")
+    require(rope == "default", f"{folder}: rope_type", rope, "'default' in config.json")
+    return config
+
+
+def read_tensors(folder: Path, size: int) -> tuple[Path, dict[str, Tensor], Vocabulary]:
+    """Returns the file of a checkpoint's tensors, the network's own ones, and its vocabulary.
 
     size: of the target's vocabulary.
+
+    Raises:
+        ConfigError: there is no such file, or it can't be read.
     """
+    file, tensors = checkpoint.find_tensors(folder)
     shifts = tensors.pop("d2t", None)
-    tensors.pop("t2d", None)  # follows from the other
-    return Vocabulary(size, None if shifts is None else torch.arange(len(shifts)) + shifts.long())
+    ids = None if shifts is None else torch.arange(len(shifts)) + shifts.long()
+    names = [name for name in tensors if name != "t2d" and not name.startswith("verifier_")]
+    return file, {name: tensors[name] for name in names}, Vocabulary(size, ids)
+
+
+def require_fit(folder: Path, decoder: Any, mask: int, target: Target) -> None:
+    """Raises `ConfigError` if a network's layers or mask token do not fit the target."""
+    weights.require_fit(folder, {"hidden_size": decoder.hidden_size}, target)
+    is_valid = mask < target.vocab_size
+    require(is_valid, f"{folder}: mask_token_id", mask, "one of the target's tokens")
 
 
 def vocabulary_tensors(vocabulary: Vocabulary) -> dict[str, Tensor]:
@@ -114,3 +162,19 @@ def mask_token(target: Target) -> int:
     choices = (tokenizer.mask_token_id, spare, tokenizer.pad_token_id, tokenizer.eos_token_id)
     known = [int(token) for token in choices if token is not None]
     return known[0] if known else target.vocab_size - 1
+
+
+def layers_read(config: Mapping[str, Any]) -> tuple[int, ...]:
+    """Returns the target's states that a checkpoint was trained on.
+
+    Raises:
+        ConfigError: the config does not name them.
+    """
+    inner = config.get("eagle_config") or {}
+    layers = config.get(LAYERS_KEY) or inner.get(LAYERS_KEY)
+    if layers:
+        return tuple(int(layer) for layer in layers)
+    raise ConfigError(
+        f"drafter.path: config.json names no {LAYERS_KEY}: expected the layers of the target that"
+        " it was trained on, such as [2, 15, 27]"
+    )

@@ -1,62 +1,104 @@
 """Blocks: DFlash learns to fill blocks of masks, each of which begins at some token of a text."""
 
+from dataclasses import dataclass
+from functools import partial
+from typing import final
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.nn.functional import linear
 
+from outrider.drafter_parts import weights
+from outrider.drafter_parts.decoder_layers import LayerCaches
+from outrider.drafter_parts.dflash_config import DFlashConfig
 from outrider.drafters.dflash import DFlashNetwork
+from outrider.drafters.eagle3 import default_layers
 from outrider.runtime.cached_model import HIDDEN
-from outrider.training.losses import cross_entropy, forward_kl
+from outrider.training.head_loss import HeadLoss, learnable
+from outrider.training.learner import Learner, Objective, Setup, require_at_least
 from outrider.training.states import Batch
 
 
-def block_loss(
-    network: DFlashNetwork,
-    head: Float[Tensor, "vocab width"],
-    batch: Batch,
-    *,
-    anchors: int,
-    decay: float,
-    soft: bool,
-) -> Tensor:
-    """Returns the loss of filling some blocks of each text (DFlash, 2602.06036, section 4.2).
+@final
+@dataclass(frozen=True, slots=True)
+class DFlashObjective(Objective):
+    """DFlash (2602.06036, section 4.2): fills some blocks of each text.
 
     A block begins with a token of the text, its anchor, and masks follow. It sees the target's
-    states before the anchor and its own masks, as in a draft.
+    states before the anchor, and all of its own tokens, as in a draft.
 
-    head: the target's output matrix.
+    block: the number of tokens in a block.
+    decoders: the number of decoder layers.
+    layers, inner: as for `Eagle3Objective`.
     anchors: the number of blocks in each text, at random positions.
     decay: the factor on the loss from each place of a block to the next (Equation 4).
-    soft: whether to learn the target's distributions, or else its tokens.
+    soft: whether to learn the target's distributions, or else its tokens, as published.
+
+    Raises `ConfigError` in `learner` if a number is out of range.
     """
-    size, length, device = network.config.block, batch.ids.shape[1], batch.ids.device
-    starts, counted = sample_anchors(batch.own, anchors)
+
+    block: int = 8
+    decoders: int = 1
+    layers: list[int] | None = None
+    inner: int | None = None
+    anchors: int = 32
+    decay: float = 0.78
+    soft: bool = True
+
+    def learner(self, setup: Setup) -> Learner:
+        require_at_least(2, block=self.block)
+        require_at_least(1, decoders=self.decoders, anchors=self.anchors)
+        target = setup.target
+        config = DFlashConfig.like(
+            target,
+            layers=self.layers or default_layers(target),
+            block=self.block,
+            decoders=self.decoders,
+            inner=self.inner,
+        )
+        network = DFlashNetwork.untrained(target, setup.vocabulary, seed=setup.seed, config=config)
+        head_loss = HeadLoss(setup.vocabulary, weights.head(target).detach(), self.soft)
+
+        def loss(batch: Batch) -> Tensor:
+            starts, counted = sample_anchors(batch.own, self.anchors)
+            states = block_states(network, batch, starts)
+            length = batch.ids.shape[1]
+            # Each place behind the anchor predicts the token after the state before it.
+            before = starts[..., None] + torch.arange(self.block - 1, device=starts.device)
+            rows = torch.arange(len(starts), device=starts.device)[:, None, None]
+            inside = counted[..., None] & (before < length)
+            before = before.clamp(max=length - 1)
+            picked = inside & learnable(batch, setup.vocabulary, 1)[rows, before]
+            if not picked.any():
+                return states.sum() * 0
+            terms = head_loss.terms(
+                network.logits(states[picked]),
+                batch.states[HIDDEN][rows, before][picked],
+                batch.ids.roll(-1, 1)[rows, before][picked],
+            )
+            factors = self.decay ** torch.arange(self.block - 1, device=terms.device)
+            factors = factors.expand_as(picked)[picked]
+            return (factors * terms).sum() / factors.sum()
+
+        save_checkpoint = partial(network.save_checkpoint, target=target)
+        return Learner(network, (HIDDEN, *network.reads), loss, save_checkpoint)
+
+
+def block_states(
+    network: DFlashNetwork, batch: Batch, starts: Int[Tensor, "texts blocks"]
+) -> Float[Tensor, "texts blocks masks w"]:
+    """Returns the states at the masks of blocks that begin at some positions of each text."""
+    size, length, device = network.config.block, batch.ids.shape[1], starts.device
     places = starts[..., None] + torch.arange(size, device=device)
     tokens = torch.full_like(places, network.config.mask)
     tokens[..., 0] = batch.ids.gather(1, starts)
     positions = torch.arange(length, device=device)[None].expand(len(starts), -1)
-    caches = network.new_caches()
+    caches = LayerCaches(network.config.decoders)
     network.read([batch.states[name] for name in network.reads], positions, caches)
-    reach = _reach(starts, length, size)
-    states = network(tokens.flatten(1), places.flatten(1), reach, caches)
-    states = states.unflatten(1, places.shape[1:])[:, :, 1:]
-    rows = torch.arange(len(starts), device=device)[:, None, None]
-    ahead = places[..., 1:].clamp(max=length - 1)  # the tokens to predict
-    learnable = _learnable(network, batch, soft=soft)[rows, ahead]
-    learnable = learnable & counted[..., None] & (places[..., 1:] < length)
-    if not learnable.any():
-        return states.sum() * 0
-    logits = network.logits(states[learnable])
-    if soft:  # a state gives the distribution of the token after it
-        before = batch.states[HIDDEN][rows, ahead - 1][learnable]
-        terms = forward_kl(logits, linear(before, network.vocabulary.rows(head)))
-    else:
-        drafted = network.vocabulary.numbers(batch.ids[rows, ahead][learnable])
-        terms = cross_entropy(logits, drafted)
-    factors = decay ** torch.arange(size - 1, device=device)
-    factors = factors.expand_as(learnable)[learnable]
-    return (factors * terms).sum() / factors.sum()
+    states: Tensor = network(
+        tokens.flatten(1), places.flatten(1), block_reach(starts, length, size), caches
+    )
+    return states.unflatten(1, places.shape[1:])[:, :, 1:]
 
 
 def sample_anchors(
@@ -76,16 +118,7 @@ def sample_anchors(
     return best.indices, best.values >= 0
 
 
-def _learnable(network: DFlashNetwork, batch: Batch, *, soft: bool) -> Bool[Tensor, "texts tokens"]:
-    """Returns the tokens that the target wrote where the network knows the likeliest one."""
-    knows = network.vocabulary.knows
-    learnable = batch.own.clone()
-    learnable[:, 0] = False
-    learnable[:, 1:] &= knows(batch.best)[:, :-1]
-    return learnable if soft else learnable & knows(batch.ids)
-
-
-def _reach(
+def block_reach(
     starts: Int[Tensor, "texts blocks"], length: int, size: int
 ) -> Bool[Tensor, "texts 1 rows all"]:
     """Returns what each row of the blocks attends to: the text before its block, and its block.

@@ -6,13 +6,9 @@ from typing import Any
 from outrider.contract.target import Target
 from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.errors import ConfigError, nearest
+from outrider.training.blocks import DFlashObjective
 from outrider.training.distill import DistillationObjective
-from outrider.training.feature_objectives import (
-    DFlashObjective,
-    Eagle3Objective,
-    EagleObjective,
-    FalconObjective,
-)
+from outrider.training.feature_objectives import Eagle3Objective, EagleObjective, FalconObjective
 from outrider.training.head_objectives import (
     HydraObjective,
     MedusaObjective,
@@ -20,6 +16,7 @@ from outrider.training.head_objectives import (
     ReDrafterObjective,
 )
 from outrider.training.learner import Learner, Objective, Setup
+from outrider.training.masked_states import PEagleObjective
 from outrider.training.parallel import ParallelObjective
 
 FAMILIES: dict[str, Callable[..., Objective]] = {
@@ -29,6 +26,7 @@ FAMILIES: dict[str, Callable[..., Objective]] = {
     "redrafter": ReDrafterObjective,
     "eagle": EagleObjective,
     "eagle3": Eagle3Objective,
+    "peagle": PEagleObjective,
     "dflash": DFlashObjective,
     "falcon": FalconObjective,
     "small_lm": DistillationObjective,

@@ -1,4 +1,4 @@
-"""Feature objectives: how the networks on the target's states learn."""
+"""Feature objectives: how EAGLE, EAGLE-3 and Falcon learn, the networks on the target's states."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -8,15 +8,11 @@ import torch
 from torch import Tensor
 
 from outrider.drafter_parts import weights
-from outrider.drafter_parts.dflash_config import DFlashConfig
 from outrider.drafter_parts.layer import LayerConfig
-from outrider.drafters.dflash import DFlashNetwork
 from outrider.drafters.eagle import EagleNetwork
 from outrider.drafters.eagle3 import Eagle3Network, default_layers
 from outrider.drafters.falcon import FalconNetwork
-from outrider.errors import is_int, require
 from outrider.runtime.cached_model import HIDDEN
-from outrider.training.blocks import block_loss
 from outrider.training.glancing import glancing_loss
 from outrider.training.learner import Learner, Objective, Setup
 from outrider.training.starts import start_eagle
@@ -90,59 +86,6 @@ class Eagle3Objective(Objective):
         def loss(batch: Batch) -> Tensor:
             return unrolled_loss(network, batch, head, unrolling)
 
-        save_checkpoint = partial(network.save_checkpoint, target=target)
-        return Learner(network, (HIDDEN, *network.reads), loss, save_checkpoint)
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class DFlashObjective(Objective):
-    """DFlash (2602.06036, section 4.2): blocks of masks behind random tokens of the text.
-
-    block: the number of tokens in a block, with the one that it begins with.
-    decoders: the number of decoder layers.
-    layers, inner: as for `Eagle3Objective`.
-    anchors: the number of blocks in each text, in each step.
-    decay: the factor on the loss from each place of a block to the next.
-    soft: whether to learn the target's distributions, or else its tokens, as published.
-
-    Raises `ConfigError` in `learner` if a number is out of range.
-    """
-
-    block: int = 8
-    decoders: int = 1
-    layers: list[int] | None = None
-    inner: int | None = None
-    anchors: int = 32
-    decay: float = 0.78
-    soft: bool = True
-
-    def learner(self, setup: Setup) -> Learner:
-        for name, value, least in (
-            ("block", self.block, 2),
-            ("decoders", self.decoders, 1),
-            ("anchors", self.anchors, 1),
-        ):
-            is_valid = is_int(value) and value >= least
-            expected = f"a whole number of at least {least}"
-            require(is_valid, f"recipe.options.{name}", value, expected)
-        target = setup.target
-        config = DFlashConfig.like(
-            target,
-            layers=self.layers or default_layers(target),
-            block=self.block,
-            decoders=self.decoders,
-            inner=self.inner,
-        )
-        network = DFlashNetwork.untrained(target, setup.vocabulary, seed=setup.seed, config=config)
-        loss = partial(
-            block_loss,
-            network,
-            weights.head(target).detach(),
-            anchors=self.anchors,
-            decay=self.decay,
-            soft=self.soft,
-        )
         save_checkpoint = partial(network.save_checkpoint, target=target)
         return Learner(network, (HIDDEN, *network.reads), loss, save_checkpoint)
 

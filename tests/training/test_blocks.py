@@ -1,5 +1,6 @@
 """DFlash's training: each block predicts what a draft from its anchor would."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -48,27 +49,23 @@ def test_the_loss_is_that_of_drafts(
     drafter.bind(target)
     total = weight = 0.0
     head = target.model.get_output_embeddings().weight.detach()
-    for row, start, counted in (
-        (row, int(start), bool(counted))
-        for row in range(6)
-        for start, counted in zip(anchors[0][row], anchors[1][row], strict=True)
-    ):
+    for row, place in itertools.product(range(6), range(3)):
+        start = int(anchors[0][row, place])
         features = {name: batch.states[name][row] for name in drafter.needs if name != "model"}
         context = Context(Tokens(batch.ids[row, : start + 1].tolist()), None, features)
         draft = play_draft(drafter, target, context, gamma=3, sampling=Sampling(temperature=1.0))
-        for place, probs in enumerate(draft.probs):
-            token = start + 1 + place
-            if not counted or token >= batch.ids.shape[1] or not batch.own[row, token]:
+        for step, probs in enumerate(draft.probs):
+            token = start + 1 + step
+            if not anchors[1][row, place] or token >= batch.ids.shape[1]:
                 continue
-            if not known.knows(batch.best[row, token - 1]):
+            best, written = batch.best[row, token - 1], batch.ids[row, token][None]
+            if not (batch.own[row, token] and known.knows(best) and known.knows(written)):
                 continue
             own = known.rows(probs.log()[:, None]).T
             state = batch.states[HIDDEN][row, token - 1]
             right = (state @ known.rows(head).T)[None].double()
-            term = (
-                forward_kl(own, right) if soft else cross_entropy(own, batch.ids[row, token][None])
-            )
-            total, weight = total + 0.5**place * float(term), weight + 0.5**place
+            term = forward_kl(own, right) if soft else cross_entropy(own, written)
+            total, weight = total + 0.5**step * float(term), weight + 0.5**step
     assert weight > 3
     assert learned.loss(batch).item() == pytest.approx(total / weight, rel=0.01)
 

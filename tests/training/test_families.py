@@ -23,6 +23,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "redrafter": {"steps": 3},
     "eagle": {"steps": 2, "distribution": 1.0},
     "eagle3": {"steps": 2},
+    "peagle": {"depth": 3, "decoders": 2},
     "dflash": {"block": 4, "anchors": 8},
     "falcon": {"block": 2, "distribution": 1.0},
 }
@@ -34,6 +35,7 @@ GAINS = {
     "redrafter": 0.3,
     "eagle": 0.5,
     "eagle3": 0.5,
+    "peagle": 0.5,
     "dflash": 0.5,
     "falcon": 0.3,
 }
@@ -51,7 +53,7 @@ def greedy(target: Any) -> list[Text]:
 
 WAYS = [(31, True), (24, False)]
 """How many tokens are known, and whether matrices learn in whitened bases."""
-ONE_WAY = {"hydra": [WAYS[1]], "redrafter": [WAYS[0]], "dflash": [WAYS[1]]}
+ONE_WAY = {"hydra": [WAYS[1]], "redrafter": [WAYS[0]], "peagle": [WAYS[0]], "dflash": [WAYS[1]]}
 """Families that learn by the code of others, and so in a shorter test."""
 
 
