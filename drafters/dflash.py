@@ -15,13 +15,12 @@ from outrider.contract.target import Target
 from outrider.drafter_parts import checkpoint, speculators, weights
 from outrider.drafter_parts.decoder_layers import DecoderLayer, LayerCaches
 from outrider.drafter_parts.dflash_config import DFlashConfig
-from outrider.drafter_parts.features import LOWEST
+from outrider.drafter_parts.features import LOWEST, state_names
 from outrider.drafter_parts.layer import RMSNorm
 from outrider.drafter_parts.trained import TrainedDrafter, TrainedNetwork
 from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.errors import is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
-from outrider.runtime.cached_model import HIDDEN
 from outrider.runtime.linear import product
 
 
@@ -53,7 +52,7 @@ class DFlashNetwork(TrainedNetwork):
         config = config or DFlashConfig.like(target, block=block)
         self.vocabulary = vocabulary
         self.config: DFlashConfig = config
-        self.reads: tuple[str, ...] = tuple(f"{HIDDEN}.{layer}" for layer in config.layers)
+        self.reads: tuple[str, ...] = state_names(config.layers)
         width, eps = config.sizes.hidden_size, config.sizes.rms_norm_eps
         self.fc: nn.Linear = nn.Linear(len(self.reads) * width, width, bias=False)
         self.hidden_norm: RMSNorm = RMSNorm(width, eps)
@@ -140,9 +139,7 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
         layers = LOWEST
         if path != weights.UNTRAINED:
             layers = DFlashConfig.read(weights.folder("dflash", path)).layers
-        self.needs: frozenset[str] = frozenset(
-            {"model", *(f"{HIDDEN}.{layer}" for layer in layers)}
-        )
+        self.needs: frozenset[str] = frozenset({"model", *state_names(layers)})
 
     def _start(self) -> None:
         self._caches = LayerCaches(self._network.config.decoders)

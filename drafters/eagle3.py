@@ -14,12 +14,11 @@ from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafter_parts import checkpoint, speculators, weights
 from outrider.drafter_parts.decoder_layers import FusionLayer
-from outrider.drafter_parts.features import LOWEST, FeatureDrafting, FeatureNetwork
+from outrider.drafter_parts.features import LOWEST, FeatureDrafting, FeatureNetwork, state_names
 from outrider.drafter_parts.layer import KeysAndValues, LayerConfig, RMSNorm
 from outrider.drafter_parts.trained import TrainedDrafter
 from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.plugins.hookspecs import Register, hookimpl
-from outrider.runtime.cached_model import HIDDEN
 from outrider.runtime.linear import product
 
 
@@ -51,7 +50,7 @@ class Eagle3Network(FeatureNetwork):
         self.vocabulary = vocabulary
         self.config: LayerConfig = config
         self.layers: tuple[int, ...] = tuple(layers)
-        self.reads: tuple[str, ...] = tuple(f"{HIDDEN}.{layer}" for layer in layers)
+        self.reads: tuple[str, ...] = state_names(layers)
         width, eps = config.hidden_size, config.rms_norm_eps
         self.fc: nn.Linear = nn.Linear(len(self.layers) * width, width, bias=False)
         self.layer: FusionLayer = FusionLayer(config, norm_first=norm_first)
@@ -127,9 +126,7 @@ class Eagle3(TrainedDrafter[Eagle3Network]):
         layers: Sequence[int] = LOWEST
         if path != weights.UNTRAINED:
             layers = speculators.layers_read(checkpoint.read_config(weights.folder("eagle3", path)))
-        self.needs: frozenset[str] = frozenset(
-            {"model", *(f"{HIDDEN}.{layer}" for layer in layers)}
-        )
+        self.needs: frozenset[str] = frozenset({"model", *state_names(layers)})
 
     def _start(self) -> None:
         self._drafting = FeatureDrafting(self._network, self._rule)

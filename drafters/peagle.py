@@ -15,13 +15,12 @@ from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafter_parts import checkpoint, speculators, weights
 from outrider.drafter_parts.decoder_layers import DecoderLayer, FusionLayer, LayerCaches
-from outrider.drafter_parts.features import LOWEST
+from outrider.drafter_parts.features import LOWEST, state_names
 from outrider.drafter_parts.layer import RMSNorm
 from outrider.drafter_parts.peagle_config import PEagleConfig
 from outrider.drafter_parts.trained import TrainedDrafter, TrainedNetwork
 from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.plugins.hookspecs import Register, hookimpl
-from outrider.runtime.cached_model import HIDDEN
 from outrider.runtime.linear import product
 
 OWN_WORDS = "embed_tokens.weight"
@@ -47,7 +46,7 @@ class PEagleNetwork(TrainedNetwork):
         config = config or PEagleConfig.like(target)
         self.vocabulary = vocabulary
         self.config: PEagleConfig = config
-        self.reads: tuple[str, ...] = tuple(f"{HIDDEN}.{layer}" for layer in config.layers)
+        self.reads: tuple[str, ...] = state_names(config.layers)
         width, normed = config.sizes.hidden_size, config.normed
         self.fc: nn.Linear = nn.Linear(len(self.reads) * width, width, bias=False)
         self.mask_hidden: nn.Parameter = nn.Parameter(torch.randn(1, 1, self.fc.in_features))
@@ -136,9 +135,7 @@ class PEagle(TrainedDrafter[PEagleNetwork]):
         layers = LOWEST
         if path != weights.UNTRAINED:
             layers = PEagleConfig.read(weights.folder("peagle", path)).layers
-        self.needs: frozenset[str] = frozenset(
-            {"model", *(f"{HIDDEN}.{layer}" for layer in layers)}
-        )
+        self.needs: frozenset[str] = frozenset({"model", *state_names(layers)})
 
     def _start(self) -> None:
         self._caches = LayerCaches(self._network.config.decoders)

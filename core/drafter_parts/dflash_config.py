@@ -82,17 +82,16 @@ class DFlashConfig:
         if layers is None:  # z-lab counts the layer that a state comes out of from 0
             layers = [layer + 1 for layer in entry("target_layer_ids") or ()]
         require(bool(layers), f"{folder}: layers", layers, "aux_hidden_state_layer_ids")
-        numbers = {"mask_token_id": entry("mask_token_id"), "block_size": entry("block_size")}
-        for name, value in numbers.items():
-            is_valid = is_int(value) and value >= 0
-            require(is_valid, f"{folder}: {name}", value, "a whole number in config.json")
-        sizes = LayerConfig.like(decoder)
+        for name, least in (("mask_token_id", 0), ("block_size", 2)):
+            is_valid = is_int(entry(name)) and entry(name) >= least
+            expected = f"a whole number of at least {least} in config.json"
+            require(is_valid, f"{folder}: {name}", entry(name), expected)
         return cls(
-            sizes,
-            numbers["mask_token_id"],
-            tuple(layers),
-            numbers["block_size"],
-            int(decoder.num_hidden_layers),
+            LayerConfig.like(decoder),
+            mask=entry("mask_token_id"),
+            layers=tuple(layers),
+            block=entry("block_size"),
+            decoders=int(decoder.num_hidden_layers),
         )
 
     def stored(self, target: Target, vocabulary: int) -> dict[str, Any]:

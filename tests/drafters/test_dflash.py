@@ -20,7 +20,7 @@ from outrider.testing import parametrize_with_checks
 from outrider.testing.stage import context_after, play_draft
 from outrider.verifiers.token import Token
 
-SHAPES = ((4, None), (3, "2x2"))
+
 SAMPLED = Sampling(temperature=1.0)
 TEXT = [3, 7, 7, 2, 9, 4, 11, 5, 6]
 MASK, BLOCK = 12, 5
@@ -35,9 +35,7 @@ DECODER = {
 }
 
 
-@parametrize_with_checks(
-    [partial(DFlash, "untrained", block=block, tree=tree) for block, tree in SHAPES]
-)
+@parametrize_with_checks([partial(DFlash, "untrained", block=4)])
 def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
     check(make)
 
@@ -212,6 +210,7 @@ def test_what_is_written_has_the_published_tensors(target: Any, model: Any, tmp_
 @pytest.mark.parametrize(
     ("config", "line"),
     [
+        (z_lab() | {"block_size": 1}, r"block_size=1: expected a whole number of at least 2"),
         (z_lab(mask_token_id=None), r"mask_token_id=None: expected a whole number"),
         (z_lab(mask_token_id=31), r"mask_token_id=31: expected one of the target's tokens"),
         (z_lab(target_layer_ids=[]), r"layers=\[\]: expected aux_hidden_state_layer_ids"),
