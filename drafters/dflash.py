@@ -22,6 +22,7 @@ from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.errors import is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.runtime.linear import product
+from outrider.runtime.tree_mask import within
 
 
 @final
@@ -56,7 +57,7 @@ class DFlashNetwork(TrainedNetwork):
         width, eps = config.sizes.hidden_size, config.sizes.rms_norm_eps
         self.fc: nn.Linear = nn.Linear(len(self.reads) * width, width, bias=False)
         self.hidden_norm: RMSNorm = RMSNorm(width, eps)
-        layers = [DecoderLayer(config.sizes, normed=True) for _ in range(config.decoders)]
+        layers = [DecoderLayer(config.sizes, normed=True) for _ in config.windows]
         self.layers: Any = nn.ModuleList(layers)
         self.norm: RMSNorm = RMSNorm(width, eps)
         self._embedding = weights.embedding(target).detach()
@@ -87,11 +88,14 @@ class DFlashNetwork(TrainedNetwork):
     ) -> Float[Tensor, "batch tokens w"]:
         """Returns the state at each token of some blocks, which predicts that token itself.
 
-        reach: what each token attends to, the text first.
+        reach: what each token attends to, the text first. Layers with a window cut it, for blocks
+            that continue a whole text.
         """
-        x = embedding(tokens, self._embedding)
-        for layer, cache in zip(self.layers, caches.of_layer, strict=True):
-            x = layer(x, positions, reach, cache)
+        x = embedding(tokens, self._embedding) * self.config.scale
+        windows = self.config.windows
+        for layer, cache, window in zip(self.layers, caches.of_layer, windows, strict=True):
+            near = reach if window is None else reach & within(window, positions, reach.shape[-1])
+            x = layer(x, positions, near, cache)
         out: Tensor = self.norm(x)
         return out
 
@@ -142,7 +146,7 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
         self.needs: frozenset[str] = frozenset({"model", *state_names(layers)})
 
     def _start(self) -> None:
-        self._caches = LayerCaches(self._network.config.decoders)
+        self._caches = LayerCaches(len(self._network.layers))
         self._known = Tokens([])
 
     @torch.no_grad()

@@ -1,6 +1,6 @@
 """The config of a DFlash network, as z-lab and the speculators library write it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
@@ -18,7 +18,6 @@ EXPECTED: dict[str, Any] = {
     "sample_from_anchor": False,
     "use_swa": False,
     "attention_sink_bias": False,
-    "input_embedding_scale": 1.0,
     "attention_value_scale": 1.0,
 }
 """Entries that some published configs have, and the values that `DFlashNetwork` stands for."""
@@ -33,14 +32,17 @@ class DFlashConfig:
     mask: the id of the target's token that stands for a mask.
     layers: the target's hidden states that it reads, each given by the number of layers below it.
     block: the number of tokens in a pass: the last one of the text, and masks behind it.
-    decoders: the number of decoder layers.
+    windows: for each decoder layer, how many tokens it sees, up to the one that looks; None for all
+        of the text and the block.
+    scale: what embeddings are multiplied by.
     """
 
     sizes: LayerConfig
     mask: int
     layers: tuple[int, ...] = LOWEST
     block: int = 8
-    decoders: int = 1
+    windows: tuple[int | None, ...] = (None,)
+    scale: float = 1.0
 
     @classmethod
     def like(
@@ -54,12 +56,14 @@ class DFlashConfig:
     ) -> "DFlashConfig":
         """Returns a config with the sizes of the target's own layers.
 
+        decoders: the number of decoder layers.
         inner: the width of the feed-forward layers. Defaults to the target's.
         """
         sizes = LayerConfig.like(target.model.config.get_text_config())
         if inner is not None:
             sizes = replace(sizes, intermediate_size=inner)
-        return cls(sizes, speculators.mask_token(target), tuple(layers), block, decoders)
+        windows = (None,) * decoders
+        return cls(sizes, speculators.mask_token(target), tuple(layers), block, windows)
 
     @classmethod
     def read(cls, folder: Path) -> "DFlashConfig":
@@ -91,7 +95,8 @@ class DFlashConfig:
             mask=entry("mask_token_id"),
             layers=tuple(layers),
             block=entry("block_size"),
-            decoders=int(decoder.num_hidden_layers),
+            windows=_windows(folder, decoder, entry),
+            scale=float(entry("input_embedding_scale") or 1.0),
         )
 
     def stored(self, target: Target, vocabulary: int) -> dict[str, Any]:
@@ -99,11 +104,45 @@ class DFlashConfig:
 
         vocabulary: the number of tokens that the network knows.
         """
-        decoder = speculators.decoder_config(target, self.sizes, "qwen3", self.decoders)
+        decoder = speculators.decoder_config(target, self.sizes, "qwen3", len(self.windows))
+        sizes = {size for size in self.windows if size is not None}
+        if sizes:
+            kinds = [
+                "full_attention" if size is None else "sliding_attention" for size in self.windows
+            ]
+            decoder |= {
+                "layer_types": kinds,
+                "sliding_window": max(sizes),
+                "use_sliding_window": True,
+            }
         config = speculators.config("dflash", target, decoder, vocabulary, tokens=self.block - 1)
         return config | {
             "aux_hidden_state_layer_ids": list(self.layers),
             "block_size": self.block,
             "mask_token_id": self.mask,
-            "sliding_window_non_causal": True,  # vLLM takes False for causal masks everywhere
+            "input_embedding_scale": self.scale,
+            "sliding_window_non_causal": not sizes,  # vLLM takes False for causal masks everywhere
         }
+
+
+def _windows(folder: Path, decoder: Any, entry: Callable[[str], Any]) -> tuple[int | None, ...]:
+    """Returns the window of each layer, None for full attention.
+
+    decoder: the config of the layers. entry: returns an entry of the network's own config.
+
+    Raises:
+        ConfigError: the size of a window is missing, or tokens see later ones within it.
+    """
+    types = getattr(decoder, "layer_types", None) or ()
+    if not set(types) - {"full_attention"}:
+        return (None,) * int(decoder.num_hidden_layers)
+    for name, value in (
+        ("sliding_window_non_causal", True),
+        ("causal", False),
+        ("is_causal", False),
+    ):
+        expected = f"{not value} where layers have windows"
+        require(entry(name) is not value, f"{folder}: {name}", value, expected)
+    size = entry("swa_window_size") or getattr(decoder, "sliding_window", None)
+    require(is_int(size), f"{folder}: sliding_window", size, "a whole number in config.json")
+    return tuple(None if kind == "full_attention" else size for kind in types)

@@ -109,9 +109,6 @@ def read_decoder(folder: Path, stored: Mapping[str, Any]) -> Any:
         raise ConfigError(
             f"{folder}: config.json: expected the sizes of decoder layers ({reason})"
         ) from None
-    types = set(getattr(config, "layer_types", None) or ())
-    is_valid = types <= {"full_attention"}
-    require(is_valid, f"{folder}: layer_types", sorted(types), "full_attention in every layer")
     rope = (config.rope_parameters or {}).get("rope_type", "default")
     require(rope == "default", f"{folder}: rope_type", rope, "'default' in config.json")
     return config

@@ -93,7 +93,7 @@ def block_states(
     tokens = torch.full_like(places, network.config.mask)
     tokens[..., 0] = batch.ids.gather(1, starts)
     positions = torch.arange(length, device=device)[None].expand(len(starts), -1)
-    caches = LayerCaches(network.config.decoders)
+    caches = LayerCaches(len(network.layers))
     network.read([batch.states[name] for name in network.reads], positions, caches)
     states: Tensor = network(
         tokens.flatten(1), places.flatten(1), block_reach(starts, length, size), caches

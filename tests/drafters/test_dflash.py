@@ -20,7 +20,6 @@ from outrider.testing import parametrize_with_checks
 from outrider.testing.stage import context_after, play_draft
 from outrider.verifiers.token import Token
 
-
 SAMPLED = Sampling(temperature=1.0)
 TEXT = [3, 7, 7, 2, 9, 4, 11, 5, 6]
 MASK, BLOCK = 12, 5
@@ -32,6 +31,13 @@ DECODER = {
     "num_key_value_heads": 2,
     "head_dim": 6,
     "rms_norm_eps": 1e-5,
+}
+
+
+SLIDING = {
+    "layer_types": ["sliding_attention", "full_attention"],
+    "sliding_window": 4,
+    "use_sliding_window": True,
 }
 
 
@@ -66,15 +72,25 @@ def model() -> Any:
 
 
 @torch.no_grad()
-def probs_behind(model: Any, target: Any, text: list[int]) -> Any:
-    """Returns the model's distributions behind a text, from one pass over all of it."""
+def probs_behind(
+    model: Any, target: Any, text: list[int], window: int | None = None, scale: float = 1.0
+) -> Any:
+    """Returns the model's distributions behind a text, from one pass over all of it.
+
+    window: of the first layer.
+    """
     states = target.model(torch.tensor([text[:-1]]), output_hidden_states=True).hidden_states
     block = torch.tensor([[text[-1], *[MASK] * (BLOCK - 1)]])
+    rows = torch.arange(len(text) - 1, len(text) + BLOCK - 1)[:, None]
+    columns = torch.arange(len(text) + BLOCK - 1)
+    sees = (columns <= rows) & (columns > rows - (window or 0))
+    mask = torch.zeros(sees.shape).masked_fill(~sees, float("-inf"))[None, None]
+    model.config.layer_types[0] = "full_attention" if window is None else "sliding_attention"
     out = model(
-        noise_embeds=target.model.get_input_embeddings()(block),
+        noise_embeds=target.model.get_input_embeddings()(block) * scale,
         context_hidden_states=torch.cat([states[layer + 1] for layer in (0, 3)], dim=-1),
         position_ids=torch.arange(len(text) + BLOCK - 1)[None],
-        attention_mask={"full_attention": None, "sliding_attention": None},
+        attention_mask={"full_attention": None, "sliding_attention": mask},
     )
     return target.model.get_output_embeddings()(out.last_hidden_state[0, 1:]).softmax(-1)
 
@@ -144,6 +160,22 @@ def test_a_draft_is_that_of_the_published_model(
         assert len(draft) == len(right) == min(gamma, BLOCK - 1)
         for probs, exact in zip(draft.probs, right, strict=True):
             torch.testing.assert_close(probs, exact.double(), rtol=1e-4, atol=1e-5)
+
+
+def test_windows_and_scaled_embeddings(model: Any, target: Any, tmp_path: Path) -> None:
+    config = z_lab(input_embedding_scale=1.5) | SLIDING
+    drafter = DFlash(write(tmp_path, config, tensors_of(model)))
+    drafter.bind(target)
+    for length in (3, 9):
+        context = context_after(drafter, target, TEXT[:length])
+        draft = play_draft(drafter, target, context, gamma=4, sampling=SAMPLED)
+        right = probs_behind(model, target, TEXT[:length], 4, 1.5)
+        for probs, exact in zip(draft.probs, right, strict=True):
+            torch.testing.assert_close(probs, exact.double(), rtol=1e-4, atol=1e-5)
+    network = DFlashNetwork.read_checkpoint(tmp_path, target)
+    assert network.config.windows == (4, None)
+    network.save_checkpoint(tmp_path / "again", target)
+    assert DFlashNetwork.read_checkpoint(tmp_path / "again", target).config == network.config
 
 
 def test_one_pass_for_a_draft_and_only_new_tokens_are_read(target: Any) -> None:
@@ -217,9 +249,10 @@ def test_what_is_written_has_the_published_tensors(target: Any, model: Any, tmp_
         (z_lab(causal=True), r"causal=True: expected False in config\.json"),
         (speculators(sample_from_anchor=True), r"sample_from_anchor=True: expected False"),
         (z_lab() | {"model_type": "quen"}, "expected the sizes of decoder layers .*quen"),
+        (z_lab(is_causal=False) | SLIDING, "is_causal=False: expected True where layers have"),
         (
-            z_lab() | {"layer_types": ["full_attention", "sliding_attention"]},
-            r"layer_types=.*expected full_attention in every layer",
+            z_lab() | SLIDING | {"use_sliding_window": False},
+            "sliding_window=None: expected a whole",
         ),
         (
             decoder(rope_parameters={"rope_type": "linear", "factor": 2.0}) | own(),
