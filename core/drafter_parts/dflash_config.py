@@ -11,6 +11,9 @@ from outrider.drafter_parts.features import LOWEST
 from outrider.drafter_parts.layer import LayerConfig
 from outrider.errors import is_int, require
 
+FULL = "full_attention"
+"""The type of layers without a window."""
+
 EXPECTED: dict[str, Any] = {
     "hidden_act": "silu",
     "causal": False,
@@ -32,8 +35,8 @@ class DFlashConfig:
     mask: the id of the target's token that stands for a mask.
     layers: the target's hidden states that it reads, each given by the number of layers below it.
     block: the number of tokens in a pass: the last one of the text, and masks behind it.
-    windows: for each decoder layer, how many tokens it sees, up to the one that looks; None for all
-        of the text and the block.
+    windows: for each decoder layer, the number of tokens in its window, which ends with the token
+        that looks; None if every token sees the whole text and block.
     scale: what embeddings are multiplied by.
     """
 
@@ -105,16 +108,11 @@ class DFlashConfig:
         vocabulary: the number of tokens that the network knows.
         """
         decoder = speculators.decoder_config(target, self.sizes, "qwen3", len(self.windows))
-        sizes = {size for size in self.windows if size is not None}
+        sizes = [size for size in self.windows if size is not None]
         if sizes:
-            kinds = [
-                "full_attention" if size is None else "sliding_attention" for size in self.windows
-            ]
-            decoder |= {
-                "layer_types": kinds,
-                "sliding_window": max(sizes),
-                "use_sliding_window": True,
-            }
+            kinds = [FULL if size is None else "sliding_attention" for size in self.windows]
+            decoder |= {"layer_types": kinds, "sliding_window": sizes[0]}
+            decoder["use_sliding_window"] = True
         config = speculators.config("dflash", target, decoder, vocabulary, tokens=self.block - 1)
         return config | {
             "aux_hidden_state_layer_ids": list(self.layers),
@@ -134,15 +132,12 @@ def _windows(folder: Path, decoder: Any, entry: Callable[[str], Any]) -> tuple[i
         ConfigError: the size of a window is missing, or tokens see later ones within it.
     """
     types = getattr(decoder, "layer_types", None) or ()
-    if not set(types) - {"full_attention"}:
+    if not set(types) - {FULL}:
         return (None,) * int(decoder.num_hidden_layers)
-    for name, value in (
-        ("sliding_window_non_causal", True),
-        ("causal", False),
-        ("is_causal", False),
-    ):
-        expected = f"{not value} where layers have windows"
-        require(entry(name) is not value, f"{folder}: {name}", value, expected)
+    both_ways = {"sliding_window_non_causal": True, "causal": False, "is_causal": False}
+    for name, value in both_ways.items():
+        is_valid = entry(name) is not value
+        require(is_valid, f"{folder}: {name}", value, "windows that end with the token that looks")
     size = entry("swa_window_size") or getattr(decoder, "sliding_window", None)
     require(is_int(size), f"{folder}: sliding_window", size, "a whole number in config.json")
-    return tuple(None if kind == "full_attention" else size for kind in types)
+    return tuple(None if kind == FULL else size for kind in types)
