@@ -38,7 +38,7 @@ class DFlashObjective(Objective):
     """
 
     block: int = 8
-    decoders: int = 1
+    decoders: int = 2
     layers: list[int] | None = None
     inner: int | None = None
     anchors: int = 32

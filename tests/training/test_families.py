@@ -24,7 +24,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "eagle": {"steps": 2, "distribution": 1.0},
     "eagle3": {"steps": 2},
     "peagle": {"depth": 3, "decoders": 2},
-    "dflash": {"block": 4, "anchors": 8},
+    "dflash": {"block": 4, "anchors": 8, "decoders": 1},
     "falcon": {"block": 2, "distribution": 1.0},
 }
 
