@@ -69,6 +69,7 @@ evidence: install
 	$(BIN)/python tests/evidence/distribution.py
 	$(BIN)/python tests/evidence/gemma.py
 	$(BIN)/python tests/evidence/precision.py --every 2
+	$(BIN)/python tests/evidence/drafters.py
 	$(BIN)/python tests/evidence/stored_weights.py
 
 # Faults that are put into the code on purpose: what the kit and the tests find of them.
