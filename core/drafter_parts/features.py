@@ -17,7 +17,7 @@ from outrider.drafter_parts.trained import TrainedNetwork
 from outrider.drafter_parts.trees import Shape
 from outrider.runtime.cached_model import HIDDEN
 
-LOWEST = (0, 1, 2)
+LOWEST: tuple[int, ...] = (0, 1, 2)
 """The states that random weights read; every target has them."""
 
 

@@ -98,7 +98,7 @@ def block_states(
     states: Tensor = network(
         tokens.flatten(1), places.flatten(1), block_reach(starts, length, size), caches
     )
-    return states.unflatten(1, places.shape[1:])[:, :, 1:]
+    return states.reshape(*places.shape, -1)[:, :, 1:]
 
 
 def sample_anchors(

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 from torch import Tensor, nn
 
@@ -50,7 +50,7 @@ class Setup:
     seed: int
 
 
-def require_at_least(least: int, **options: object) -> None:
+def require_at_least(least: int, **options: Any) -> None:
     """Raises `ConfigError` unless all of some options are whole numbers of at least `least`."""
     for name, value in options.items():
         is_valid = is_int(value) and value >= least
