@@ -78,6 +78,12 @@ PARTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
 )
 """The parts that the kit checks: role, file, name and options. A few of each role come first."""
 
+STAND_FOR_ALL = (
+    *("token", "multi_step", "without_replacement", "multi_path_block", "gumbel", "lenient"),
+    *("random", "bigram", "hierarchy", "prompt_lookup", "confidence"),
+)
+"""The names of parts that are checked for faults in the contract and the loop, which touch all."""
+
 
 @dataclass(frozen=True)
 class Mutant:
@@ -159,7 +165,11 @@ def imports(file: str) -> frozenset[str]:
 def relevant(mutant: Mutant) -> list[tuple[str, str, dict[str, Any]]]:
     """Returns the parts whose checks may find a mutant, the likeliest first."""
     everywhere = mutant.file.startswith(("core/contract/", "core/decoding/"))
-    parts = [part for part in PARTS if everywhere or mutant.file in imports(part[1])]
+    parts = [
+        part
+        for part in PARTS
+        if (part[2] in STAND_FOR_ALL if everywhere else mutant.file in imports(part[1]))
+    ]
     parts.sort(key=lambda part: part[1] != mutant.file)
     return [(role, name, options) for role, _, name, options in parts]
 
