@@ -3,7 +3,8 @@
 A mutant is a small patch of `mutants.txt`. Each is loaded in a process of its own, forked from one
 that has torch. The kit's checks of the built-in parts come first. The tests that mirror the file
 run on what survives them. A mutant with a line that begins with "=" is equivalent: the line says
-why no check can tell it from the original.
+why no check can tell it from the original. "~" begins what a mutant changes that the kit does not
+promise to see: how well a drafter drafts, say, while each text keeps its distribution.
 
 python tests/evidence/mutants.py --only verifiers/k_seq.py --results mutants.jsonl
 """
@@ -87,12 +88,17 @@ STAND_FOR_ALL = (
 
 @dataclass(frozen=True)
 class Mutant:
-    """A patch: `old` becomes `new` in `file`. equivalent: why nothing can find it, or ""."""
+    """A patch: `old` becomes `new` in `file`.
+
+    equivalent: why nothing can find it, or "".
+    unpromised: what it changes that the kit does not promise to see, or "".
+    """
 
     file: str
     old: str
     new: str
     equivalent: str = ""
+    unpromised: str = ""
 
     @property
     def module(self) -> str:
@@ -113,11 +119,11 @@ class Mutant:
 
 def mutants() -> Iterator[Mutant]:
     """Yields the mutants of the list."""
-    file, parts = "", {"-": "", "+": "", "=": ""}
+    file, parts = "", {"-": "", "+": "", "=": "", "~": ""}
     for line in [*LIST.read_text().splitlines(), "# end"]:
         mark, text = line[:1], line[2:]
         if parts["+"] and mark in "#-":
-            yield Mutant(file, parts["-"], parts["+"], parts["="])
+            yield Mutant(file, *parts.values())
             parts = dict.fromkeys(parts, "")
         if mark == "#":
             file = text
@@ -319,7 +325,7 @@ def _ended(running: dict[int, Any]) -> Iterator[None]:
 def report(every: Sequence[Mutant], lines: dict[str, dict[str, str]]) -> bool:
     """Prints the table and what survives; returns whether all are found or equivalent."""
     rows: dict[str, Counter[str]] = {}
-    survivors = []
+    survivors, beyond = [], 0
     for mutant in every:
         line = lines.get(mutant.key)
         by = "not run" if line is None else line["by"] or "none"
@@ -327,6 +333,7 @@ def report(every: Sequence[Mutant], lines: dict[str, dict[str, str]]) -> bool:
             by = "equivalent"
         elif by == "none":
             survivors.append(mutant)
+        beyond += by == "tests" and bool(mutant.unpromised)
         for row in (mutant.file, "total"):
             rows.setdefault(row, Counter())[by] += 1
     rows["total"] = rows.pop("total", Counter())
@@ -341,6 +348,11 @@ def report(every: Sequence[Mutant], lines: dict[str, dict[str, str]]) -> bool:
         print(
             f"\nOf {judgeable} mutants that differ, the kit finds {total['kit']}"
             f" ({total['kit'] / judgeable:.0%}), kit and tests {both} ({both / judgeable:.0%})."
+        )
+        promised = judgeable - beyond
+        print(
+            f"{beyond} of the others change what the kit does not promise to see. Of the"
+            f" {promised} left, the kit finds {total['kit']} ({total['kit'] / promised:.0%})."
         )
     for mutant in survivors:
         print(f"survives: {mutant.file}: {mutant.old!r} -> {mutant.new!r}")
