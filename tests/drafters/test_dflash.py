@@ -47,8 +47,8 @@ def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> N
 
 
 @pytest.fixture
-def target(llama: Any) -> Any:
-    return TransformersTarget(llama())
+def target(deep_llama: Any) -> Any:
+    return TransformersTarget(deep_llama())
 
 
 @pytest.fixture

@@ -90,8 +90,8 @@ class Published(nn.Module):
 
 
 @pytest.fixture
-def target(llama: Any) -> Any:
-    return TransformersTarget(llama())
+def target(deep_llama: Any) -> Any:
+    return TransformersTarget(deep_llama())
 
 
 @pytest.fixture

@@ -67,7 +67,10 @@ def test_the_loss_is_that_of_drafts(
             term = forward_kl(own, right) if soft else cross_entropy(own, written)
             total, weight = total + 0.5**step * float(term), weight + 0.5**step
     assert weight > 3
-    assert learned.loss(batch).item() == pytest.approx(total / weight, rel=0.01)
+    loss = learned.loss(batch)
+    assert loss.item() == pytest.approx(total / weight, rel=0.01)
+    loss.backward()
+    assert all(tensor.grad.abs().sum() > 0 for tensor in learned.network.parameters())
 
 
 def test_texts_without_answers_teach_nothing(target: Any, examples: Any) -> None:

@@ -51,7 +51,10 @@ def test_the_loss_is_that_of_drafts(
             right = (batch.states[HIDDEN][text, place + 1] @ known.rows(head).T)[None].double()
             terms.append(float(forward_kl(own, right)))
     assert len(terms) > 5
-    assert learned.loss(batch).item() == pytest.approx(sum(terms) / len(terms), rel=0.01)
+    loss = learned.loss(batch)
+    assert loss.item() == pytest.approx(sum(terms) / len(terms), rel=0.01)
+    loss.backward()
+    assert all(tensor.grad.abs().sum() > 0 for tensor in learned.network.parameters())
 
 
 def test_texts_without_answers_teach_nothing(target: Any, examples: Any) -> None:
