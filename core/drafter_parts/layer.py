@@ -151,19 +151,37 @@ class Attention(nn.Module):
 
         reach: what each token attends to, cached tokens first; None for a chain.
         """
-        queries, keys, values = (
-            product(layer, x).view(*x.shape[:-1], -1, self._config.head_dim).transpose(1, 2)
-            for layer in (self.q_proj, self.k_proj, self.v_proj)
-        )
-        turn = rotation(positions, self._config.head_dim, self._config.rope_theta, x.dtype)
-        queries, keys = rotated(queries, turn), rotated(keys, turn)
-        keys, values = cache.extend(keys, values)
+        turn = self._turn(x, positions)
+        queries = rotated(self._heads(self.q_proj, x), turn)
+        keys, values = self._extend(x, turn, cache)
         if reach is None:
             reach = causal(x.shape[1], keys.shape[-2], x.device)[None, None]
         mixed = scaled_dot_product_attention(
             queries, keys, values, attn_mask=reach, enable_gqa=True
         )
         return product(self.o_proj, mixed.transpose(1, 2).flatten(-2))
+
+    def read(
+        self,
+        x: Float[Tensor, "batch tokens input"],
+        positions: Int[Tensor, "batch tokens"],
+        cache: KeysAndValues,
+    ) -> None:
+        """Adds tokens to the cache, for later ones to attend to."""
+        self._extend(x, self._turn(x, positions), cache)
+
+    def _extend(
+        self, x: Tensor, turn: tuple[Tensor, Tensor], cache: KeysAndValues
+    ) -> tuple[Tensor, Tensor]:
+        """Adds tokens to the cache, and returns all keys and values in it."""
+        keys, values = self._heads(self.k_proj, x), self._heads(self.v_proj, x)
+        return cache.extend(rotated(keys, turn), values)
+
+    def _heads(self, layer: nn.Module, x: Tensor) -> Float[Tensor, "batch heads tokens dim"]:
+        return product(layer, x).view(*x.shape[:-1], -1, self._config.head_dim).transpose(1, 2)
+
+    def _turn(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+        return rotation(positions, self._config.head_dim, self._config.rope_theta, x.dtype)
 
 
 @final

@@ -7,6 +7,7 @@ from outrider.contract.target import Target
 from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.errors import ConfigError, nearest
 from outrider.training.distill import DistillationObjective
+from outrider.training.exit_objective import ExitObjective
 from outrider.training.feature_objectives import Eagle3Objective, EagleObjective, FalconObjective
 from outrider.training.head_objectives import (
     HydraObjective,
@@ -25,6 +26,7 @@ FAMILIES: dict[str, Callable[..., Objective]] = {
     "eagle": EagleObjective,
     "eagle3": Eagle3Objective,
     "falcon": FalconObjective,
+    "early_exit": ExitObjective,
     "small_lm": DistillationObjective,
     "pard": ParallelObjective,
 }

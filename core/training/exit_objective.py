@@ -1,0 +1,53 @@
+"""Exit objective: how an adapter behind the target's first layers learns."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import final
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from outrider.drafter_parts import weights
+from outrider.drafter_parts.adapter import Adapter
+from outrider.drafter_parts.layer import KeysAndValues
+from outrider.drafter_parts.logits import LogitRule
+from outrider.runtime.cached_model import HIDDEN
+from outrider.training.learner import Learner, Objective, Setup
+from outrider.training.losses import forward_kl
+from outrider.training.states import Batch, sample_positions
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ExitObjective(Objective):
+    """Kangaroo (2404.18911, Equation 3): cross entropy on the target's distributions.
+
+    layers: how many of the target's layers lie below the adapter.
+    share: the share of the positions that each step learns from.
+    """
+
+    layers: int = 2
+    share: float = 1.0
+
+    def learner(self, setup: Setup) -> Learner:
+        target, vocabulary = setup.target, setup.vocabulary
+        network = Adapter.untrained(target, vocabulary, seed=setup.seed, layers=self.layers)
+        nn.init.zeros_(network.self_attn.o_proj.weight)  # the head reads the early state at first
+        rows, rule = vocabulary.rows(weights.head(target).detach()), LogitRule.of(target)
+
+        def loss(batch: Batch) -> Tensor:
+            early = batch.states[network.reads]
+            positions = torch.arange(early.shape[1], device=early.device).expand(len(early), -1)
+            states = network(early, positions, None, KeysAndValues())
+            # A state gives the distribution of the next token, which the target must have written.
+            counted = torch.zeros_like(batch.own)
+            counted[:, :-1] = batch.own[:, 1:] & vocabulary.knows(batch.best[:, :-1])
+            counted = sample_positions(counted, self.share, network.training)
+            if not counted.any():
+                return states.sum() * 0
+            target_logits = rule(linear(batch.states[HIDDEN][counted], rows))
+            return forward_kl(network.logits(states[counted]), target_logits).mean()
+
+        save_checkpoint = partial(network.save_checkpoint, target=target)
+        return Learner(network, (HIDDEN, network.reads), loss, save_checkpoint)
