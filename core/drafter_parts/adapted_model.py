@@ -69,9 +69,10 @@ class AdaptedModel:
         features: the target's keys and values, and the states that the adapter reads.
         """
         self._cached.lend(features, first, last)
-        states = features[self._adapter.reads][first:last]
-        positions = torch.arange(first, last, device=states.device)
-        self._adapter.read(states[None], positions[None], self._own)
+        if first < last:
+            states = features[self._adapter.reads][first:last]
+            positions = torch.arange(first, last, device=states.device)
+            self._adapter.read(states[None], positions[None], self._own)
 
 
 def cached_model(
