@@ -24,7 +24,7 @@ LAYERS_KEY = "exit_layer"
 
 @final
 class Adapter(TrainedNetwork):
-    """One attention layer between two norms, behind the target's first layers (2404.18911, 3.1).
+    """One attention layer between two norms, behind the target's first layers (Kangaroo, 2404.18911).
 
     The head is the target's. The last norm begins as a copy of the target's own.
 

@@ -21,7 +21,7 @@ from outrider.training.states import Batch, sample_positions
 @final
 @dataclass(frozen=True, slots=True)
 class ExitObjective(Objective):
-    """Kangaroo (2404.18911, Equation 3): cross entropy on the target's distributions.
+    """Kangaroo (2404.18911): the cross entropy with the target's distributions.
 
     layers: how many of the target's layers lie below the adapter.
     share: the share of the positions that each step learns from.

@@ -34,6 +34,7 @@ ENTRANTS = {
             "hybrid",
             "self_sparse",
             "swift",
+            "early_exit",
             "quantized",
             "pard",
         )
