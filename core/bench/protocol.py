@@ -6,6 +6,7 @@ It imports the standard library only, since workers run in environments without 
 import json
 import os
 import resource
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -24,6 +25,8 @@ def serve(start: Callable[[dict[str, Any]], Answer]) -> None:
     start: takes the first line, and returns the function that answers the others. The first reply
         holds only the seconds that this took, and the peak memory.
     """
+    # `nohup` ignores the signal that ends the processes of a worker once its bench is killed.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     answer: Answer | None = None

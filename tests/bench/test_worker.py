@@ -92,6 +92,7 @@ def test_a_worker_does_not_outlive_a_bench_that_is_killed(tmp_path: Path) -> Non
 import os, signal, sys
 from pathlib import Path
 from outrider.bench.worker import Worker
+signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as `nohup` does
 worker = Worker("talker", [sys.executable, {str(script)!r}], {{}}, Path({str(tmp_path / "log")!r}))
 print(*worker.ask({{"who": True}})["pids"], flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
