@@ -14,7 +14,7 @@ from outrider.drafter_parts.layer import Attention, KeysAndValues, LayerConfig, 
 from outrider.drafter_parts.logits import LogitRule
 from outrider.drafter_parts.trained import TrainedNetwork
 from outrider.drafter_parts.vocabulary import Vocabulary
-from outrider.errors import ConfigError, is_int
+from outrider.errors import ConfigError
 from outrider.runtime.cached_model import HIDDEN
 from outrider.runtime.stems import last_norm
 
@@ -24,9 +24,10 @@ LAYERS_KEY = "exit_layer"
 
 @final
 class Adapter(TrainedNetwork):
-    """One attention layer between two norms, behind the target's first layers (Kangaroo, 2404.18911).
+    """One attention layer between two norms, behind the target's first layers.
 
-    The head is the target's. The last norm begins as a copy of the target's own.
+    It is Kangaroo's (2404.18911). The head is the target's, and the last norm begins as a copy of
+    the target's own.
 
     layers: how many of the target's layers lie below it.
     config: the sizes of its attention. Defaults to those of the target's own layers.
@@ -127,9 +128,9 @@ def exit_layer(folder: Path) -> int:
         ConfigError: its config does not say it.
     """
     layers = checkpoint.read_config(folder).get(LAYERS_KEY)
-    if not is_int(layers) or layers < 1:
-        raise ConfigError(
-            f"{folder / checkpoint.CONFIG}: {LAYERS_KEY}={layers}: expected how many of the"
-            " target's layers lie below the adapter, such as 2"
-        )
-    return layers
+    if isinstance(layers, int) and layers >= 1:
+        return layers
+    raise ConfigError(
+        f"{folder / checkpoint.CONFIG}: {LAYERS_KEY}={layers}: expected how many of the target's"
+        " layers lie below the adapter, such as 2"
+    )

@@ -45,7 +45,8 @@ def last_norm(model: "PreTrainedModel") -> nn.Module:
     Raises:
         ConfigError: its decoder does not call it `norm`, as most do.
     """
-    decoder: Any = model.get_decoder()
+    untyped: Any = model
+    decoder = untyped.get_decoder()
     if not hasattr(decoder, "norm"):
         raise ConfigError(
             f"target: {type(decoder).__name__} has no norm behind its layers: expected a decoder"

@@ -39,7 +39,7 @@ class ExitObjective(Objective):
         def loss(batch: Batch) -> Tensor:
             early = batch.states[network.reads]
             positions = torch.arange(early.shape[1], device=early.device).expand(len(early), -1)
-            states = network(early, positions, None, KeysAndValues())
+            states: Tensor = network(early, positions, None, KeysAndValues())
             # A state gives the distribution of the next token, which the target must have written.
             counted = torch.zeros_like(batch.own)
             counted[:, :-1] = batch.own[:, 1:] & vocabulary.knows(batch.best[:, :-1])
