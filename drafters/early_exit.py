@@ -95,7 +95,7 @@ def _layers_below(path: str, layers: int | None) -> int:
     """
     if path == weights.UNTRAINED:
         return UNTRAINED_LAYERS if layers is None else layers
-    below = exit_layer(weights.folder("early_exit", path))
+    below = exit_layer(weights.folder(Adapter.family, path))
     require(layers in (None, below), "drafter.layers", layers, f"{below}, as below the adapter")
     return below
 

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, final
 
 import torch
+from torch import Tensor
 
-from outrider.contract.context import Context, Tokens
-from outrider.contract.draft import Draft
+from outrider.contract.context import Context
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafter_parts.adapted_model import cached_model
 from outrider.drafter_parts.adapter import Adapter
 from outrider.drafter_parts.cached_text import CachedText, fit
+from outrider.drafter_parts.shared_cache import reads_cache
 from outrider.drafter_parts.trees import Shape
-from outrider.errors import OutriderError
 from outrider.runtime.cached_model import CACHE
 from outrider.runtime.tree_mask import TreeMask
 from outrider.runtime.windows import context_window
@@ -44,7 +44,7 @@ class LentDrafting:
         self._model, self._vocab_size = model, vocab_size
         self._shape, self._adapter = shape, adapter
         self._window = context_window(model)
-        self._text = CachedText(model, vocab_size, adapter)
+        self._text = self._new_text()
 
     def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
         """Writes a draft for each pair; chains that continue one text share their passes."""
@@ -91,24 +91,17 @@ class LentDrafting:
                 newest[row] = pens[row].draw(logits_of_row)
             depth, going = depth + 1, [row for row in going if pens[row].open]
 
-    @torch.no_grad()
     def can_start(self, target: Target) -> bool:
         """Returns whether the model goes on from the target's keys and values as from its own."""
-        size, adapter = self._vocab_size, self._adapter
-        needs = {CACHE} if adapter is None else {CACHE, adapter.reads}
-        text = Tokens([size // 2, size // 3, size // 4])
-        right = CachedText(self._model, size, adapter).follow(text)
-        try:
-            session = target.open(text[:-1], frozenset(needs))
-            session.score(Draft())
-            lent = CachedText(self._model, size, adapter)
-            logits = lent.follow_lender(text, session.features())
-        except OutriderError:
-            raise
-        except Exception:  # noqa: BLE001  caches of other kinds fail in any way
-            return False
-        spread = float(right[right.isfinite()].float().std())
-        return torch.allclose(logits.float(), right.float(), atol=0.05 * spread)
+
+        def lent(context: Context) -> Tensor:
+            return self._new_text().follow_lender(context.tokens, context.features)
+
+        needs = {CACHE} if self._adapter is None else {CACHE, self._adapter.reads}
+        return reads_cache(target, lent, self._new_text().follow, frozenset(needs))
+
+    def _new_text(self) -> CachedText:
+        return CachedText(self._model, self._vocab_size, self._adapter)
 
 
 def are_lent_together(contexts: Sequence[Context]) -> bool:

@@ -3,13 +3,15 @@
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from outrider.errors import ConfigError
+from outrider.runtime.cache import GrowingCache
 from outrider.runtime.first_layers import first_layers
 from outrider.runtime.passes import PassInput
+from outrider.runtime.plain import plain_pass
 from outrider.runtime.shells import with_replaced
-from outrider.runtime.step import new_cache, run_pass
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -27,16 +29,19 @@ def stem(model: "PreTrainedModel", layers: int) -> "PreTrainedModel":
     cut: PreTrainedModel = with_replaced(
         first_layers(model, layers), lambda module: nn.Identity() if module is norm else None
     )
+    right, states = _states(model, layers), _states(cut, -1)
+    if not torch.allclose(states, right, atol=0.01 * float(right.std())):
+        name = type(model).__name__
+        raise ConfigError(f"drafter.layers={layers}: {name} can't be cut there for an adapter")
+    return cut
+
+
+@torch.no_grad()
+def _states(model: "PreTrainedModel", number: int) -> Float[Tensor, "1 tokens width"]:
+    """Returns the states of a short text, by the number that transformers gives them."""
     size = int(model.config.get_text_config().vocab_size)
     ids = torch.tensor([[size // 2, size // 3]], device=model.device)
-    whole, own = (
-        run_pass(each, new_cache(each), PassInput(ids, 0, states={number})).states[number].float()
-        for each, number in ((model, layers), (cut, -1))
-    )
-    if not torch.allclose(own, whole, atol=0.01 * float(whole.std())):
-        name = type(model).__name__
-        raise ConfigError(f"drafter.layers={layers}: {name} has other states after these layers")
-    return cut
+    return plain_pass(model, GrowingCache(), PassInput(ids, 0, states={number})).states[number]
 
 
 def last_norm(model: "PreTrainedModel") -> nn.Module:

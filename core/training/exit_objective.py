@@ -12,7 +12,9 @@ from outrider.drafter_parts import weights
 from outrider.drafter_parts.adapter import Adapter
 from outrider.drafter_parts.layer import KeysAndValues
 from outrider.drafter_parts.logits import LogitRule
+from outrider.errors import is_int, require
 from outrider.runtime.cached_model import HIDDEN
+from outrider.runtime.first_layers import depth
 from outrider.training.learner import Learner, Objective, Setup
 from outrider.training.losses import forward_kl
 from outrider.training.states import Batch, sample_positions
@@ -25,6 +27,8 @@ class ExitObjective(Objective):
 
     layers: how many of the target's layers lie below the adapter.
     share: the share of the positions that each step learns from.
+
+    Raises `ConfigError` in `learner` if the target has no more than `layers` layers.
     """
 
     layers: int = 2
@@ -32,6 +36,10 @@ class ExitObjective(Objective):
 
     def learner(self, setup: Setup) -> Learner:
         target, vocabulary = setup.target, setup.vocabulary
+        count = depth(target.model)
+        is_valid = is_int(self.layers) and 1 <= self.layers < count
+        expected = f"a whole number from 1 to {count - 1}"
+        require(is_valid, "recipe.options.layers", self.layers, expected)
         network = Adapter.untrained(target, vocabulary, seed=setup.seed, layers=self.layers)
         nn.init.zeros_(network.self_attn.o_proj.weight)  # the head reads the early state at first
         rows, rule = vocabulary.rows(weights.head(target).detach()), LogitRule.of(target)

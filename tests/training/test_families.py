@@ -108,6 +108,11 @@ def test_hard_labels_are_tokens_of_the_text(family: str, target: Any, examples: 
     assert losses[True] != losses[False]
 
 
+def test_an_adapter_stands_behind_some_layers(target: Any) -> None:
+    with pytest.raises(ConfigError, match=r"recipe\.options\.layers=9: expected a whole number fr"):
+        make_learner("early_exit", target, Vocabulary(31), 0, {"layers": 9})
+
+
 def test_blockwise_heads(target: Any, tmp_path: Path) -> None:
     options = {"kind": "hidden", "blocks": 2, "heads": 2, "own": True}
     learned = make_learner("medusa", target, Vocabulary(31), 0, options)
