@@ -1,6 +1,5 @@
 """A drafter that is interrupted anywhere drafts afterwards what a new one would."""
 
-import inspect
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -13,7 +12,6 @@ import torch
 from outrider import Context, Draft, Drafter, Pen, SampledChance, Sampling, Tokens
 from outrider.drafters.eagle import Eagle
 from outrider.drafters.eagle3 import Eagle3
-from outrider.drafters.early_exit import EarlyExit
 from outrider.drafters.falcon import Falcon
 from outrider.drafters.hierarchy import Hierarchy
 from outrider.drafters.hybrid import Hybrid
@@ -37,7 +35,6 @@ DRAFTERS: dict[str, Callable[[], Drafter]] = {
     "eagle tree": partial(Eagle, "untrained", tree="top:2x2"),
     "eagle3": partial(Eagle3, "untrained"),
     "mtp": partial(Mtp, "untrained"),
-    "early_exit": partial(EarlyExit, path="untrained"),
     "falcon": partial(Falcon, "untrained"),
     "medusa": partial(Medusa, "untrained"),
     "mlp_speculator": partial(MLPSpeculator, "untrained"),
@@ -60,8 +57,7 @@ class Interruption:
     def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
         name = str(frame.f_globals.get("__name__"))
         inside = name.startswith(("outrider.drafter", "outrider.runtime", "outrider.contract.pen"))
-        # Python may call a generator only to close it, and then drops what is raised there.
-        if not inside or frame.f_code.co_flags & inspect.CO_GENERATOR:
+        if not inside or frame.f_code.co_name == "<genexpr>":
             return
         self.left -= 1
         if self.left == 0:
