@@ -23,9 +23,10 @@ demo: install
 test:
 	$(MAKE) --no-print-directory --jobs=2 pytest typecheck style docs
 
+# Three at a time on two cores: some tests wait for processes that they have started.
 pytest: browser wheel
 	OUTRIDER_WHEEL=build/wheel OMP_NUM_THREADS=1 PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 \
-	$(BIN)/pytest -p xdist -n 2 --dist worksteal
+	$(BIN)/pytest -p xdist -n 3 --dist worksteal
 
 style: install
 	$(BIN)/ruff check .
@@ -68,6 +69,7 @@ evidence: install
 	$(BIN)/python tests/evidence/distribution.py
 	$(BIN)/python tests/evidence/gemma.py
 	$(BIN)/python tests/evidence/precision.py --every 2
+	$(BIN)/python tests/evidence/drafters.py
 	$(BIN)/python tests/evidence/stored_weights.py
 
 # Faults that are put into the code on purpose: what the kit and the tests find of them.

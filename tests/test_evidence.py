@@ -91,3 +91,21 @@ def test_the_same_drafter_is_compared_with_itself(script: Any, folder: Path, dat
     assert status in (0, 1), err
     assert "third: " in out and "second / third: " in out
     assert "spread " in out and "(at most 3%)" in out
+
+
+def test_all_drafters_are_put_in_one_table(
+    script: Any, folder: Path, data: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# Before\n\n<!-- table -->\nold\n<!-- end of table -->\n")
+    arguments = [
+        *["--prompts", str(data), "--limit", "2", "--tokens", "6", "--only", "bigram", "random"],
+        *["--target", "transformers", "--page", str(page), "--results", "results"],
+        *["--settings", f"target.model={folder}", "cache=false"],
+    ]
+    for _ in range(2):  # the second time, all is there
+        status, _, err = script(EVIDENCE / "drafters.py", *arguments)
+        assert status == 0, err
+    rows = [line.split("|")[1:-1] for line in page.read_text().splitlines() if line[:2] == "| "]
+    assert {row[0].strip() for row in rows} == {"drafter", "`none`", "`bigram`", "`random`"}
+    assert all(float(row[1]) >= 1 and float(row[4]) >= 1 for row in rows[1:])

@@ -39,26 +39,25 @@ class MultiPathBlock(Verifier):
         if len(paths) == 1:
             return Block().verify(draft, scores, chance)
         probs: list[Tensor] = []
-        path: list[int] = []
         below, joint = 0.0, 1.0  # the mass of all paths ranked below the prefix, and its own mass
-        while paths and len(path) < len(paths[0]):
-            node = path[-1] if path else ROOT
-            children = sorted({nodes[len(path)] for nodes in paths})
+        while paths and len(probs) < len(paths[0]):
+            depth = len(probs)
+            node = paths[0][depth - 1] if depth else ROOT
             p = scores.after(node).double()
-            q = draft.distribution(children[0], scores.after(node)).double()
+            q = draft.distribution(paths[0][depth], scores.after(node)).double()
             order = ranked(p, q)
             rank = torch.empty_like(order)
             rank[order] = torch.arange(len(order), device=order.device)
-            best = max(int(rank[draft.tokens[child]]) for child in children)
+            best = max(int(rank[draft.tokens[nodes[depth]]]) for nodes in paths)
             token = int(order[best])
-            paths = [nodes for nodes in paths if draft.tokens[nodes[len(path)]] == token]
+            paths = [nodes for nodes in paths if draft.tokens[nodes[depth]] == token]
             smaller = torch.zeros_like(q)  # for each token, the mass of those ranked below it
             rising = q[order]
             smaller[order] = rising.cumsum(0) - rising
             probs.append(largest_of(len(draft.children(ROOT)), q, below + joint * smaller, joint))
             below += joint * float(smaller[token])
             joint *= float(q[token])
-            path.append(paths[0][len(path)])
+        path = paths[0] if paths else ()
         chosen = Draft(
             tuple(draft.tokens[node] for node in path),
             tuple(range(-1, len(path) - 1)),

@@ -19,7 +19,7 @@ from outrider.contract.pen import Pen
 from outrider.contract.policy import Fixed, Policy
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
-from outrider.contract.verifier import Scores, Verifier
+from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.decoding.decode import decode
 from outrider.testing.stage import context_after
 
@@ -172,7 +172,17 @@ def round_distribution(
 def _block(verifier: Verifier, draft: Draft, scores: Scores, chance: Chance) -> tuple[int, ...]:
     """Returns the tokens that a round adds to the text."""
     verdict = verifier.verify(draft, scores, chance)
+    assert_is_path(verdict, draft)
     return (*(draft.tokens[node] for node in verdict.accepted), verdict.next_token)
+
+
+def assert_is_path(verdict: Verdict, draft: Draft) -> None:
+    """Raises AssertionError if the accepted nodes are no path from the root of the draft."""
+    last = ROOT
+    for node in verdict.accepted:
+        assert 0 <= node < len(draft), f"accepted node {node} of {len(draft)}"
+        assert draft.parents[node] == last, f"accepted {verdict.accepted}, no path of {draft}"
+        last = node
 
 
 def _filled_up(setup: Setup, blocks: Distribution, conditionals: Conditionals) -> Distribution:

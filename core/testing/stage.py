@@ -48,7 +48,7 @@ def unbound_stage(drafter: Drafter, vocab_size: int = VOCAB_SIZE) -> Target:
 
 
 def tiny_target(vocab_size: int, seed: int = 0) -> TransformersTarget:
-    """Returns a random Llama with five layers in float64, and a tokenizer of one-letter words.
+    """Returns a random Llama with three layers in float64, and a tokenizer of one-letter words.
 
     Each call returns a model of its own. It is made and tested once, and then copied.
     """
@@ -66,7 +66,7 @@ def _tiny_target(vocab_size: int, seed: int) -> TransformersTarget:
         vocab_size=vocab_size,
         hidden_size=16,
         intermediate_size=32,
-        num_hidden_layers=5,
+        num_hidden_layers=3,
         num_attention_heads=2,
         num_key_value_heads=1,
         max_position_embeddings=512,

@@ -17,6 +17,7 @@ from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.decoding.decode import decode
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.cases import SETTINGS, VOCAB
+from outrider.testing.exact import assert_is_path
 from outrider.testing.stage import SAMPLED, play_draft
 from outrider.testing.verifier_distributions import (
     GREEDY,
@@ -38,12 +39,8 @@ def check_accepts_a_path(make: Make) -> None:
     verifier, target = make(), TabularTarget(VOCAB)
     for name, drafter in drafters(verifier, target):
         for seed in range(30):
-            verdict, parents = _verdict(verifier, drafter, target, seed)
-            last = ROOT
-            for node in verdict.accepted:
-                assert 0 <= node < len(parents), f"accepted node {node} of {len(parents)}: {name}"
-                assert parents[node] == last, f"accepted {verdict.accepted}, no path: {name} draft"
-                last = node
+            draft, verdict = _verdict(verifier, drafter, target, seed)
+            assert_is_path(verdict, draft)
             assert 0 <= verdict.next_token < VOCAB, f"next token {verdict.next_token}: {name} draft"
 
 
@@ -56,7 +53,7 @@ def check_draws_only_from_chance(make: Make) -> None:
             torch.manual_seed(noise)
             random.seed(noise)
             before = (torch.get_rng_state(), random.getstate())
-            verdicts.append([_verdict(make(), drafter, target, seed)[0] for seed in range(30)])
+            verdicts.append([_verdict(make(), drafter, target, seed)[1] for seed in range(30)])
             assert torch.equal(before[0], torch.get_rng_state()), "moved torch's global generator"
             assert before[1] == random.getstate(), "moved Python's global generator"
         assert verdicts[0] == verdicts[1], f"verdicts differ for the same seed: {name} draft"
@@ -210,13 +207,13 @@ def _shown(verifier: Verifier, ids: list[int]) -> Context | None:
 
 def _verdict(
     verifier: Verifier, drafter: Drafter, target: TabularTarget, seed: int
-) -> tuple[Verdict, tuple[int, ...]]:
-    """Returns the verdict on a draft, and the parents of the draft's nodes."""
+) -> tuple[Draft, Verdict]:
+    """Returns a draft and the verdict on it."""
     context = Context(Tokens([0, 1]))
     draft = play_draft(drafter, target, context, gamma=2, sampling=SAMPLED, seed=seed)
     shown = _shown(verifier, [0, 1])
     scores = Scores(target.open([0, 1]).score(draft), SAMPLED, shown=shown)
-    return verifier.verify(draft, scores, SampledChance.seeded(seed)), draft.parents
+    return draft, verifier.verify(draft, scores, SampledChance.seeded(seed))
 
 
 CHECKS = (

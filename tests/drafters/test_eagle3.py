@@ -57,9 +57,9 @@ class Midlayer(nn.Module):
 
 
 @pytest.fixture
-def published(llama: Any, tmp_path: Path) -> Any:
+def published(deep_llama: Any, tmp_path: Path) -> Any:
     """A checkpoint in SafeAILab's layout with 12 tokens, and the parts that it holds."""
-    model = llama(head_dim=8)
+    model = deep_llama(head_dim=8)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(5)
         layer, fc = Midlayer(model.config), nn.Linear(48, 16, bias=False)
@@ -173,6 +173,6 @@ def test_layers_that_are_not_there(published: Any) -> None:
         Eagle3(str(folder))
 
 
-def test_low_middle_and_high(llama: Any) -> None:
-    assert default_layers(TransformersTarget(llama())) == (2, 2, 2)
-    assert default_layers(TransformersTarget(llama(num_hidden_layers=12))) == (2, 6, 9)
+def test_low_middle_and_high(deep_llama: Any) -> None:
+    assert default_layers(TransformersTarget(deep_llama())) == (2, 2, 2)
+    assert default_layers(TransformersTarget(deep_llama(num_hidden_layers=12))) == (2, 6, 9)

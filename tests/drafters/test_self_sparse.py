@@ -32,8 +32,8 @@ def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> N
 
 
 @pytest.fixture
-def target(llama: Any) -> Any:
-    return TransformersTarget(llama(num_attention_heads=4, num_key_value_heads=2))
+def target(deep_llama: Any) -> Any:
+    return TransformersTarget(deep_llama(num_attention_heads=4, num_key_value_heads=2))
 
 
 def first_distribution(drafter: SelfSparse, target: Any, context: Context) -> Any:

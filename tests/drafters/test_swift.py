@@ -40,8 +40,8 @@ def skipping(model: Any, text: list[int], draft: list[int], skipped: tuple[int, 
 
 
 @pytest.mark.parametrize("tree", [None, "2x1x1"])
-def test_the_layers_left_go_on_from_the_targets_cache(llama: Any, tree: str | None) -> None:
-    model = llama().double()
+def test_the_layers_left_go_on_from_the_targets_cache(deep_llama: Any, tree: str | None) -> None:
+    model = deep_llama().double()
     target, drafter = TransformersTarget(model), Swift(tree=tree)
     drafter.bind(target)
     assert drafter._skipped == (1, 3)
@@ -58,8 +58,8 @@ def test_the_layers_left_go_on_from_the_targets_cache(llama: Any, tree: str | No
         text = [*text, draft.tokens[0], 7] if seed < 2 else [*text[:4], seed]
 
 
-def test_only_what_is_new_is_copied(llama: Any) -> None:
-    target, drafter = TransformersTarget(llama()), Swift()
+def test_only_what_is_new_is_copied(deep_llama: Any) -> None:
+    target, drafter = TransformersTarget(deep_llama()), Swift()
     drafter.bind(target)
     contexts = [context_after(drafter, target, TEXT[:length]) for length in (5, 7)]
     play_draft(drafter, target, contexts[0], gamma=3, sampling=SAMPLED)
@@ -70,8 +70,8 @@ def test_only_what_is_new_is_copied(llama: Any) -> None:
 
 
 @pytest.mark.parametrize("layer", [0, 2])
-def test_a_draft_that_is_interrupted_leaves_nothing_wrong(llama: Any, layer: int) -> None:
-    target = TransformersTarget(llama())
+def test_a_draft_that_is_interrupted_leaves_nothing_wrong(deep_llama: Any, layer: int) -> None:
+    target = TransformersTarget(deep_llama())
     new = Swift()
     new.bind(target)
     first, second = (context_after(new, target, TEXT[:length]) for length in (5, 7))
@@ -93,9 +93,9 @@ def test_a_draft_that_is_interrupted_leaves_nothing_wrong(llama: Any, layer: int
         assert same_draft(again, expected)
 
 
-def test_texts_decide_which_layers_are_skipped(llama: Any) -> None:
+def test_texts_decide_which_layers_are_skipped(deep_llama: Any) -> None:
     """Layers 1 and 2 do nothing: it ends up skipping these, and is always right then."""
-    model = llama(eos_token_id=None)
+    model = deep_llama(eos_token_id=None)
     for layer in model.model.layers[1:3]:
         layer.self_attn.o_proj.weight.data.zero_()
         layer.mlp.down_proj.weight.data.zero_()
@@ -141,13 +141,13 @@ def test_kinds_of_layers_stay_with_their_layers() -> None:
         ({"skipped": 4}, r"drafter\.skipped=4: expected at most 3, as the target has 5 layers"),
     ],
 )
-def test_bad_settings_are_refused(settings: dict[str, int], line: str, llama: Any) -> None:
+def test_bad_settings_are_refused(settings: dict[str, int], line: str, deep_llama: Any) -> None:
     with pytest.raises(ConfigError, match=line):
-        Swift(**settings).bind(TransformersTarget(llama()))
+        Swift(**settings).bind(TransformersTarget(deep_llama()))
 
 
-def test_without_features_there_is_no_draft(llama: Any) -> None:
-    target, drafter = TransformersTarget(llama()), Swift()
+def test_without_features_there_is_no_draft(deep_llama: Any) -> None:
+    target, drafter = TransformersTarget(deep_llama()), Swift()
     drafter.bind(target)
     context = Context(Tokens(TEXT))
     assert len(play_draft(drafter, target, context, gamma=3, sampling=SAMPLED)) == 0

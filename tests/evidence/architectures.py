@@ -81,7 +81,6 @@ def run_row(entry: Entry, modes: Sequence[str], path: Path) -> None:
             class_name=entry.class_name,
             group=group(built),
             cache_differs=differs,
-            distinct=len(set(built.truths[0].text)),
         )
         for mode in modes:
             found = [outcome.record() for outcome in outcomes(built, [mode])]

@@ -30,9 +30,10 @@ from outrider.prompts import Prompt
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from pages import write_page
 from partings import Texts, generate, last_place, parting, read, until_eos
 from precision_cause import moved
-from precision_page import DTYPES, PLAIN, REFERENCE, page_lines, write_page
+from precision_page import DTYPES, PLAIN, REFERENCE, page_lines
 
 GROUP = 4
 """Prompts of a batch."""
@@ -242,7 +243,7 @@ def main() -> None:
     lines = page_lines(records, moves(options))
     print(*lines, sep="\n")
     if options.page:
-        write_page(options.page, lines)
+        write_page(options.page, "precision", lines)
     exact = [record for record in records if record["dtype"] == "float32"]
     sys.exit(any(any(record[name].values()) for record in exact for name in (REFERENCE, PLAIN)))
 

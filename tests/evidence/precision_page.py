@@ -1,7 +1,6 @@
-"""The table of low precision, in Markdown, and its place on a page."""
+"""The table of low precision, in Markdown."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import median
 from textwrap import wrap
 from typing import Any
@@ -10,8 +9,6 @@ import torch
 
 DTYPES = ("bfloat16", "float32")
 REFERENCE, PLAIN = "generate", "plain"
-MARKERS = ("<!-- precision -->", "<!-- end of precision -->")
-"""What stands around the table on a page."""
 
 HEADINGS = (
     "text",
@@ -88,10 +85,3 @@ def _summary(records: Sequence[dict[str, Any]]) -> str:
         " itself, reading the same text in one pass instead of token by token, moves their distance"
         f" by {usual:.0f} units in the median and by {most:.0f} at one token in a hundred."
     )
-
-
-def write_page(page: Path, lines: Sequence[str]) -> None:
-    """Puts lines between the two markers of a page."""
-    before, rest = page.read_text().split(MARKERS[0])
-    _, after = rest.split(MARKERS[1])
-    page.write_text("\n".join([before + MARKERS[0], *lines, MARKERS[1] + after]))

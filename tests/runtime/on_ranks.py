@@ -35,13 +35,13 @@ PROMPT = [4, 5, 6, 4, 5]
 CASES: dict[str, tuple[Callable[[], Drafter], type[Verifier]]] = {
     "none": (NoDraft, Token),
     "prompt_lookup": (PromptLookup, Token),
-    "first layers": (lambda: SmallLM(layers=3), Token),
+    "first layers": (lambda: SmallLM(layers=2), Token),
     "small_lm": (lambda: SmallLM(other), Token),
-    "hierarchy": (lambda: Hierarchy(layers=3), Token),
+    "hierarchy": (lambda: Hierarchy(layers=2), Token),
     "lookahead_decoding": (LookaheadDecoding, Candidates),
     "eagle3": (lambda: Eagle3("untrained"), Token),
     "medusa": (lambda: Medusa("untrained"), Token),
-    "tree of first layers": (lambda: SmallLM(layers=3, tree="3x2"), WithoutReplacement),
+    "tree of first layers": (lambda: SmallLM(layers=2, tree="3x2"), WithoutReplacement),
     "tree of small_lm": (lambda: SmallLM(other, tree="3x2"), WithoutReplacement),
     "tree of eagle3": (lambda: Eagle3("untrained", tree="3x2"), WithoutReplacement),
 }
@@ -62,7 +62,7 @@ def texts(target: TransformersTarget) -> dict[str, Any]:
     report["goodput"] = [token for round in rounds for token in round.tokens]
     (report["written"],) = target.write([PROMPT], Sampling(), [SampledChance.seeded(0)], 6)
     question = Question("1", 1, "chat", PROMPT, report["written"])
-    entrants = {"small": Entrant(SmallLM(layers=3), Token())}
+    entrants = {"small": Entrant(SmallLM(layers=2), Token())}
     fit(target, entrants)
     (alpha,) = measure(target, entrants, [question], Settings(gamma=2), protocol="overlap")
     assert alpha.overlap is not None

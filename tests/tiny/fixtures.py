@@ -115,7 +115,7 @@ def words() -> Any:
 
 @pytest.fixture(scope="session")
 def llama() -> Callable[..., Any]:
-    """Makes a random Llama of 32 tokens and five layers, far from uniform; more on request."""
+    """Makes a random Llama of 32 tokens and three layers, far from uniform; more on request."""
 
     def make(seed: int = 0, **changes: Any) -> Any:
         config = LlamaConfig(
@@ -123,7 +123,7 @@ def llama() -> Callable[..., Any]:
                 "vocab_size": len(WORDS),
                 "hidden_size": 16,
                 "intermediate_size": 32,
-                "num_hidden_layers": 5,
+                "num_hidden_layers": 3,
                 "num_attention_heads": 2,
                 "num_key_value_heads": 1,
                 "max_position_embeddings": 256,
@@ -139,6 +139,12 @@ def llama() -> Callable[..., Any]:
             return LlamaForCausalLM(config).eval()
 
     return make
+
+
+@pytest.fixture(scope="session")
+def deep_llama(llama: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes what `llama` makes, with five layers."""
+    return partial(llama, num_hidden_layers=5)
 
 
 @pytest.fixture(scope="session")

@@ -2,12 +2,13 @@
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from outrider import (
+    Draft,
     Drafter,
     SampledChance,
     Sampling,
@@ -23,6 +24,7 @@ from outrider.drafters.none import NoDraft
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.self_sparse import SelfSparse
 from outrider.drafters.small_lm import SmallLM
+from outrider.runtime.first_layers import first_layers
 from outrider.serving.transformers import Speculation
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.candidates import Candidates
@@ -44,7 +46,7 @@ class Result:
     texts: by the number of the prompt.
     calls: target calls of the first text, where a draft is expected to be the target's own text.
     best: the fewest calls that it can take; None where it says nothing.
-    whole: whether the drafter is the target itself; fewer layers must not draft the whole text.
+    is_shorter: whether a drafter that leaves layers out computes other logits than the target.
     truths: what is right, where it is not the greedy text.
     difference: how far logits are off, relative to their spread.
     most: the number of tokens at which texts end.
@@ -53,7 +55,7 @@ class Result:
     texts: dict[int, list[int]]
     calls: int | None = None
     best: int | None = None
-    whole: bool = True
+    is_shorter: bool = True
     truths: dict[int, list[int]] | None = None
     difference: float = 0.0
     most: int = NEW
@@ -71,7 +73,6 @@ def alone(
     target: Any = None,
     most: int | None = None,
     undrafted: int = 0,
-    **known: Any,
 ) -> Result:
     """Returns a text written by `decode`.
 
@@ -83,7 +84,7 @@ def alone(
     rounds = list(decode(target, drafter, rule, subject.prompts[number], **SIZES))
     text = [token for round in rounds for token in round.tokens]
     best = None if most is None else undrafted - (undrafted - len(text)) // most
-    return Result({number: text}, len(rounds), best, **known)
+    return Result({number: text}, len(rounds), best)
 
 
 def plain(subject: Subject) -> Iterator[tuple[str, Check]]:
@@ -126,22 +127,30 @@ def small_lm_tree(subject: Subject) -> Iterator[tuple[str, Check]]:
 
 
 def early_exit(subject: Subject) -> Iterator[tuple[str, Check]]:
-    # A text of one token over and over is guessed by any number of layers.
-    most = GAMMA + 1 if len(set(subject.truths[0].text)) > 2 else None
     for layers in range(1, LAYERS):
         yield (
             f"layers={layers}",
-            lambda layers=layers: alone(subject, SmallLM(layers=layers), most=most, whole=False),
+            lambda layers=layers: shorter(subject, SmallLM(layers=layers), layers),
         )
+
+
+def shorter(subject: Subject, drafter: Drafter, layers: int) -> Result:
+    """Returns the text written with drafts of the target's first layers.
+
+    Few layers may draft the whole text, so it is their logits that must differ.
+    """
+    result = alone(subject, drafter)
+    models = (subject.model, first_layers(subject.model, layers))
+    sessions = [TransformersTarget(model).open(subject.prompts[0]) for model in models]
+    logits = [session.score(Draft()) for session in sessions]
+    return replace(result, is_shorter=not torch.equal(*logits))
 
 
 def self_sparse(subject: Subject) -> Iterator[tuple[str, Check]]:
     yield "short", lambda: alone(subject, SelfSparse(sink=1, window=6))
-    varied = len(set(subject.truths[0].text)) > 2
     sizes = {"most": GAMMA + 1, "undrafted": 1}  # the first round has nothing to draft on
-    few = (sizes if varied else {}) | {"whole": False}
     yield "everything", lambda: alone(subject, SelfSparse(sink=4, window=64), **sizes)
-    yield "layers=1", lambda: alone(subject, SelfSparse(window=64, layers=1), **few)
+    yield "layers=1", lambda: shorter(subject, SelfSparse(window=64, layers=1), 1)
 
 
 def lookahead(subject: Subject) -> Iterator[tuple[str, Check]]:

@@ -71,11 +71,11 @@ def compared(subject: Subject, result: Result) -> tuple[str, str]:
     for number, text in result.texts.items():
         if line := departure(subject, result, number, text):
             return "WRONG", line
+    if not result.is_shorter:
+        return "WRONG", "no layer is left out: the logits are the target's"
     if result.best is None or result.calls is None:
         return "right", ""
-    if not result.whole and result.calls <= result.best:
-        return "WRONG", "no layer is left out: every draft is accepted"
-    if result.whole and result.calls > result.best:
+    if result.calls > result.best:
         line = f"{result.calls} target calls, {result.best} when it drafts as the target writes"
         return "slow draft", line
     return "right", ""

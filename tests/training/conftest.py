@@ -20,8 +20,8 @@ def console() -> Console:
 
 
 @pytest.fixture
-def target(llama: Any, words: Any) -> TransformersTarget:
-    return TransformersTarget(llama(), words)
+def target(deep_llama: Any, words: Any) -> TransformersTarget:
+    return TransformersTarget(deep_llama(), words)
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ def test_the_beams_are_transformers_own(llama: Any, width: int, number: int) -> 
     steps = set()
     for drafter, draft_width in (
         (SmallLM(model=model), width),
-        (SmallLM(layers=4), width + 2),
+        (SmallLM(layers=2), width + 2),
         (Random(), 2 * width),
     ):
         found = outrider.beam_search(
@@ -166,7 +166,7 @@ def test_the_command_prints_the_beams_and_what_was_saved(
     out = tmp_path / "out"
     status, printed, complaint = run(
         "beams", "target=transformers", f"target.model={folder}", "prompt=the cat", "width=3",
-        "draft_width=5", "gamma=2", "drafter.layers=4", "max_new_tokens=12",
+        "draft_width=5", "gamma=2", "drafter.layers=2", "max_new_tokens=12",
         "num_return_sequences=2", "early_stopping=never", f"hydra.run.dir={out}",
     )  # fmt: skip
     assert status == 0, complaint
