@@ -1,6 +1,6 @@
 """Eagle3: one decoder layer on low, middle and high states of the target, with its own head."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self, final
 
@@ -13,20 +13,13 @@ from outrider.contract.context import Context
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafter_parts import checkpoint, speculators, weights
-from outrider.drafter_parts.features import FeatureDrafting, FeatureNetwork
-from outrider.drafter_parts.layer import Attention, FeedForward, KeysAndValues, LayerConfig, RMSNorm
+from outrider.drafter_parts.decoder_layers import FusionLayer
+from outrider.drafter_parts.features import LOWEST, FeatureDrafting, FeatureNetwork, state_names
+from outrider.drafter_parts.layer import KeysAndValues, LayerConfig, RMSNorm
 from outrider.drafter_parts.trained import TrainedDrafter
 from outrider.drafter_parts.vocabulary import Vocabulary
-from outrider.errors import ConfigError
 from outrider.plugins.hookspecs import Register, hookimpl
-from outrider.runtime.cached_model import HIDDEN
 from outrider.runtime.linear import product
-
-LOWEST = (0, 1, 2)
-"""The states that random weights read; every target has them."""
-
-LAYERS_KEY = "eagle_aux_hidden_state_layer_ids"
-"""The entry of a config that names the states a network reads."""
 
 
 @final
@@ -38,7 +31,7 @@ class Eagle3Network(FeatureNetwork):
 
     layers: the target's hidden states that it reads, each given by the number of layers below it.
     config: the sizes of the layer. Defaults to those of the target's own layers.
-    norm_first: whether the residual adds to the normed state, as in some speculators checkpoints.
+    norm_first: as for `FusionLayer`.
     """
 
     family = "eagle3"
@@ -55,17 +48,12 @@ class Eagle3Network(FeatureNetwork):
         super().__init__()
         config = config or LayerConfig.like(target.model.config.get_text_config(), inputs=2)
         self.vocabulary = vocabulary
-        self.norm_first = norm_first
         self.config: LayerConfig = config
         self.layers: tuple[int, ...] = tuple(layers)
-        self.reads: tuple[str, ...] = tuple(f"{HIDDEN}.{layer}" for layer in layers)
+        self.reads: tuple[str, ...] = state_names(layers)
         width, eps = config.hidden_size, config.rms_norm_eps
         self.fc: nn.Linear = nn.Linear(len(self.layers) * width, width, bias=False)
-        self.hidden_norm: RMSNorm = RMSNorm(width, eps)
-        self.input_layernorm: RMSNorm = RMSNorm(width, eps)
-        self.self_attn: Attention = Attention(config)
-        self.post_attention_layernorm: RMSNorm = RMSNorm(width, eps)
-        self.mlp: FeedForward = FeedForward(config)
+        self.layer: FusionLayer = FusionLayer(config, norm_first=norm_first)
         self.norm: RMSNorm = RMSNorm(width, eps)
         self.lm_head: nn.Linear = nn.Linear(width, len(vocabulary), bias=False)
         self._embedding = weights.embedding(target).detach()
@@ -83,11 +71,8 @@ class Eagle3Network(FeatureNetwork):
         reach: Bool[Tensor, "batch 1 tokens all"] | None,
         cache: KeysAndValues,
     ) -> Float[Tensor, "batch tokens w"]:
-        word = self.input_layernorm(embedding(tokens, self._embedding))
-        normed = self.hidden_norm(states)
-        x = torch.cat([word, normed], dim=-1)
-        x = (normed if self.norm_first else states) + self.self_attn(x, positions, reach, cache)
-        out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
+        words = embedding(tokens, self._embedding)
+        out: Tensor = self.layer(words, states, positions, reach, cache)
         return out
 
     def logits(self, states: Float[Tensor, "*batch w"]) -> Float[Tensor, "*batch known"]:
@@ -99,35 +84,28 @@ class Eagle3Network(FeatureNetwork):
         # The speculators library keeps the sizes of the layer in an entry of their own.
         sizes = config.get("transformer_layer_config") or config
         weights.require_fit(folder, sizes, target)
-        file, tensors = checkpoint.find_tensors(folder)
-        shifts = tensors.pop("d2t", None)
-        ids = None if shifts is None else torch.arange(len(shifts)) + shifts.long()
-        for name in ("t2d", "embed_tokens.weight"):  # both follow from `d2t` and the target
-            tensors.pop(name, None)
+        file, tensors, vocabulary = speculators.read_tensors(folder, target.vocab_size)
+        tensors.pop("embed_tokens.weight", None)  # a copy of the target's
         return cls.with_tensors(
-            checkpoint.replace_prefixes(tensors, {"midlayer.": "", "layers.0.": ""}),
+            checkpoint.replace_prefixes(tensors, {"midlayer.": "layer.", "layers.0.": "layer."}),
             file,
             target,
-            Vocabulary(target.vocab_size, ids),
-            layers=layers_read(config),
+            vocabulary,
+            layers=speculators.layers_read(config),
             config=LayerConfig.read(sizes, target.model.config.get_text_config(), inputs=2),
             norm_first=bool(config.get("norm_before_residual", False)),
         )
 
     def save_checkpoint(self, folder: Path, target: Target) -> None:
         """Writes the network in the layout of the speculators library, in half precision."""
-        config = speculators.config(target, self.config, len(self.vocabulary), list(self.layers))
-        config["norm_before_residual"] = self.norm_first
-        outer = ("fc.", "norm.", "lm_head.")
-        tensors = {
-            name if name.startswith(outer) else f"layers.0.{name}": tensor
-            for name, tensor in self.state_dict().items()
+        decoder = speculators.decoder_config(target, self.config)
+        config = speculators.config("eagle3", target, decoder, len(self.vocabulary), tokens=4)
+        config |= {
+            speculators.LAYERS_KEY: list(self.layers),
+            "norm_before_residual": self.layer.norm_first,
         }
-        ids = self.vocabulary.ids
-        if ids is not None:
-            tensors["d2t"] = ids.cpu() - torch.arange(len(ids))
-            tensors["t2d"] = torch.zeros(self.vocabulary.size, dtype=torch.bool)
-            tensors["t2d"][ids.cpu()] = True
+        tensors = checkpoint.replace_prefixes(self.state_dict(), {"layer.": "layers.0."})
+        tensors |= speculators.vocabulary_tensors(self.vocabulary)
         checkpoint.write_checkpoint(folder, tensors, config, torch.float16)
 
 
@@ -147,10 +125,8 @@ class Eagle3(TrainedDrafter[Eagle3Network]):
         super().__init__(Eagle3Network, path, tree)
         layers: Sequence[int] = LOWEST
         if path != weights.UNTRAINED:
-            layers = layers_read(checkpoint.read_config(weights.folder("eagle3", path)))
-        self.needs: frozenset[str] = frozenset(
-            {"model", *(f"{HIDDEN}.{layer}" for layer in layers)}
-        )
+            layers = speculators.layers_read(checkpoint.read_config(weights.folder("eagle3", path)))
+        self.needs: frozenset[str] = frozenset({"model", *state_names(layers)})
 
     def _start(self) -> None:
         self._drafting = FeatureDrafting(self._network, self._rule)
@@ -163,22 +139,6 @@ def default_layers(target: Target) -> tuple[int, int, int]:
     """Returns the low, middle and high states of a target that EAGLE-3 reads."""
     count = int(target.model.config.get_text_config().num_hidden_layers)
     return min(2, count - 1), count // 2, max(0, count - 3)
-
-
-def layers_read(config: Mapping[str, Any]) -> tuple[int, ...]:
-    """Returns the target's states that a checkpoint was trained on.
-
-    Raises:
-        ConfigError: the config does not name them.
-    """
-    inner = config.get("eagle_config") or {}
-    layers = config.get(LAYERS_KEY) or inner.get(LAYERS_KEY)
-    if layers:
-        return tuple(int(layer) for layer in layers)
-    raise ConfigError(
-        f"drafter.path: config.json names no {LAYERS_KEY}: expected the layers of the target that"
-        " it was trained on, such as [2, 15, 27]"
-    )
 
 
 @hookimpl

@@ -8,7 +8,8 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafter_parts import weights
-from outrider.drafter_parts.adapter import Adapter, exit_layer, state_after
+from outrider.drafter_parts.adapter import Adapter, exit_layer
+from outrider.drafter_parts.features import state_names
 from outrider.drafter_parts.lent_drafts import LentDrafting
 from outrider.drafter_parts.logits import require_readable
 from outrider.drafter_parts.tree_forms import parse_tree
@@ -56,7 +57,7 @@ class EarlyExit(Drafter):
         self.needs: frozenset[str] = frozenset({"model", CACHE})
         if path is not None:
             self._layers = below = _layers_below(path, layers)
-            self.needs |= {state_after(below)}
+            self.needs |= set(state_names([below]))
         self._target: Target | None = None
 
     def bind(self, target: Target) -> None:

@@ -1,10 +1,7 @@
 """Pard: a small language model that drafts all tokens in one pass, behind mask tokens."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
-
-from torch import Tensor
 
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
@@ -97,12 +94,7 @@ class Pard(Drafter):
         if not pen.open:
             return
         masked = [*context.tokens, *[self._mask] * (pen.gamma - 1)]
-        logits = self._text.follow(Tokens(masked), rows=pen.gamma)
-
-        def next_logits(paths: Sequence[Sequence[int]]) -> Tensor:
-            return logits[len(paths[0])].expand(len(paths), -1)
-
-        self._shape.grow(pen, next_logits)
+        self._shape.grow_at_once(pen, self._text.follow(Tokens(masked), rows=pen.gamma))
 
 
 def _untrained(target: Target) -> "PreTrainedModel":

@@ -55,7 +55,7 @@ class AdaptedModel:
         adapter = self._adapter
         reach = None if sees is None else sees[None, None]
         read = adapter(states[None], positions.to(states.device)[None], reach, self._own)
-        return adapter.vocabulary.spread(adapter.logits(read[0, -rows:]))
+        return adapter.vocabulary.spread(adapter.rule(adapter.logits(read[0, -rows:])))
 
     def drop(self, count: int) -> None:
         """Takes the last `count` tokens out of the caches."""
@@ -72,7 +72,7 @@ class AdaptedModel:
         if first < last:
             states = features[self._adapter.reads][first:last]
             positions = torch.arange(first, last, device=states.device)
-            self._adapter.read(states[None], positions[None], self._own)
+            self._adapter.remember(states[None], positions[None], self._own)
 
 
 def cached_model(

@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from outrider.contract.target import Target
 from outrider.drafter_parts import checkpoint, weights
+from outrider.drafter_parts.features import state_names
 from outrider.drafter_parts.layer import Attention, KeysAndValues, LayerConfig, RMSNorm
 from outrider.drafter_parts.logits import LogitRule
 from outrider.drafter_parts.trained import TrainedNetwork
 from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.errors import ConfigError
-from outrider.runtime.cached_model import HIDDEN
 from outrider.runtime.stems import last_norm
 
 LAYERS_KEY = "exit_layer"
@@ -30,6 +30,8 @@ class Adapter(TrainedNetwork):
     the target's own.
 
     layers: how many of the target's layers lie below it.
+    reads: the name of the target's states after these.
+    rule: makes logits of what the head computes.
     config: the sizes of its attention. Defaults to those of the target's own layers.
     """
 
@@ -47,17 +49,13 @@ class Adapter(TrainedNetwork):
         config = config or LayerConfig.like(target.model.config.get_text_config())
         self.vocabulary = vocabulary
         self.layers = layers
+        self.reads: str = state_names([layers])[0]
         self.input_layernorm: RMSNorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.self_attn: Attention = Attention(config)
         self.norm: nn.Module = copy.deepcopy(last_norm(target.model))
         self._head = weights.BorrowedHead(vocabulary.rows(weights.head(target).detach()))
         self.borrowed_head: weights.BorrowedHead | None = self._head
-        self._rule = LogitRule.of(target)
-
-    @property
-    def reads(self) -> str:
-        """Returns the name of the target's states that it reads."""
-        return state_after(self.layers)
+        self.rule: LogitRule = LogitRule.of(target)
 
     def forward(
         self,
@@ -75,18 +73,21 @@ class Adapter(TrainedNetwork):
         out: Tensor = self.norm(states + mixed)
         return out
 
-    def read(
+    def remember(
         self,
         states: Float[Tensor, "batch tokens width"],
         positions: Int[Tensor, "batch tokens"],
         cache: KeysAndValues,
     ) -> None:
         """Adds tokens to the cache, for later ones to attend to."""
-        self.self_attn.read(self.input_layernorm(states), positions, cache)
+        self.self_attn.remember(self.input_layernorm(states), positions, cache)
 
     def logits(self, states: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch known"]:
-        """Returns the logits of the token after each, over the adapter's vocabulary."""
-        return self._rule(self._head(states))
+        """Returns what the head makes of its input, over the adapter's vocabulary.
+
+        `rule` turns it into the target's logits.
+        """
+        return self._head(states)
 
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
@@ -114,11 +115,6 @@ class Adapter(TrainedNetwork):
         checkpoint.write_checkpoint(
             folder, tensors | self.vocabulary.tensors(), config, torch.float16
         )
-
-
-def state_after(layers: int) -> str:
-    """Returns the name of a target's states after some layers."""
-    return f"{HIDDEN}.{layers}"
 
 
 def exit_layer(folder: Path) -> int:

@@ -15,6 +15,19 @@ from outrider.drafter_parts.layer import KeysAndValues
 from outrider.drafter_parts.logits import PLAIN, LogitRule
 from outrider.drafter_parts.trained import TrainedNetwork
 from outrider.drafter_parts.trees import Shape
+from outrider.runtime.cached_model import HIDDEN
+
+LOWEST: tuple[int, ...] = (0, 1, 2)
+"""The states that random weights read; every target has them."""
+
+
+def state_names(layers: Sequence[int]) -> tuple[str, ...]:
+    """Returns the names of the target's hidden states above some numbers of layers.
+
+    >>> state_names([0, 2])
+    ('hidden_states.0', 'hidden_states.2')
+    """
+    return tuple(f"{HIDDEN}.{layer}" for layer in layers)
 
 
 class FeatureNetwork(TrainedNetwork):

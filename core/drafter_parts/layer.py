@@ -1,7 +1,8 @@
-"""One decoder layer, as in Llama, with a cache that can be cropped; drafters build on it."""
+"""The parts of a decoder layer, as in Llama and Qwen3, with a cache that can be cropped."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
 import torch
@@ -128,9 +129,12 @@ class RMSNorm(nn.Module):
 
 @final
 class Attention(nn.Module):
-    """Attention with rotary positions and grouped heads."""
+    """Attention with rotary positions and grouped heads.
 
-    def __init__(self, config: LayerConfig) -> None:
+    normed: whether each head's queries and keys pass a norm, as in Qwen3. Defaults to False.
+    """
+
+    def __init__(self, config: LayerConfig, *, normed: bool = False) -> None:
         super().__init__()
         self._config = config
         width = config.num_attention_heads * config.head_dim
@@ -139,6 +143,9 @@ class Attention(nn.Module):
         self.k_proj: nn.Linear = nn.Linear(config.input_size, narrow, bias=False)
         self.v_proj: nn.Linear = nn.Linear(config.input_size, narrow, bias=False)
         self.o_proj: nn.Linear = nn.Linear(width, config.hidden_size, bias=False)
+        norm = partial(RMSNorm, config.head_dim, config.rms_norm_eps) if normed else nn.Identity
+        self.q_norm: nn.Module = norm()
+        self.k_norm: nn.Module = norm()
 
     def forward(
         self,
@@ -152,7 +159,7 @@ class Attention(nn.Module):
         reach: what each token attends to, cached tokens first; None for a chain.
         """
         turn = self._turn(x, positions)
-        queries = rotated(self._heads(self.q_proj, x), turn)
+        queries = rotated(self.q_norm(self._heads(self.q_proj, x)), turn)
         keys, values = self._extend(x, turn, cache)
         if reach is None:
             reach = causal(x.shape[1], keys.shape[-2], x.device)[None, None]
@@ -161,24 +168,24 @@ class Attention(nn.Module):
         )
         return product(self.o_proj, mixed.transpose(1, 2).flatten(-2))
 
-    def read(
+    def remember(
         self,
         x: Float[Tensor, "batch tokens input"],
         positions: Int[Tensor, "batch tokens"],
         cache: KeysAndValues,
     ) -> None:
-        """Adds tokens to the cache, for later ones to attend to."""
+        """Adds tokens to the cache that later ones attend to, and that attend to nothing."""
         self._extend(x, self._turn(x, positions), cache)
 
     def _extend(
         self, x: Tensor, turn: tuple[Tensor, Tensor], cache: KeysAndValues
     ) -> tuple[Tensor, Tensor]:
-        """Adds tokens to the cache, and returns all keys and values in it."""
-        keys, values = self._heads(self.k_proj, x), self._heads(self.v_proj, x)
-        return cache.extend(rotated(keys, turn), values)
+        keys = rotated(self.k_norm(self._heads(self.k_proj, x)), turn)
+        return cache.extend(keys, self._heads(self.v_proj, x))
 
-    def _heads(self, layer: nn.Module, x: Tensor) -> Float[Tensor, "batch heads tokens dim"]:
-        return product(layer, x).view(*x.shape[:-1], -1, self._config.head_dim).transpose(1, 2)
+    def _heads(self, layer: nn.Module, x: Tensor) -> Float[Tensor, "batch heads tokens head_dim"]:
+        heads = product(layer, x).view(*x.shape[:-1], -1, self._config.head_dim)
+        return heads.transpose(1, 2)
 
     def _turn(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         return rotation(positions, self._config.head_dim, self._config.rope_theta, x.dtype)

@@ -30,6 +30,18 @@ class Shape(ABC):
     def grow(self, pen: Pen, next_logits: NextLogits) -> None:
         """Writes a tree of this shape, within the pen's depth and budget."""
 
+    def grow_at_once(self, pen: Pen, logits: Float[Tensor, "depths vocab"]) -> None:
+        """Writes a tree whose tokens do not depend on those before them in the draft.
+
+        logits: of the tokens at each depth; they limit how deep the draft can be.
+        """
+        pen.limit(len(logits))
+
+        def next_logits(paths: Sequence[Sequence[int]]) -> Tensor:
+            return logits[len(paths[0])].expand(len(paths), -1)
+
+        self.grow(pen, next_logits)
+
 
 @final
 @dataclass(frozen=True)

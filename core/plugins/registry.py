@@ -49,6 +49,8 @@ BUILTIN = (
     "outrider.drafters.redrafter",
     "outrider.drafters.eagle",
     "outrider.drafters.eagle3",
+    "outrider.drafters.peagle",
+    "outrider.drafters.dflash",
     "outrider.drafters.mtp",
     "outrider.drafters.falcon",
     "outrider.drafters.quantized",

@@ -53,6 +53,17 @@ def causal(
     return everything.tril(known - tokens)
 
 
+def within(
+    window: int, positions: Int[Tensor, "texts tokens"], known: int
+) -> Bool[Tensor, "texts 1 tokens known"]:
+    """Returns what tokens at some positions see of a chain of `known` tokens in a window.
+
+    window: the number of tokens in it, of which each token is the last.
+    """
+    distance = positions[..., None] - torch.arange(known, device=positions.device)
+    return ((distance >= 0) & (distance < window))[:, None]
+
+
 def padded_causal(
     padding: Int[Tensor, "texts"], tokens: int, known: int
 ) -> Bool[Tensor, "texts tokens known"]:

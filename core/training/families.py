@@ -6,6 +6,7 @@ from typing import Any
 from outrider.contract.target import Target
 from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.errors import ConfigError, nearest
+from outrider.training.blocks import DFlashObjective
 from outrider.training.distill import DistillationObjective
 from outrider.training.exit_objective import ExitObjective
 from outrider.training.feature_objectives import Eagle3Objective, EagleObjective, FalconObjective
@@ -16,6 +17,7 @@ from outrider.training.head_objectives import (
     ReDrafterObjective,
 )
 from outrider.training.learner import Learner, Objective, Setup
+from outrider.training.masked_states import PEagleObjective
 from outrider.training.parallel import ParallelObjective
 
 FAMILIES: dict[str, Callable[..., Objective]] = {
@@ -25,6 +27,8 @@ FAMILIES: dict[str, Callable[..., Objective]] = {
     "redrafter": ReDrafterObjective,
     "eagle": EagleObjective,
     "eagle3": Eagle3Objective,
+    "peagle": PEagleObjective,
+    "dflash": DFlashObjective,
     "falcon": FalconObjective,
     "early_exit": ExitObjective,
     "small_lm": DistillationObjective,

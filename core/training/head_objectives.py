@@ -4,21 +4,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import final
 
-import torch
-from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.nn.functional import linear
 
 from outrider.drafter_parts import weights
 from outrider.drafter_parts.staged import StagedNetwork
-from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.drafters.hydra import HydraNetwork
 from outrider.drafters.medusa import MedusaNetwork
 from outrider.drafters.mlp_speculator import MLPSpeculatorNetwork
 from outrider.drafters.redrafter import ReDrafterNetwork
 from outrider.runtime.cached_model import HIDDEN
+from outrider.training.head_loss import HeadLoss, learnable
 from outrider.training.learner import Learner, Objective, Setup
-from outrider.training.losses import cross_entropy, forward_kl
 from outrider.training.states import Batch, sample_positions
 
 
@@ -49,14 +45,14 @@ class MedusaObjective(Objective):
             kind=self.kind,
             own=self.own,
         )
-        head_loss = _HeadLoss(setup.vocabulary, weights.head(setup.target).detach(), self.soft)
+        head_loss = HeadLoss(setup.vocabulary, weights.head(setup.target).detach(), self.soft)
 
         def loss(batch: Batch) -> Tensor:
             total = head_loss.matrix.new_zeros(())
             states = batch.states[HIDDEN]
             for head in range(self.heads):
                 picked = sample_positions(
-                    learnable(batch, setup.vocabulary, head), self.share, network.training
+                    learnable(batch, setup.vocabulary, head + 2), self.share, network.training
                 )
                 rows, positions = picked.nonzero(as_tuple=True)
                 logits = network.ahead(head, states[rows, positions])
@@ -153,13 +149,13 @@ def _staged(
     setup: Setup, network: StagedNetwork, stages: int, *, soft: bool, share: float
 ) -> Learner:
     """Returns how a staged network learns: the summed loss of its first stages."""
-    head_loss = _HeadLoss(setup.vocabulary, weights.head(setup.target).detach(), soft)
+    head_loss = HeadLoss(setup.vocabulary, weights.head(setup.target).detach(), soft)
 
     def loss(batch: Batch) -> Tensor:
         total = head_loss.matrix.new_zeros(())
         # All stages start from the same positions, those that have a token for the last stage.
         picked = sample_positions(
-            learnable(batch, setup.vocabulary, stages - 1), share, network.training
+            learnable(batch, setup.vocabulary, stages + 1), share, network.training
         )
         rows, positions = picked.nonzero(as_tuple=True)
         states = network.start(batch.states[HIDDEN][rows, positions])
@@ -172,42 +168,3 @@ def _staged(
 
     save_checkpoint = partial(network.save_checkpoint, target=setup.target)
     return Learner(network, (HIDDEN,), loss, save_checkpoint)
-
-
-def learnable(batch: Batch, vocabulary: Vocabulary, head: int) -> Bool[Tensor, "batch tokens"]:
-    """Returns the positions from which a head predicts a token that the target wrote.
-
-    The vocabulary has to know the token, and the target's likeliest token there.
-    """
-    counted = torch.zeros_like(batch.own)
-    ahead = head + 2
-    inside = batch.own[:, ahead:] & vocabulary.knows(batch.best[:, ahead - 1 : -1])
-    counted[:, : inside.shape[1]] = inside & vocabulary.knows(batch.ids[:, ahead:])
-    return counted
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class _HeadLoss:
-    """The mean loss of one head. matrix: the target's output matrix, [vocab, width]."""
-
-    vocabulary: Vocabulary
-    matrix: Tensor
-    soft: bool
-
-    def __call__(
-        self,
-        logits: Float[Tensor, "rows known"],
-        target_states: Float[Tensor, "rows width"],
-        tokens: Int[Tensor, "rows"],
-    ) -> Tensor:
-        """Returns how far logits are from the target's distributions, or from its tokens.
-
-        target_states: those that the target's head reads for the same tokens.
-        """
-        if not len(logits):
-            return logits.new_zeros(())
-        if self.soft:
-            rows = self.vocabulary.rows(self.matrix)
-            return forward_kl(logits, linear(target_states, rows)).mean()
-        return cross_entropy(logits, self.vocabulary.numbers(tokens)).mean()

@@ -12,56 +12,14 @@ from torch.nn.functional import linear
 from outrider.drafter_parts import weights
 from outrider.drafter_parts.logits import LogitRule
 from outrider.drafter_parts.student import save_student
-from outrider.errors import ConfigError, is_int, is_number, nearest, require
+from outrider.errors import ConfigError, nearest, require
 from outrider.runtime.cached_model import HIDDEN
 from outrider.runtime.tree_mask import additive_mask
 from outrider.training.distill import starting_student
 from outrider.training.learner import Learner, Objective, Setup
 from outrider.training.losses import DIVERGENCES
+from outrider.training.rows import Rows, require_rows
 from outrider.training.states import Batch, sample_positions
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """What a model reads in training: the tokens of a text, and masks behind many of them.
-
-    positions: where each row stands in the text; it predicts the token at the next position.
-    masks: how many masks lie between the row's last token and its end; 0 for the tokens.
-    """
-
-    positions: Int[Tensor, "rows"]
-    masks: Int[Tensor, "rows"]
-
-    @classmethod
-    def sampled(cls, length: int, depth: int, retain: float) -> "Rows":
-        """Returns the rows for a text, with masks dropped at random (PARD, section 3.2).
-
-        A mask stays only if the one before it does, which it has to see.
-
-        depth: how many tokens are predicted behind each token of the text.
-        retain: the share that stays of those one mask nearer to the text.
-        """
-        kept = torch.arange(length)
-        positions, masks = [kept], [torch.zeros_like(kept)]
-        for count in range(1, depth):
-            behind = kept[kept < length - 1] + 1
-            chosen = torch.randperm(len(behind))[: round(retain * len(behind))]
-            kept = behind[chosen].sort().values
-            positions.append(kept)
-            masks.append(torch.full_like(kept, count))
-        return cls(torch.cat(positions), torch.cat(masks))
-
-    def mask(self, dtype: torch.dtype) -> Float[Tensor, "1 1 rows rows"]:
-        """Returns what is added to attention's scores.
-
-        Each row sees the text up to its own last token, and the masks between that and itself.
-        """
-        last = self.positions - self.masks
-        is_text = self.masks == 0
-        sees_text = is_text & (self.positions <= last[:, None])
-        sees_mask = ~is_text & (last == last[:, None]) & (self.masks <= self.masks[:, None])
-        return additive_mask(sees_text | sees_mask, dtype)[None, None]
 
 
 @final
@@ -81,9 +39,10 @@ class MaskedStudent(nn.Module):
         words = self.student.get_input_embeddings()(ids)
         masks = self.mask.expand(len(ids), int((rows.masks > 0).sum()), -1)
         device = ids.device
+        reach = additive_mask(rows.reach(), words.dtype)
         output = self.student(
             inputs_embeds=torch.cat([words, masks], dim=1),
-            attention_mask=rows.mask(words.dtype).to(device).expand(len(ids), -1, -1, -1),
+            attention_mask=reach.to(device).expand(len(ids), -1, -1, -1),
             position_ids=rows.positions[None].to(device).expand(len(ids), -1),
             logits_to_keep=wanted.to(device),
             use_cache=False,
@@ -117,10 +76,7 @@ class ParallelObjective(Objective):
         is_known = self.divergence in DIVERGENCES
         expected = nearest(self.divergence, list(DIVERGENCES))
         require(is_known, "recipe.options.divergence", self.divergence, f"another: {expected}")
-        is_valid = is_int(self.depth) and self.depth >= 1
-        require(is_valid, "recipe.options.depth", self.depth, "a whole number of at least 1")
-        is_valid = is_number(self.retain) and 0 < self.retain <= 1
-        require(is_valid, "recipe.options.retain", self.retain, "a number in (0, 1]")
+        require_rows(self.depth, self.retain)
         if len(setup.vocabulary) != setup.target.vocab_size:
             raise ConfigError("recipe.vocabulary: expected none, a small model knows all tokens")
         target = setup.target

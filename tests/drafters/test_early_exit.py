@@ -214,7 +214,7 @@ def published(llama: Any, tmp_path: Path) -> Any:
         tensors[name] = torch.rand(16, generator=generator) + 0.5
     buffers = {"layers.0.self_attn.rotary_emb.inv_freq": torch.ones(4)}
     torch.save(tensors | buffers, tmp_path / "pytorch_model.bin")
-    config = {"hidden_size": 16, "vocab_size": 31, "num_hidden_layers": 1, "exit_layer": 3}
+    config = {"hidden_size": 16, "vocab_size": 31, "num_hidden_layers": 1, "exit_layer": 2}
     (tmp_path / "config.json").write_text(json.dumps(config))
     return TransformersTarget(llama()), tmp_path, tensors
 
@@ -222,7 +222,7 @@ def published(llama: Any, tmp_path: Path) -> Any:
 def test_published_adapters_are_read(published: Any, tmp_path: Path) -> None:
     target, folder, tensors = published
     drafter = EarlyExit(path=str(folder))
-    assert drafter.needs == {"model", "cache", "hidden_states.3"}
+    assert drafter.needs == {"model", "cache", "hidden_states.2"}
     assert len(written(target, drafter, gamma=2)) > 1
     again = tmp_path / "again"
     drafter._drafting._adapter.save_checkpoint(again, target)
@@ -236,7 +236,7 @@ def test_published_adapters_are_read(published: Any, tmp_path: Path) -> None:
     ("change", "settings", "line"),
     [
         ({"exit_layer": None}, {}, r"exit_layer=None: expected how many of the target's layers"),
-        ({}, {"layers": 2}, r"drafter\.layers=2: expected 3, as below the adapter"),
+        ({}, {"layers": 1}, r"drafter\.layers=1: expected 2, as below the adapter"),
         ({"hidden_size": 8}, {}, "its hidden_size is 8, the target's 16"),
         ({"exit_layer": 5}, {}, r"needs hidden_states\.5"),
         ({"num_key_value_heads": 2}, {}, r"tensor self_attn\.k_proj\.weight is \[8, 16\]"),
@@ -256,7 +256,7 @@ def test_other_adapters_are_refused(
     ("settings", "line"),
     [
         ({"layers": 0}, r"drafter\.layers=0: expected a whole number of at least 1, or null"),
-        ({"layers": 5}, r"drafter\.layers=5: expected fewer than the target's 5 layers"),
+        ({"layers": 3}, r"drafter\.layers=3: expected fewer than the target's 3 layers"),
     ],
 )
 def test_bad_settings_are_refused(settings: dict[str, int], line: str, llama: Any) -> None:

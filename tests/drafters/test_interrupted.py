@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from outrider import Context, Draft, Drafter, Pen, SampledChance, Sampling, Tokens
+from outrider.drafters.dflash import DFlash
 from outrider.drafters.eagle import Eagle
 from outrider.drafters.eagle3 import Eagle3
 from outrider.drafters.falcon import Falcon
@@ -20,6 +21,7 @@ from outrider.drafters.medusa import Medusa
 from outrider.drafters.mlp_speculator import MLPSpeculator
 from outrider.drafters.mtp import Mtp
 from outrider.drafters.ngram import NGram
+from outrider.drafters.peagle import PEagle
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.self_sparse import SelfSparse
 from outrider.drafters.small_lm import SmallLM
@@ -34,6 +36,8 @@ DRAFTERS: dict[str, Callable[[], Drafter]] = {
     "eagle": partial(Eagle, "untrained"),
     "eagle tree": partial(Eagle, "untrained", tree="top:2x2"),
     "eagle3": partial(Eagle3, "untrained"),
+    "peagle": partial(PEagle, "untrained"),
+    "dflash": partial(DFlash, "untrained", block=4),
     "mtp": partial(Mtp, "untrained"),
     "falcon": partial(Falcon, "untrained"),
     "medusa": partial(Medusa, "untrained"),

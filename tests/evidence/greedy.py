@@ -18,6 +18,8 @@ from outrider.drafter_parts.datastore import write_store
 from outrider.lab import data
 from outrider.plugins.registry import installed, make
 
+WITHOUT_WEIGHTS = ("dflash", "falcon", "hydra", "mtp", "peagle", "redrafter")
+"""Networks on the target's states of which no trained weights come with the package."""
 ENTRANTS = {
     **{
         name: (name, None, "token")
@@ -42,7 +44,7 @@ ENTRANTS = {
     "lookahead_decoding": ("lookahead_decoding", None, "candidates"),
     "token_recycling": ("token_recycling", None, "candidates"),
     **{name: (name, None, "token") for name in ("medusa", "mlp_speculator", "eagle", "eagle3")},
-    **{name: (name, None, "token") for name in ("falcon", "hydra", "mtp", "redrafter")},
+    **{name: (name, None, "token") for name in WITHOUT_WEIGHTS},
     "eagle3 dynamic:8": ("eagle3", "dynamic:8", "candidates"),
     "small_lm top:3x2x1": ("small_lm", "top:3x2x1", "candidates"),
     "bigram dynamic:8": ("bigram", "dynamic:8", "traversal"),
@@ -67,7 +69,7 @@ WITH_SOURCE = {
     "bigram dynamic:8": ("bigram", "dynamic:8", "traversal"),
 }
 """The same for a target with an encoder."""
-UNTRAINED = {"pard": "model"} | dict.fromkeys(("falcon", "hydra", "mtp", "redrafter"), "path")
+UNTRAINED = {"pard": "model"} | dict.fromkeys(WITHOUT_WEIGHTS, "path")
 """Drafters of which no trained weights come with the package, and their setting for weights."""
 BUDGET = 16
 """The number of nodes of a tree."""

@@ -82,7 +82,9 @@ def test_every_option_composes(role: str, name: str) -> None:
 def test_every_option_instantiates_to_what_was_registered(role: str, foresight: Path) -> None:
     needed = {
         "classifier": [f"policy.path={foresight}"],
+        "dflash": ["drafter.path=untrained"],
         "falcon": ["drafter.path=untrained"],
+        "peagle": ["drafter.path=untrained"],
         "rest": ["drafter.path=store"],
         "pard": ["drafter.model=untrained"],
         "hydra": ["drafter.path=untrained"],

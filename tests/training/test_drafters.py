@@ -22,6 +22,8 @@ MORE = {
     "small_lm": ["recipe.options.layers=2"],
     "pard": ["recipe.options.layers=2", "recipe.options.depth=3"],
     "eagle3": ["recipe.options.steps=2"],
+    "peagle": ["recipe.options.depth=3"],
+    "dflash": ["recipe.options.block=4", "recipe.options.decoders=1", "recipe.options.anchors=4"],
 }
 MODELS = ("small_lm", "pard")
 """Families that are whole models."""

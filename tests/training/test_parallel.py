@@ -12,7 +12,7 @@ from outrider.plugins.registry import make
 from outrider.testing.stage import play_draft
 from outrider.training.families import make_learner
 from outrider.training.loop import train_network
-from outrider.training.parallel import Rows
+from outrider.training.rows import Rows
 from outrider.training.schedule import Schedule
 
 OPTIONS = {"layers": 2, "depth": 3}

@@ -1,0 +1,91 @@
+"""Decoder layers that networks of several layers are made of, and what they remember of a text."""
+
+from typing import final
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from outrider.drafter_parts.layer import Attention, FeedForward, KeysAndValues, LayerConfig, RMSNorm
+
+
+@final
+class LayerCaches:
+    """The keys and values of each layer for a text so far. layers: how many there are."""
+
+    def __init__(self, layers: int) -> None:
+        self.of_layer: list[KeysAndValues] = [KeysAndValues() for _ in range(layers)]
+
+    def __len__(self) -> int:
+        """Returns the number of tokens; an interruption can leave some layers with more."""
+        return min(map(len, self.of_layer))
+
+    def crop(self, length: int) -> None:
+        """Keeps the first `length` tokens."""
+        for cache in self.of_layer:
+            cache.crop(length)
+
+
+@final
+class DecoderLayer(nn.Module):
+    """Attention and a feed-forward network, each behind a norm and added to its input.
+
+    normed: as for `Attention`.
+    """
+
+    def __init__(self, config: LayerConfig, *, normed: bool = False) -> None:
+        super().__init__()
+        width, eps = config.hidden_size, config.rms_norm_eps
+        self.input_layernorm: RMSNorm = RMSNorm(width, eps)
+        self.self_attn: Attention = Attention(config, normed=normed)
+        self.post_attention_layernorm: RMSNorm = RMSNorm(width, eps)
+        self.mlp: FeedForward = FeedForward(config)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch tokens hidden"],
+        positions: Int[Tensor, "batch tokens"],
+        reach: Bool[Tensor, "batch 1 tokens all"] | None,
+        cache: KeysAndValues,
+    ) -> Float[Tensor, "batch tokens hidden"]:
+        """Returns the layer's output. reach, cache: as for `Attention`."""
+        x = x + self.self_attn(self.input_layernorm(x), positions, reach, cache)
+        out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
+        return out
+
+
+@final
+class FusionLayer(nn.Module):
+    """A layer that attends to tokens and states side by side (EAGLE-3, 2503.01840, section 3.1).
+
+    config: with an input of twice the hidden size.
+    norm_first: whether the residual adds to the normed state, as in some speculators checkpoints.
+    normed: as for `Attention`.
+    """
+
+    def __init__(
+        self, config: LayerConfig, *, norm_first: bool = False, normed: bool = False
+    ) -> None:
+        super().__init__()
+        width, eps = config.hidden_size, config.rms_norm_eps
+        self.norm_first = norm_first
+        self.hidden_norm: RMSNorm = RMSNorm(width, eps)
+        self.input_layernorm: RMSNorm = RMSNorm(width, eps)
+        self.self_attn: Attention = Attention(config, normed=normed)
+        self.post_attention_layernorm: RMSNorm = RMSNorm(width, eps)
+        self.mlp: FeedForward = FeedForward(config)
+
+    def forward(
+        self,
+        words: Float[Tensor, "batch tokens hidden"],
+        states: Float[Tensor, "batch tokens hidden"],
+        positions: Int[Tensor, "batch tokens"],
+        reach: Bool[Tensor, "batch 1 tokens all"] | None,
+        cache: KeysAndValues,
+    ) -> Float[Tensor, "batch tokens hidden"]:
+        """Returns the layer's output. words: the embeddings of the tokens."""
+        normed = self.hidden_norm(states)
+        x = torch.cat([self.input_layernorm(words), normed], dim=-1)
+        x = (normed if self.norm_first else states) + self.self_attn(x, positions, reach, cache)
+        out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
+        return out

@@ -1,0 +1,132 @@
+"""Blocks: DFlash learns to fill blocks of masks, each of which begins at some token of a text."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import final
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from outrider.drafter_parts import weights
+from outrider.drafter_parts.decoder_layers import LayerCaches
+from outrider.drafter_parts.dflash_config import DFlashConfig
+from outrider.drafters.dflash import DFlashNetwork
+from outrider.drafters.eagle3 import default_layers
+from outrider.runtime.cached_model import HIDDEN
+from outrider.training.head_loss import HeadLoss, learnable
+from outrider.training.learner import Learner, Objective, Setup, require_at_least
+from outrider.training.states import Batch
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class DFlashObjective(Objective):
+    """DFlash (2602.06036, section 4.2): fills some blocks of each text.
+
+    A block begins with a token of the text, its anchor, and masks follow. It sees the target's
+    states before the anchor, and all of its own tokens, as in a draft.
+
+    block: the number of tokens in a block.
+    decoders: the number of decoder layers.
+    layers, inner: as for `Eagle3Objective`.
+    anchors: the number of blocks in each text, at random positions.
+    decay: the factor on the loss from each place of a block to the next (Equation 4).
+    soft: whether to learn the target's distributions, or else its tokens, as published.
+
+    Raises `ConfigError` in `learner` if a number is out of range.
+    """
+
+    block: int = 8
+    decoders: int = 2
+    layers: list[int] | None = None
+    inner: int | None = None
+    anchors: int = 32
+    decay: float = 0.78
+    soft: bool = True
+
+    def learner(self, setup: Setup) -> Learner:
+        require_at_least(2, block=self.block)
+        require_at_least(1, decoders=self.decoders, anchors=self.anchors)
+        target = setup.target
+        config = DFlashConfig.like(
+            target,
+            layers=self.layers or default_layers(target),
+            block=self.block,
+            decoders=self.decoders,
+            inner=self.inner,
+        )
+        network = DFlashNetwork.untrained(target, setup.vocabulary, seed=setup.seed, config=config)
+        head_loss = HeadLoss(setup.vocabulary, weights.head(target).detach(), self.soft)
+
+        def loss(batch: Batch) -> Tensor:
+            starts, counted = sample_anchors(batch.own, self.anchors)
+            states = block_states(network, batch, starts)
+            length = batch.ids.shape[1]
+            # Each place behind the anchor predicts the token after the state before it.
+            before = starts[..., None] + torch.arange(self.block - 1, device=starts.device)
+            rows = torch.arange(len(starts), device=starts.device)[:, None, None]
+            inside = counted[..., None] & (before < length)
+            before = before.clamp(max=length - 1)
+            picked = inside & learnable(batch, setup.vocabulary, 1)[rows, before]
+            if not picked.any():
+                return states.sum() * 0
+            terms = head_loss.terms(
+                network.logits(states[picked]),
+                batch.states[HIDDEN][rows, before][picked],
+                batch.ids.roll(-1, 1)[rows, before][picked],
+            )
+            factors = self.decay ** torch.arange(self.block - 1, device=terms.device)
+            factors = factors.expand_as(picked)[picked]
+            return (factors * terms).sum() / factors.sum()
+
+        save_checkpoint = partial(network.save_checkpoint, target=target)
+        return Learner(network, (HIDDEN, *network.reads), loss, save_checkpoint)
+
+
+def block_states(
+    network: DFlashNetwork, batch: Batch, starts: Int[Tensor, "texts blocks"]
+) -> Float[Tensor, "texts blocks masks w"]:
+    """Returns the states at the masks of blocks that begin at some positions of each text."""
+    size, length, device = network.config.block, batch.ids.shape[1], starts.device
+    places = starts[..., None] + torch.arange(size, device=device)
+    tokens = torch.full_like(places, network.config.mask)
+    tokens[..., 0] = batch.ids.gather(1, starts)
+    positions = torch.arange(length, device=device)[None].expand(len(starts), -1)
+    caches = LayerCaches(len(network.layers))
+    network.read([batch.states[name] for name in network.reads], positions, caches)
+    states: Tensor = network(
+        tokens.flatten(1), places.flatten(1), block_reach(starts, length, size), caches
+    )
+    return states.reshape(*places.shape, -1)[:, :, 1:]
+
+
+def sample_anchors(
+    own: Bool[Tensor, "texts tokens"], count: int
+) -> tuple[Int[Tensor, "texts blocks"], Bool[Tensor, "texts blocks"]]:
+    """Returns different positions in each text at random, and which of them count.
+
+    Those that count stand before a token that the target wrote. A text with few of them has others
+    that don't.
+
+    count: of positions in each text, or as many as the longest answer has tokens.
+    """
+    before = torch.zeros_like(own)
+    before[:, :-1] = own[:, 1:]
+    count = max(1, min(count, int(before.sum(1).max())))
+    best = torch.rand(own.shape, device=own.device).masked_fill(~before, -1).topk(count)
+    return best.indices, best.values >= 0
+
+
+def block_reach(
+    starts: Int[Tensor, "texts blocks"], length: int, size: int
+) -> Bool[Tensor, "texts 1 rows all"]:
+    """Returns what each row of the blocks attends to: the text before its block, and its block.
+
+    length: of the texts. size: of the blocks.
+    """
+    text = torch.arange(length, device=starts.device)
+    before = text < starts.repeat_interleave(size, dim=1)[..., None]
+    number = torch.arange(starts.shape[1], device=starts.device).repeat_interleave(size)
+    block = (number[:, None] == number).expand(len(starts), -1, -1)
+    return torch.cat([before, block], dim=-1)[:, None]

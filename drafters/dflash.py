@@ -1,0 +1,186 @@
+"""DFlash: a few layers on several states of the target fill a block of masks in one pass."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self, final
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn.functional import embedding
+
+from outrider.contract.context import Context, Tokens
+from outrider.contract.pen import Pen
+from outrider.contract.target import Target
+from outrider.drafter_parts import checkpoint, speculators, weights
+from outrider.drafter_parts.decoder_layers import DecoderLayer, LayerCaches
+from outrider.drafter_parts.dflash_config import DFlashConfig
+from outrider.drafter_parts.features import LOWEST, state_names
+from outrider.drafter_parts.layer import RMSNorm
+from outrider.drafter_parts.trained import TrainedDrafter, TrainedNetwork
+from outrider.drafter_parts.vocabulary import Vocabulary
+from outrider.errors import is_int, require
+from outrider.plugins.hookspecs import Register, hookimpl
+from outrider.runtime.linear import product
+from outrider.runtime.tree_mask import within
+
+
+@final
+class DFlashNetwork(TrainedNetwork):
+    """Runs a token and the masks behind it through layers that attend to the target's states.
+
+    The states of the text are fused, and become keys and values of every layer; the tokens of the
+    block see all of them and each other (2602.06036, section 4). The tensors are those of z-lab's
+    DFlash. The embeddings are the target's, and so is the head by default.
+
+    block: the size of blocks, for a network without a config.
+    config: what it is made of. Defaults to a layer with the sizes of the target's own.
+    head: an output matrix for its vocabulary. Defaults to the target's.
+    """
+
+    family = "dflash"
+
+    def __init__(
+        self,
+        target: Target,
+        vocabulary: Vocabulary,
+        *,
+        block: int = 8,
+        config: DFlashConfig | None = None,
+        head: Float[Tensor, "known width"] | None = None,
+    ) -> None:
+        super().__init__()
+        config = config or DFlashConfig.like(target, block=block)
+        self.vocabulary = vocabulary
+        self.config: DFlashConfig = config
+        self.reads: tuple[str, ...] = state_names(config.layers)
+        width, eps = config.sizes.hidden_size, config.sizes.rms_norm_eps
+        self.fc: nn.Linear = nn.Linear(len(self.reads) * width, width, bias=False)
+        self.hidden_norm: RMSNorm = RMSNorm(width, eps)
+        layers = [DecoderLayer(config.sizes, normed=True) for _ in config.windows]
+        self.layers: Any = nn.ModuleList(layers)
+        self.norm: RMSNorm = RMSNorm(width, eps)
+        self._embedding = weights.embedding(target).detach()
+        rows = vocabulary.rows(weights.head(target)).detach()
+        self._head = weights.BorrowedHead(rows if head is None else head.to(rows))
+        self.borrowed_head: weights.BorrowedHead | None = self._head
+
+    def read(
+        self,
+        features: Sequence[Float[Tensor, "batch tokens width"]],
+        positions: Int[Tensor, "batch tokens"],
+        caches: LayerCaches,
+    ) -> None:
+        """Adds tokens of the text to the caches.
+
+        features: the target's at these tokens, in the order of `reads`.
+        """
+        states = self.hidden_norm(product(self.fc, torch.cat(list(features), dim=-1)))
+        for layer, cache in zip(self.layers, caches.of_layer, strict=True):
+            layer.self_attn.remember(states, positions, cache)
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "batch tokens"],
+        positions: Int[Tensor, "batch tokens"],
+        reach: Bool[Tensor, "batch 1 tokens all"],
+        caches: LayerCaches,
+    ) -> Float[Tensor, "batch tokens w"]:
+        """Returns the state at each token of some blocks, which predicts that token itself.
+
+        reach: what each token attends to, the text first. Layers with a window cut it, for blocks
+            that continue a whole text.
+        """
+        x = embedding(tokens, self._embedding) * self.config.scale
+        windows = self.config.windows
+        for layer, cache, window in zip(self.layers, caches.of_layer, windows, strict=True):
+            near = reach if window is None else reach & within(window, positions, reach.shape[-1])
+            x = layer(x, positions, near, cache)
+        out: Tensor = self.norm(x)
+        return out
+
+    def logits(self, states: Float[Tensor, "*batch w"]) -> Float[Tensor, "*batch known"]:
+        """Returns the logits of the token at each state, over the network's vocabulary."""
+        return self._head(states)
+
+    @classmethod
+    def read_checkpoint(cls, folder: Path, target: Target) -> Self:
+        config = DFlashConfig.read(folder)
+        speculators.require_fit(folder, config.sizes, config.mask, target)
+        file, tensors, vocabulary = speculators.read_tensors(folder, target.vocab_size)
+        tensors.pop("embed_tokens.weight", None)  # a copy of the target's
+        head = tensors.pop("lm_head.weight", None)
+        return cls.with_tensors(tensors, file, target, vocabulary, config=config, head=head)
+
+    def save_checkpoint(self, folder: Path, target: Target) -> None:
+        """Writes the network in the layout of the speculators library, in half precision."""
+        tensors = self.state_dict() | speculators.vocabulary_tensors(self.vocabulary)
+        if self.vocabulary.ids is not None:  # others can't tell which of the target's rows it has
+            tensors["lm_head.weight"] = self._head.matrix
+        config = self.config.stored(target, len(self.vocabulary))
+        checkpoint.write_checkpoint(folder, tensors, config, torch.float16)
+
+
+@final
+class DFlash(TrainedDrafter[DFlashNetwork]):
+    """Drafts a block of tokens in one pass on states of the target (DFlash, 2602.06036).
+
+    No token knows which ones were drawn before it in the draft. A pass always has a whole block,
+    so the first tokens are the same for every gamma; a block of 8 drafts up to 7.
+
+    path: a folder that `outrider train` has written, one of z-lab's DFlash, or a dflash of the
+        speculators library; "untrained" for random weights.
+    block: the size of blocks with random weights; trained weights have their own.
+    tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`. Defaults to a chain.
+
+    Raises `ConfigError` if the weights don't fit the target; it names the tensor.
+    """
+
+    def __init__(self, path: str, block: int = 8, tree: Any = None) -> None:
+        is_valid = is_int(block) and block >= 2
+        require(is_valid, "drafter.block", block, "a whole number of at least 2")
+        super().__init__(DFlashNetwork, path, tree, block=block)
+        layers = LOWEST
+        if path != weights.UNTRAINED:
+            layers = DFlashConfig.read(weights.folder("dflash", path)).layers
+        self.needs: frozenset[str] = frozenset({"model", *state_names(layers)})
+
+    def _start(self) -> None:
+        self._caches = LayerCaches(len(self._network.layers))
+        self._known = Tokens([])
+
+    @torch.no_grad()
+    def propose(self, context: Context, pen: Pen) -> None:
+        network, config = self._network, self._network.config
+        features = [context.features[name] for name in network.reads if name in context.features]
+        pen.limit(config.block - 1)
+        if not pen.open or len(features) < len(network.reads):
+            return  # the target has not read the prompt yet
+        self._catch_up(context.tokens, features)
+        known, size = len(context.tokens) - 1, config.block
+        device = features[0].device
+        block = [context.tokens[-1], *[config.mask] * (size - 1)]
+        tokens = torch.tensor([block], device=device)
+        positions = torch.arange(known, known + size, device=device)[None]
+        everything = torch.ones(1, 1, size, known + size, dtype=torch.bool, device=device)
+        states = network(tokens, positions, everything, self._caches)
+        self._caches.crop(known)
+        logits = self._spread(network.logits(states[0, 1 : pen.gamma + 1]))
+        self._shape.grow_at_once(pen, logits)
+
+    def _catch_up(self, text: Tokens, features: Sequence[Float[Tensor, "tokens width"]]) -> None:
+        """Reads what is new in a text, all but its last token."""
+        count = len(text) - 1
+        known = min(self._known.shared(text), count, len(self._caches))
+        self._caches.crop(known)
+        if known == count:
+            return
+        self._known = Tokens([])  # a pass that is interrupted leaves the caches unknown
+        positions = torch.arange(known, count, device=features[0].device)[None]
+        self._network.read([rows[None, known:count] for rows in features], positions, self._caches)
+        self._known = Tokens(text[:count])
+
+
+@hookimpl
+def register_drafters(register: Register) -> None:
+    register("dflash", DFlash)

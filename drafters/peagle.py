@@ -1,0 +1,168 @@
+"""Peagle: EAGLE-3's layer and mask tokens with a learned state draft all tokens in one pass."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self, final
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn.functional import embedding
+
+from outrider.contract.context import Context, Tokens
+from outrider.contract.pen import Pen
+from outrider.contract.target import Target
+from outrider.drafter_parts import checkpoint, speculators, weights
+from outrider.drafter_parts.decoder_layers import DecoderLayer, FusionLayer, LayerCaches
+from outrider.drafter_parts.features import LOWEST, state_names
+from outrider.drafter_parts.layer import RMSNorm
+from outrider.drafter_parts.peagle_config import PEagleConfig
+from outrider.drafter_parts.trained import TrainedDrafter, TrainedNetwork
+from outrider.drafter_parts.vocabulary import Vocabulary
+from outrider.plugins.hookspecs import Register, hookimpl
+from outrider.runtime.linear import product
+
+OWN_WORDS = "embed_tokens.weight"
+"""The tensor of a network's own embeddings, if it has any."""
+
+
+@final
+class PEagleNetwork(TrainedNetwork):
+    """Predicts several tokens behind a text, each but the first at a mask (2602.01469, section 3).
+
+    A token of the text and the target's states before it run side by side, as in EAGLE-3. Masks
+    have a learned state instead. The tensors are those of the speculators library's P-EAGLE.
+
+    config: what it is made of. Defaults to one layer with the sizes of the target's own.
+    """
+
+    family = "peagle"
+
+    def __init__(
+        self, target: Target, vocabulary: Vocabulary, *, config: PEagleConfig | None = None
+    ) -> None:
+        super().__init__()
+        config = config or PEagleConfig.like(target)
+        self.vocabulary = vocabulary
+        self.config: PEagleConfig = config
+        self.reads: tuple[str, ...] = state_names(config.layers)
+        width, normed = config.sizes.hidden_size, config.normed
+        self.fc: nn.Linear = nn.Linear(len(self.reads) * width, width, bias=False)
+        self.mask_hidden: nn.Parameter = nn.Parameter(torch.randn(1, 1, self.fc.in_features))
+        first = FusionLayer(config.sizes, norm_first=config.norm_first, normed=normed)
+        plain = replace(config.sizes, input_size=width)
+        others = [DecoderLayer(plain, normed=normed) for _ in range(config.decoders - 1)]
+        self.layers: Any = nn.ModuleList([first, *others])
+        self.norm: RMSNorm = RMSNorm(width, config.sizes.rms_norm_eps)
+        self.lm_head: nn.Linear = nn.Linear(width, len(vocabulary), bias=False)
+        self.embed_tokens: nn.Embedding | None = None
+        if config.own_words:
+            self.embed_tokens = nn.Embedding(target.vocab_size, width)
+        self._embedding = weights.embedding(target).detach()
+
+    def states(
+        self, features: Sequence[Float[Tensor, "batch tokens width"]], masks: int
+    ) -> Float[Tensor, "batch rows w"]:
+        """Returns the input states of some tokens, and of masks behind them.
+
+        features: the target's before each token, in the order of `reads`.
+        """
+        read = product(self.fc, torch.cat(list(features), dim=-1))
+        learned = product(self.fc, self.mask_hidden)
+        return torch.cat([read, learned.expand(len(read), masks, -1)], dim=1)
+
+    def forward(
+        self,
+        states: Float[Tensor, "batch rows w"],
+        tokens: Int[Tensor, "batch rows"],
+        positions: Int[Tensor, "batch rows"],
+        reach: Bool[Tensor, "batch 1 rows all"] | None,
+        caches: LayerCaches,
+    ) -> Float[Tensor, "batch rows w"]:
+        """Returns the state behind each token or mask.
+
+        reach: what each row attends to, cached ones first; None for a chain.
+        """
+        table = self._embedding if self.embed_tokens is None else self.embed_tokens.weight
+        fusion, *others = zip(self.layers, caches.of_layer, strict=True)
+        x: Tensor = fusion[0](embedding(tokens, table), states, positions, reach, fusion[1])
+        for layer, cache in others:
+            x = layer(x, positions, reach, cache)
+        return x
+
+    def logits(self, states: Float[Tensor, "*batch w"]) -> Float[Tensor, "*batch known"]:
+        """Returns the logits of the token after each state, over the network's vocabulary."""
+        return product(self.lm_head, self.norm(states))
+
+    @classmethod
+    def read_checkpoint(cls, folder: Path, target: Target) -> Self:
+        config = PEagleConfig.read(folder)
+        speculators.require_fit(folder, config.sizes, config.mask, target)
+        file, tensors, vocabulary = speculators.read_tensors(folder, target.vocab_size)
+        tensors = checkpoint.replace_prefixes(tensors, {"midlayer.": "layers.0."})
+        if "mask_hidden" in tensors:  # with one or two dimensions more than it needs
+            tensors["mask_hidden"] = tensors["mask_hidden"].reshape(1, 1, -1)
+        config = replace(
+            config,
+            normed="layers.0.self_attn.q_norm.weight" in tensors,
+            own_words=OWN_WORDS in tensors,
+        )
+        return cls.with_tensors(tensors, file, target, vocabulary, config=config)
+
+    def save_checkpoint(self, folder: Path, target: Target) -> None:
+        """Writes the network in the layout of the speculators library, in half precision."""
+        tensors = self.state_dict() | speculators.vocabulary_tensors(self.vocabulary)
+        config = self.config.stored(target, len(self.vocabulary))
+        checkpoint.write_checkpoint(folder, tensors, config, torch.float16)
+
+
+@final
+class PEagle(TrainedDrafter[PEagleNetwork]):
+    """Drafts all tokens in one pass on several states of the target (P-EAGLE, 2602.01469).
+
+    No token knows which ones were drawn before it in the draft.
+
+    path: a folder that `outrider train` has written, or a peagle of the speculators library;
+        "untrained" for random weights.
+    tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`. Defaults to a chain.
+
+    Raises `ConfigError` if the weights don't fit the target; it names the tensor.
+    """
+
+    def __init__(self, path: str, tree: Any = None) -> None:
+        super().__init__(PEagleNetwork, path, tree)
+        layers = LOWEST
+        if path != weights.UNTRAINED:
+            layers = PEagleConfig.read(weights.folder("peagle", path)).layers
+        self.needs: frozenset[str] = frozenset({"model", *state_names(layers)})
+
+    def _start(self) -> None:
+        self._caches = LayerCaches(self._network.config.decoders)
+        self._known = Tokens([])
+
+    @torch.no_grad()
+    def propose(self, context: Context, pen: Pen) -> None:
+        network, text = self._network, context.tokens
+        features = [context.features[name] for name in network.reads if name in context.features]
+        if not pen.open or len(features) < len(network.reads):
+            return  # the target has not read the prompt yet
+        # Each position takes its states and the token after it. The last one is always fed again,
+        # since the caches hold no states.
+        count, masks = len(text) - 1, pen.gamma - 1
+        known = max(0, min(self._known.shared(text) - 1, count - 1, len(self._caches)))
+        self._caches.crop(known)
+        self._known = Tokens([])  # a pass that is interrupted leaves the caches unknown
+        states = network.states([rows[None, known:count] for rows in features], masks)
+        tokens = [*text[known + 1 :], *[network.config.mask] * masks]
+        positions = torch.arange(known, count + masks, device=states.device)[None]
+        rows = torch.tensor([tokens], device=states.device)
+        after = network(states, rows, positions, None, self._caches)
+        self._caches.crop(count)
+        self._known = Tokens(text[:])
+        self._shape.grow_at_once(pen, self._spread(network.logits(after[0, -pen.gamma :])))
+
+
+@hookimpl
+def register_drafters(register: Register) -> None:
+    register("peagle", PEagle)

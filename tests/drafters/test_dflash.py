@@ -1,0 +1,275 @@
+"""DFlash: conformance, the published layers, and the layouts of z-lab and of speculators."""
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from transformers import MuseGlimmerAssistantConfig, MuseGlimmerAssistantModel, Qwen3Config
+
+from outrider import ConfigError, Sampling, decode
+from outrider.drafter_parts import checkpoint
+from outrider.drafter_parts.vocabulary import Vocabulary
+from outrider.drafters.dflash import DFlash, DFlashNetwork
+from outrider.targets.transformers import TransformersTarget
+from outrider.testing import parametrize_with_checks
+from outrider.testing.stage import context_after, play_draft
+from outrider.verifiers.token import Token
+
+SAMPLED = Sampling(temperature=1.0)
+TEXT = [3, 7, 7, 2, 9, 4, 11, 5, 6]
+MASK, BLOCK = 12, 5
+DECODER = {
+    "hidden_size": 16,
+    "intermediate_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 6,
+    "rms_norm_eps": 1e-5,
+}
+
+
+SLIDING = {
+    "layer_types": ["sliding_attention", "full_attention"],
+    "sliding_window": 4,
+    "use_sliding_window": True,
+}
+
+
+@parametrize_with_checks([partial(DFlash, "untrained", block=4)])
+def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
+    check(make)
+
+
+@pytest.fixture
+def target(deep_llama: Any) -> Any:
+    return TransformersTarget(deep_llama())
+
+
+@pytest.fixture
+def model() -> Any:
+    """Returns transformers' own model of this kind, with full attention and random weights."""
+    config = MuseGlimmerAssistantConfig(
+        **DECODER,
+        layer_types=["full_attention"] * 2,
+        rope_parameters={"rope_type": "default", "rope_theta": 500.0},
+        target_layer_ids=[0, 3],
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        model = MuseGlimmerAssistantModel(config).eval()
+        for name, tensor in model.named_parameters():
+            if "norm" in name:
+                torch.nn.init.uniform_(tensor)
+            else:
+                torch.nn.init.normal_(tensor, std=0.3)
+    return model
+
+
+@torch.no_grad()
+def probs_behind(
+    model: Any, target: Any, text: list[int], window: int | None = None, scale: float = 1.0
+) -> Any:
+    """Returns the model's distributions behind a text, from one pass over all of it.
+
+    window: of the first layer.
+    """
+    states = target.model(torch.tensor([text[:-1]]), output_hidden_states=True).hidden_states
+    block = torch.tensor([[text[-1], *[MASK] * (BLOCK - 1)]])
+    rows = torch.arange(len(text) - 1, len(text) + BLOCK - 1)[:, None]
+    columns = torch.arange(len(text) + BLOCK - 1)
+    sees = (columns <= rows) & (columns > rows - (window or 0))
+    mask = torch.zeros(sees.shape).masked_fill(~sees, float("-inf"))[None, None]
+    model.config.layer_types[0] = "full_attention" if window is None else "sliding_attention"
+    out = model(
+        noise_embeds=target.model.get_input_embeddings()(block) * scale,
+        context_hidden_states=torch.cat([states[layer + 1] for layer in (0, 3)], dim=-1),
+        position_ids=torch.arange(len(text) + BLOCK - 1)[None],
+        attention_mask={"full_attention": None, "sliding_attention": mask},
+    )
+    return target.model.get_output_embeddings()(out.last_hidden_state[0, 1:]).softmax(-1)
+
+
+def write(folder: Path, config: dict[str, Any], tensors: dict[str, Any]) -> str:
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    save_file({name: rows.contiguous() for name, rows in tensors.items()},
+              folder / "model.safetensors")  # fmt: skip
+    return str(folder)
+
+
+def tensors_of(model: Any) -> dict[str, Any]:
+    """Returns the model's tensors by z-lab's names."""
+    renamed = {"encoder.fc.": "fc.", "encoder.output_norm_enc.": "hidden_norm."}
+    return checkpoint.replace_prefixes(model.state_dict(), renamed)
+
+
+def decoder(**changes: Any) -> dict[str, Any]:
+    rope = {"rope_type": "default", "rope_theta": 500.0}
+    config: dict[str, Any] = Qwen3Config(
+        **DECODER | {"vocab_size": 31, "rope_parameters": rope} | changes
+    ).to_dict()
+    return config
+
+
+def own(**changes: Any) -> dict[str, Any]:
+    entries = {"mask_token_id": MASK, "target_layer_ids": [0, 3]}
+    return {"block_size": BLOCK, "dflash_config": entries | changes}
+
+
+def z_lab(**changes: Any) -> dict[str, Any]:
+    return decoder() | own(**changes)
+
+
+def speculators(**changes: Any) -> dict[str, Any]:
+    config = {
+        "speculators_model_type": "dflash",
+        "transformer_layer_config": decoder(),
+        "draft_vocab_size": 31,
+        "block_size": BLOCK,
+        "aux_hidden_state_layer_ids": [1, 4],
+        "mask_token_id": MASK,
+        "sample_from_anchor": False,
+    }
+    return config | changes
+
+
+@pytest.mark.parametrize("layout", [z_lab, speculators])
+def test_a_draft_is_that_of_the_published_model(
+    layout: Any, model: Any, target: Any, tmp_path: Path
+) -> None:
+    drafter = DFlash(write(tmp_path, layout(), tensors_of(model)))
+    assert drafter.needs == {"model", "hidden_states.1", "hidden_states.4"}
+    drafter.bind(target)
+    for length, gamma in ((6, 9), (9, 3), (9, 1), (4, 4), (7, 5)):  # on, again, back, elsewhere
+        text = TEXT[:length]
+        draft = play_draft(
+            drafter,
+            target,
+            context_after(drafter, target, text),
+            gamma=gamma,
+            sampling=SAMPLED,
+            seed=length,
+        )
+        right = probs_behind(model, target, text)[:gamma]
+        assert len(draft) == len(right) == min(gamma, BLOCK - 1)
+        for probs, exact in zip(draft.probs, right, strict=True):
+            torch.testing.assert_close(probs, exact.double(), rtol=1e-4, atol=1e-5)
+
+
+def test_windows_and_scaled_embeddings(model: Any, target: Any, tmp_path: Path) -> None:
+    config = z_lab(input_embedding_scale=1.5) | SLIDING
+    drafter = DFlash(write(tmp_path, config, tensors_of(model)))
+    drafter.bind(target)
+    for length in (3, 9):
+        context = context_after(drafter, target, TEXT[:length])
+        draft = play_draft(drafter, target, context, gamma=4, sampling=SAMPLED)
+        right = probs_behind(model, target, TEXT[:length], 4, 1.5)
+        for probs, exact in zip(draft.probs, right, strict=True):
+            torch.testing.assert_close(probs, exact.double(), rtol=1e-4, atol=1e-5)
+    network = DFlashNetwork.read_checkpoint(tmp_path, target)
+    assert network.config.windows == (4, None)
+    network.save_checkpoint(tmp_path / "again", target)
+    assert DFlashNetwork.read_checkpoint(tmp_path / "again", target).config == network.config
+
+
+def test_one_pass_for_a_draft_and_only_new_tokens_are_read(target: Any) -> None:
+    drafter = DFlash("untrained", block=4)
+    drafter.bind(target)
+    rows: list[int] = []
+    drafter._network.fc.register_forward_pre_hook(lambda _, x: rows.append(x[0].shape[1]))
+    passes: list[int] = []
+    drafter._network.register_forward_hook(lambda *_: passes.append(1))
+    for length in (5, 8, 9):
+        context = context_after(drafter, target, TEXT[:length])
+        play_draft(drafter, target, context, gamma=3, sampling=SAMPLED)
+    assert rows == [4, 3, 1]
+    assert len(passes) == 3
+
+
+def test_it_drafts_once_the_target_has_read_the_prompt(target: Any) -> None:
+    rounds = list(decode(target, DFlash("untrained"), Token(), TEXT, gamma=4, max_new_tokens=8))
+    assert not rounds[0].draft and all(round.draft for round in rounds[1:-1])
+
+
+def test_a_head_of_its_own_for_some_tokens(target: Any, model: Any, tmp_path: Path) -> None:
+    ids, head = torch.arange(0, 24, 2), torch.rand(12, 16)
+    copies = {"embed_tokens.weight": torch.rand(31, 16), "verifier_norm.weight": torch.rand(16)}
+    tensors = tensors_of(model) | copies | {"lm_head.weight": head}
+    tensors |= {"d2t": ids - torch.arange(12), "t2d": torch.isin(torch.arange(31), ids)}
+    drafter = DFlash(write(tmp_path, speculators(draft_vocab_size=12), tensors))
+    drafter.bind(target)
+    draft = play_draft(
+        drafter, target, context_after(drafter, target, TEXT), gamma=4, sampling=SAMPLED
+    )
+    target.model.set_output_embeddings(torch.nn.Linear(16, 12, bias=False))
+    target.model.get_output_embeddings().weight.data = head
+    for probs, exact in zip(draft.probs, probs_behind(model, target, TEXT), strict=True):
+        assert probs is not None
+        torch.testing.assert_close(probs[ids], exact.double(), rtol=1e-4, atol=1e-5)
+        assert probs[1::2].sum() == 0
+
+
+@pytest.mark.parametrize("known", [None, torch.arange(0, 24, 2)])
+def test_a_round_trip(known: Any, target: Any, model: Any, tmp_path: Path) -> None:
+    folder = Path(write(tmp_path / "first", z_lab(), tensors_of(model)))
+    network = DFlashNetwork.read_checkpoint(folder, target)
+    network.vocabulary = Vocabulary(31, known)
+    network.save_checkpoint(tmp_path / "again", target)
+    config = json.loads((tmp_path / "again" / "config.json").read_text())
+    assert config["speculators_model_type"] == "dflash"
+    assert config["aux_hidden_state_layer_ids"] == [1, 4]
+    assert (config["block_size"], config["mask_token_id"]) == (BLOCK, MASK)
+    again = DFlashNetwork.read_checkpoint(tmp_path / "again", target)
+    assert again.config == network.config
+    assert len(again.vocabulary) == (31 if known is None else 12)
+    for name, tensor in network.state_dict().items():
+        assert torch.equal(again.state_dict()[name], tensor.half().float())
+
+
+def test_what_is_written_has_the_published_tensors(target: Any, model: Any, tmp_path: Path) -> None:
+    folder = Path(write(tmp_path / "first", z_lab(), tensors_of(model)))
+    network = DFlashNetwork.read_checkpoint(folder, target)
+    network.save_checkpoint(tmp_path / "again", target)
+    assert set(checkpoint.find_tensors(tmp_path / "again")[1]) == set(tensors_of(model))
+
+
+@pytest.mark.parametrize(
+    ("config", "line"),
+    [
+        (z_lab() | {"block_size": 1}, r"block_size=1: expected a whole number of at least 2"),
+        (z_lab(mask_token_id=None), r"mask_token_id=None: expected a whole number"),
+        (z_lab(mask_token_id=31), r"mask_token_id=31: expected one of the target's tokens"),
+        (z_lab(target_layer_ids=[]), r"layers=\[\]: expected aux_hidden_state_layer_ids"),
+        (z_lab(causal=True), r"causal=True: expected False in config\.json"),
+        (speculators(sample_from_anchor=True), r"sample_from_anchor=True: expected False"),
+        (z_lab() | {"model_type": "quen"}, "expected the sizes of decoder layers .*quen"),
+        (z_lab(is_causal=False) | SLIDING, "is_causal=False: expected windows that end"),
+        (
+            z_lab() | SLIDING | {"use_sliding_window": False},
+            "sliding_window=None: expected a",
+        ),
+        (
+            decoder(rope_parameters={"rope_type": "linear", "factor": 2.0}) | own(),
+            r"rope_type='linear': expected 'default' in config\.json",
+        ),
+        (z_lab() | {"hidden_size": 8}, "its hidden_size is 8, the target's 16"),
+        (decoder(num_hidden_layers=3) | own(), r"tensor layers\.2\..* is missing"),
+        (z_lab() | {"num_hidden_layers": 3}, "config.json: expected the sizes of decoder layers"),
+    ],
+)
+def test_other_networks_are_refused(
+    config: Any, line: str, model: Any, target: Any, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=line):
+        DFlash(write(tmp_path, config, tensors_of(model))).bind(target)
+
+
+def test_a_block_has_room_for_a_draft() -> None:
+    with pytest.raises(ConfigError, match=r"drafter\.block=1: expected a whole number"):
+        DFlash("untrained", block=1)
