@@ -216,7 +216,7 @@ def published(llama: Any, tmp_path: Path) -> Any:
     torch.save(tensors | buffers, tmp_path / "pytorch_model.bin")
     config = {"hidden_size": 16, "vocab_size": 31, "num_hidden_layers": 1, "exit_layer": 2}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    return TransformersTarget(llama()), tmp_path, tensors
+    return TransformersTarget(llama(eos_token_id=None)), tmp_path, tensors
 
 
 def test_published_adapters_are_read(published: Any, tmp_path: Path) -> None:
