@@ -15,7 +15,7 @@ from outrider import decode
 EVIDENCE = Path(__file__).parent / "evidence"
 UNTRAINED = (
     "hybrid", "self_sparse", "quantized", "lookahead_decoding", "falcon", "rest", "pard", "swift",
-    "dflash", "hydra", "peagle", "redrafter", "eagle3 dynamic:8",
+    "dflash", "early_exit", "hydra", "peagle", "redrafter", "eagle3 dynamic:8",
 )  # fmt: skip
 """What tests/drafters/test_built_in.py does not run on SmolLM2."""
 

@@ -9,6 +9,8 @@ from torch import Tensor
 
 from outrider.contract.context import Tokens
 from outrider.contract.pen import Pen
+from outrider.drafter_parts.adapted_model import AdaptedModel, cached_model
+from outrider.drafter_parts.adapter import Adapter
 from outrider.drafter_parts.branches import Branches
 from outrider.drafter_parts.trees import Shape
 from outrider.runtime.cached_model import CachedModel
@@ -29,15 +31,18 @@ class CachedText:
     model: a transformers model.
     vocab_size: the width of all logits. The model's are cut to it, or padded with -inf, since
         embeddings may be padded to a size of their own.
+    adapter: what stands behind the model's last layer, in the place of its head.
     """
 
-    def __init__(self, model: "PreTrainedModel", vocab_size: int) -> None:
-        self._model = model
+    def __init__(
+        self, model: "PreTrainedModel", vocab_size: int, adapter: Adapter | None = None
+    ) -> None:
+        self._model, self._adapter = model, adapter
         self._vocab_size = vocab_size
         self._forget(None)
 
     def _forget(self, source: Tokens | None) -> None:
-        self._cached: CachedModel | None = None
+        self._cached: CachedModel | AdaptedModel | None = None
         self._tokens: list[int] = []
         self._lent = 0  # of those tokens, by another model
         self._source = source
@@ -56,7 +61,7 @@ class CachedText:
         cached = self._cached
         if cached is None or shared == 0 or source != self._source:
             self._forget(source)
-            cached, shared = CachedModel(self._model, (), source), 0
+            cached, shared = cached_model(self._model, self._adapter, source), 0
         else:
             self._cached = None  # see `_feed`
             del self._tokens[shared:]
@@ -74,14 +79,14 @@ class CachedText:
         That model's keys and values take the place of what this one has read itself. Only the last
         token is read.
 
-        features: of a `Context` whose drafter needs "cache".
+        features: of a `Context` whose drafter needs "cache", and the states that an adapter reads.
         """
         known = len(text) - 1
         shared = min(Tokens(self._tokens[: self._lent]).shared(text), known)
         cached = self._cached
         if cached is None or self._source is not None:
             self._forget(None)
-            cached, shared = CachedModel(self._model), 0
+            cached, shared = cached_model(self._model, self._adapter), 0
         self._cached = None  # see `_feed`
         cached.drop(cached.length - shared)
         cached.lend(features, shared, known)
@@ -129,7 +134,7 @@ class CachedText:
             else:
                 self._forget(None)
                 self._cached = CachedModel(self._model)
-            assert self._cached is not None
+            assert isinstance(self._cached, CachedModel), "an adapter reads one text at a time"
             self._continuations, known = TextTree(self._cached, root), len(root)
         cached, continuations = self._cached, self._continuations
         self._cached = self._continuations = None  # see `_feed`

@@ -1,21 +1,107 @@
-"""Lent drafts: chains from many places in a text, each on the keys and values before its place."""
+"""Lent drafts: chains and trees on the keys and values that a target has computed of the text."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, final
 
 import torch
+from torch import Tensor
 
 from outrider.contract.context import Context
 from outrider.contract.pen import Pen
-from outrider.drafter_parts.cached_text import fit
-from outrider.runtime.cached_model import CachedModel
+from outrider.contract.target import Target
+from outrider.drafter_parts.adapted_model import cached_model
+from outrider.drafter_parts.adapter import Adapter
+from outrider.drafter_parts.cached_text import CachedText, fit
+from outrider.drafter_parts.shared_cache import reads_cache
+from outrider.drafter_parts.trees import Shape
+from outrider.runtime.cached_model import CACHE
 from outrider.runtime.tree_mask import TreeMask
+from outrider.runtime.windows import context_window
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 TOGETHER = 64
 """Drafts that share a pass; of more, their logits could differ in the last bits."""
+
+
+@final
+class LentDrafting:
+    """Drafts with a model that starts where its target has read the text.
+
+    model: the target's layers or the first of them, whatever their weights are stored in.
+    shape: of the drafts.
+    adapter: what stands behind the model's last layer, in the place of its head.
+    """
+
+    def __init__(
+        self,
+        model: "PreTrainedModel",
+        vocab_size: int,
+        shape: Shape,
+        adapter: Adapter | None = None,
+    ) -> None:
+        self._model, self._vocab_size = model, vocab_size
+        self._shape, self._adapter = shape, adapter
+        self._window = context_window(model)
+        self._text = self._new_text()
+
+    def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
+        """Writes a draft for each pair; chains that continue one text share their passes."""
+        pairs = [pair for pair in pairs if self._may_draft(*pair)]
+        for first in range(0, len(pairs), TOGETHER):
+            group = pairs[first : first + TOGETHER]
+            is_chain = self._shape.kind == "chain"
+            if len(group) > 1 and is_chain and are_lent_together([own for own, _ in group]):
+                self._draft_together(group)
+                continue
+            for context, pen in group:
+                base = self._text.follow_lender(context.tokens, context.features)
+                self._text.grow(self._shape, pen, base)
+
+    def _may_draft(self, context: Context, pen: Pen) -> bool:
+        """Limits a draft to what the model can read, and returns whether it can begin."""
+        if self._window is not None:
+            pen.limit(max(0, self._window + 1 - len(context.tokens)))
+        return pen.open and "keys.0" in context.features
+
+    def _draft_together(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
+        """Writes chains that continue beginnings of one text, with one pass for each depth.
+
+        A token sees the keys and values of its text as they were lent, and those of its own draft.
+
+        pairs: contexts as in `are_lent_together`, at most `TOGETHER` of them.
+        """
+        texts = [context.tokens for context, _ in pairs]
+        pens = [pen for _, pen in pairs]
+        newest = [text[-1] for text in texts]
+        known = max(map(len, texts)) - 1
+        cached = cached_model(self._model, self._adapter)
+        cached.lend(max(pairs, key=lambda pair: len(pair[0].tokens))[0].features, 0, known)
+        lengths = torch.tensor([len(text) - 1 for text in texts])
+        sees = torch.arange(known) < lengths[:, None]
+        depth, going = 0, [row for row, pen in enumerate(pens) if pen.open]
+        while going:
+            own = torch.zeros(len(pairs), len(going), dtype=torch.bool)
+            own[going, range(len(going))] = True
+            sees = torch.cat([sees, own], dim=1)
+            tree = TreeMask(sees[going], lengths[going] + depth)
+            logits = cached.feed_tree([newest[row] for row in going], len(going), tree)
+            for row, logits_of_row in zip(going, fit(logits, self._vocab_size), strict=True):
+                newest[row] = pens[row].draw(logits_of_row)
+            depth, going = depth + 1, [row for row in going if pens[row].open]
+
+    def can_start(self, target: Target) -> bool:
+        """Returns whether the model goes on from the target's keys and values as from its own."""
+
+        def lent(context: Context) -> Tensor:
+            return self._new_text().follow_lender(context.tokens, context.features)
+
+        needs = {CACHE} if self._adapter is None else {CACHE, self._adapter.reads}
+        return reads_cache(target, lent, self._new_text().follow, frozenset(needs))
+
+    def _new_text(self) -> CachedText:
+        return CachedText(self._model, self._vocab_size, self._adapter)
 
 
 def are_lent_together(contexts: Sequence[Context]) -> bool:
@@ -25,32 +111,3 @@ def are_lent_together(contexts: Sequence[Context]) -> bool:
     return all("keys.0" in context.features for context in contexts) and all(
         text.shared(longest) == len(text) for text in texts
     )
-
-
-def draft_lent(
-    model: "PreTrainedModel", vocab_size: int, pairs: Sequence[tuple[Context, Pen]]
-) -> None:
-    """Writes chains that continue beginnings of one text, with one pass for each depth.
-
-    A token sees the keys and values of its text as they were lent, and those of its own draft.
-
-    pairs: contexts as in `are_lent_together`, at most `TOGETHER` of them.
-    """
-    texts = [context.tokens for context, _ in pairs]
-    pens = [pen for _, pen in pairs]
-    newest = [text[-1] for text in texts]
-    known = max(map(len, texts)) - 1
-    cached = CachedModel(model)
-    cached.lend(max(pairs, key=lambda pair: len(pair[0].tokens))[0].features, 0, known)
-    lengths = torch.tensor([len(text) - 1 for text in texts])
-    sees = torch.arange(known) < lengths[:, None]
-    depth, going = 0, [row for row, pen in enumerate(pens) if pen.open]
-    while going:
-        own = torch.zeros(len(pairs), len(going), dtype=torch.bool)
-        own[going, range(len(going))] = True
-        sees = torch.cat([sees, own], dim=1)
-        tree = TreeMask(sees[going], lengths[going] + depth)
-        logits = cached.feed_tree([newest[row] for row in going], len(going), tree)
-        for row, logits_of_row in zip(going, fit(logits, vocab_size), strict=True):
-            newest[row] = pens[row].draw(logits_of_row)
-        depth, going = depth + 1, [row for row in going if pens[row].open]

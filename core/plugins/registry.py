@@ -56,6 +56,7 @@ BUILTIN = (
     "outrider.drafters.quantized",
     "outrider.drafters.self_sparse",
     "outrider.drafters.swift",
+    "outrider.drafters.early_exit",
     "outrider.drafters.shallow_aggressive",
     "outrider.verifiers.token",
     "outrider.verifiers.block",

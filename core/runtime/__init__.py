@@ -7,6 +7,7 @@ encoder-decoder's (`encoded`), or many texts at once (`ragged`). `passes` holds 
 pass and what comes out. `flat`, `attention` and `linear` are the fast path for packed weights;
 `native` compiles the C library behind them, `panels` are its matrices, `native_pass` runs layers
 in it, and `quantized` makes models of eight bits (`shells` copies what leads to a replaced layer).
+`first_layers` cuts a model, and `stems` cuts off its last norm, too.
 `tree_mask` says who sees whom, `windows` how far
 back, and `text_tree` reads texts that share their beginning once.
 

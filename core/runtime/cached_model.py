@@ -1,6 +1,7 @@
 """CachedModel: a transformers model together with the key-value cache of one text."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, final
 
 import torch
@@ -114,13 +115,28 @@ class CachedModel:
         self, tokens: Sequence[int], rows: int, tree: TreeMask
     ) -> Float[Tensor, "rows vocab"]:
         """Appends the tokens of a tree, and returns the logits of the last `rows` of them."""
-        model = self.model
-        return self.feed(
-            tokens,
-            rows,
-            mask=additive_mask(tree.sees.to(model.device), model.dtype)[None, None],
-            positions=tree.positions.to(model.device)[None],
-        )
+        mask, positions = self._placed(tree)
+        return self.feed(tokens, rows, mask=mask, positions=positions)
+
+    @torch.no_grad()
+    def read(
+        self, tokens: Sequence[int], tree: TreeMask | None = None
+    ) -> Float[Tensor, "tokens width"]:
+        """Appends tokens to the cache, and returns their last states instead of logits.
+
+        tree: who sees whom. By default the tokens continue the text as a chain.
+        """
+        inputs = PassInput(torch.tensor([list(tokens)], device=self.model.device), 0, states={-1})
+        if tree is not None:
+            mask, positions = self._placed(tree)
+            inputs = replace(inputs, mask=mask, positions=positions)
+        return run_pass(self.model, self._cache, inputs).states[-1][0]
+
+    def _placed(self, tree: TreeMask) -> tuple[Tensor, Tensor]:
+        """Returns the mask and the positions of a tree's tokens, as a pass takes them."""
+        device = self.model.device
+        mask = additive_mask(tree.sees.to(device), self.model.dtype)[None, None]
+        return mask, tree.positions.to(device)[None]
 
     def drop(self, count: int) -> None:
         """Takes the last `count` tokens out of the cache."""

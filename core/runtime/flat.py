@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import embedding, pad, rms_norm
 
 from outrider.runtime import native_pass
@@ -177,6 +177,8 @@ def _feed_forward(layer: Any, x: Tensor) -> Tensor:
 
 
 def _norm(module: Any, x: Tensor) -> Tensor:
+    if isinstance(module, nn.Identity):
+        return x
     if x.dtype is not torch.float32:  # its own function sums in float32
         return rms_norm(x, (x.shape[-1],), module.weight, module.variance_epsilon)
     # The same in five small steps, which on a CPU take a quarter of that function's time.

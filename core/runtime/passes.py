@@ -18,7 +18,7 @@ PART = 256
 class PassInput:
     """New tokens to append to a cache, and what to say of them.
 
-    rows: how many of the last tokens to return logits for.
+    rows: how many of the last tokens to return logits for; 0 leaves the head out where it can be.
     mask, positions: what is added to attention's scores, and where each token stands in its text;
         both are given where the tokens don't simply continue it, and positions may be where they
         do. The mask says who is in whose

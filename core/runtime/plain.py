@@ -22,8 +22,8 @@ def plain_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> P
     # Mamba has a name of its own for its cache.
     name = "cache_params" if _takes(forward, "cache_params") else "past_key_values"
     options: dict[str, Any] = {name: cache}
-    if _takes(forward, "logits_to_keep"):
-        options["logits_to_keep"] = inputs.rows
+    if _takes(forward, "logits_to_keep"):  # 0 would keep all of them
+        options["logits_to_keep"] = inputs.rows or inputs.ids.new_empty(0)
     if inputs.mask is not None:
         masks = layer_masks(model, inputs.mask)
         options |= {"attention_mask": masks, "position_ids": inputs.positions}
@@ -33,7 +33,8 @@ def plain_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> P
         options["output_hidden_states"] = True
     output = model(input_ids=inputs.ids, use_cache=True, **options)
     states = {number: output.hidden_states[number] for number in inputs.states}
-    return Pass(output.logits[:, -inputs.rows :], states)
+    kept = output.logits.shape[1] - inputs.rows
+    return Pass(output.logits[:, kept:], states)
 
 
 @cache

@@ -8,6 +8,7 @@ from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.errors import ConfigError, nearest
 from outrider.training.blocks import DFlashObjective
 from outrider.training.distill import DistillationObjective
+from outrider.training.exit_objective import ExitObjective
 from outrider.training.feature_objectives import Eagle3Objective, EagleObjective, FalconObjective
 from outrider.training.head_objectives import (
     HydraObjective,
@@ -29,6 +30,7 @@ FAMILIES: dict[str, Callable[..., Objective]] = {
     "peagle": PEagleObjective,
     "dflash": DFlashObjective,
     "falcon": FalconObjective,
+    "early_exit": ExitObjective,
     "small_lm": DistillationObjective,
     "pard": ParallelObjective,
 }

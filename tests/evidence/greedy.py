@@ -36,6 +36,7 @@ ENTRANTS = {
             "hybrid",
             "self_sparse",
             "swift",
+            "early_exit",
             "quantized",
             "pard",
         )

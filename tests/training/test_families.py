@@ -24,6 +24,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "eagle": {"steps": 2, "distribution": 1.0},
     "eagle3": {"steps": 2},
     "falcon": {"block": 2, "distribution": 1.0},
+    "early_exit": {"layers": 2},
 }
 
 GAINS = {
@@ -34,6 +35,7 @@ GAINS = {
     "eagle": 0.5,
     "eagle3": 0.5,
     "falcon": 0.3,
+    "early_exit": 0.5,
 }
 """In tokens a round. Medusa's heads start out repeating the target's, which is often right here."""
 
@@ -49,8 +51,8 @@ def greedy(target: Any) -> list[Text]:
 
 WAYS = [(31, True), (24, False)]
 """How many tokens are known, and whether matrices learn in whitened bases."""
-ONE_WAY = {"hydra": [WAYS[1]], "redrafter": [WAYS[0]]}
-"""Families that learn by the code of others, and so in a shorter test."""
+ONE_WAY = {"hydra": [WAYS[1]], "redrafter": [WAYS[0]], "early_exit": [WAYS[1]]}
+"""Families that learn by the code of others, or fast, and so in a shorter test."""
 
 
 @pytest.mark.parametrize(
@@ -104,6 +106,11 @@ def test_hard_labels_are_tokens_of_the_text(family: str, target: Any, examples: 
         for soft in (True, False)
     }
     assert losses[True] != losses[False]
+
+
+def test_an_adapter_stands_behind_some_layers(target: Any) -> None:
+    with pytest.raises(ConfigError, match=r"recipe\.options\.layers=9: expected a whole number fr"):
+        make_learner("early_exit", target, Vocabulary(31), 0, {"layers": 9})
 
 
 def test_blockwise_heads(target: Any, tmp_path: Path) -> None:

@@ -1,0 +1,132 @@
+"""Adapter: a small network behind a target's first layers, in the place of all that follow."""
+
+import copy
+from pathlib import Path
+from typing import Self, final
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from outrider.contract.target import Target
+from outrider.drafter_parts import checkpoint, weights
+from outrider.drafter_parts.features import state_names
+from outrider.drafter_parts.layer import Attention, KeysAndValues, LayerConfig, RMSNorm
+from outrider.drafter_parts.logits import LogitRule
+from outrider.drafter_parts.trained import TrainedNetwork
+from outrider.drafter_parts.vocabulary import Vocabulary
+from outrider.errors import ConfigError
+from outrider.runtime.stems import last_norm
+
+LAYERS_KEY = "exit_layer"
+"""The entry of a config that says how many of the target's layers lie below the adapter."""
+
+
+@final
+class Adapter(TrainedNetwork):
+    """One attention layer between two norms, behind the target's first layers.
+
+    It is Kangaroo's (2404.18911). The head is the target's, and the last norm begins as a copy of
+    the target's own.
+
+    layers: how many of the target's layers lie below it.
+    reads: the name of the target's states after these.
+    rule: makes logits of what the head computes.
+    config: the sizes of its attention. Defaults to those of the target's own layers.
+    """
+
+    family = "early_exit"
+
+    def __init__(
+        self,
+        target: Target,
+        vocabulary: Vocabulary,
+        *,
+        layers: int,
+        config: LayerConfig | None = None,
+    ) -> None:
+        super().__init__()
+        config = config or LayerConfig.like(target.model.config.get_text_config())
+        self.vocabulary = vocabulary
+        self.layers = layers
+        self.reads: str = state_names([layers])[0]
+        self.input_layernorm: RMSNorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.self_attn: Attention = Attention(config)
+        self.norm: nn.Module = copy.deepcopy(last_norm(target.model))
+        self._head = weights.BorrowedHead(vocabulary.rows(weights.head(target).detach()))
+        self.borrowed_head: weights.BorrowedHead | None = self._head
+        self.rule: LogitRule = LogitRule.of(target)
+
+    def forward(
+        self,
+        states: Float[Tensor, "batch tokens width"],
+        positions: Int[Tensor, "batch tokens"],
+        reach: Bool[Tensor, "batch 1 tokens all"] | None,
+        cache: KeysAndValues,
+    ) -> Float[Tensor, "batch tokens width"]:
+        """Returns what the head reads for each token, and adds the tokens to the cache.
+
+        states: those of the target after its first layers.
+        reach: what each token attends to, cached tokens first; None for a chain.
+        """
+        mixed = self.self_attn(self.input_layernorm(states), positions, reach, cache)
+        out: Tensor = self.norm(states + mixed)
+        return out
+
+    def remember(
+        self,
+        states: Float[Tensor, "batch tokens width"],
+        positions: Int[Tensor, "batch tokens"],
+        cache: KeysAndValues,
+    ) -> None:
+        """Adds tokens to the cache, for later ones to attend to."""
+        self.self_attn.remember(self.input_layernorm(states), positions, cache)
+
+    def logits(self, states: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch known"]:
+        """Returns what the head makes of its input, over the adapter's vocabulary.
+
+        `rule` turns it into the target's logits.
+        """
+        return self._head(states)
+
+    @classmethod
+    def read_checkpoint(cls, folder: Path, target: Target) -> Self:
+        config = checkpoint.read_config(folder)
+        weights.require_fit(folder, config, target)
+        file, tensors = checkpoint.find_tensors(folder)
+        vocabulary = Vocabulary.take_from(tensors, target.vocab_size)
+        tensors.pop("layers.0.self_attn.rotary_emb.inv_freq", None)  # of published checkpoints
+        return cls.with_tensors(
+            checkpoint.replace_prefixes(tensors, {"layers.0.": ""}),
+            file,
+            target,
+            vocabulary,
+            layers=exit_layer(folder),
+            config=LayerConfig.read(config, target.model.config.get_text_config()),
+        )
+
+    def save_checkpoint(self, folder: Path, target: Target) -> None:
+        """Writes the network as Kangaroo names it, in half precision."""
+        tensors = {
+            name if name.startswith("norm.") else f"layers.0.{name}": tensor
+            for name, tensor in self.state_dict().items()
+        }
+        config = {LAYERS_KEY: self.layers, **weights.target_sizes(target)}
+        checkpoint.write_checkpoint(
+            folder, tensors | self.vocabulary.tensors(), config, torch.float16
+        )
+
+
+def exit_layer(folder: Path) -> int:
+    """Returns how many of the target's layers lie below the adapter in a folder.
+
+    Raises:
+        ConfigError: its config does not say it.
+    """
+    layers = checkpoint.read_config(folder).get(LAYERS_KEY)
+    if isinstance(layers, int) and layers >= 1:
+        return layers
+    raise ConfigError(
+        f"{folder / checkpoint.CONFIG}: {LAYERS_KEY}={layers}: expected how many of the target's"
+        " layers lie below the adapter, such as 2"
+    )

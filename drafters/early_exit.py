@@ -1,0 +1,106 @@
+"""EarlyExit: the target's first layers draft, on what the target has computed of the text."""
+
+from collections.abc import Sequence
+from typing import Any, final
+
+from outrider.contract.context import Context
+from outrider.contract.drafter import Drafter
+from outrider.contract.pen import Pen
+from outrider.contract.target import Target
+from outrider.drafter_parts import weights
+from outrider.drafter_parts.adapter import Adapter, exit_layer
+from outrider.drafter_parts.features import state_names
+from outrider.drafter_parts.lent_drafts import LentDrafting
+from outrider.drafter_parts.logits import require_readable
+from outrider.drafter_parts.tree_forms import parse_tree
+from outrider.errors import ConfigError, is_int, require
+from outrider.plugins.hookspecs import Register, hookimpl
+from outrider.runtime.cached_model import CACHE
+from outrider.runtime.first_layers import first_layers
+from outrider.runtime.stems import stem
+
+UNTRAINED_LAYERS = 2
+"""The layers below an adapter with random weights; Kangaroo's for a target of 32."""
+
+
+@final
+class EarlyExit(Drafter):
+    """Drafts with the target's first layers.
+
+    They start each draft on the target's own keys and values, so that only drafted tokens are
+    computed. The target's head reads their output (LayerSkip, 2404.16710), or a small adapter does
+    that was trained to predict what the target says (Kangaroo, 2404.18911). A target that was
+    trained to exit early needs no adapter. To stop a draft early, as both papers do, there is the
+    policy `confidence`.
+
+    layers: how many of the target's layers draft. Defaults to those below the adapter, and without
+        an adapter to four fifths of them.
+    path: the folder of an adapter, which `outrider train` has written, or Kangaroo's with an entry
+        "exit_layer" in its config; "untrained" for random weights. Defaults to no adapter.
+    tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`; each depth takes one
+        pass. Defaults to a chain.
+
+    Raises `ConfigError` for other layers than the adapter's, and in `bind` if the target can't be
+    cut after its first layers, or the adapter does not fit.
+    """
+
+    autoregressive = True
+
+    def __init__(
+        self, layers: int | None = None, path: str | None = None, tree: Any = None
+    ) -> None:
+        is_valid = layers is None or (is_int(layers) and layers >= 1)
+        require(is_valid, "drafter.layers", layers, "a whole number of at least 1, or null")
+        self._path, self._shape = path, parse_tree(tree)
+        self.kind: str = self._shape.kind
+        self._layers = layers
+        self.needs: frozenset[str] = frozenset({"model", CACHE})
+        if path is not None:
+            self._layers = below = _layers_below(path, layers)
+            self.needs |= set(state_names([below]))
+        self._target: Target | None = None
+
+    def bind(self, target: Target) -> None:
+        if self._target is target:
+            return
+        self._target = None  # until all is there, since any of it may be interrupted
+        adapter: Adapter | None = None
+        if self._path is None:
+            model = first_layers(target.model, self._layers)
+        else:
+            require_readable(target, self.needs)
+            adapter = Adapter.load(self._path, target, layers=self._layers)
+            model = stem(target.model, adapter.layers)
+        self._drafting = LentDrafting(model, target.vocab_size, self._shape, adapter)
+        if not self._drafting.can_start(target):
+            raise ConfigError(
+                f"drafter early_exit: {type(target.model).__name__} can't draft on its own cache;"
+                " drafter=small_lm with drafter.layers keeps another"
+            )
+        self._target = target
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        self._drafting.propose_batch([(context, pen)])
+
+    def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
+        self._drafting.propose_batch(pairs)
+
+
+def _layers_below(path: str, layers: int | None) -> int:
+    """Returns how many of the target's layers lie below an adapter.
+
+    layers: the setting, which must be the same where the adapter is trained.
+
+    Raises:
+        ConfigError: it is not, or there is no such adapter.
+    """
+    if path == weights.UNTRAINED:
+        return UNTRAINED_LAYERS if layers is None else layers
+    below = exit_layer(weights.folder(Adapter.family, path))
+    require(layers in (None, below), "drafter.layers", layers, f"{below}, as below the adapter")
+    return below
+
+
+@hookimpl
+def register_drafters(register: Register) -> None:
+    register("early_exit", EarlyExit)

@@ -1,0 +1,289 @@
+"""Early exit: the target's first layers draft on its cache, with an adapter behind them or not."""
+
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny.models import build, entries
+from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
+
+from outrider import ConfigError, Context, Sampling, Tokens, decode
+from outrider.drafter_parts.adapter import Adapter
+from outrider.drafter_parts.vocabulary import Vocabulary
+from outrider.drafters.early_exit import EarlyExit
+from outrider.drafters.none import NoDraft
+from outrider.drafters.small_lm import SmallLM
+from outrider.runtime.cached_model import CachedModel
+from outrider.targets.transformers import TransformersTarget
+from outrider.testing import parametrize_with_checks
+from outrider.testing.stage import context_after, play_draft, play_drafts, same_draft
+from outrider.verifiers.token import Token
+from outrider.verifiers.without_replacement import WithoutReplacement
+
+SAMPLED = Sampling(temperature=1.0)
+TEXT = [3, 9, 4, 3, 9, 5, 8]
+ENTRIES = {entry.name: entry for entry in entries()}
+
+
+@parametrize_with_checks([partial(EarlyExit, path="untrained")])
+def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
+    check(make)
+
+
+def written(target: Any, drafter: Any, **options: Any) -> list[Any]:
+    rule = WithoutReplacement() if drafter.trees else Token()
+    return list(decode(target, drafter, rule, TEXT, max_new_tokens=24, **options))
+
+
+@pytest.mark.parametrize("tree", [None, "2x1x1"])
+def test_without_an_adapter_it_drafts_what_the_first_layers_draft(
+    llama: Any, tree: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same drafts as those of `small_lm`, of which only the text is not read."""
+    model = llama(eos_token_id=None).double()
+    target, reads = TransformersTarget(model), list[int]()
+    read = CachedModel.feed
+
+    def watched(cached: CachedModel, tokens: Sequence[int], *rest: Any, **options: Any) -> Any:
+        if cached.model is not model:
+            reads.append(len(tokens))
+        return read(cached, tokens, *rest, **options)
+
+    text = list(TEXT)
+    exits, layers = EarlyExit(2, tree=tree), SmallLM(layers=2, tree=tree)
+    for drafter in (exits, layers):
+        drafter.bind(target)
+    monkeypatch.setattr(CachedModel, "feed", watched)
+    for seed in range(4):
+        context = context_after(exits, target, text)
+        drafts = []
+        for drafter in (layers, exits):
+            reads.clear()
+            drafts.append(
+                play_draft(drafter, target, context, gamma=3, sampling=SAMPLED, seed=seed)
+            )
+        assert drafts[0].tokens == drafts[1].tokens
+        for own, right in zip(drafts[1].probs, drafts[0].probs, strict=True):
+            torch.testing.assert_close(own, right, rtol=1e-9, atol=1e-12)
+        assert reads == ([1, 1, 1] if tree is None else [1, 2, 2])
+        text = [*text, drafts[0].tokens[0], 7] if seed < 2 else [*text[:4], seed]
+
+
+@pytest.mark.parametrize("optimize", ["none", "packed"])
+def test_if_the_other_layers_hardly_do_anything_all_is_accepted(llama: Any, optimize: str) -> None:
+    model = llama(eos_token_id=None, hidden_size=32)
+    for layer in model.model.layers[2:]:
+        layer.self_attn.o_proj.weight.data.mul_(1e-4)
+        layer.mlp.down_proj.weight.data.mul_(1e-4)
+    target = TransformersTarget(model, optimize=optimize)
+    plain = [token for round in written(target, NoDraft()) for token in round.tokens]
+    rounds = written(target, EarlyExit(2), gamma=4)
+    assert [token for round in rounds for token in round.tokens] == plain
+    assert all(round.accepted == round.drafted for round in rounds)
+    assert [round.drafted for round in rounds[:3]] == [0, 4, 4]
+
+
+def adapted(model: Any, adapter: Adapter, text: Sequence[int]) -> Any:
+    """Returns the distribution after a text: a layer of Llama's without feed-forward."""
+    layer = LlamaDecoderLayer(model.config, 0).to(model.dtype)
+    layer.load_state_dict(
+        {
+            name: tensor
+            for name, tensor in adapter.state_dict().items()
+            if not name.startswith("norm.")
+        }
+        | {
+            name: torch.zeros_like(tensor)
+            for name, tensor in layer.state_dict().items()
+            if name.startswith(("mlp.", "post_attention_layernorm."))
+        }
+    )
+    ids = torch.tensor([text])
+    with torch.no_grad():
+        early = model(ids, output_hidden_states=True).hidden_states[2]
+        positions = torch.arange(len(text))[None]
+        mask = torch.full((len(text), len(text)), float("-inf"), dtype=model.dtype).triu(1)
+        turn = LlamaRotaryEmbedding(model.config)(early, positions)
+        out = layer(early, attention_mask=mask[None, None], position_embeddings=turn)
+        return model.lm_head(adapter.norm(out[0, -1])).softmax(-1)
+
+
+@pytest.mark.parametrize("tree", [None, "2x1x1"])
+def test_the_adapter_is_a_layer_without_feed_forward(llama: Any, tree: str | None) -> None:
+    model = llama(rope_theta=500.0).double()
+    target, drafter = TransformersTarget(model), EarlyExit(path="untrained", tree=tree)
+    drafter.bind(target)
+    adapter = drafter._drafting._adapter
+    assert adapter is not None
+    with torch.no_grad():  # its weights differ from those of a new norm
+        adapter.input_layernorm.weight.copy_(torch.rand(16) + 0.5)
+        adapter.norm.weight.copy_(torch.rand(16) + 0.5)  # type: ignore[operator]
+    text = list(TEXT)
+    for seed in range(4):
+        context = context_after(drafter, target, text)
+        draft = play_draft(drafter, target, context, gamma=3, sampling=SAMPLED, seed=seed)
+        for node, probs in enumerate(draft.probs):
+            parent = draft.parents[node]
+            path = [draft.tokens[step] for step in draft.path(parent)]
+            if draft.children(parent)[0] == node:  # the others are drawn from what it leaves
+                right = adapted(model, adapter, [*text, *path])
+                torch.testing.assert_close(probs, right, rtol=1e-6, atol=1e-8)
+        text = [*text, draft.tokens[0], 7] if seed < 2 else [*text[:4], seed]
+    assert torch.equal(model.model.norm.weight, torch.ones(16))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("optimize", ["none", "packed"])
+def test_an_adapter_on_packed_weights(llama: Any, optimize: str, dtype: torch.dtype) -> None:
+    target = TransformersTarget(llama(hidden_size=32).to(dtype), optimize=optimize)
+    right = llama(hidden_size=32).to(dtype).double()
+    drafter = EarlyExit(path="untrained")
+    drafter.bind(target)
+    adapter = Adapter.untrained(TransformersTarget(right), Vocabulary(31), layers=2)
+    adapter.load_state_dict(drafter._drafting._adapter.state_dict())
+    context = context_after(drafter, target, TEXT)
+    draft = play_draft(drafter, target, context, gamma=3, sampling=SAMPLED)
+    for depth, probs in enumerate(draft.probs):
+        expected = adapted(right, adapter, [*TEXT, *draft.tokens[:depth]])
+        torch.testing.assert_close(
+            probs, expected, rtol=0, atol=1e-5 if dtype is torch.float32 else 0.05
+        )
+
+
+@pytest.mark.parametrize("path", [None, "untrained"])
+def test_many_positions_of_a_text_are_drafted_for_at_once(llama: Any, path: str | None) -> None:
+    target = TransformersTarget(llama().double())
+    drafter = EarlyExit(2, path)
+    drafter.bind(target)
+    whole = context_after(drafter, target, TEXT)
+    contexts = [
+        Context(Tokens(TEXT, length), None, whole.features) for length in range(2, len(TEXT))
+    ]
+    together = play_drafts(drafter, target, contexts, gamma=3, sampling=SAMPLED)
+    for seed, (context, draft) in enumerate(zip(contexts, together, strict=True)):
+        alone = play_draft(drafter, target, context, gamma=3, sampling=SAMPLED, seed=seed)
+        assert draft.tokens == alone.tokens
+        for own, right in zip(draft.probs, alone.probs, strict=True):
+            torch.testing.assert_close(own, right, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("part", ["layers", "norm", "keys"])
+def test_a_draft_that_is_interrupted_leaves_nothing_wrong(llama: Any, part: str) -> None:
+    target, new = TransformersTarget(llama()), EarlyExit(path="untrained")
+    new.bind(target)
+    adapter = new._drafting._adapter
+    assert adapter is not None
+    parts = {
+        "layers": target.model.model.layers[1],
+        "norm": adapter.norm,
+        "keys": adapter.self_attn.v_proj,
+    }
+    first, second = (context_after(new, target, TEXT[:length]) for length in (5, 7))
+    expected = play_draft(new.fork(), target, second, gamma=3, sampling=SAMPLED)
+    for last in range(3):
+        drafter = new.fork()
+        play_draft(drafter, target, first, gamma=3, sampling=SAMPLED)
+        calls = iter(range(last))
+
+        def interrupt(*_: Any, calls: Any = calls) -> None:
+            if next(calls, None) is None:
+                raise KeyboardInterrupt
+
+        handle = parts[part].register_forward_pre_hook(interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            play_draft(drafter, target, second, gamma=3, sampling=SAMPLED)
+        handle.remove()
+        again = play_draft(drafter, target, second, gamma=3, sampling=SAMPLED)
+        assert same_draft(again, expected)
+
+
+@pytest.fixture
+def published(llama: Any, tmp_path: Path) -> Any:
+    """An adapter in Kangaroo's layout, with an entry for the layers below it."""
+    generator = torch.Generator().manual_seed(2)
+    shapes = {"q": (16, 16), "k": (8, 16), "v": (8, 16), "o": (16, 16)}
+    tensors = {
+        f"layers.0.self_attn.{name}_proj.weight": torch.randn(*shape, generator=generator)
+        for name, shape in shapes.items()
+    }
+    for name in ("layers.0.input_layernorm.weight", "norm.weight"):
+        tensors[name] = torch.rand(16, generator=generator) + 0.5
+    buffers = {"layers.0.self_attn.rotary_emb.inv_freq": torch.ones(4)}
+    torch.save(tensors | buffers, tmp_path / "pytorch_model.bin")
+    config = {"hidden_size": 16, "vocab_size": 31, "num_hidden_layers": 1, "exit_layer": 2}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    return TransformersTarget(llama(eos_token_id=None)), tmp_path, tensors
+
+
+def test_published_adapters_are_read(published: Any, tmp_path: Path) -> None:
+    target, folder, tensors = published
+    drafter = EarlyExit(path=str(folder))
+    assert drafter.needs == {"model", "cache", "hidden_states.2"}
+    assert len(written(target, drafter, gamma=2)) > 1
+    again = tmp_path / "again"
+    drafter._drafting._adapter.save_checkpoint(again, target)
+    saved = Adapter.read_checkpoint(again, target).state_dict()
+    for name, tensor in tensors.items():
+        own = saved[name.removeprefix("layers.0.")]
+        torch.testing.assert_close(own, tensor.half().float())
+
+
+@pytest.mark.parametrize(
+    ("change", "settings", "line"),
+    [
+        ({"exit_layer": None}, {}, r"exit_layer=None: expected how many of the target's layers"),
+        ({}, {"layers": 1}, r"drafter\.layers=1: expected 2, as below the adapter"),
+        ({"hidden_size": 8}, {}, "its hidden_size is 8, the target's 16"),
+        ({"exit_layer": 5}, {}, r"needs hidden_states\.5"),
+        ({"num_key_value_heads": 2}, {}, r"tensor self_attn\.k_proj\.weight is \[8, 16\]"),
+    ],
+)
+def test_other_adapters_are_refused(
+    change: dict[str, Any], settings: dict[str, Any], line: str, published: Any
+) -> None:
+    target, folder, _ = published
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | change))
+    with pytest.raises(ConfigError, match=line):
+        written(target, EarlyExit(path=str(folder), **settings))
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"layers": 0}, r"drafter\.layers=0: expected a whole number of at least 1, or null"),
+        ({"layers": 3}, r"drafter\.layers=3: expected fewer than the target's 3 layers"),
+    ],
+)
+def test_bad_settings_are_refused(settings: dict[str, int], line: str, llama: Any) -> None:
+    with pytest.raises(ConfigError, match=line):
+        EarlyExit(**settings).bind(TransformersTarget(llama()))
+
+
+@pytest.mark.parametrize("path", [None, "untrained"])
+def test_a_target_with_windows_and_soft_caps(path: str | None) -> None:
+    target = TransformersTarget(build(ENTRIES["gemma2"]))
+    plain = [token for round in written(target, NoDraft()) for token in round.tokens]
+    rounds = written(target, EarlyExit(1, path), gamma=3)
+    assert [token for round in rounds for token in round.tokens] == plain
+    assert sum(round.drafted for round in rounds) > 0
+
+
+def test_targets_that_it_can_t_draft_for(monkeypatch: pytest.MonkeyPatch, llama: Any) -> None:
+    gpt2 = TransformersTarget(build(ENTRIES["gpt2"]))
+    EarlyExit(1).bind(gpt2)
+    with pytest.raises(ConfigError, match="GPT2Model has no norm behind its layers"):
+        EarlyExit(1, "untrained").bind(gpt2)
+    with pytest.raises(ConfigError, match="drafter EarlyExit needs cache"):
+        written(TransformersTarget(build(ENTRIES["mamba2"])), EarlyExit(1))
+
+    def fail(*_: Any) -> None:
+        raise IndexError
+
+    monkeypatch.setattr(CachedModel, "lend", fail)
+    with pytest.raises(ConfigError, match="LlamaForCausalLM can't draft on its own cache"):
+        EarlyExit(1).bind(TransformersTarget(llama()))
