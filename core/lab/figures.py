@@ -12,6 +12,7 @@ from outrider.lab.plotting import (
     finish,
     plot_interval,
     plot_line,
+    short,
     style_of,
     use_integer_ticks,
 )
@@ -80,7 +81,7 @@ def _plot_rate(axes: "Axes", rows: Rows, rate: str) -> None:
             if figure is not None:
                 plot_interval(axes, figure, len(labels), style_of(rows, row.drafter))
                 labels.append(f"{row.drafter}, {label}" if len(rows) > 1 else row.drafter)
-    axes.set_yticks(range(len(labels)), labels)
+    axes.set_yticks(range(len(labels)), [short(label) for label in labels])
     axes.set_ylim(len(labels) - 0.5, -0.5)
     axes.set_xlabel(XLABELS[rate])
     if rate == "speedup":

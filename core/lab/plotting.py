@@ -20,6 +20,9 @@ LINE_STYLES = ("-", "--", ":", "-.")
 WIDTH, DPI = 4.2, 200
 """The width in inches, and the dots per inch."""
 
+LABEL = 36
+"""The most characters of a label beside an axis, so that it leaves room for what is plotted."""
+
 INK = "#010203"
 """The colour of text and axes. In an SVG it becomes the colour of the text around the figure."""
 
@@ -133,6 +136,16 @@ def plot_interval(axes: "Axes", figure: Interval, y: float, style: Mapping[str, 
     if figure.low is not None and figure.high is not None:
         axes.plot([figure.low, figure.high], [y, y], color=style["color"], linewidth=1.6)
     axes.plot([figure.value], [y], linestyle="none", **style)
+
+
+def short(label: str) -> str:
+    """Returns a label with its middle left out if it is long.
+
+    >>> short("gamma 4")
+    'gamma 4'
+    """
+    kept = LABEL // 2
+    return label if len(label) <= LABEL else f"{label[: kept - 1]}…{label[-kept:]}"
 
 
 def finish(axes: "Axes") -> None:

@@ -3,7 +3,7 @@
 import math
 from typing import TYPE_CHECKING
 
-from outrider.lab.plotting import Plot, Rows, finish, plot_interval, style_of
+from outrider.lab.plotting import Plot, Rows, finish, plot_interval, short, style_of
 from outrider.lab.summary import Row
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _plot_speedups(axes: "Axes", rows: Rows) -> None:
     for row in run:
         axes.plot([], [], linestyle="none", label=row.drafter, **style_of(rows, row.drafter))
     axes.axvline(1, color="#999", linewidth=0.8, zorder=0)
-    axes.set_yticks(range(len(tasks)), tasks)
+    axes.set_yticks(range(len(tasks)), [short(task) for task in tasks])
     axes.set_ylim(len(tasks) - 0.5, -0.5)
     axes.set_xlim(left=0)
     axes.set_xlabel("speedup over plain decoding, 95%")
@@ -83,7 +83,7 @@ def _plot_categories(axes: "Axes", rows: Rows) -> None:
             text = "-" if math.isnan(value) else f"{value:.2f}"
             colour = "white" if value > 0.6 else "black"
             axes.text(x + 0.5, y + 0.5, text, ha="center", va="center", fontsize=7.5, color=colour)
-    axes.set_yticks([y + 0.5 for y in range(len(categories))], categories)
+    axes.set_yticks([y + 0.5 for y in range(len(categories))], [short(name) for name in categories])
     axes.set_xticks(
         [x + 0.5 for x in range(len(run))], [row.drafter for row in run], rotation=40, ha="right"
     )

@@ -45,7 +45,7 @@ def test_a_fork_shares_what_is_read_and_nothing_of_a_text(llama: Any) -> None:
     assert other._target is target
     assert other._drafting is not eagle._drafting
     assert other._drafting._network is eagle._drafting._network
-    nested: Any = Hierarchy("prompt_lookup", layers=4)
+    nested: Any = Hierarchy("prompt_lookup", layers=2)
     nested.bind(target)
     assert nested.fork()._small._model is nested._small._model
     several: Any = Hybrid(["prompt_lookup", {"drafter": "eagle", "path": "untrained"}])

@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from pages import write_page
+from page_parts import write_page
 
 from outrider import cli
 from outrider.lab.intervals import Interval

@@ -30,7 +30,7 @@ from outrider.prompts import Prompt
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from pages import write_page
+from page_parts import write_page
 from partings import Texts, generate, last_place, parting, read, until_eos
 from precision_cause import moved
 from precision_page import DTYPES, PLAIN, REFERENCE, page_lines

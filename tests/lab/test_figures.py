@@ -12,7 +12,7 @@ from PIL import Image
 
 from outrider.lab.costs import score_times
 from outrider.lab.figures import figures
-from outrider.lab.plotting import COLOURS, INK, MARKS, as_png, as_svg
+from outrider.lab.plotting import COLOURS, INK, LABEL, MARKS, as_png, as_svg
 from outrider.lab.store import Run
 from outrider.lab.summary import Summary
 from outrider.verifiers.lenient import Lenient
@@ -76,3 +76,19 @@ def test_names_are_neither_markup_nor_mathematics(whole_run: Run) -> None:
     svg = as_svg(figures(rows, {"": 3}, {})["speedup"], "speedup")
     assert "<b>" not in svg
     assert "<b>$x$</b>" in "".join(ElementTree.fromstring(svg).itertext())
+
+
+def test_long_labels_leave_room_for_what_is_plotted(whole_run: Run) -> None:
+    rows = Summary(whole_run).rows
+    labels = [f"sampling/standard, /a/folder/with/a/rather/long/name/{number}" for number in "12"]
+    categories = {"a category with a name as long as a sentence": rows[0].rates["speedup"]}
+    rows = [replace(row, categories=categories) for row in rows]
+    drawn = figures(dict.fromkeys(labels, rows), dict.fromkeys(labels, 3), {})
+    drawn |= {
+        f"{name} of one run": figure for name, figure in figures({"": rows}, {"": 3}, {}).items()
+    }
+    for name, figure in drawn.items():
+        as_png(figure)  # matplotlib warns where nothing is left
+        for text in figure.axes[0].get_yticklabels():
+            assert len(text.get_text()) <= LABEL, name
+    assert drawn["speedup"].axes[0].get_yticklabels()[0].get_text().endswith("/long/name/1")

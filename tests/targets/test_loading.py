@@ -41,10 +41,10 @@ def test_corrupt_weights_are_one_line(folder: Path, tmp_path: Path) -> None:
 def test_missing_weights_are_named(folder: Path, tmp_path: Path) -> None:
     copied, weights = copied_to(folder, tmp_path)
     tensors = load_file(weights)
-    del tensors["model.layers.3.mlp.up_proj.weight"]
+    del tensors["model.layers.2.mlp.up_proj.weight"]
     save_file(tensors, weights, metadata={"format": "pt"})
     with pytest.raises(
-        TargetError, match=r"1 missing keys in its weights, such as model\.layers\.3"
+        TargetError, match=r"1 missing keys in its weights, such as model\.layers\.2"
     ):
         TransformersTarget(str(copied))
 
