@@ -22,11 +22,12 @@ from outrider.lab.store import FACTS, Run, load
 from outrider.lab.summary import Row, Summary
 
 DYNAMIC = "{drafter: eagle, tree: 'dynamic:8', name: eagle dynamic tree}"
+EXIT = "{drafter: early_exit, layers: 8, name: early_exit of 8 layers}"
 DRAFTERS: Mapping[str, Sequence[str]] = {
     "token": (
         *("prompt_lookup", "suffix", "bigram", "unigram", "random", "small_lm", "hierarchy"),
         *("quantized", "swift", "self_sparse", "medusa", "mlp_speculator", "eagle", "eagle3"),
-        "hybrid",
+        *("hybrid", EXIT),
     ),
     "candidates": ("token_recycling", "lookahead_decoding", DYNAMIC),
 }
