@@ -118,7 +118,7 @@ def main() -> None:
     tables: list[dict[str, Row]] = []
     for sampling in SAMPLINGS:
         rows: dict[str, Row] = {}
-        for rule in ["token"] if options.only else GROUPS:
+        for rule in ["token"] if options.only else DRAFTERS:
             summary = Summary(compared(rule, sampling, options))
             rows = {row.drafter: row for row in summary.rows} | rows
         tables.append(rows)
