@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.interruption import interrupted
 from tiny.models import build, entries
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
 
@@ -187,16 +188,8 @@ def test_a_draft_that_is_interrupted_leaves_nothing_wrong(llama: Any, part: str)
     for last in range(3):
         drafter = new.fork()
         play_draft(drafter, target, first, gamma=3, sampling=SAMPLED)
-        calls = iter(range(last))
-
-        def interrupt(*_: Any, calls: Any = calls) -> None:
-            if next(calls, None) is None:
-                raise KeyboardInterrupt
-
-        handle = parts[part].register_forward_pre_hook(interrupt)
-        with pytest.raises(KeyboardInterrupt):
+        with interrupted(parts[part], after=last):
             play_draft(drafter, target, second, gamma=3, sampling=SAMPLED)
-        handle.remove()
         again = play_draft(drafter, target, second, gamma=3, sampling=SAMPLED)
         assert same_draft(again, expected)
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import tokenizers
 import torch
+from tiny.interruption import interrupted
 from tiny.models import build, entries
 from transformers import PreTrainedTokenizerFast
 
@@ -146,16 +147,8 @@ def test_a_draft_that_is_interrupted_leaves_nothing_wrong(
         drafter = SmallLM(model, tree=tree)
         drafter.bind(target)
         draft(drafter, context=Context(Tokens(text[:2])))
-        passes = iter(range(last))
-
-        def interrupt(*_: Any, passes: Any = passes) -> None:
-            if next(passes, None) is None:
-                raise KeyboardInterrupt
-
-        handle = model.model.layers[layer].register_forward_pre_hook(interrupt)
-        with pytest.raises(KeyboardInterrupt):
+        with interrupted(model.model.layers[layer], after=last):
             draft(drafter, context=Context(Tokens(text)))
-        handle.remove()
         again = draft(drafter, context=Context(Tokens([*text, 9])))
         assert again.tokens == expected.tokens
         for probs, right in zip(again.probs, expected.probs, strict=True):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.interruption import interrupted
 from tiny.models import build, entries
 from transformers import DynamicCache
 
@@ -79,16 +80,8 @@ def test_a_draft_that_is_interrupted_leaves_nothing_wrong(deep_llama: Any, layer
     for last in range(3):
         drafter = new.fork()
         play_draft(drafter, target, first, gamma=3, sampling=SAMPLED)
-        passes = iter(range(last))
-
-        def interrupt(*_: Any, passes: Any = passes) -> None:
-            if next(passes, None) is None:
-                raise KeyboardInterrupt
-
-        handle = target.model.model.layers[layer].register_forward_pre_hook(interrupt)
-        with pytest.raises(KeyboardInterrupt):
+        with interrupted(target.model.model.layers[layer], after=last):
             play_draft(drafter, target, second, gamma=3, sampling=SAMPLED)
-        handle.remove()
         again = play_draft(drafter, target, second, gamma=3, sampling=SAMPLED)
         assert same_draft(again, expected)
 
