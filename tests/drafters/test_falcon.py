@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tiny.interruption import interrupted
 
 from outrider import ConfigError, Sampling
 from outrider.drafter_parts.layer import KeysAndValues
@@ -89,16 +90,8 @@ def test_a_draft_that_is_interrupted_leaves_nothing_wrong(target: Any) -> None:
         drafter = Falcon("untrained")
         drafter.bind(target)
         play(drafter, context=context_after(drafter, target, TEXT[:5]))
-        passes = iter(range(last))
-
-        def interrupt(*_: Any, passes: Any = passes) -> None:
-            if next(passes, None) is None:
-                raise KeyboardInterrupt
-
-        handle = drafter._network.mlp.register_forward_pre_hook(interrupt)
-        with pytest.raises(KeyboardInterrupt):
+        with interrupted(drafter._network.mlp, after=last):
             play(drafter, context=context)
-        handle.remove()
         again = play(drafter, context=context)
         for probs, right in zip(again.probs, expected.probs, strict=True):
             torch.testing.assert_close(probs, right)

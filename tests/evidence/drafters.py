@@ -12,9 +12,9 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from page_parts import write_page
+from tiny.page_parts import write_page
 
 from outrider import cli
 from outrider.lab.intervals import Interval

@@ -28,12 +28,12 @@ from outrider.lab import data
 from outrider.plugins.registry import make
 from outrider.prompts import Prompt
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
-from page_parts import write_page
 from partings import Texts, generate, last_place, parting, read, until_eos
 from precision_cause import moved
 from precision_page import DTYPES, PLAIN, REFERENCE, page_lines
+from tiny.page_parts import write_page
 
 GROUP = 4
 """Prompts of a batch."""

@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tiny import page_parts
 from tiny.models import DECODERS, ENCODER_DECODERS
 from tiny.modes import MODES
 from tiny.outcomes import ORDER
@@ -59,11 +60,7 @@ def placed(page: str, table: str) -> str:
     Raises:
         ValueError: the page has no lines between which the sweep's part goes.
     """
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the page has no lines {BEGIN} and {END}: expected one of each")
-    return f"{before}{BEGIN}\n{table}\n{END}{after}"
+    return page_parts.placed(page, table, BEGIN, END)
 
 
 def table(facts: Facts, cells: Cells, versions: str) -> str:
