@@ -1,4 +1,4 @@
-"""Quantized: the target itself drafts, with weights of eight bits."""
+"""Quantized: the target itself drafts, with weights of four or eight bits."""
 
 from collections.abc import Sequence
 from typing import Any, final
@@ -16,19 +16,23 @@ from outrider.runtime.cached_model import CACHE
 from outrider.runtime.first_layers import first_layers
 from outrider.runtime.quantized import quantized
 
+BITS = (4, 8)
 CACHES = ("target", "own")
 
 
 @final
 class Quantized(Drafter):
-    """Drafts with the target itself, its weights rounded to eight bits.
+    """Drafts with the target itself, its weights rounded to four or eight bits.
 
-    A pass over a few tokens takes as long as its weights take to be read, so one over weights of
-    eight bits takes about a third of the time in float32. Rounding hardly changes what the model
-    says: nearly all tokens are accepted, and the text stays that of the exact weights. Nothing is
-    trained, and the memory of another quarter of the weights is needed (self-speculation with
-    quantized weights, as in QuantSpec, 2502.10424).
+    A pass over a few tokens takes as long as its weights take to be read, so one over rounded
+    weights takes a third or a quarter of the time in float32. Rounding hardly changes what the
+    model says: nearly all tokens are accepted, and the text stays that of the exact weights.
+    Nothing is trained, and the memory of another fifth or quarter of the weights is needed
+    (self-speculation with quantized weights, as in QuantSpec, 2502.10424).
 
+    bits: 4 or 8. In four bits each 32 inputs have a scale and an offset of their own, so weights
+        that come from a GGUF file of four bits (Q4_0, Q4_1) stay what they are. The head has eight
+        bits. Defaults to 4.
     layers: how many of the target's first layers to draft with. Defaults to all.
     tree: the shape of its drafts, as for `small_lm`. Defaults to a chain.
     cache: "target" starts each draft on a copy of the target's keys and values, so that neither the
@@ -40,11 +44,19 @@ class Quantized(Drafter):
     is a C compiler for the native library.
     """
 
-    def __init__(self, layers: int | None = None, tree: Any = None, cache: str = "target") -> None:
+    def __init__(
+        self,
+        bits: int = 4,
+        layers: int | None = None,
+        tree: Any = None,
+        cache: str = "target",
+    ) -> None:
+        require(bits in BITS, "drafter.bits", bits, "4 or 8")
         is_valid = layers is None or layers >= 1
         require(is_valid, "drafter.layers", layers, "a whole number of at least 1, or null")
         require(cache in CACHES, "drafter.cache", cache, " or ".join(CACHES))
-        self._layers, self._tree, self._shape = layers, tree, parse_tree(tree)
+        self._bits, self._layers = bits, layers
+        self._tree, self._shape = tree, parse_tree(tree)
         self._cache = cache
         self.kind: str = self._shape.kind
         # What the target has read is exact, so a token's distribution depends on the draft's start.
@@ -58,7 +70,7 @@ class Quantized(Drafter):
         model = target.model
         if self._layers is not None:
             model = first_layers(model, self._layers)
-        rounded = quantized(model, "drafter quantized")
+        rounded = quantized(model, "drafter quantized", self._bits)
         self._drafter = SmallLM(rounded, tree=self._tree)
         self._drafter.bind(target)
         self._lent = LentDrafting(rounded, target.vocab_size, self._shape)

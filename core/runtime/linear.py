@@ -31,7 +31,8 @@ class PackedLinear(nn.Module):
 
     shared: whether an embedding has the same matrix. Its plain form then stays; otherwise it is
         made again each time `weight` is read, since packed weights have no other copy.
-    quantize: whether to store weights of eight bits, which takes the native library.
+    bits: 8 or 4, to round the weights to so many, which takes the native library. Defaults to None:
+        the weights stay exact.
     """
 
     in_features: int
@@ -39,7 +40,7 @@ class PackedLinear(nn.Module):
     bias: Tensor | None
 
     def __init__(
-        self, layer: "nn.Linear | PackedLinear", *, shared: bool = False, quantize: bool = False
+        self, layer: "nn.Linear | PackedLinear", *, shared: bool = False, bits: int | None = None
     ) -> None:
         super().__init__()
         self.in_features, self.out_features = layer.in_features, layer.out_features
@@ -47,11 +48,11 @@ class PackedLinear(nn.Module):
         self.bias = None if layer.bias is None else layer.bias.detach()
         # Neither is a buffer, since packed weights can't be moved, cast or saved.
         self.packed: Panels | Tensor = (
-            Panels(weight, self.bias, quantize=quantize)
+            Panels(weight, self.bias, bits=bits)
             if can_panel(weight)
             else torch.ops.mkldnn._reorder_linear_weight(weight, ROWS)
         )
-        self._shared = weight if shared and not quantize else None
+        self._shared = weight if shared and bits is None else None
 
     @property
     def weight(self) -> Tensor:
@@ -146,12 +147,12 @@ def can_pack(model: nn.Module) -> bool:
     )
 
 
-def pack(model: nn.Module, *, quantize: bool = False) -> None:
+def pack(model: nn.Module, *, bits: int | None = None) -> None:
     """Packs every linear layer of a model in place, and frees its plain weights.
 
     A matrix that an embedding shares stays in its plain form too, since rows are looked up in it.
 
-    quantize: whether to store weights of eight bits. Embeddings keep their precision.
+    bits: 8 to round the weights to so many. Embeddings keep their precision. Defaults to None.
     """
     modules = list(model.modules())
     tables = {id(module.weight) for module in modules if isinstance(module, nn.Embedding)}
@@ -160,7 +161,7 @@ def pack(model: nn.Module, *, quantize: bool = False) -> None:
         for name, child in module.named_children():
             if type(child) is nn.Linear:
                 shared = id(child.weight) in tables
-                setattr(module, name, PackedLinear(child, shared=shared, quantize=quantize))
+                setattr(module, name, PackedLinear(child, shared=shared, bits=bits))
                 if not shared:
                     _release(child.weight.detach(), files)
 

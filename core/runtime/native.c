@@ -4,8 +4,10 @@
    that is written token by token and one that is read as a draft get the same logits, to the bit.
 
    Matrices are packed in panels of 32 outputs: [panel][input][32]. Those of bfloat16 have their
-   inputs in pairs, [panel][pair][32][2], with zeros up to a multiple of 32 inputs. Whatever the
-   weights are stored as, everything else is float32. */
+   inputs in pairs, [panel][pair][32][2], with zeros up to a multiple of 32 inputs. In four bits,
+   32 inputs are a group: its scales and its least weights, [32] of float16 each, and [pair][32]
+   bytes, with the first input of a pair in the lower half. Whatever the weights are stored as,
+   everything else is float32. */
 
 #include <pthread.h>
 #include <sched.h>
@@ -27,7 +29,7 @@
 #define LANES 16
 #define PANEL 32
 #define TALLEST 12 /* rows whose sums fit in the registers */
-#define DEPTH 32   /* inputs of a tile */
+#define DEPTH 32   /* inputs of a tile, and of a group */
 #define TILED 32   /* rows of two tiles */
 #define PARTS 3    /* numbers of sixteen bits that a float32 is the sum of */
 #define HIDDEN -1e29f /* a mask that adds less than this hides a token */
@@ -39,12 +41,13 @@ typedef int32_t ivec __attribute__((vector_size(64), aligned(4), may_alias));
 typedef uint32_t uvec __attribute__((vector_size(64), aligned(4), may_alias));
 typedef uint16_t halves __attribute__((vector_size(32), aligned(2), may_alias));
 typedef int8_t bytes __attribute__((vector_size(16), aligned(1), may_alias));
+typedef uint8_t ubytes __attribute__((vector_size(16), aligned(1), may_alias));
 
 typedef struct {
     const void *panels;
     const float *bias;  /* [outputs], or none */
     const float *scale; /* [outputs] of eight bits, or none */
-    int64_t outputs, inputs, kind; /* 0: float32, 1: eight bits, 2: bfloat16 */
+    int64_t outputs, inputs, kind; /* 0: float32, 1: eight bits, 2: bfloat16, 3: four bits */
 } Matrix;
 
 enum { BFLOAT16 = 2 };
@@ -241,6 +244,30 @@ static inline vec load_int8(const void *at)
 #endif
 }
 
+/* Sixteen bytes as whole numbers. */
+static inline uvec load_bytes(const void *at)
+{
+#if defined(__AVX512F__)
+    return (uvec)_mm512_cvtepu8_epi32(_mm_loadu_si128(at));
+#elif defined(__AVX2__)
+    uvec numbers;
+    for (int half = 0; half < 2; half++)
+        _mm256_storeu_si256((__m256i *)&numbers + half,
+                            _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)((const char *)at + 8 * half))));
+    return numbers;
+#else
+    return __builtin_convertvector(*(const ubytes *)at, uvec);
+#endif
+}
+
+/* Sixteen numbers of float16: the exponent's offset is 15 instead of 127. */
+static inline vec load_float16(const void *at)
+{
+    const uvec bits = __builtin_convertvector(*(const halves *)at, uvec);
+    const vec magnitude = (vec)((bits & 0x7fff) << 13) * 0x1p112f;
+    return (vec)((uvec)magnitude | (bits & 0x8000) << 16);
+}
+
 /* The sums of R rows with one panel, to sums[row][output]. R is a constant, so that they stay in
    registers. */
 #define TILE(NAME, SIZE, R)                                                                        \
@@ -297,6 +324,44 @@ static inline vec load_int8(const void *at)
             *(vec *)(sums + row * PANEL + LANES) = sum[row][1];                                    \
         }                                                                                          \
     }
+
+/* The same for weights of four bits: each is scale * q + least, with q from 0 to 15. */
+#define GROUP_TILE(NAME, SIZE, R)                                                                  \
+    static void NAME##_##R(const char *panel, const float *x, int64_t inputs, float *sums)         \
+    {                                                                                              \
+        vec sum[R][2];                                                                             \
+        _Pragma("GCC unroll 16") for (int row = 0; row < R; row++) sum[row][0] = sum[row][1] =     \
+            (vec){0};                                                                              \
+        for (int64_t group = 0; group < inputs; group += DEPTH) {                                  \
+            vec scale[2], least[2];                                                                \
+            for (int half = 0; half < 2; half++, panel += 2 * LANES) {                             \
+                scale[half] = load_float16(panel);                                                 \
+                least[half] = load_float16(panel + 2 * PANEL);                                     \
+            }                                                                                      \
+            panel += 2 * PANEL;                                                                    \
+            for (int64_t input = group; input < group + DEPTH; input += 2, panel += PANEL) {       \
+                __builtin_prefetch(panel + 4096);                                                  \
+                for (int half = 0; half < 2; half++) {                                             \
+                    const uvec pair = load_bytes(panel + half * LANES);                            \
+                    const vec first = __builtin_convertvector((ivec)(pair & 15), vec);             \
+                    const vec second = __builtin_convertvector((ivec)(pair >> 4), vec);            \
+                    const vec weights[2] = {first * scale[half] + least[half],                     \
+                                            second * scale[half] + least[half]};                   \
+                    _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                     \
+                    {                                                                              \
+                        const float *values = x + row * inputs + input;                            \
+                        sum[row][half] += values[0] * weights[0];                                  \
+                        sum[row][half] += values[1] * weights[1];                                  \
+                    }                                                                              \
+                }                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+        _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                                 \
+        {                                                                                          \
+            *(vec *)(sums + row * PANEL) = sum[row][0];                                            \
+            *(vec *)(sums + row * PANEL + LANES) = sum[row][1];                                    \
+        }                                                                                          \
+    }
 #define TILES(TILE, NAME, SIZE)                                                                    \
     TILE(NAME, SIZE, 1) TILE(NAME, SIZE, 2) TILE(NAME, SIZE, 3) TILE(NAME, SIZE, 4)                \
     TILE(NAME, SIZE, 5) TILE(NAME, SIZE, 6) TILE(NAME, SIZE, 7) TILE(NAME, SIZE, 8)                \
@@ -309,8 +374,9 @@ typedef void Tile(const char *panel, const float *x, int64_t inputs, float *sums
 TILES(TILE, float32, 4)
 TILES(TILE, int8, 1)
 TILES(PAIR_TILE, bfloat16, 2)
-static Tile *const *const TILES_OF[] = {float32_tiles, int8_tiles, bfloat16_tiles};
-static const int SIZE_OF[] = {4, 1, 2};
+TILES(GROUP_TILE, int4, 0)
+static Tile *const *const TILES_OF[] = {float32_tiles, int8_tiles, bfloat16_tiles, int4_tiles};
+static const int BITS_OF[] = {32, 8, 16, 5}; /* of a weight, with its part of a group's numbers */
 
 /* Some rows to multiply with matrices of one kind.
 
@@ -496,7 +562,7 @@ static void multiply(const Matrix *matrix, int64_t panel, const Rows *rows, int 
                      float *sums)
 {
     const int64_t inputs = matrix->kind == BFLOAT16 ? depth_of(matrix->inputs) * DEPTH : matrix->inputs;
-    const char *weights = (const char *)matrix->panels + panel * PANEL * inputs * SIZE_OF[matrix->kind];
+    const char *weights = (const char *)matrix->panels + panel * PANEL * inputs * BITS_OF[matrix->kind] / 8;
 #if defined(HAS_TILES)
     if (rows->split)
         multiply_split(weights, rows, row, count, sums);

@@ -14,17 +14,20 @@ from outrider.runtime.threads import native_threads
 WIDTH = 32
 """Outputs of a panel."""
 
-KINDS = {torch.float32: 0, torch.int8: 1, torch.bfloat16: 2}
+KINDS = {torch.float32: 0, torch.int8: 1, torch.bfloat16: 2, torch.uint8: 3}
 """The library's numbers for what a matrix is stored as."""
 
 PRECISIONS = (torch.float32, torch.bfloat16)
 """What a matrix may be in, to be stored as it is."""
 
 DEPTH = 32
-"""Inputs of a tile; panels of bfloat16 have a multiple of it."""
+"""Inputs of a tile, and of a group; panels of bfloat16 and of four bits have a multiple of it."""
 
 LARGEST = 127
 """The largest weight of eight bits, on either side of 0."""
+
+TINY = 1e-30
+"""Stands for a scale of 0, where all weights of a group are the same."""
 
 
 @final
@@ -43,8 +46,10 @@ class Panels:
 
     weight, bias: float32 or bfloat16, on the CPU; float64 can be quantized, but not multiplied
         with. Weights are stored as they are, and every product is that of float32.
-    quantize: whether to store the weights as whole numbers of eight bits. Each output has a scale,
-        so that its largest weight becomes 127.
+    bits: 8 stores the weights as whole numbers with a scale for each output, so that its largest
+        weight becomes 127. 4 stores them as numbers from 0 to 15 with a scale and a least weight
+        for each 32 inputs of an output, both in float16; it takes a multiple of 32 inputs. None
+        stores them as they are.
     """
 
     def __init__(
@@ -52,16 +57,18 @@ class Panels:
         weight: Float[Tensor, "out in"],
         bias: Float[Tensor, "out"] | None,
         *,
-        quantize: bool = False,
+        bits: int | None = None,
     ) -> None:
         outputs, inputs = weight.shape
         self._scale: Tensor | None = None
-        if quantize:
+        self.bits: int | None = bits
+        if bits is not None:
             weight = weight.float() if weight.dtype is torch.bfloat16 else weight
+        if bits == 8:
             largest = weight.abs().amax(dim=1, keepdim=True)
             self._scale = largest.clamp(min=torch.finfo(weight.dtype).tiny) / LARGEST
             weight = (weight / self._scale).round().to(torch.int8)
-        self._panels = _arranged(weight)
+        self._panels = _grouped(weight) if bits == 4 else _arranged(weight)
         self._bias = None if bias is None else _single(bias)
         self.matrix: Matrix = Matrix(
             panels=self._panels.data_ptr(),
@@ -72,14 +79,9 @@ class Panels:
             kind=KINDS[self._panels.dtype],
         )
 
-    @property
-    def is_quantized(self) -> bool:
-        """Returns whether the weights have eight bits."""
-        return self._scale is not None
-
     def to_dense(self) -> Float[Tensor, "out in"]:
-        """Returns the weights as they were, or what eight bits have left of them."""
-        full = self._panels
+        """Returns the weights as they were, or what eight or four bits have left of them."""
+        full = _ungrouped(self._panels) if self.bits == 4 else self._panels
         if full.dtype is torch.bfloat16:
             full = full.transpose(2, 3).flatten(1, 2)
         weight = full.transpose(1, 2).flatten(0, 1)[: self.matrix.outputs, : self.matrix.inputs]
@@ -112,6 +114,29 @@ def _arranged(weight: Float[Tensor, "out in"]) -> Tensor:
         weight = pad(weight, (0, missing[0], 0, missing[1]))
     inputs = (weight.shape[1] // 2, 2) if is_paired else (weight.shape[1],)
     return weight.reshape(-1, WIDTH, *inputs).transpose(1, 2).contiguous()
+
+
+def _grouped(weight: Float[Tensor, "out in"]) -> Tensor:
+    """Returns panels of four bits as bytes [panel, group, 640]: scales, least weights, pairs."""
+    missing = -weight.shape[0] % WIDTH
+    weight = pad(weight, (0, 0, 0, missing)) if missing else weight
+    groups = weight.reshape(-1, WIDTH, weight.shape[1] // DEPTH, DEPTH).permute(0, 2, 3, 1)
+    smallest, largest = groups.aminmax(dim=2, keepdim=True)
+    least, scale = smallest.half(), ((largest - smallest) / 15).half()
+    steps = (groups - least.to(groups)) / scale.to(groups).clamp(min=TINY)
+    whole = steps.round().clamp(0, 15).to(torch.uint8)
+    pairs = whole[:, :, 0::2] | whole[:, :, 1::2] << 4
+    parts = (scale.view(torch.uint8), least.view(torch.uint8), pairs)
+    return torch.cat([part.flatten(2) for part in parts], dim=2)
+
+
+def _ungrouped(panels: Tensor) -> Float[Tensor, "panel in width"]:
+    """Returns the weights of panels of four bits."""
+    scale, least, pairs = panels.split((2 * WIDTH, 2 * WIDTH, WIDTH * DEPTH // 2), dim=2)
+    pairs = pairs.unflatten(2, (DEPTH // 2, 1, WIDTH))
+    whole = torch.cat([pairs & 15, pairs >> 4], dim=3).flatten(2, 3)
+    scale, least = (part.contiguous().view(torch.half)[:, :, None] for part in (scale, least))
+    return torch.addcmul(least.float(), whole.float(), scale.float()).flatten(1, 2)
 
 
 def _single(x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Quantized: a model whose linear layers have weights of eight bits, and share nothing else."""
+"""Quantized: a model whose linear layers have rounded weights, and which shares all the rest."""
 
 import copy
 from typing import TYPE_CHECKING
@@ -8,29 +8,37 @@ from torch import nn
 
 from outrider.errors import ConfigError
 from outrider.runtime.linear import PackedLinear
-from outrider.runtime.panels import Panels, can_panel
+from outrider.runtime.panels import DEPTH, Panels, can_panel
 from outrider.runtime.shells import with_replaced
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 QUANTIZE = ("int8",)
-"""What weights can be stored as."""
+"""What a target's weights can be stored as."""
 
 
-def quantized(model: "PreTrainedModel", setting: str) -> "PreTrainedModel":
-    """Returns a model with weights of eight bits, which shares all other tensors of `model`.
+def quantized(model: "PreTrainedModel", setting: str, bits: int = 8) -> "PreTrainedModel":
+    """Returns a model with weights of eight or four bits, which shares all else with `model`.
 
     In float64, which is there for proofs, the rounded weights are stored as they are.
 
     setting: what asks for it, for messages, such as "drafter quantized".
+    bits: 8, or 4. With 4, the head keeps eight, since it decides between all tokens; so does a
+        layer whose inputs don't make whole groups.
 
     Raises:
         ConfigError: the native library does not run the model's products.
     """
     if model.dtype is not torch.float64:
         require_native(model, setting)
-    result: PreTrainedModel = with_replaced(model, _quantized)
+    head = model.get_output_embeddings()
+
+    def replaced(module: nn.Module) -> nn.Module | None:
+        is_whole = module is not head and getattr(module, "in_features", 0) % DEPTH == 0
+        return _quantized(module, bits if is_whole else 8)
+
+    result: PreTrainedModel = with_replaced(model, replaced)
     return result
 
 
@@ -38,26 +46,26 @@ def require_native(model: nn.Module, setting: str) -> None:
     """Raises `ConfigError` unless weights of eight bits can be multiplied with."""
     if not all(can_panel(parameter) for parameter in model.parameters()):
         raise ConfigError(
-            f"{setting}: weights of eight bits need a model in float32 or bfloat16 on a CPU,"
+            f"{setting}: rounded weights need a model in float32 or bfloat16 on a CPU,"
             " and a C compiler"
         )
     layers = [module for module in model.modules() if isinstance(module, PackedLinear)]
-    if any(isinstance(layer.packed, Panels) and layer.packed.is_quantized for layer in layers):
+    if any(isinstance(layer.packed, Panels) and layer.packed.bits for layer in layers):
         raise ConfigError(f"{setting}: the model's weights have eight bits already")
 
 
-def _quantized(module: nn.Module) -> nn.Module | None:
+def _quantized(module: nn.Module, bits: int) -> nn.Module | None:
     """Returns the quantized form of a linear layer, None for any other module."""
     if type(module) is nn.Linear and module.weight.dtype is torch.float64:
-        return _rounded(module)
+        return _rounded(module, bits)
     if type(module) is nn.Linear or isinstance(module, PackedLinear):
-        return PackedLinear(module, quantize=True)
+        return PackedLinear(module, bits=bits)
     return None
 
 
-def _rounded(layer: nn.Linear) -> nn.Linear:
-    """Returns a layer with the weights that eight bits have left."""
+def _rounded(layer: nn.Linear, bits: int) -> nn.Linear:
+    """Returns a layer with the weights that so many bits have left."""
     rounded = copy.copy(layer)
-    weight = Panels(layer.weight.detach(), None, quantize=True).to_dense()
+    weight = Panels(layer.weight.detach(), None, bits=bits).to_dense().to(layer.weight)
     rounded._parameters = layer._parameters | {"weight": nn.Parameter(weight, requires_grad=False)}
     return rounded

@@ -99,7 +99,7 @@ class TransformersTarget(Target):
             _require_packed(quantize, optimize)
             require_native(model, f"target.quantize={quantize!r}")
         if optimize == "packed" and can_pack(model):
-            pack(model, quantize=quantize is not None)
+            pack(model, bits=None if quantize is None else 8)
         proven = kept_self_test if is_name else self_test  # another's class may be of any code
         self.tested: SelfTest = proven(model, self._start)
         if optimize == "compile":
