@@ -17,12 +17,22 @@ class GrowingLayer(DynamicLayer):  # type: ignore[no-untyped-call]
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        if not self.is_initialized:
-            self.lazy_initialization(key_states, value_states)
-            self._grown = (GrowingTensor(), GrowingTensor())
+        self._begin(key_states, value_states)
         keys, values = self._grown
         self.keys, self.values = keys.append(key_states), values.append(value_states)
         return self.keys, self.values
+
+    def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Counts new tokens in, and returns the blocks that the caller writes them to."""
+        self._begin(keys, values)
+        blocks = self._grown[0].extend(keys), self._grown[1].extend(values)
+        self._show()
+        return blocks
+
+    def _begin(self, keys: Tensor, values: Tensor) -> None:
+        if not self.is_initialized:
+            self.lazy_initialization(keys, values)
+            self._grown = (GrowingTensor(), GrowingTensor())
 
     def crop(self, tokens_to_remove: int) -> None:
         """Takes the last -tokens_to_remove tokens out, which copies nothing."""
@@ -55,6 +65,14 @@ class GrowingCache(Cache):
 
     def __init__(self) -> None:
         super().__init__(layer_class_to_replicate=GrowingLayer)
+
+    def extend(
+        self, keys: Tensor, values: Tensor, layers: int
+    ) -> list[tuple[Tensor, Tensor]]:
+        """Counts new tokens in, and returns each layer's blocks, to be written to by the caller."""
+        known: Any = self.layers
+        known.extend(GrowingLayer() for _ in range(layers - len(known)))
+        return [layer.extend(keys, values) for layer in known]
 
     def retain_rows(self, count: int, rows: Sequence[int]) -> None:
         """Of the last `count` tokens, keeps those at `rows`, in that order."""

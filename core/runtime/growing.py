@@ -40,10 +40,14 @@ class GrowingTensor:
 
     def append(self, new: Float[Tensor, "*outer new width"]) -> Float[Tensor, "*outer rows width"]:
         """Appends rows, and returns all that are in use."""
-        start, count = self._length, new.shape[-2]
-        self.reserve(start + count, new).narrow(-2, start, count).copy_(new)
-        self._length = start + count
+        self.extend(new).narrow(-2, self._length - new.shape[-2], new.shape[-2]).copy_(new)
         return self.content
+
+    def extend(self, new: Float[Tensor, "*outer new width"]) -> Float[Tensor, "*outer room width"]:
+        """Counts as many rows in as `new` has, and returns the room that they are to be put in."""
+        room = self.reserve(self._length + new.shape[-2], new)
+        self._length += new.shape[-2]
+        return room
 
     def concatenate(
         self, new: Float[Tensor, "*outer new width"]

@@ -886,16 +886,65 @@ static void leave(const Pass *pass, const Exit *exit, int alone)
     add(pass, &exit->down, pass->active, alone);
 }
 
-/* Attends in one layer, if `keys` is set, and goes on to the queries, keys and values of the
-   next, if there is one. `exit` is NULL before the first layer, `entry` after the last. */
-void outrider_layer(const Pass *pass, const Exit *exit, const Entry *entry)
+/* Where a layer's keys and values lie: [texts, narrow, room, dim]. */
+typedef struct {
+    float *keys, *values;
+    int64_t room;
+} Store;
+
+typedef struct {
+    Entry entry;
+    Exit exit;
+} Layer;
+
+/* Appends the keys and values of a pass's rows to those of its texts. */
+static void append(const Pass *pass, const Store *store)
+{
+    const int64_t dim = pass->dim, count = pass->rows / pass->texts;
+    const int64_t stride = (pass->heads + 2 * pass->narrow) * dim;
+    for (int64_t row = 0; row < pass->rows; row++) {
+        const float *keys = pass->qkv + row * stride + pass->heads * dim;
+        const int64_t token = pass->all - count + row % count;
+        for (int64_t head = 0; head < pass->narrow; head++, keys += dim) {
+            const int64_t at = ((row / count * pass->narrow + head) * store->room + token) * dim;
+            memcpy(store->keys + at, keys, (size_t)dim * sizeof(float));
+            memcpy(store->values + at, keys + pass->narrow * dim, (size_t)dim * sizeof(float));
+        }
+    }
+}
+
+/* Runs whole layers, and appends to the keys and values of each. */
+void outrider_layers(Pass *pass, const Layer *layers, const Store *stores, int count)
 {
     const int alone = is_alone((int)pass->threads);
-    if (exit && pass->keys)
+    for (int index = 0; index < count; index++) {
+        const Store *store = stores + index;
+        enter(pass, &layers[index].entry, alone);
+        append(pass, store);
+        pass->keys = store->keys;
+        pass->values = store->values;
+        pass->head_stride = store->room * pass->dim;
+        pass->text_stride = pass->narrow * pass->head_stride;
         run(attend_chunk, pass, (int)(pass->rows * pass->heads), alone);
-    if (exit)
-        leave(pass, exit, alone);
-    if (entry)
-        enter(pass, entry, alone);
+        leave(pass, &layers[index].exit, alone);
+    }
+    release(alone);
+}
+
+/* The queries, keys and values of one layer. */
+void outrider_enter(const Pass *pass, const Entry *entry)
+{
+    const int alone = is_alone((int)pass->threads);
+    enter(pass, entry, alone);
+    release(alone);
+}
+
+/* The rest of the layer. It attends first, if `keys` is set. */
+void outrider_leave(const Pass *pass, const Exit *exit)
+{
+    const int alone = is_alone((int)pass->threads);
+    if (pass->keys)
+        run(attend_chunk, pass, (int)(pass->rows * pass->heads), alone);
+    leave(pass, exit, alone);
     release(alone);
 }

@@ -1,6 +1,7 @@
-"""The native pass: a decoder of Llama's kind by `native.c`, with one call for each layer."""
+"""The native pass: a decoder of Llama's kind by `native.c`, all layers in one call."""
 
 import ctypes
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, final
 from weakref import WeakKeyDictionary
 
@@ -9,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import embedding
 
 from outrider.runtime.attention import attention, folded_mask, turn_of
+from outrider.runtime.cache import GrowingCache
 from outrider.runtime.linear import product
 from outrider.runtime.native import library
 from outrider.runtime.panels import Matrix, Panels
@@ -51,6 +53,20 @@ class _Exit(ctypes.Structure):
 
 
 @final
+class _Layer(ctypes.Structure):
+    """A layer's weights."""
+
+    _fields_ = (("entry", _Entry), ("exit", _Exit))
+
+
+@final
+class _Store(ctypes.Structure):
+    """Where a layer's keys and values lie: [texts, narrow, room, dim]."""
+
+    _fields_ = (("keys", POINTER), ("values", POINTER), ("room", NUMBER))
+
+
+@final
 class _Pass(ctypes.Structure):
     """A pass over some rows."""
 
@@ -70,12 +86,15 @@ class _Pass(ctypes.Structure):
 class _Layers:
     """The addresses of each layer's weights, which stay where they are.
 
-    model: has `pairs` of what precedes and what follows attention.
+    array: of all layers, next to each other.
     """
 
     def __init__(self, model: Any) -> None:
         self._norms: list[Tensor] = []  # the library has only their addresses
-        self.pairs = [(self._entry(layer), self._exit(layer)) for layer in model.base_model.layers]
+        layers = model.base_model.layers
+        self.array = (_Layer * len(layers))(
+            *(_Layer(self._entry(layer), self._exit(layer)) for layer in layers)
+        )
 
     def _entry(self, layer: Any) -> _Entry:
         module, norm = layer.self_attn, layer.input_layernorm
@@ -129,23 +148,25 @@ def native_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> 
     base: Any = model.base_model
     config: Any = model.config
     count, known = inputs.ids.shape[1], int(cache.get_seq_length())
-    layers = _prepared(model).pairs[: config.num_hidden_layers]
     x = embedding(inputs.ids, base.embed_tokens.weight).float()
     positions = inputs.positions
     if positions is None:
         positions = torch.arange(known, known + count)[None]
     rows = _Rows(model, x, turn_of(base.rotary_emb, x, positions), inputs, known)
     states: dict[int, Tensor] = {}
-    rows.run(None, layers[0][0])
-    for index, (_, exit) in enumerate(layers):
-        if index in inputs.states:
-            states[index] = x.to(model.dtype, copy=True)
-        keys, values = cache.update(rows.keys, rows.values, index)
-        rows.attend(keys, values)
-        rows.run(exit, layers[index + 1][0] if index + 1 < len(layers) else None)
+    layers: int = config.num_hidden_layers
+    stops = {0, layers, *(number for number in inputs.states if 0 <= number < layers)}
+    stores = rows.stores(cache, layers) if rows.are_few and type(cache) is GrowingCache else None
+    for first, last in pairwise(sorted(stops)):
+        if first in inputs.states:
+            states[first] = x.to(model.dtype, copy=True)
+        if stores is not None:
+            rows.run(_prepared(model), stores, first, last)
+        else:
+            rows.run_one_by_one(_prepared(model), cache, first, last)
     normed = base.norm(x)
-    last = set(inputs.states) & {len(layers), -1}
-    states |= dict.fromkeys(last, normed.to(model.dtype))
+    asked = set(inputs.states) & {layers, -1}
+    states |= dict.fromkeys(asked, normed.to(model.dtype))
     head: Any = model.lm_head
     return Pass(product(head, normed[:, count - inputs.rows :]), states)
 
@@ -202,9 +223,49 @@ class _Rows:
         )
         self._set_mask()
 
-    def attend(self, keys: Tensor, values: Tensor) -> None:
-        """Has the next call attend to some keys and values [batch, heads, all, dim]."""
-        if self._pass.rows > ROWS:
+    @property
+    def are_few(self) -> bool:
+        """Returns whether the library computes attention, not PyTorch."""
+        return bool(self._pass.rows <= ROWS)
+
+    def stores(self, cache: GrowingCache, layers: int) -> ctypes.Array[_Store]:
+        """Counts the new tokens into a cache, and returns where each layer's are to be put."""
+        blocks = cache.extend(self.keys, self.values, layers)
+        self._pass.all = int(cache.get_seq_length())
+        return (_Store * layers)(
+            *(
+                _Store(keys.data_ptr(), values.data_ptr(), keys.shape[2])
+                for keys, values in blocks
+            )
+        )
+
+    def run(
+        self, layers: _Layers, stores: ctypes.Array[_Store], first: int, last: int
+    ) -> None:
+        """Runs the layers from `first` to `last` in one call."""
+        native = library()
+        assert native is not None
+        native.outrider_layers(
+            ctypes.byref(self._pass),
+            ctypes.byref(layers.array, first * ctypes.sizeof(_Layer)),
+            ctypes.byref(stores, first * ctypes.sizeof(_Store)),
+            last - first,
+        )
+
+    def run_one_by_one(self, layers: _Layers, cache: "Cache", first: int, last: int) -> None:
+        """Runs the layers from `first` to `last` around a cache's own `update`."""
+        native = library()
+        assert native is not None
+        shape = ctypes.byref(self._pass)
+        for index in range(first, last):
+            layer = layers.array[index]
+            native.outrider_enter(shape, ctypes.byref(layer.entry))
+            self._attend(*cache.update(self.keys, self.values, index))
+            native.outrider_leave(shape, ctypes.byref(layer.exit))
+
+    def _attend(self, keys: Tensor, values: Tensor) -> None:
+        """Attends to some keys and values [batch, heads, all, dim], or has `leave` do it."""
+        if not self.are_few:
             self._mixed.copy_(
                 attention(
                     self._qkv[:, :, : self._heads],
@@ -221,16 +282,6 @@ class _Rows:
         self._pass.keys, self._pass.values = keys.data_ptr(), values.data_ptr()
         self._pass.text_stride, self._pass.head_stride = keys.stride()[:2]
         self._pass.all = keys.shape[2]
-
-    def run(self, exit: _Exit | None, entry: _Entry | None) -> None:
-        """Goes on from one layer's attention to the next layer's."""
-        native = library()
-        assert native is not None
-        native.outrider_layer(
-            ctypes.byref(self._pass),
-            None if exit is None else ctypes.byref(exit),
-            None if entry is None else ctypes.byref(entry),
-        )
 
     def _set_mask(self) -> None:
         mask = self._inputs.mask

@@ -21,7 +21,7 @@ from outrider.targets.transformers import TransformersTarget
 def test_products_are_those_of_the_rounded_weights(rows: int, shape: tuple[int, int]) -> None:
     weight, bias, x = torch.randn(shape), torch.randn(shape[0]), torch.randn(rows, shape[1])
     weight[0] = 0  # a scale of 0 would make it NaN
-    packed = Panels(weight, bias, quantize=True)
+    packed = Panels(weight, bias, bits=8)
     scale = weight.abs().amax(1, keepdim=True) / 127
     rounded = packed.to_dense()
     assert ((rounded - weight).abs() <= scale * 0.501).all()
@@ -36,9 +36,9 @@ def test_the_model_shares_all_but_its_linear_layers(llama: Any) -> None:
     assert small.model.embed_tokens is model.model.embed_tokens
     assert small.model.layers[0].input_layernorm is model.model.layers[0].input_layernorm
     layers = [module for module in small.modules() if isinstance(module, PackedLinear)]
-    assert layers and all(layer.packed.is_quantized for layer in layers)
+    assert layers and all(layer.packed.bits for layer in layers)
     assert not any(
-        layer.packed.is_quantized for layer in model.modules() if isinstance(layer, PackedLinear)
+        layer.packed.bits for layer in model.modules() if isinstance(layer, PackedLinear)
     )
     rounded = copy.deepcopy(llama())
     for name, module in rounded.named_modules():
