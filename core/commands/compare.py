@@ -135,10 +135,9 @@ def _say_what_is_unfinished(config: DictConfig, console: Console) -> None:
     is_sweep = HydraConfig.get().mode == RunMode.MULTIRUN
     path = None if config.resume or is_sweep else unfinished(output.parent)
     if path is not None:
-        line = (
-            f"an unfinished run is in {path}: to continue it, add resume=true hydra.run.dir={path}"
-        )
-        console.print(plain(f"{line} to the command that started it"), soft_wrap=True)
+        settings = f"resume=true hydra.run.dir={path}"
+        line = f"an unfinished run is in {path}: to continue it, add {settings} to its command"
+        console.print(plain(line), soft_wrap=True)
 
 
 def _check_protocol(protocol: str) -> None:

@@ -61,9 +61,8 @@ class DistillationObjective(Objective):
             if self.on_policy and student.training:
                 batch = _own_texts(student, target, batch)
             all_positions = torch.ones_like(batch.ids[0, 1:], dtype=torch.bool)
-            positions = sample_positions(all_positions, self.share, student.training).nonzero()[
-                :, 0
-            ]
+            sampled = sample_positions(all_positions, self.share, student.training)
+            positions = sampled.nonzero()[:, 0]
             logits: Tensor = student(batch.ids, logits_to_keep=positions).logits
             counted = batch.own[:, 1:][:, positions]
             target_logits = rule(linear(batch.states[HIDDEN][:, positions][counted], head))

@@ -51,10 +51,8 @@ class ExitObjective(Objective):
             counted = learnable(batch, vocabulary, 1)
             picked = sample_positions(counted, self.share, network.training)
             rows, columns = picked.nonzero(as_tuple=True)
-            target_states, tokens = (
-                batch.states[HIDDEN][rows, columns],
-                batch.ids[rows, columns + 1],
-            )
+            target_states = batch.states[HIDDEN][rows, columns]
+            tokens = batch.ids[rows, columns + 1]
             return head_loss(network.logits(states[rows, columns]), target_states, tokens)
 
         save_checkpoint = partial(network.save_checkpoint, target=target)
