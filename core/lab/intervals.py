@@ -142,12 +142,12 @@ def prompts_needed(rate: Statistic, precision: float, *, relative: bool = False)
     error, effective = float(_error(rate.left_out)), float(rate.effective)
     if count < FEWEST or not np.isfinite(error):
         return None
-    wanted = precision * (float(rate.value) if relative else 1.0)
+    goal = precision * (float(rate.value) if relative else 1.0)
 
     def is_enough(prompts: int) -> bool:
         share = prompts / count
         reach = _t(np.asarray(effective * share - 1)) * error / np.sqrt(share)
-        return bool(reach <= wanted)
+        return bool(reach <= goal)
 
     prompts = FEWEST + bisect.bisect_left(range(FEWEST, MOST), True, key=is_enough)
     return None if prompts == MOST else prompts

@@ -199,7 +199,7 @@ def task_table(rows: Sequence[Row], rate: str = "speedup") -> Table:
     """Returns the table of a rate by task, in the layout of Spec-Bench's leaderboard.
 
     The last two columns are over all prompts: the tokens a call, which Spec-Bench calls mean
-    accepted tokens, and the rate. Below a figure stands how far its interval goes to either side.
+    accepted tokens, and the rate. Below each figure is how far its interval reaches to either side.
     """
     title = f"{rate.replace('_', ' ')} by task"
     figures = [rates[rate] for row in rows for rates in row.tasks.values()]

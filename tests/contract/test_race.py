@@ -1,4 +1,4 @@
-"""Races: the enumerated joint distribution is the published one, and the sampled noise follows it."""
+"""Races: the joint distribution is the published one, and the sampled noise follows it."""
 
 import itertools
 from collections import defaultdict
