@@ -126,7 +126,7 @@ def _advice(run_folder: RunFolder) -> str | None:
     if hydra.mode == RunMode.MULTIRUN:
         where = f"hydra.sweep.dir={hydra.sweep.dir}"
     count = len(run_folder.measurements)
-    return f"{count} measurements are saved: add resume=true {where} to the command to continue"
+    return f"{count} measurements are saved: the same command with resume=true {where} continues"
 
 
 def _say_what_is_unfinished(config: DictConfig, console: Console) -> None:
