@@ -32,7 +32,7 @@ def parts_of(settings: Sequence[str]) -> Parts:
     for setting in settings:
         name = re.split(r"[.=]", setting, maxsplit=1)[0]
         require("=" in setting, "settings", setting, "SETTING=VALUE")
-        require(name in SETTINGS, "settings", setting, f"another; {nearest(name, SETTINGS)}")
+        require(name in SETTINGS, "settings", setting, f"a known one; {nearest(name, SETTINGS)}")
     try:
         config = compose("generate", settings)
         values = {name: plain_values(config[name]) for name in SETTINGS}

@@ -57,9 +57,9 @@ def vllm_settings(
     name = type(drafter).__name__
     if drafter.trees or drafter.asks:
         raise ConfigError(f"drafter {name} can't go into vLLM: expected one that writes chains")
-    vllms_own = exported(drafter, config, partial(_build_target, config), folder)
-    if vllms_own is not None:
-        return {}, vllms_own
+    native = exported(drafter, config, partial(_build_target, config), folder)
+    if native is not None:
+        return {}, native
     if drafter.needs - OFFERED_NEEDS or drafter.observes:
         raise ConfigError(
             f"drafter {name} can't go into vLLM: expected one that needs only tokens, or eagle3,"

@@ -39,7 +39,7 @@ def doubts(
 ) -> tuple[str, ...]:
     """Returns in words why a drafter's speedup can't be trusted; empty if it can.
 
-    A target call takes at least as long as in plain decoding. So a speedup above the tokens per
+    A target call takes at least as long as in plain decoding. So a speedup above the tokens a
     call, or above gamma + 1 on a single prompt, shows that a time is wrong.
 
     speedups: by prompt. drifted: see `drift`.

@@ -127,7 +127,7 @@ def collect_texts(
 
 
 def _check_origin(path: Path, target: Target, prompts: Sequence[Prompt], writing: Writing) -> None:
-    """Writes the origin of texts, all that decides them, beside their file; checks it if it exists.
+    """Writes what decides some texts beside their file, or compares it with what is there.
 
     Texts without an origin beside them are taken as they are.
 
