@@ -171,7 +171,7 @@ def family(pairs: Sequence[Pair]) -> list[str]:
 
 
 def _difference(pair: Pair) -> str:
-    """Returns a difference as it stands in the table, with its interval and p below."""
+    """Returns a difference as a cell of the table, with its interval and p below."""
     return "\n".join([_signed(pair.difference), f"[dim]p {pair.p_holm:.2g}[/]"])
 
 
@@ -232,7 +232,7 @@ def _plus_minus(figure: Interval | None) -> str:
 
 
 def cell(figure: Interval | None, name: str, *, mark: bool = False) -> str:
-    """Returns a rate as it stands in the table, with the interval below the figure.
+    """Returns a rate as a cell of the table, with the interval below the figure.
 
     mark: whether to add an exclamation mark, which the caption explains.
     """
