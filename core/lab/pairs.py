@@ -84,7 +84,7 @@ def comparable(
 
 
 def is_control(name: str, config: Mapping[str, Any]) -> bool:
-    """Returns whether an entrant's drafter is `none` or `random`, by its config, or by its name without one."""
+    """Returns whether an entrant's drafter is `none` or `random`, by its config if it has one."""
     drafter = config.get("drafter")
     if drafter is None:
         return name in CONTROLS
