@@ -18,7 +18,7 @@ from outrider.plugins.hookspecs import Register, hookimpl
 
 @final
 class Reduced(nn.Module):
-    """A block that reads several vectors in a row: R x + SiLU(W x + b), as wide as one of them.
+    """A block that reads several vectors side by side: R x + SiLU(W x + b), as wide as one of them.
 
     It begins as the identity on the first vector.
     """

@@ -60,7 +60,8 @@ class MedusaNetwork(TrainedNetwork):
     Untrained heads predict what the target's own head does.
 
     heads: how many, and so how many tokens a draft can have.
-    blocks: the number of blocks in each head. kind: of these blocks, a name in BLOCKS.
+    blocks: the number of blocks in each head.
+    kind: the kind of these blocks, a name in BLOCKS.
     own: whether each head has an output matrix of its own; otherwise all share the target's.
     """
 
@@ -147,7 +148,7 @@ class MedusaNetwork(TrainedNetwork):
 class Medusa(TrainedDrafter[MedusaNetwork]):
     """Drafts from the state that gave the last token, with a head for each position (2401.10774).
 
-    The heads do not know what the other heads draw. A chain draws from each head in turn. A tree
+    No head depends on what the others draw. A chain draws from each head in turn. A tree
     takes the likeliest tokens of each head as a Cartesian product, with `tree=top:3x2x1` or a
     list of paths.
 

@@ -1,4 +1,4 @@
-"""Mtp: the target's own layer for multi-token prediction drafts, fed with what it predicts."""
+"""Mtp: the target's own layer for multi-token prediction drafts, fed with its own predictions."""
 
 import copy
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ LAYER: dict[str, Any] = {
     "mlp_only_layers": [],
     "first_k_dense_replace": 0,
 }
-"""What the config of a single layer says, of the fields that the target's config has."""
+"""The values for a single layer of full attention, set where the target's config has the field."""
 
 
 @final
@@ -60,7 +60,7 @@ class MtpNetwork(FeatureNetwork):
         for parameter in self.parameters():
             if parameter.ndim > 1:  # those of experts are not initialised
                 nn.init.normal_(parameter, std=0.02)
-        self._rotation = [decoder.rotary_emb]  # in a list, since it is no part of the network
+        self._rotation = [decoder.rotary_emb]  # in a list, so that it is no part of the network
         self._embedding = weights.embedding(target).detach()
         self._shared_head = weights.BorrowedHead(vocabulary.rows(weights.head(target).detach()))
         self.borrowed_head: weights.BorrowedHead | None = self._shared_head
@@ -120,7 +120,7 @@ class MtpNetwork(FeatureNetwork):
 
 @final
 class _LayerCache:
-    """What a layer of transformers takes for a cache, around the keys and values of this one."""
+    """Passes the keys and values of one layer to transformers as a cache."""
 
     def __init__(self, cache: KeysAndValues) -> None:
         self._cache = cache
@@ -133,7 +133,7 @@ def _decoder(target: Target) -> Any:
     """Returns the target's decoder.
 
     Raises:
-        ConfigError: it lacks a part that the network needs, or turns positions in several ways.
+        ConfigError: it lacks a part that the network needs, or rotates positions in several ways.
     """
     decoder = target.model.get_decoder()
     for part in ("layers", "norm", "rotary_emb"):
@@ -163,8 +163,8 @@ def _one_layer(target: Target) -> Any:
 class Mtp(TrainedDrafter[MtpNetwork]):
     """Drafts token by token with the target's layer for multi-token prediction (2412.19437).
 
-    It is read from the target's own checkpoint, where transformers leaves it: DeepSeek-V3's,
-    GLM-4.5's and Qwen3-Next's. Of several such layers, the first drafts all tokens.
+    The checkpoints of DeepSeek-V3, GLM-4.5 and Qwen3-Next have such a layer, which transformers
+    does not load. If there are several, the first one drafts all tokens.
 
     path: a folder with these tensors; "untrained" for random weights. Defaults to the folder of
         the target.

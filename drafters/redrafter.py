@@ -65,16 +65,19 @@ class ReDrafterNetwork(StagedNetwork):
         self._recurrent = recurrent
 
     def start(self, state: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch both"]:
-        """Returns the target's state, and behind it a recurrent state of zeros."""
+        """Returns the target's state, followed by a recurrent state of zeros."""
         return torch.cat([state, torch.zeros_like(state)], dim=-1)
 
     def forward(
         self, stage: int, state: Float[Tensor, "*batch both"], tokens: Int[Tensor, "*batch"]
     ) -> Float[Tensor, "*batch both"]:
-        given, memory = torch.split(state, self._width, dim=-1)
+        target_state, recurrent = torch.split(state, self._width, dim=-1)
         word = embedding(tokens, self._embedding)
-        memory = silu(self.rnn_w(word) + self.rnn_u(memory)) if self._recurrent else word + memory
-        return torch.cat([given, memory], dim=-1)
+        if self._recurrent:
+            recurrent = silu(self.rnn_w(word) + self.rnn_u(recurrent))
+        else:
+            recurrent = word + recurrent
+        return torch.cat([target_state, recurrent], dim=-1)
 
     def logits(
         self, stage: int, state: Float[Tensor, "*batch both"]
@@ -101,7 +104,7 @@ class ReDrafterNetwork(StagedNetwork):
         return cls.with_tensors(tensors, file, target, vocabulary, **options)
 
     def save_checkpoint(self, folder: Path, target: Target) -> None:
-        """Writes the head as Apple's names have it, in half precision."""
+        """Writes the head as Apple names it, in half precision."""
         config = {
             "model_type": "recurrent_drafting_drafter",
             BLOCKS: self._blocks,

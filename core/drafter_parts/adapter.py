@@ -1,4 +1,4 @@
-"""Adapter: a small network behind a target's first layers, in the place of all that follow."""
+"""Adapter: a small network on top of a target's first layers, in place of the others."""
 
 import copy
 from pathlib import Path
@@ -24,14 +24,14 @@ LAYERS_KEY = "exit_layer"
 
 @final
 class Adapter(TrainedNetwork):
-    """One attention layer between two norms, behind the target's first layers.
+    """One attention layer between two norms, on top of the target's first layers.
 
     It is Kangaroo's (2404.18911). The head is the target's, and the last norm begins as a copy of
     the target's own.
 
     layers: how many of the target's layers lie below it.
-    reads: the name of the target's states after these.
-    rule: makes logits of what the head computes.
+    reads: the name of the target's states after these layers.
+    rule: turns the head's products into logits.
     config: the sizes of its attention. Defaults to those of the target's own layers.
     """
 
@@ -83,10 +83,7 @@ class Adapter(TrainedNetwork):
         self.self_attn.remember(self.input_layernorm(states), positions, cache)
 
     def logits(self, states: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch known"]:
-        """Returns what the head makes of its input, over the adapter's vocabulary.
-
-        `rule` turns it into the target's logits.
-        """
+        """Returns the head's products over the adapter's vocabulary; `rule` makes logits of them."""
         return self._head(states)
 
     @classmethod
@@ -121,7 +118,7 @@ def exit_layer(folder: Path) -> int:
     """Returns how many of the target's layers lie below the adapter in a folder.
 
     Raises:
-        ConfigError: its config does not say it.
+        ConfigError: its config has no such entry.
     """
     layers = checkpoint.read_config(folder).get(LAYERS_KEY)
     if isinstance(layers, int) and layers >= 1:

@@ -1,4 +1,4 @@
-"""Decoder layers that networks of several layers are made of, and what they remember of a text."""
+"""Decoder layers of trained networks, and the caches of several of them."""
 
 from typing import final
 
@@ -11,7 +11,7 @@ from outrider.drafter_parts.layer import Attention, FeedForward, KeysAndValues, 
 
 @final
 class LayerCaches:
-    """The keys and values of each layer for a text so far. layers: how many there are."""
+    """The keys and values of each layer for a text so far. layers: the number of layers."""
 
     def __init__(self, layers: int) -> None:
         self.of_layer: list[KeysAndValues] = [KeysAndValues() for _ in range(layers)]

@@ -31,9 +31,9 @@ def state_names(layers: Sequence[int]) -> tuple[str, ...]:
 
 
 class FeatureNetwork(TrainedNetwork):
-    """Predicts the state at the next position from the state here and the token that follows.
+    """Predicts the state at the next position from the state at this one and the next token.
 
-    reads: the target's features that it is given, by name.
+    reads: the names of the target's features that it reads.
     """
 
     reads: tuple[str, ...]
@@ -71,17 +71,17 @@ class FeatureDrafting:
     Keys and values that come from the network's own predicted states are dropped after each draft,
     since the target's own states replace them in the next one (2401.15077, section 3.1).
 
-    rule: makes logits of what the network's head computes. Defaults to taking it as it is.
+    rule: turns the products of the network's head into logits. Defaults to leaving them unchanged.
     """
 
     def __init__(self, network: FeatureNetwork, rule: LogitRule = PLAIN) -> None:
         self._network, self._rule = network, rule
         self._cache = KeysAndValues()
-        self._known = Tokens([])
+        self._text = Tokens([])  # the text in the cache
 
     @torch.no_grad()
     def draft(self, context: Context, pen: Pen, shape: Shape) -> None:
-        """Writes a draft of a shape; nothing before the target has read the prompt."""
+        """Writes a draft of a shape, or nothing if the target has not read the prompt yet."""
         features = [context.features.get(name) for name in self._network.reads]
         if not pen.open or any(rows is None for rows in features):
             return
@@ -109,12 +109,12 @@ class FeatureDrafting:
         # Each position takes its state and the token after it. The last one is always fed again,
         # since the cache holds no states.
         positions = len(text) - 1
-        known = max(0, min(self._known.shared(text) - 1, len(self._cache), positions - 1))
+        known = max(0, min(self._text.shared(text) - 1, len(self._cache), positions - 1))
         self._cache.crop(known)
-        self._known = Tokens([])  # a pass that is interrupted leaves the cache unknown
+        self._text = Tokens([])  # an interrupted pass leaves the cache in an unknown state
         states = self._network.states([rows[known:positions] for rows in features])
         after = self._feed(states, text[known + 1 :], list(range(known, positions)), None)
-        self._known = Tokens(text[:])
+        self._text = Tokens(text[:])
         return after[:, -1:]
 
     def _feed(

@@ -47,7 +47,7 @@ class LayerConfig:
         """
         try:
             return cls._of(config, inputs)
-        except (AttributeError, RuntimeError, TypeError):  # lists, or entries of a layer's own
+        except (AttributeError, RuntimeError, TypeError):  # lists, or one entry for each layer
             raise ConfigError(
                 f"target: {type(config).__name__} has layers of several sizes: expected one size,"
                 " for the drafter's own layer"
@@ -97,10 +97,10 @@ class KeysAndValues:
         return min(len(self._keys), len(self._values))
 
     def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Appends those of new tokens, and returns all of them.
+        """Appends those of new tokens, and returns those of all tokens.
 
-        They are views that later calls may change; in training they are new tensors, which
-        gradients flow through.
+        They are views that later calls may change. In training they are new tensors, so that
+        gradients flow through them.
         """
         if torch.is_grad_enabled():
             return self._keys.concatenate(keys), self._values.concatenate(values)
@@ -131,7 +131,7 @@ class RMSNorm(nn.Module):
 class Attention(nn.Module):
     """Attention with rotary positions and grouped heads.
 
-    normed: whether each head's queries and keys pass a norm, as in Qwen3. Defaults to False.
+    normed: whether each head's queries and keys are normalised, as in Qwen3. Defaults to False.
     """
 
     def __init__(self, config: LayerConfig, *, normed: bool = False) -> None:
@@ -154,7 +154,7 @@ class Attention(nn.Module):
         reach: Bool[Tensor, "batch 1 tokens all"] | None,
         cache: KeysAndValues,
     ) -> Float[Tensor, "batch tokens hidden"]:
-        """Returns the layer's mix of cached and new tokens, and adds the new ones to the cache.
+        """Returns the layer's output for the new tokens, and adds them to the cache.
 
         reach: what each token attends to, cached tokens first; None for a chain.
         """

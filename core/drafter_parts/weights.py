@@ -1,4 +1,4 @@
-"""Weights: where a drafter's weights lie, whether they fit the target, and the tables it lends."""
+"""Weights: where a drafter's weights are, whether they fit, and the target's tables to borrow."""
 
 from collections.abc import Callable, Mapping
 from importlib.resources import files
@@ -24,7 +24,7 @@ SMOLLM2_135M: dict[str, str | int] = {
     "num_hidden_layers": 30,
     "vocab_size": 49152,
 }
-"""What tells SmolLM2-135M from other models; its fine-tunes have the same."""
+"""Config entries by which SmolLM2-135M and its fine-tunes are recognised."""
 
 Network = TypeVar("Network", bound=nn.Module)
 
@@ -77,7 +77,7 @@ def is_smollm2(target: Target) -> bool:
 def require_fit(folder: Path, config: Mapping[str, Any], target: Target) -> None:
     """Raises `ConfigError` if a config's hidden size or vocabulary differs from the target's.
 
-    folder: where the config lies, for the message.
+    folder: the folder of the config, for the message.
     """
     for name, expected in target_sizes(target).items():
         size = config.get(name, expected)
@@ -113,7 +113,7 @@ def head(target: Target) -> Float[Tensor, "vocab width"]:
 def with_random_weights(make: Callable[[], Network], target: Target, seed: int) -> Network:
     """Returns the network that `make` builds, in eval mode on the target's device and precision.
 
-    PyTorch's global random state is the same afterwards.
+    PyTorch's global random state is left unchanged.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
