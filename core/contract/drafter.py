@@ -113,9 +113,9 @@ class Drafter(ABC):
         """Returns a copy of the drafter, bound to the same target, for another text.
 
         The two share the target, all networks, every `Constant`, and the tensors that the drafter
-        holds itself, as attributes or in lists, dicts and the like: replace such a tensor, but don't
-        write into it. Everything else is copied, the tensors of a cache included, except what was
-        observed: the copy is `reset`.
+        holds itself, as attributes or in lists, dicts and the like: replace such a tensor, but
+        don't write into it. Everything else is copied, the tensors of a cache included, except what
+        was observed: the copy is `reset`.
         """
         parts = list(_shared(vars(self), set(), is_own=True))
         fork = copy.deepcopy(self, {id(part): part for part in parts})

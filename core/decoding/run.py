@@ -106,7 +106,7 @@ def begin_text(  # noqa: PLR0913  all that belongs to one text
     """
     chance = SampledChance.seeded(run.sampling.seed, number) if chance is None else chance
     if drafter.remembered and not run.verifier.coupled:
-        # A text in memory may have been written with the same chance, and would reveal its decisions.
+        # A text in memory may have been written with this chance, and would reveal its decisions.
         chance = chance.named(f"after/{drafter.remembered}")
     ids, source = run.target.begin(prompt)
     limit, reason = len(ids) + run.max_new_tokens, "max_new_tokens"

@@ -83,7 +83,7 @@ class Adapter(TrainedNetwork):
         self.self_attn.remember(self.input_layernorm(states), positions, cache)
 
     def logits(self, states: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch known"]:
-        """Returns the head's products over the adapter's vocabulary; `rule` makes logits of them."""
+        """Returns the head's products over the adapter's vocabulary; `rule` gives the logits."""
         return self._head(states)
 
     @classmethod

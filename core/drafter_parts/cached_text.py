@@ -127,7 +127,7 @@ class CachedText:
         """Returns the logits after each of several texts; their common prefix is read only once."""
         known = len(self._tokens)
         if self._continuations is None or any(text[:known] != self._tokens for text in texts):
-            # The root is one token shorter than the common prefix, so that no path after it is empty.
+            # The root is one token shorter than the common prefix, so that no path is empty.
             root = texts[0][: max(0, min(map(texts[0].shared, texts)) - 1)]
             if root:
                 self.follow(Tokens(root))

@@ -91,7 +91,7 @@ class TranslatedModel:
                 pen.write(token)
 
     def _in_target_tokens(self, before: bytes, drafted: list[int]) -> list[int]:
-        """Returns the target's ids of the drafted tokens after some text, up to a whole character."""
+        """Returns the target's ids for the drafted tokens after a text, up to a whole character."""
         end = whole_characters(before + self.translation.own.join(drafted))
         return self.translation.target.continued(before, end[len(before) :]) or []
 

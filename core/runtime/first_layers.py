@@ -141,7 +141,7 @@ def _layer_lists(module: nn.Module, total: int) -> Iterator[nn.ModuleList]:
 
 @torch.no_grad()
 def _runs_only(model: Any, short: Any, total: int, kept: Sequence[int]) -> bool:
-    """Returns whether `short` runs only the layers in `kept`, and its logits differ from `model`'s."""
+    """Returns whether `short` runs just the layers in `kept`, with other logits than `model`."""
     runs = [set[int]() for _ in _layer_lists(model, total)]
     size = int(model.config.get_text_config().vocab_size)
     ids = torch.tensor([[size // 2, size // 3]], device=model.device)  # the first may be padding

@@ -111,7 +111,7 @@ def merged(layer: nn.Module, x: Tensor, other: Tensor, how: str) -> Tensor:
 
 
 def _padded(x: Float[Tensor, "*rows width"]) -> Tensor:
-    """Returns x as one matrix of rows, with zeros up to a rounded number; x itself if none is missing."""
+    """Returns x as one matrix with a rounded number of rows; x itself if it has that number."""
     rows = x.numel() // x.shape[-1]
     missing = rounded(rows) - rows
     return pad(x.reshape(rows, x.shape[-1]), (0, 0, 0, missing)) if missing else x

@@ -35,7 +35,7 @@ def quantized(model: "PreTrainedModel", setting: str) -> "PreTrainedModel":
 
 
 def require_native(model: nn.Module, setting: str) -> None:
-    """Raises `ConfigError` unless the native library can quantize and multiply a model's weights."""
+    """Raises `ConfigError` unless the native library can quantize a model's weights."""
     if not all(can_panel(parameter) for parameter in model.parameters()):
         raise ConfigError(
             f"{setting}: weights of eight bits need a model in float32 or bfloat16 on a CPU,"

@@ -63,7 +63,7 @@ class _RaggedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         self._grown = (GrowingTensor(zeros=True), GrowingTensor(zeros=True))
 
     def write(self, row: int, rows: int, keys: Tensor, values: Tensor) -> None:
-        """Writes a text's first keys and values [heads, tokens, dim] into its row, one of `rows`."""
+        """Writes a text's first keys and values [heads, tokens, dim] to its row, one of `rows`."""
         count = keys.shape[1]
         self._reserve(count, keys.expand(rows, -1, -1, -1), values.expand(rows, -1, -1, -1))
         self.keys[row, :, :count], self.values[row, :, :count] = keys, values
@@ -118,7 +118,7 @@ class Ragged:
     def read(
         self, number: int, tokens: Sequence[int], states: Collection[int]
     ) -> dict[int, Float[Tensor, "tokens width"]]:
-        """Reads the beginning of a text in a separate pass, so that the other texts need no padding.
+        """Reads the beginning of a text in a separate pass, so that it pads no other text.
 
         Returns:
             The requested states, by number.

@@ -103,7 +103,9 @@ class RecurrentCache(PassCache):
         passes.append(self._read(text, inputs))
         self._text = text
         states = {
-            number: torch.cat([done.states[number] for done in passes], 1)[:, -inputs.ids.shape[1] :]
+            number: torch.cat([part.states[number] for part in passes], 1)[
+                :, -inputs.ids.shape[1] :
+            ]
             for number in inputs.states
         }
         return Pass(passes[-1].logits, states)

@@ -1,4 +1,4 @@
-"""StaticCache: passes of a few sizes over a cache of fixed size, which can be compiled to graphs."""
+"""StaticCache: passes of a few sizes over a cache of fixed size, which a compiler can speed up."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
