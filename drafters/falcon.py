@@ -58,7 +58,7 @@ class FalconNetwork(TrainedNetwork):
         self.post_attention_layernorm: RMSNorm = RMSNorm(width, eps)
         self.mlp: FeedForward = FeedForward(config)
         self._embedding = weights.embedding(target).detach()
-        self._shared_head = weights.BorrowedHead(vocabulary.rows(weights.head(target)).detach())
+        self._shared_head = weights.BorrowedHead.of(target, vocabulary)
         self.borrowed_head: weights.BorrowedHead | None = self._shared_head
 
     def fuse(
@@ -98,13 +98,11 @@ class FalconNetwork(TrainedNetwork):
 
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
-        config = checkpoint.read_config(folder)
-        weights.require_fit(folder, config, target)
-        file, tensors = checkpoint.find_tensors(folder)
+        config = weights.read_config(folder, target)
+        file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
         block: Any = config.get("block")
         if not is_int(block):
             raise ConfigError(f"{folder}: block={block!r} in config.json: expected a whole number")
-        vocabulary = Vocabulary.take_from(tensors, target.vocab_size)
         sizes = LayerConfig.read(config, target.model.config.get_text_config())
         return cls.with_tensors(tensors, file, target, vocabulary, block=block, config=sizes)
 

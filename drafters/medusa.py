@@ -79,7 +79,7 @@ class MedusaNetwork(TrainedNetwork):
     ) -> None:
         super().__init__()
         self.vocabulary = vocabulary
-        self._shared_head = weights.BorrowedHead(vocabulary.rows(weights.head(target).detach()))
+        self._shared_head = weights.BorrowedHead.of(target, vocabulary)
         self.borrowed_head: weights.BorrowedHead | None = None if own else self._shared_head
         width = self.shared.shape[1]
         self._blocks, self._kind = blocks, kind
@@ -110,10 +110,8 @@ class MedusaNetwork(TrainedNetwork):
 
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
-        config = checkpoint.read_config(folder)
-        weights.require_fit(folder, config, target)
-        file, tensors = checkpoint.find_tensors(folder)
-        vocabulary = Vocabulary.take_from(tensors, target.vocab_size)
+        config = weights.read_config(folder, target)
+        file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
         heads = int(config.get("medusa_num_heads", 0))
         blocks = int(config.get("medusa_num_layers", 0))
         if heads < 1 or blocks < 1:

@@ -1,7 +1,6 @@
 """Mtp: the target's own layer for multi-token prediction drafts, fed with its own predictions."""
 
 import copy
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self, final
 
@@ -10,13 +9,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from outrider.contract.context import Context
-from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafter_parts import checkpoint, mtp_tensors, weights
-from outrider.drafter_parts.features import FeatureDrafting, FeatureNetwork
+from outrider.drafter_parts.features import FeatureDrafter, FeatureNetwork
 from outrider.drafter_parts.layer import KeysAndValues
-from outrider.drafter_parts.trained import TrainedDrafter
 from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.errors import ConfigError
 from outrider.plugins.hookspecs import Register, hookimpl
@@ -62,13 +58,7 @@ class MtpNetwork(FeatureNetwork):
                 nn.init.normal_(parameter, std=0.02)
         self._rotation = [decoder.rotary_emb]  # in a list, so that it is no part of the network
         self._embedding = weights.embedding(target).detach()
-        self._shared_head = weights.BorrowedHead(vocabulary.rows(weights.head(target).detach()))
-        self.borrowed_head: weights.BorrowedHead | None = self._shared_head
-
-    def states(
-        self, features: Sequence[Float[Tensor, "*batch width"]]
-    ) -> Float[Tensor, "*batch w"]:
-        return features[0]
+        self.borrowed_head = weights.BorrowedHead.of(target, vocabulary)
 
     def forward(
         self,
@@ -93,9 +83,6 @@ class MtpNetwork(FeatureNetwork):
         out: Tensor = self.norm(x)
         return out
 
-    def logits(self, states: Float[Tensor, "*batch w"]) -> Float[Tensor, "*batch known"]:
-        return self._shared_head(states)
-
     @classmethod
     def load(cls, path: str | None, target: Target, **untrained: Any) -> Self:
         """Returns the network in a folder; by default in that of the target's own checkpoint."""
@@ -105,7 +92,7 @@ class MtpNetwork(FeatureNetwork):
 
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
-        weights.require_fit(folder, checkpoint.read_config(folder), target)
+        weights.read_config(folder, target)
         layers = int(target.model.config.get_text_config().num_hidden_layers)
         file, tensors = mtp_tensors.read(folder, layers)
         return cls.with_tensors(tensors, file, target, Vocabulary(target.vocab_size))
@@ -160,7 +147,7 @@ def _one_layer(target: Target) -> Any:
 
 
 @final
-class Mtp(TrainedDrafter[MtpNetwork]):
+class Mtp(FeatureDrafter[MtpNetwork]):
     """Drafts token by token with the target's layer for multi-token prediction (2412.19437).
 
     The checkpoints of DeepSeek-V3, GLM-4.5 and Qwen3-Next have such a layer, which transformers
@@ -177,12 +164,6 @@ class Mtp(TrainedDrafter[MtpNetwork]):
 
     def __init__(self, path: str | None = None, tree: Any = None) -> None:
         super().__init__(MtpNetwork, path, tree)
-
-    def _start(self) -> None:
-        self._drafting = FeatureDrafting(self._network, self._rule)
-
-    def propose(self, context: Context, pen: Pen) -> None:
-        self._drafting.draft(context, pen, self._shape)
 
 
 @hookimpl

@@ -49,7 +49,7 @@ class ReDrafterNetwork(StagedNetwork):
         self.vocabulary = vocabulary
         self._blocks = blocks
         self._embedding = weights.embedding(target).detach()
-        self._shared_head = weights.BorrowedHead(vocabulary.rows(weights.head(target).detach()))
+        self._shared_head = weights.BorrowedHead.of(target, vocabulary)
         self.borrowed_head: weights.BorrowedHead | None = None if own else self._shared_head
         rows, self._width = self._shared_head.matrix.shape
         self._inner = inner = self._width if inner is None or not own else inner
@@ -88,12 +88,10 @@ class ReDrafterNetwork(StagedNetwork):
 
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
-        config = checkpoint.read_config(folder)
-        weights.require_fit(folder, config, target)
+        config = weights.read_config(folder, target)
         for name in (BLOCKS, "exit_dim"):
             require(is_int(config.get(name)), f"{folder}: {name}", config.get(name), "a number")
-        file, tensors = checkpoint.find_tensors(folder)
-        vocabulary = Vocabulary.take_from(tensors, target.vocab_size)
+        file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
         blocks: int = config[BLOCKS]
         options: dict[str, Any] = {
             "blocks": blocks,

@@ -53,7 +53,7 @@ class Adapter(TrainedNetwork):
         self.input_layernorm: RMSNorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.self_attn: Attention = Attention(config)
         self.norm: nn.Module = copy.deepcopy(last_norm(target.model))
-        self._head = weights.BorrowedHead(vocabulary.rows(weights.head(target).detach()))
+        self._head = weights.BorrowedHead.of(target, vocabulary)
         self.borrowed_head: weights.BorrowedHead | None = self._head
         self.rule: LogitRule = LogitRule.of(target)
 
@@ -88,10 +88,8 @@ class Adapter(TrainedNetwork):
 
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
-        config = checkpoint.read_config(folder)
-        weights.require_fit(folder, config, target)
-        file, tensors = checkpoint.find_tensors(folder)
-        vocabulary = Vocabulary.take_from(tensors, target.vocab_size)
+        config = weights.read_config(folder, target)
+        file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
         tensors.pop("layers.0.self_attn.rotary_emb.inv_freq", None)  # of published checkpoints
         return cls.with_tensors(
             checkpoint.replace_prefixes(tensors, {"layers.0.": ""}),

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import final
+from typing import TypeVar, final
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -13,7 +13,7 @@ from outrider.contract.pen import Pen
 from outrider.drafter_parts.branches import Branches
 from outrider.drafter_parts.layer import KeysAndValues
 from outrider.drafter_parts.logits import PLAIN, LogitRule
-from outrider.drafter_parts.trained import TrainedNetwork
+from outrider.drafter_parts.trained import TrainedDrafter, TrainedNetwork
 from outrider.drafter_parts.trees import Shape
 from outrider.runtime.cached_model import HIDDEN
 
@@ -38,11 +38,14 @@ class FeatureNetwork(TrainedNetwork):
 
     reads: tuple[str, ...]
 
-    @abstractmethod
     def states(
         self, features: Sequence[Float[Tensor, "*batch width"]]
     ) -> Float[Tensor, "*batch w"]:
-        """Returns the network's input states. features: the target's, in the order of `reads`."""
+        """Returns the network's input states, by default the only feature that it reads.
+
+        features: the target's, in the order of `reads`.
+        """
+        return features[0]
 
     @abstractmethod
     def forward(
@@ -59,9 +62,13 @@ class FeatureNetwork(TrainedNetwork):
         reach: what each token attends to, cached tokens first; None for a chain.
         """
 
-    @abstractmethod
     def logits(self, states: Float[Tensor, "*batch w"]) -> Float[Tensor, "*batch known"]:
-        """Returns the logits of the token after each state, over the network's vocabulary."""
+        """Returns the logits of the token after each state, by default from the borrowed head.
+
+        They are over the network's vocabulary.
+        """
+        assert self.borrowed_head is not None, "a network with its own head computes its own logits"
+        return self.borrowed_head(states)
 
 
 @final
@@ -132,3 +139,16 @@ class FeatureDrafting:
 
     def _logits(self, states: Float[Tensor, "1 tokens w"]) -> Float[Tensor, "tokens vocab"]:
         return self._network.vocabulary.spread(self._rule(self._network.logits(states[0])))
+
+
+Network = TypeVar("Network", bound=FeatureNetwork)
+
+
+class FeatureDrafter(TrainedDrafter[Network]):
+    """Drafts token by token, or level by level of a tree, on the target's states."""
+
+    def _start(self) -> None:
+        self._drafting = FeatureDrafting(self._network, self._rule)
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        self._drafting.draft(context, pen, self._shape)

@@ -67,7 +67,7 @@ def read_student(folder: Path, target: Target) -> "PreTrainedModel":
     """
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    weights.require_fit(folder, checkpoint.read_config(folder), target)
+    weights.read_config(folder, target)
     auto: Any = AutoModelForCausalLM
     config = AutoConfig.from_pretrained(folder)
     file, tensors = checkpoint.find_tensors(folder)

@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from outrider.contract.target import Target
+from outrider.drafter_parts import checkpoint
+from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.errors import ConfigError
 from outrider.runtime.linear import PackedLinear
 from outrider.runtime.ranks import gather_weight
@@ -39,6 +41,11 @@ class BorrowedHead:
     def __init__(self, matrix: Float[Tensor, "rows width"]) -> None:
         self.matrix = matrix
         self._packed: PackedLinear | None = None
+
+    @classmethod
+    def of(cls, target: Target, vocabulary: Vocabulary) -> "BorrowedHead":
+        """Returns the target's rows for the tokens of a vocabulary; raises what `head` does."""
+        return cls(vocabulary.rows(head(target).detach()))
 
     def __call__(self, states: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch rows"]:
         return linear(states, self.matrix) if self._packed is None else self._packed(states)
@@ -85,6 +92,29 @@ def require_fit(folder: Path, config: Mapping[str, Any], target: Target) -> None
             raise ConfigError(
                 f"drafter.path={str(folder)!r}: its {name} is {size}, the target's {expected}"
             )
+
+
+def read_config(folder: Path, target: Target) -> dict[str, Any]:
+    """Returns the contents of a folder's `config.json`.
+
+    Raises:
+        ConfigError: it can't be read, or `require_fit` refuses it.
+    """
+    config = checkpoint.read_config(folder)
+    require_fit(folder, config, target)
+    return config
+
+
+def read_tensors(folder: Path, size: int) -> tuple[Path, dict[str, Tensor], Vocabulary]:
+    """Returns the file of a checkpoint's tensors, the network's own ones, and its vocabulary.
+
+    size: the size of the target's vocabulary.
+
+    Raises:
+        ConfigError: there is no such file, or it can't be read.
+    """
+    file, tensors = checkpoint.find_tensors(folder)
+    return file, tensors, Vocabulary.take_from(tensors, size)
 
 
 def target_sizes(target: Target) -> dict[str, int]:
