@@ -77,24 +77,24 @@ class DFlashNetwork(TrainedNetwork):
         """
         states = self.hidden_norm(product(self.fc, torch.cat(list(features), dim=-1)))
         for layer, cache in zip(self.layers, caches.of_layer, strict=True):
-            layer.self_attn.remember(states, positions, cache)
+            layer.self_attn.add_to_cache(states, positions, cache)
 
     def forward(
         self,
         tokens: Int[Tensor, "batch tokens"],
         positions: Int[Tensor, "batch tokens"],
-        reach: Bool[Tensor, "batch 1 tokens all"],
+        sees: Bool[Tensor, "batch 1 tokens all"],
         caches: LayerCaches,
     ) -> Float[Tensor, "batch tokens w"]:
         """Returns the state at each token of some blocks, which predicts that token itself.
 
-        reach: what each token attends to, the text first. Layers with a window narrow it, which is
+        sees: what each token attends to, the text first. Layers with a window narrow it, which is
             right for blocks that follow the whole text.
         """
         x = embedding(tokens, self._embedding) * self.config.scale
         windows = self.config.windows
         for layer, cache, window in zip(self.layers, caches.of_layer, windows, strict=True):
-            near = reach if window is None else reach & within(window, positions, reach.shape[-1])
+            near = sees if window is None else sees & within(window, positions, sees.shape[-1])
             x = layer(x, positions, near, cache)
         out: Tensor = self.norm(x)
         return out

@@ -54,11 +54,11 @@ class EagleNetwork(FeatureNetwork):
         states: Float[Tensor, "batch tokens w"],
         tokens: Int[Tensor, "batch tokens"],
         positions: Int[Tensor, "batch tokens"],
-        reach: Bool[Tensor, "batch 1 tokens all"] | None,
+        sees: Bool[Tensor, "batch 1 tokens all"] | None,
         cache: KeysAndValues,
     ) -> Float[Tensor, "batch tokens w"]:
         x: Tensor = self.fc(torch.cat([embedding(tokens, self._embedding), states], dim=-1))
-        x = x + self.self_attn(x, positions, reach, cache)
+        x = x + self.self_attn(x, positions, sees, cache)
         out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
         return out
 

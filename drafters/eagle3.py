@@ -65,11 +65,11 @@ class Eagle3Network(FeatureNetwork):
         states: Float[Tensor, "batch tokens w"],
         tokens: Int[Tensor, "batch tokens"],
         positions: Int[Tensor, "batch tokens"],
-        reach: Bool[Tensor, "batch 1 tokens all"] | None,
+        sees: Bool[Tensor, "batch 1 tokens all"] | None,
         cache: KeysAndValues,
     ) -> Float[Tensor, "batch tokens w"]:
         words = embedding(tokens, self._embedding)
-        out: Tensor = self.layer(words, states, positions, reach, cache)
+        out: Tensor = self.layer(words, states, positions, sees, cache)
         return out
 
     def logits(self, states: Float[Tensor, "*batch w"]) -> Float[Tensor, "*batch known"]:

@@ -21,7 +21,7 @@ from outrider.errors import ConfigError, is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.runtime.cached_model import HIDDEN
 
-Memory = tuple[Tensor, Tensor]
+LSTMState = tuple[Tensor, Tensor]
 """The state of the LSTM: two tensors [layers, batch, width]."""
 
 
@@ -65,8 +65,8 @@ class FalconNetwork(TrainedNetwork):
         self,
         states: Float[Tensor, "batch tokens w"],
         tokens: Int[Tensor, "batch tokens"],
-        memory: Memory | None,
-    ) -> tuple[Float[Tensor, "batch tokens w"], Memory]:
+        memory: LSTMState | None,
+    ) -> tuple[Float[Tensor, "batch tokens w"], LSTMState]:
         """Returns the input of the layer at each position, and the LSTM's memory after the last.
 
         states, tokens: the state at each position, and the token after it.
@@ -80,15 +80,15 @@ class FalconNetwork(TrainedNetwork):
         self,
         x: Float[Tensor, "batch tokens w"],
         positions: Int[Tensor, "batch tokens"],
-        reach: Bool[Tensor, "batch 1 tokens all"] | None,
+        sees: Bool[Tensor, "batch 1 tokens all"] | None,
         cache: KeysAndValues,
     ) -> Float[Tensor, "batch tokens w"]:
         """Returns the state `block` positions after each position.
 
         x: what `fuse` returned.
-        reach: what each position attends to, cached ones first; None for a chain.
+        sees: what each position attends to, cached ones first; None for a chain.
         """
-        x = x + self.self_attn(self.input_layernorm(x), positions, reach, cache)
+        x = x + self.self_attn(self.input_layernorm(x), positions, sees, cache)
         out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
         return out
 
@@ -117,7 +117,7 @@ class _ReadText:
     """A text that has been read: the LSTM's memory after it, and the layer's last inputs."""
 
     tokens: Tokens
-    memory: Memory | None
+    memory: LSTMState | None
     last: Float[Tensor, "1 block w"]
 
 

@@ -65,17 +65,17 @@ class MtpNetwork(FeatureNetwork):
         states: Float[Tensor, "batch tokens w"],
         tokens: Int[Tensor, "batch tokens"],
         positions: Int[Tensor, "batch tokens"],
-        reach: Bool[Tensor, "batch 1 tokens all"] | None,
+        sees: Bool[Tensor, "batch 1 tokens all"] | None,
         cache: KeysAndValues,
     ) -> Float[Tensor, "batch tokens w"]:
-        if reach is None:
+        if sees is None:
             count = tokens.shape[1]
-            reach = causal(count, len(cache) + count, tokens.device)[None, None]
+            sees = causal(count, len(cache) + count, tokens.device)[None, None]
         words = self.enorm(embedding(tokens, self._embedding))
         x = self.eh_proj(torch.cat([words, self.hnorm(states)], dim=-1))
         x = self.block(
             x,
-            attention_mask=additive_mask(reach, x.dtype),
+            attention_mask=additive_mask(sees, x.dtype),
             position_ids=positions,
             position_embeddings=self._rotation[0](x, positions),
             past_key_values=_LayerCache(cache),

@@ -78,18 +78,18 @@ class PEagleNetwork(TrainedNetwork):
         states: Float[Tensor, "batch rows w"],
         tokens: Int[Tensor, "batch rows"],
         positions: Int[Tensor, "batch rows"],
-        reach: Bool[Tensor, "batch 1 rows all"] | None,
+        sees: Bool[Tensor, "batch 1 rows all"] | None,
         caches: LayerCaches,
     ) -> Float[Tensor, "batch rows w"]:
         """Returns the state after each token or mask.
 
-        reach: what each row attends to, cached ones first; None for a chain.
+        sees: what each row attends to, cached ones first; None for a chain.
         """
         table = self._embedding if self.embed_tokens is None else self.embed_tokens.weight
         fusion, *others = zip(self.layers, caches.of_layer, strict=True)
-        x: Tensor = fusion[0](embedding(tokens, table), states, positions, reach, fusion[1])
+        x: Tensor = fusion[0](embedding(tokens, table), states, positions, sees, fusion[1])
         for layer, cache in others:
-            x = layer(x, positions, reach, cache)
+            x = layer(x, positions, sees, cache)
         return x
 
     def logits(self, states: Float[Tensor, "*batch w"]) -> Float[Tensor, "*batch known"]:

@@ -53,8 +53,8 @@ class AdaptedModel:
         rows: int,
     ) -> Float[Tensor, "rows vocab"]:
         adapter = self._adapter
-        reach = None if sees is None else sees[None, None]
-        out = adapter(states[None], positions.to(states.device)[None], reach, self._own)
+        mask = None if sees is None else sees[None, None]
+        out = adapter(states[None], positions.to(states.device)[None], mask, self._own)
         return adapter.vocabulary.spread(adapter.rule(adapter.logits(out[0, -rows:])))
 
     def drop(self, count: int) -> None:
@@ -72,7 +72,7 @@ class AdaptedModel:
         if first < last:
             states = features[self._adapter.reads][first:last]
             positions = torch.arange(first, last, device=states.device)
-            self._adapter.remember(states[None], positions[None], self._own)
+            self._adapter.add_to_cache(states[None], positions[None], self._own)
 
 
 def cached_model(

@@ -61,26 +61,26 @@ class Adapter(TrainedNetwork):
         self,
         states: Float[Tensor, "batch tokens width"],
         positions: Int[Tensor, "batch tokens"],
-        reach: Bool[Tensor, "batch 1 tokens all"] | None,
+        sees: Bool[Tensor, "batch 1 tokens all"] | None,
         cache: KeysAndValues,
     ) -> Float[Tensor, "batch tokens width"]:
         """Returns what the head reads for each token, and adds the tokens to the cache.
 
         states: those of the target after its first layers.
-        reach: what each token attends to, cached tokens first; None for a chain.
+        sees: what each token attends to, cached tokens first; None for a chain.
         """
-        mixed = self.self_attn(self.input_layernorm(states), positions, reach, cache)
+        mixed = self.self_attn(self.input_layernorm(states), positions, sees, cache)
         out: Tensor = self.norm(states + mixed)
         return out
 
-    def remember(
+    def add_to_cache(
         self,
         states: Float[Tensor, "batch tokens width"],
         positions: Int[Tensor, "batch tokens"],
         cache: KeysAndValues,
     ) -> None:
         """Adds tokens to the cache, for later ones to attend to."""
-        self.self_attn.remember(self.input_layernorm(states), positions, cache)
+        self.self_attn.add_to_cache(self.input_layernorm(states), positions, cache)
 
     def logits(self, states: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch known"]:
         """Returns the head's products over the adapter's vocabulary; `rule` gives the logits."""

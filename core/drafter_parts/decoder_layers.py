@@ -55,11 +55,11 @@ class DecoderLayer(_Layer):
         self,
         x: Float[Tensor, "batch tokens hidden"],
         positions: Int[Tensor, "batch tokens"],
-        reach: Bool[Tensor, "batch 1 tokens all"] | None,
+        sees: Bool[Tensor, "batch 1 tokens all"] | None,
         cache: KeysAndValues,
     ) -> Float[Tensor, "batch tokens hidden"]:
-        """Returns the layer's output. reach, cache: as for `Attention`."""
-        return self._add(x, self.self_attn(self.input_layernorm(x), positions, reach, cache))
+        """Returns the layer's output. sees, cache: as for `Attention`."""
+        return self._add(x, self.self_attn(self.input_layernorm(x), positions, sees, cache))
 
 
 @final
@@ -83,11 +83,11 @@ class FusionLayer(_Layer):
         words: Float[Tensor, "batch tokens hidden"],
         states: Float[Tensor, "batch tokens hidden"],
         positions: Int[Tensor, "batch tokens"],
-        reach: Bool[Tensor, "batch 1 tokens all"] | None,
+        sees: Bool[Tensor, "batch 1 tokens all"] | None,
         cache: KeysAndValues,
     ) -> Float[Tensor, "batch tokens hidden"]:
         """Returns the layer's output. words: the embeddings of the tokens."""
         normed = self.hidden_norm(states)
         x = torch.cat([self.input_layernorm(words), normed], dim=-1)
-        attended = self.self_attn(x, positions, reach, cache)
+        attended = self.self_attn(x, positions, sees, cache)
         return self._add(normed if self.norm_first else states, attended)

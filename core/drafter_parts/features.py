@@ -53,13 +53,13 @@ class FeatureNetwork(TrainedNetwork):
         states: Float[Tensor, "batch tokens w"],
         tokens: Int[Tensor, "batch tokens"],
         positions: Int[Tensor, "batch tokens"],
-        reach: Bool[Tensor, "batch 1 tokens all"] | None,
+        sees: Bool[Tensor, "batch 1 tokens all"] | None,
         cache: KeysAndValues,
     ) -> Float[Tensor, "batch tokens w"]:
         """Returns the state at the position of each token.
 
         states, positions: those of the position before each token.
-        reach: what each token attends to, cached tokens first; None for a chain.
+        sees: what each token attends to, cached tokens first; None for a chain.
         """
 
     def logits(self, states: Float[Tensor, "*batch w"]) -> Float[Tensor, "*batch known"]:
@@ -125,14 +125,14 @@ class FeatureDrafting:
         return after[:, -1:]
 
     def _feed(
-        self, states: Tensor, tokens: list[int], positions: list[int], reach: Tensor | None
+        self, states: Tensor, tokens: list[int], positions: list[int], sees: Tensor | None
     ) -> Float[Tensor, "1 tokens w"]:
         device = states.device
         after: Tensor = self._network(
             states[None],
             torch.tensor([tokens], device=device),
             torch.tensor([positions], device=device),
-            reach,
+            sees,
             self._cache,
         )
         return after

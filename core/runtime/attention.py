@@ -11,17 +11,17 @@ from torch.nn.functional import scaled_dot_product_attention
 from outrider.runtime.tree_mask import additive_mask, causal
 
 
-def turn_of(rotary: Any, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the cosine and the signed sine of each position, for `turned`."""
+def rotation_of(rotary: Any, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the cosine and the signed sine of each position, for `rotated`."""
     cosine, sine = rotary(x, positions)
     half = sine.shape[-1] // 2
     sine = torch.cat([-sine[..., :half], sine[..., half:]], dim=-1)
     return cosine[:, :, None], sine[:, :, None]
 
 
-def turned(x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
+def rotated(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
     """Returns queries or keys [batch, tokens, heads, dim] rotated by position (2104.09864)."""
-    return torch.addcmul(x * turn[0], x.roll(x.shape[-1] // 2, -1), turn[1])
+    return torch.addcmul(x * rotation[0], x.roll(x.shape[-1] // 2, -1), rotation[1])
 
 
 def folded_mask(

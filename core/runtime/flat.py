@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding, pad, rms_norm
 
 from outrider.runtime import native_pass
-from outrider.runtime.attention import attention, folded_mask, turn_of, turned
+from outrider.runtime.attention import attention, folded_mask, rotation_of, rotated
 from outrider.runtime.linear import NATIVE, PackedLinear, merged, packing, product, rounded
 from outrider.runtime.passes import Pass, PassInput, in_parts
 
@@ -33,14 +33,14 @@ class _Attending:
     """What attention needs besides a layer's own weights; the same for all layers of a pass.
 
     texts: the number of texts, and the number of new tokens of each.
-    turn: cosine and sine of the positions.
+    rotation: cosine and sine of the positions.
     folded: the mask added to the scores, as `folded_mask` returns it.
     widths: as in `PassInput`.
     """
 
     cache: "Cache"
     texts: tuple[int, int]
-    turn: tuple[Tensor, Tensor]
+    rotation: tuple[Tensor, Tensor]
     folded: Tensor | None
     widths: Sequence[int] | None
     watch: Watch | None
@@ -119,8 +119,8 @@ def _run_layers(
     positions = inputs.positions
     if positions is None:
         positions = torch.arange(known, known + count, device=x.device)[None]
-    turn = turn_of(base.rotary_emb, x, positions)
-    attending = _Attending(cache, (batch, count), turn, folded, inputs.widths, watch)
+    rotation = rotation_of(base.rotary_emb, x, positions)
+    attending = _Attending(cache, (batch, count), rotation, folded, inputs.widths, watch)
     x = _flattened(x)
     states: dict[int, Tensor] = {}
     layers = base.layers[: config.num_hidden_layers]
@@ -160,7 +160,7 @@ def _attend(
     )
     if hasattr(module, "q_norm"):
         queries, keys = _norm(module.q_norm, queries), _norm(module.k_norm, keys)
-    queries, keys = turned(queries, attending.turn), turned(keys, attending.turn)
+    queries, keys = rotated(queries, attending.rotation), rotated(keys, attending.rotation)
     keys, values = attending.cache.update(keys.transpose(1, 2), values.transpose(1, 2), index)
     if attending.watch is not None:
         attending.watch(queries, keys, module.scaling)

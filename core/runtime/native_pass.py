@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding
 
-from outrider.runtime.attention import attention, folded_mask, turn_of
+from outrider.runtime.attention import attention, folded_mask, rotation_of
 from outrider.runtime.linear import product
 from outrider.runtime.native import library
 from outrider.runtime.panels import Matrix, Panels
@@ -134,7 +134,7 @@ def native_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> 
     positions = inputs.positions
     if positions is None:
         positions = torch.arange(known, known + count)[None]
-    rows = _Rows(model, x, turn_of(base.rotary_emb, x, positions), inputs, known)
+    rows = _Rows(model, x, rotation_of(base.rotary_emb, x, positions), inputs, known)
     states: dict[int, Tensor] = {}
     rows.run(None, layers[0][0])
     for index, (_, exit) in enumerate(layers):
@@ -156,12 +156,12 @@ class _Rows:
 
     keys, values: the newest layer's, of the new tokens: [batch, heads, tokens, dim].
     x: the states [batch, tokens, width], which each layer replaces in place.
-    turn: cosine and sine of each row's position, as `turn_of` returns them.
+    rotation: cosine and sine of each row's position, as `rotation_of` returns them.
     known: the number of tokens in the cache.
     """
 
     def __init__(
-        self, model: Any, x: Tensor, turn: tuple[Tensor, Tensor], inputs: PassInput, known: int
+        self, model: Any, x: Tensor, rotation: tuple[Tensor, Tensor], inputs: PassInput, known: int
     ) -> None:
         layer = model.base_model.layers[0]
         self._attention, self._inputs = layer.self_attn, inputs
@@ -185,8 +185,8 @@ class _Rows:
             "qkv": self._qkv,
             "mixed": self._mixed,
             "active": x.new_empty(rows, layer.mlp.up_proj.out_features),
-            "cosine": turn[0].expand(batch, count, 1, dim).contiguous(),
-            "sine": turn[1].expand(batch, count, 1, dim).contiguous(),
+            "cosine": rotation[0].expand(batch, count, 1, dim).contiguous(),
+            "sine": rotation[1].expand(batch, count, 1, dim).contiguous(),
         }
         self._buffers = buffers  # kept alive, since the library has only their addresses
         self._pass = _Pass(
