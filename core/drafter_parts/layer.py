@@ -172,7 +172,7 @@ class Attention(nn.Module):
         positions: Int[Tensor, "batch tokens"],
         cache: KeysAndValues,
     ) -> None:
-        """Adds tokens to the cache for later ones to attend to; they attend to nothing themselves."""
+        """Adds tokens to the cache for later ones to attend to, without attending to anything."""
         self._extend(x, self._rotation(x, positions), cache)
 
     def _extend(

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding, pad, rms_norm
 
 from outrider.runtime import native_pass
-from outrider.runtime.attention import attention, folded_mask, rotation_of, rotated
+from outrider.runtime.attention import attention, folded_mask, rotated, rotation_of
 from outrider.runtime.linear import NATIVE, PackedLinear, merged, packing, product, rounded
 from outrider.runtime.passes import Pass, PassInput, in_parts
 
