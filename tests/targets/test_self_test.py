@@ -244,7 +244,7 @@ class NoPositions(LlamaForCausalLM):
 def test_masks_and_positions_that_are_ignored_leave_chains_one_by_one(model_class: Any) -> None:
     model = lively(model_class(LlamaConfig(**SIZES)))
     target = TransformersTarget(model)
-    line = f"{model_class.__name__} takes only chains, since it reads a tree otherwise"
+    line = f"{model_class.__name__} takes only chains, since it reads a tree differently"
     with pytest.raises(ConfigError, match=line):
         list(decode(target, NGram(tree="top:2x2"), Candidates(), PROMPTS[0], max_new_tokens=5))
     texts = [greedy(model, prompt, 12) for prompt in PROMPTS]
