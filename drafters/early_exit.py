@@ -75,7 +75,7 @@ class EarlyExit(Drafter):
         if not self._drafting.can_start(target):
             raise ConfigError(
                 f"drafter early_exit: {type(target.model).__name__} can't draft on its own cache;"
-                " drafter=small_lm with drafter.layers keeps another"
+                " drafter=small_lm with drafter.layers has a cache of its own"
             )
         self._target = target
 

@@ -15,10 +15,10 @@ from outrider.plugins.hookspecs import Register, hookimpl
 class Suffix(Drafter):
     """Suffix decoding (SuffixDecoding, Oliaro et al. 2411.04975).
 
-    Looks for the longest suffix of the text that occurred earlier, once in the text itself and once
-    in texts that ended before it began. A draft is what followed most often, token by token, and
-    the longer the match, the longer the draft. Of the two drafts, it writes the one with more
-    tokens expected to be right. An encoder's source counts as coming before the text.
+    Looks for the longest suffix of the text that occurred before, in the text itself and in texts
+    that ended before it began. Each of the two matches gives a draft: what followed most often,
+    token by token, and the longer the match, the longer the draft. The one with more tokens
+    expected to be right is written. An encoder's source counts as coming before the text.
 
     factor: the most tokens of a draft, for each token of the match.
     min_probability: the draft ends before its estimated probability falls below this. A token's

@@ -174,8 +174,8 @@ def option_configs(role: str, options: Any) -> dict[str, DictConfig]:
         name = str(arguments.pop("name", option))
         if name in wanted:
             raise ConfigError(
-                f"{plural(role)}: two are named {name!r}: give one another with"
-                f" {{{role}: {option}, name: ...}}"
+                f"{plural(role)}: two are named {name!r}: expected another name for one of them,"
+                f" as in {{{role}: {option}, name: ...}}"
             )
         wanted[name] = option, arguments
     # One composition for all: each option gets a key of its own.

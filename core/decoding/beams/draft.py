@@ -85,7 +85,7 @@ def fit(target: Target, drafter: Drafter) -> None:
     if drafter.trees or drafter.asks:
         raise ConfigError(f"drafter {name} writes trees: expected one that writes chains")
     if drafter.observes:
-        raise ConfigError(f"drafter {name} observes: beams show a drafter nothing but texts")
+        raise ConfigError(f"drafter {name} observes: for beams there are no logits to observe")
     drafter.bind(target)
 
 
