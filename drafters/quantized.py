@@ -25,14 +25,15 @@ class Quantized(Drafter):
     """Drafts with the target itself, its weights rounded to four or eight bits.
 
     A pass over a few tokens takes as long as its weights take to be read, so one over rounded
-    weights takes a third or a quarter of the time in float32. Rounding hardly changes what the
-    model says: nearly all tokens are accepted, and the text stays that of the exact weights.
-    Nothing is trained, and the memory of another fifth or quarter of the weights is needed
-    (self-speculation with quantized weights, as in QuantSpec, 2502.10424).
+    weights takes a quarter to a third of the time of one in float32. Rounding hardly changes what
+    the model predicts: nearly all tokens are accepted, and the text stays that of the exact
+    weights. Nothing is trained. The rounded weights take a fifth to a quarter of the memory of
+    float32 weights, in addition (self-speculation with quantized weights, as in QuantSpec,
+    2502.10424).
 
-    bits: 4 or 8. In four bits each 32 inputs have a scale and an offset of their own, so weights
-        that come from a GGUF file of four bits (Q4_0, Q4_1) stay what they are. The head has eight
-        bits. Defaults to 4.
+    bits: 4 or 8. With 4, every 32 inputs of an output have a scale and an offset of their own, so
+        that weights from a GGUF file in Q4_1, as those of `smollm2`, stay exact. The head keeps
+        eight bits. Defaults to 4.
     layers: how many of the target's first layers to draft with. Defaults to all.
     tree: the shape of its drafts, as for `small_lm`. Defaults to a chain.
     cache: "target" starts each draft on a copy of the target's keys and values, so that neither the
@@ -59,7 +60,7 @@ class Quantized(Drafter):
         self._tree, self._shape = tree, parse_tree(tree)
         self._cache = cache
         self.kind: str = self._shape.kind
-        # What the target has read is exact, so a token's distribution depends on the draft's start.
+        # The target's own keys are exact, so a token's distribution depends on the draft's start.
         self.autoregressive: bool = cache == "own"
         self.needs: frozenset[str] = frozenset({"model"} if cache == "own" else {"model", CACHE})
         self._target: Target | None = None
@@ -74,7 +75,7 @@ class Quantized(Drafter):
         self._drafter = SmallLM(rounded, tree=self._tree)
         self._drafter.bind(target)
         self._lent = LentDrafting(rounded, target.vocab_size, self._shape)
-        # The exact weights show it: where they can't go on, rounded ones can't either.
+        # Tested with the exact weights: rounded ones could differ by more than the test allows.
         exact = LentDrafting(model, target.vocab_size, self._shape)
         self._is_lent = self._cache == "target" and exact.can_start(target)
         self._target = target

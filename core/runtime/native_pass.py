@@ -1,4 +1,4 @@
-"""The native pass: a decoder of Llama's kind by `native.c`, all layers in one call."""
+"""The native pass: runs a decoder of Llama's kind in `native.c`, all layers in one call."""
 
 import ctypes
 from itertools import pairwise
@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding
 
-from outrider.runtime.attention import attention, folded_mask, turn_of
+from outrider.runtime.attention import attention, folded_mask, rotation_of
 from outrider.runtime.cache import GrowingCache
 from outrider.runtime.linear import product
 from outrider.runtime.native import library
+from outrider.runtime.native_layout import Entry, Exit, Layer, NativePass, Store
 from outrider.runtime.panels import Matrix, Panels
 from outrider.runtime.passes import Pass, PassInput
 from outrider.runtime.threads import native_threads
@@ -22,84 +23,30 @@ if TYPE_CHECKING:
     from transformers.cache_utils import Cache
 
 LANES = 16
-"""Numbers that the library takes at once; a head and the width are multiples of it."""
+"""How many numbers the library takes at once; the widths of a head and a state are multiples."""
 
 ROWS = 64
-"""Rows of a pass whose attention the library computes; of more, PyTorch does."""
-
-POINTER, NUMBER = ctypes.c_void_p, ctypes.c_int64
-
-
-@final
-class _Entry(ctypes.Structure):
-    """What makes a layer's queries, keys and values; the fields are those of `native.c`."""
-
-    _fields_ = (
-        ("matrices", Matrix * 3),
-        *((name, POINTER) for name in ("norm", "q_norm", "k_norm")),
-        ("epsilon", ctypes.c_float),
-    )
-
-
-@final
-class _Exit(ctypes.Structure):
-    """What follows a layer's attention."""
-
-    _fields_ = (
-        *((name, Matrix) for name in ("output", "gate", "up", "down")),
-        ("norm", POINTER),
-        ("epsilon", ctypes.c_float),
-    )
-
-
-@final
-class _Layer(ctypes.Structure):
-    """A layer's weights."""
-
-    _fields_ = (("entry", _Entry), ("exit", _Exit))
-
-
-@final
-class _Store(ctypes.Structure):
-    """Where a layer's keys and values lie: [texts, narrow, room, dim]."""
-
-    _fields_ = (("keys", POINTER), ("values", POINTER), ("room", NUMBER))
-
-
-@final
-class _Pass(ctypes.Structure):
-    """A pass over some rows."""
-
-    _fields_ = (
-        *((name, NUMBER) for name in ("rows", "width", "dim", "heads", "narrow")),
-        *((name, NUMBER) for name in ("texts", "threads")),
-        *((name, POINTER) for name in ("x", "normed", "qkv", "mixed", "active")),
-        *((name, POINTER) for name in ("cosine", "sine", "keys", "values")),
-        *((name, NUMBER) for name in ("text_stride", "head_stride", "all")),
-        ("mask", POINTER),
-        *((name, NUMBER) for name in ("mask_text_stride", "mask_row_stride")),
-        ("scaling", ctypes.c_float),
-    )
+"""The most rows of a pass whose attention the library computes; for more, PyTorch does."""
 
 
 @final
 class _Layers:
-    """The addresses of each layer's weights, which stay where they are.
+    """The addresses of each layer's weights, which never move.
 
-    array: of all layers, next to each other.
+    array: all layers, next to each other.
     """
 
     def __init__(self, model: Any) -> None:
-        self._norms: list[Tensor] = []  # the library has only their addresses
+        self._norms: list[Tensor] = []  # kept alive, since the library has only their addresses
         layers = model.base_model.layers
-        self.array = (_Layer * len(layers))(
-            *(_Layer(self._entry(layer), self._exit(layer)) for layer in layers)
+        self.array = (Layer * len(layers))(
+            *(Layer(self._entry(layer), self._exit(layer)) for layer in layers)
         )
 
-    def _entry(self, layer: Any) -> _Entry:
+    def _entry(self, layer: Any) -> Entry:
         module, norm = layer.self_attn, layer.input_layernorm
         projections = (module.q_proj, module.k_proj, module.v_proj)
-        return _Entry(
+        return Entry(
             matrices=(Matrix * 3)(*(projection.packed.matrix for projection in projections)),
             norm=self._address(norm),
             q_norm=self._address(module.q_norm) if hasattr(module, "q_norm") else None,
@@ -107,9 +54,9 @@ class _Layers:
             epsilon=norm.variance_epsilon,
         )
 
-    def _exit(self, layer: Any) -> _Exit:
+    def _exit(self, layer: Any) -> Exit:
         norm = layer.post_attention_layernorm
-        return _Exit(
+        return Exit(
             output=layer.self_attn.o_proj.packed.matrix,
             gate=layer.mlp.gate_proj.packed.matrix,
             up=layer.mlp.up_proj.packed.matrix,
@@ -137,13 +84,13 @@ def is_used_for(model: "PreTrainedModel") -> bool:
 
 
 def native_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> Pass:
-    """Appends tokens to a cache, and returns what the model says of them.
+    """Appends tokens to a cache, and returns their logits and states.
 
     A row's logits don't depend on the rows beside it, to the last bit, as long as the pass has at
-    most `ROWS` rows: read as a draft, a text gets the logits that it gets token by token.
+    most `ROWS` rows: a text read as a draft gets the same logits as one read token by token.
 
-    Whatever the weights are stored in, all else is float32: the cache, the states between layers,
-    and the logits.
+    Whatever the precision of the weights, the cache, the states between layers and the logits are
+    float32.
     """
     base: Any = model.base_model
     config: Any = model.config
@@ -152,7 +99,7 @@ def native_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> 
     positions = inputs.positions
     if positions is None:
         positions = torch.arange(known, known + count)[None]
-    rows = _Rows(model, x, turn_of(base.rotary_emb, x, positions), inputs, known)
+    rows = _Rows(model, x, rotation_of(base.rotary_emb, x, positions), inputs, known)
     states: dict[int, Tensor] = {}
     layers: int = config.num_hidden_layers
     stops = {0, layers, *(number for number in inputs.states if 0 <= number < layers)}
@@ -177,12 +124,12 @@ class _Rows:
 
     keys, values: the newest layer's, of the new tokens: [batch, heads, tokens, dim].
     x: the states [batch, tokens, width], which each layer replaces in place.
-    turn: of each row, as `turn_of` returns it.
-    known: tokens in the cache.
+    rotation: cosine and sine of each row's position, as `rotation_of` returns them.
+    known: the number of tokens in the cache.
     """
 
     def __init__(
-        self, model: Any, x: Tensor, turn: tuple[Tensor, Tensor], inputs: PassInput, known: int
+        self, model: Any, x: Tensor, rotation: tuple[Tensor, Tensor], inputs: PassInput, known: int
     ) -> None:
         layer = model.base_model.layers[0]
         self._attention, self._inputs = layer.self_attn, inputs
@@ -206,11 +153,11 @@ class _Rows:
             "qkv": self._qkv,
             "mixed": self._mixed,
             "active": x.new_empty(rows, layer.mlp.up_proj.out_features),
-            "cosine": turn[0].expand(batch, count, 1, dim).contiguous(),
-            "sine": turn[1].expand(batch, count, 1, dim).contiguous(),
+            "cosine": rotation[0].expand(batch, count, 1, dim).contiguous(),
+            "sine": rotation[1].expand(batch, count, 1, dim).contiguous(),
         }
-        self._buffers = buffers  # the library has only their addresses
-        self._pass = _Pass(
+        self._buffers = buffers  # kept alive, since the library has only their addresses
+        self._pass = NativePass(
             rows=rows,
             width=width,
             dim=dim,
@@ -228,27 +175,22 @@ class _Rows:
         """Returns whether the library computes attention, not PyTorch."""
         return bool(self._pass.rows <= ROWS)
 
-    def stores(self, cache: GrowingCache, layers: int) -> ctypes.Array[_Store]:
+    def stores(self, cache: GrowingCache, layers: int) -> ctypes.Array[Store]:
         """Counts the new tokens into a cache, and returns where each layer's are to be put."""
         blocks = cache.extend(self.keys, self.values, layers)
         self._pass.all = int(cache.get_seq_length())
-        return (_Store * layers)(
-            *(
-                _Store(keys.data_ptr(), values.data_ptr(), keys.shape[2])
-                for keys, values in blocks
-            )
+        return (Store * layers)(
+            *(Store(keys.data_ptr(), values.data_ptr(), keys.shape[2]) for keys, values in blocks)
         )
 
-    def run(
-        self, layers: _Layers, stores: ctypes.Array[_Store], first: int, last: int
-    ) -> None:
+    def run(self, layers: _Layers, stores: ctypes.Array[Store], first: int, last: int) -> None:
         """Runs the layers from `first` to `last` in one call."""
         native = library()
         assert native is not None
         native.outrider_layers(
             ctypes.byref(self._pass),
-            ctypes.byref(layers.array, first * ctypes.sizeof(_Layer)),
-            ctypes.byref(stores, first * ctypes.sizeof(_Store)),
+            ctypes.byref(layers.array, first * ctypes.sizeof(Layer)),
+            ctypes.byref(stores, first * ctypes.sizeof(Store)),
             last - first,
         )
 
@@ -256,12 +198,12 @@ class _Rows:
         """Runs the layers from `first` to `last` around a cache's own `update`."""
         native = library()
         assert native is not None
-        shape = ctypes.byref(self._pass)
+        native_pass = ctypes.byref(self._pass)
         for index in range(first, last):
             layer = layers.array[index]
-            native.outrider_enter(shape, ctypes.byref(layer.entry))
+            native.outrider_enter(native_pass, ctypes.byref(layer.entry))
             self._attend(*cache.update(self.keys, self.values, index))
-            native.outrider_leave(shape, ctypes.byref(layer.exit))
+            native.outrider_leave(native_pass, ctypes.byref(layer.exit))
 
     def _attend(self, keys: Tensor, values: Tensor) -> None:
         """Attends to some keys and values [batch, heads, all, dim], or has `leave` do it."""

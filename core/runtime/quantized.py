@@ -1,4 +1,4 @@
-"""Quantized: a model whose linear layers have rounded weights, and which shares all the rest."""
+"""Quantized: a copy of a model whose linear layers have weights of eight or four bits."""
 
 import copy
 from typing import TYPE_CHECKING
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 QUANTIZE = ("int8",)
-"""What a target's weights can be stored as."""
+"""The types that a target's weights can be rounded to."""
 
 
 def quantized(model: "PreTrainedModel", setting: str, bits: int = 8) -> "PreTrainedModel":
     """Returns a model with weights of eight or four bits, which shares all else with `model`.
 
-    In float64, which is there for proofs, the rounded weights are stored as they are.
+    In float64, which proofs use, the weights are rounded but stored in float64.
 
-    setting: what asks for it, for messages, such as "drafter quantized".
-    bits: 8, or 4. With 4, the head keeps eight, since it decides between all tokens; so does a
+    setting: the name of the setting, for messages, such as "drafter quantized".
+    bits: 8 or 4. With 4, the head keeps eight, since it decides between all tokens, and so does a
         layer whose inputs don't make whole groups.
 
     Raises:
@@ -43,7 +43,7 @@ def quantized(model: "PreTrainedModel", setting: str, bits: int = 8) -> "PreTrai
 
 
 def require_native(model: nn.Module, setting: str) -> None:
-    """Raises `ConfigError` unless weights of eight bits can be multiplied with."""
+    """Raises `ConfigError` unless the native library can quantize a model's weights."""
     if not all(can_panel(parameter) for parameter in model.parameters()):
         raise ConfigError(
             f"{setting}: rounded weights need a model in float32 or bfloat16 on a CPU,"
@@ -64,7 +64,7 @@ def _quantized(module: nn.Module, bits: int) -> nn.Module | None:
 
 
 def _rounded(layer: nn.Linear, bits: int) -> nn.Linear:
-    """Returns a layer with the weights that so many bits have left."""
+    """Returns a layer with its weights rounded to 4 or 8 bits, in their own precision."""
     rounded = copy.copy(layer)
     weight = Panels(layer.weight.detach(), None, bits=bits).to_dense().to(layer.weight)
     rounded._parameters = layer._parameters | {"weight": nn.Parameter(weight, requires_grad=False)}

@@ -29,6 +29,40 @@ def test_products_are_those_of_the_rounded_weights(rows: int, shape: tuple[int, 
     torch.testing.assert_close(packed.product(x), x @ rounded.T + bias, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(64, 32), (33, 64), (5, 96)])
+@pytest.mark.parametrize("rows", [1, 7, 30])
+def test_products_are_those_of_weights_of_four_bits(rows: int, shape: tuple[int, int]) -> None:
+    weight, bias, x = torch.randn(shape), torch.randn(shape[0]), torch.randn(rows, shape[1])
+    weight[0] = 0.25  # a scale of 0
+    packed = Panels(weight, bias, bits=4)
+    rounded = packed.to_dense()
+    groups = weight.unflatten(1, (-1, 32))
+    scale = (groups.amax(2) - groups.amin(2)) / 15
+    assert ((rounded - weight).unflatten(1, (-1, 32)).abs().amax(2) <= 0.505 * scale + 2e-3).all()
+    torch.testing.assert_close(packed.product(x), x @ rounded.T + bias, rtol=1e-5, atol=1e-5)
+    assert torch.equal(packed.product(x)[:1], packed.product(x[:1]))
+
+
+def test_four_bits_keep_the_weights_of_a_file_of_four_bits() -> None:
+    """They are a scale times a whole number, and an offset, as in GGUF's Q4_1."""
+    scale = torch.rand(8, 2, 1).half().float()
+    offset = torch.randn(8, 2, 1).half().float()
+    whole = torch.cat([torch.arange(16.0).repeat(8, 2, 1), torch.randint(16, (8, 2, 16))], dim=2)
+    weight = (scale * whole + offset).flatten(1)
+    assert torch.equal(Panels(weight, None, bits=4).to_dense(), weight)
+
+
+def test_the_head_and_odd_widths_keep_eight_bits(llama: Any) -> None:
+    small: Any = quantized(llama(hidden_size=32, intermediate_size=40), "drafter quantized", 4)
+    bits = {name: layer.packed.bits for name, layer in small.named_modules() if is_packed(layer)}
+    assert bits["lm_head"] == bits["model.layers.0.mlp.down_proj"] == 8
+    assert bits["model.layers.0.mlp.up_proj"] == bits["model.layers.0.self_attn.q_proj"] == 4
+
+
+def is_packed(layer: Any) -> bool:
+    return isinstance(layer, PackedLinear)
+
+
 def test_the_model_shares_all_but_its_linear_layers(llama: Any) -> None:
     model = llama()
     pack(model)
