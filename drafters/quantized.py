@@ -16,7 +16,7 @@ from outrider.runtime.cached_model import CACHE
 from outrider.runtime.first_layers import first_layers
 from outrider.runtime.quantized import quantized
 
-BITS = (4, 8)
+BITS = (4, 8, None)
 CACHES = ("target", "own")
 
 
@@ -31,9 +31,9 @@ class Quantized(Drafter):
     float32 weights, in addition (self-speculation with quantized weights, as in QuantSpec,
     2502.10424).
 
-    bits: 4 or 8. With 4, every 32 inputs of an output have a scale and an offset of their own, so
-        that weights from a GGUF file in Q4_1, as those of `smollm2`, stay exact. The head keeps
-        eight bits. Defaults to 4.
+    bits: 4 or 8. With 4, every 32 inputs of an output have a scale and an offset of their own.
+        Defaults to None: 4 for each layer whose weights are exact in four bits, as those from a
+        GGUF file in Q4_1 are (`smollm2`), and 8 for the others. The head always has 8.
     layers: how many of the target's first layers to draft with. Defaults to all.
     tree: the shape of its drafts, as for `small_lm`. Defaults to a chain.
     cache: "target" starts each draft on a copy of the target's keys and values, so that neither the
@@ -47,12 +47,12 @@ class Quantized(Drafter):
 
     def __init__(
         self,
-        bits: int = 4,
+        bits: int | None = None,
         layers: int | None = None,
         tree: Any = None,
         cache: str = "target",
     ) -> None:
-        require(bits in BITS, "drafter.bits", bits, "4 or 8")
+        require(bits in BITS, "drafter.bits", bits, "4, 8 or null")
         is_valid = layers is None or layers >= 1
         require(is_valid, "drafter.layers", layers, "a whole number of at least 1, or null")
         require(cache in CACHES, "drafter.cache", cache, " or ".join(CACHES))

@@ -18,14 +18,15 @@ QUANTIZE = ("int8",)
 """The types that a target's weights can be rounded to."""
 
 
-def quantized(model: "PreTrainedModel", setting: str, bits: int = 8) -> "PreTrainedModel":
+def quantized(model: "PreTrainedModel", setting: str, bits: int | None = 8) -> "PreTrainedModel":
     """Returns a model with weights of eight or four bits, which shares all else with `model`.
 
     In float64, which proofs use, the weights are rounded but stored in float64.
 
     setting: the name of the setting, for messages, such as "drafter quantized".
-    bits: 8 or 4. With 4, the head keeps eight, since it decides between all tokens, and so does a
-        layer whose inputs don't make whole groups.
+    bits: 8 or 4. None takes 4 for each layer whose weights are exact in four bits, and 8 for the
+        others. The head always has eight, since it decides between all tokens, and so has a layer
+        whose inputs don't make whole groups.
 
     Raises:
         ConfigError: the native library does not run the model's products.
@@ -35,8 +36,13 @@ def quantized(model: "PreTrainedModel", setting: str, bits: int = 8) -> "PreTrai
     head = model.get_output_embeddings()
 
     def replaced(module: nn.Module) -> nn.Module | None:
-        is_whole = module is not head and getattr(module, "in_features", 0) % DEPTH == 0
-        return _quantized(module, bits if is_whole else 8)
+        if not isinstance(module, PackedLinear) and type(module) is not nn.Linear:
+            return None
+        if bits == 8 or module is head or module.in_features % DEPTH:
+            return _quantized(module, 8)
+        result = _quantized(module, 4)
+        is_kept = bits == 4 or torch.equal(result.weight, module.weight.to(result.weight))
+        return result if is_kept else _quantized(module, 8)
 
     result: PreTrainedModel = with_replaced(model, replaced)
     return result
@@ -54,13 +60,11 @@ def require_native(model: nn.Module, setting: str) -> None:
         raise ConfigError(f"{setting}: the model's weights have eight bits already")
 
 
-def _quantized(module: nn.Module, bits: int) -> nn.Module | None:
-    """Returns the quantized form of a linear layer, None for any other module."""
-    if type(module) is nn.Linear and module.weight.dtype is torch.float64:
-        return _rounded(module, bits)
-    if type(module) is nn.Linear or isinstance(module, PackedLinear):
-        return PackedLinear(module, bits=bits)
-    return None
+def _quantized(layer: "nn.Linear | PackedLinear", bits: int) -> "nn.Linear | PackedLinear":
+    """Returns a layer with rounded weights."""
+    if isinstance(layer, nn.Linear) and layer.weight.dtype is torch.float64:
+        return _rounded(layer, bits)
+    return PackedLinear(layer, bits=bits)
 
 
 def _rounded(layer: nn.Linear, bits: int) -> nn.Linear:

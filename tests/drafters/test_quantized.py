@@ -49,7 +49,7 @@ def test_it_goes_on_from_what_the_target_has_read(
 ) -> None:
     """Each draft is that of the rounded weights on the exact keys and values of the text."""
     target = TransformersTarget(llama(hidden_size=32).to(dtype), optimize=optimize)
-    rounded = quantized(target.model, "drafter quantized", 4)
+    rounded = quantized(target.model, "drafter quantized", None)
     drafter, text, drafted = Quantized(), list(TEXT), 0
     drafter.bind(target)
     reads: list[int] = []
@@ -104,7 +104,7 @@ def test_it_drafts_from_the_rounded_weights(llama: Any, layers: int | None) -> N
         [round.draft for round in written(target, drafter, gamma=3, sampling=sampling)]
         for drafter in (
             Quantized(layers=layers, cache="own"),
-            SmallLM(quantized(model, "drafter quantized", 4)),
+            SmallLM(quantized(model, "drafter quantized", None)),
         )
     ]
     assert drafts[0] == drafts[1]

@@ -59,6 +59,15 @@ def test_the_head_and_odd_widths_keep_eight_bits(llama: Any) -> None:
     assert bits["model.layers.0.mlp.up_proj"] == bits["model.layers.0.self_attn.q_proj"] == 4
 
 
+def test_four_bits_are_chosen_where_they_are_exact(llama: Any) -> None:
+    model = llama(hidden_size=32, intermediate_size=64)
+    exact = model.model.layers[0].mlp.up_proj
+    exact.weight.data = Panels(exact.weight.detach(), None, bits=4).to_dense()
+    small: Any = quantized(model, "drafter quantized", None)
+    bits = {name: layer.packed.bits for name, layer in small.named_modules() if is_packed(layer)}
+    assert [name for name in bits if bits[name] == 4] == ["model.layers.0.mlp.up_proj"]
+
+
 def is_packed(layer: Any) -> bool:
     return isinstance(layer, PackedLinear)
 
