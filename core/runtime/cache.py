@@ -69,7 +69,8 @@ class GrowingCache(Cache):
     def extend(self, keys: Tensor, values: Tensor, layers: int) -> list[tuple[Tensor, Tensor]]:
         """Counts new tokens in, and returns each layer's blocks, to be written to by the caller."""
         known: Any = self.layers
-        known.extend(GrowingLayer() for _ in range(layers - len(known)))
+        make: Any = GrowingLayer
+        known.extend(make() for _ in range(layers - len(known)))
         return [layer.extend(keys, values) for layer in known]
 
     def retain_rows(self, count: int, rows: Sequence[int]) -> None:

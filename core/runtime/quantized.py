@@ -1,7 +1,7 @@
 """Quantized: a copy of a model whose linear layers have weights of eight or four bits."""
 
 import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -33,7 +33,8 @@ def quantized(model: "PreTrainedModel", setting: str, bits: int | None = 8) -> "
     """
     if model.dtype is not torch.float64:
         require_native(model, setting)
-    head = model.get_output_embeddings()
+    whole: Any = model
+    head = whole.get_output_embeddings()
 
     def replaced(module: nn.Module) -> nn.Module | None:
         if not isinstance(module, PackedLinear) and type(module) is not nn.Linear:
