@@ -132,8 +132,8 @@ def _grouped(weight: Float[Tensor, "out in"]) -> Tensor:
 
 def _ungrouped(panels: Tensor) -> Float[Tensor, "panel in width"]:
     """Returns the weights of panels of four bits."""
-    scale, least, pairs = torch.split(panels, (2 * WIDTH, 2 * WIDTH, WIDTH * DEPTH // 2), dim=2)
-    pairs = pairs.unflatten(2, (DEPTH // 2, 1, WIDTH))
+    scale, least, pairs = torch.split(panels, [2 * WIDTH, 2 * WIDTH, WIDTH * DEPTH // 2], dim=2)
+    pairs = torch.unflatten(pairs, 2, (DEPTH // 2, 1, WIDTH))
     whole = torch.cat([pairs & 15, pairs >> 4], dim=3).flatten(2, 3)
     scale, least = (part.contiguous().view(torch.half)[:, :, None] for part in (scale, least))
     return torch.addcmul(least.float(), whole.float(), scale.float()).flatten(1, 2)
