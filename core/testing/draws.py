@@ -59,6 +59,9 @@ def assert_enumerated() -> None:
         assert_close(f"how often both races give token {token}", agreed, expected)
         alone = sum(q for text, q in races.items() if text[2] == token)
         assert_close(f"how often a race gives token {token}", alone, p)
+    partial = torch.tensor([0.0, 0.4, 0.6], dtype=torch.float64)
+    winners = distribution_of(lambda chance: (chance.race(partial, 0),))
+    assert_is("the winners of a race without token 0", sorted(winners), [(1,), (2,)])
 
 
 def assert_sampled_as_enumerated() -> None:
@@ -104,5 +107,4 @@ def _tokens(chance: Chance) -> Text:
 
 
 def _races(chance: Chance) -> Text:
-    return (chance.race(P, 0), chance.race(Q, 0), chance.race(P, 1))
-
+    return (chance.race(P, 3), chance.race(Q, 3), chance.race(P, 4))

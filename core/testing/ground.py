@@ -1,6 +1,6 @@
 """Ground: what every proof rests on, checked before any part: chance, the pen and the loop."""
 
-from outrider.testing import draws, loop_parts, loops, pens, written_kinds
+from outrider.testing import draws, loop_roles, loop_texts, loops, pen_turns, pens, written_drafts
 from outrider.testing.facts import once
 
 
@@ -23,9 +23,10 @@ def check_the_pen_records_what_was_drawn() -> None:
     pens.assert_records()
     pens.assert_greedy()
     pens.assert_guided()
-    pens.assert_continues()
-    pens.assert_noise()
-    pens.assert_asks()
+    pen_turns.assert_continues()
+    pen_turns.assert_noise()
+    pen_turns.assert_asks()
+    written_drafts.assert_trees()
 
 
 @once
@@ -35,8 +36,8 @@ def check_the_pen_refuses_wrong_drafts() -> None:
     """
     pens.assert_bounds()
     pens.assert_stops()
-    pens.assert_settles()
-    written_kinds.assert_kinds()
+    pen_turns.assert_settles()
+    written_drafts.assert_kinds()
 
 
 @once
@@ -56,12 +57,14 @@ def check_the_loop_keeps_its_parts_apart() -> None:
     """Drafts draw with their own noise, or with that of a coupled rule. Drafter, rule, constraint
     and the texts of a batch get what is theirs, and log-probabilities are the target's own.
     """
-    loop_parts.assert_noise()
-    loop_parts.assert_shown()
-    loop_parts.assert_heard()
-    loop_parts.assert_logprobs()
-    loop_parts.assert_constrained()
-    loop_parts.assert_together()
+    loop_roles.assert_noise()
+    loop_roles.assert_shown()
+    loop_roles.assert_heard()
+    loop_roles.assert_needs()
+    loop_texts.assert_logprobs()
+    loop_texts.assert_constrained()
+    loop_texts.assert_steered()
+    loop_texts.assert_seeds()
 
 
 CHECKS = (

@@ -1,6 +1,6 @@
 """Facts about the loop: what it drafts, counts and emits, and when a text ends."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, final
 
@@ -56,7 +56,7 @@ def assert_lengths() -> None:
     """Asserts that drafts are as long as they may be, and leave room for the target's token."""
     text = greedy_text()
     rounds = _rounds(Copies(text), gamma=4)
-    assert_is("the text", _tokens(rounds), text[2:])
+    assert_is("the text", tokens_of(rounds), text[2:])
     assert_is("tokens per round", [len(round.tokens) for round in rounds], [5, 5, 2])
     counts = [(round.drafted, round.tested, round.accepted) for round in rounds]
     assert_is("drafted, tested and accepted", counts, [(4, 4, 4), (4, 4, 4), (1, 1, 1)])
@@ -96,7 +96,7 @@ def assert_limits() -> None:
         short = target()
         short.max_length = max_length
         rounds = _rounds(Copies(text), on=short, gamma=4)
-        assert_is("the text in a context window", _tokens(rounds), text[2 : 2 + length])
+        assert_is("the text in a context window", tokens_of(rounds), text[2 : 2 + length])
         assert_is("what ends it", rounds[-1].stop, reason)
 
 
@@ -132,7 +132,8 @@ def _rounds(drafter: Drafter, rule: Any = None, on: Any = None, **options: Any) 
     return list(decode(on or target(), drafter, rule or Token(), PROMPT, **options))
 
 
-def _tokens(rounds: Sequence[Round]) -> list[int]:
+def tokens_of(rounds: Iterable[Round]) -> list[int]:
+    """Returns the tokens of rounds, one after another."""
     return [token for round in rounds for token in round.tokens]
 
 
@@ -172,5 +173,6 @@ class _Lies(Drafter):
     """Says that it writes chains, and writes two siblings."""
 
     def propose(self, context: Context, pen: Pen) -> None:
-        pen.write(0)
-        pen.write(1, after=ROOT)
+        if pen.gamma > 0 and pen.room > 1:
+            pen.write(0)
+            pen.write(1, after=ROOT)

@@ -1,4 +1,4 @@
-"""Facts about kinds: a draft that was written in another way than its drafter says is seen."""
+"""Facts about drafts: what is where in a tree, and of which kinds a draft is seen to be."""
 
 from collections.abc import Callable
 
@@ -14,25 +14,42 @@ from outrider.testing.stage import SAMPLED, VOCAB_SIZE
 A, B = torch.tensor([[0.0, 1.0, 2.0, -1.0], [1.0, -1.0, 0.5, 0.0]], dtype=torch.float64)
 
 
+def assert_trees() -> None:
+    """Asserts that a tree has its nodes, paths and distributions where they were written."""
+    paths = [(1, 2), (1, 3), (), (1, 2, 0)]
+    tree, ends = Draft.of_paths(paths)
+    assert_is("the tokens of paths that share a prefix", tree.tokens, (1, 2, 3, 0))
+    assert_is("their parents", tree.parents, (-1, 0, 0, 1))
+    assert_is("where they end", ends, [1, 2, ROOT, 3])
+    assert_is("the children of a node", tree.children(0), [1, 2])
+    assert_is("the path to a node", tree.path(3), (0, 1, 3))
+    chains = (tree.is_chain, Draft.chain([1, 2]).is_chain, Draft().is_chain)
+    assert_is("whether drafts are chains", chains, (False, True, True))
+    q = torch.tensor([0.0, 0.25, 0.75, 0.0], dtype=torch.float64)
+    draft = Draft((2, 1), (ROOT, 0), (q, None))
+    for node, expected in enumerate((q.tolist(), [0, 1, 0, 0])):
+        probs = draft.distribution(node, q).tolist()
+        assert_is("the distribution of a drawn token, or of a written one", probs, expected)
+
+
 def assert_kinds() -> None:
-    """Asserts that each way to write a draft is of certain kinds, and of no others."""
+    """Asserts that drafts are of the kinds that the way they are written allows, and no others."""
     for name, write, kinds in (
         ("a chain of a draw and a chosen token", _chain, set(KINDS) - {"deterministic"}),
         ("a chain of chosen tokens", _chosen_chain, set(KINDS)),
         ("siblings without replacement", _distinct, {"distinct"}),
         ("siblings with replacement", _iid, {"iid"}),
         ("paths", _paths, {"iid", "paths"}),
-        ("paths that go on differently", _unequal_paths, {"iid"}),
+        ("paths that begin alike and go on differently", _unequal_paths, {"iid"}),
         ("siblings of two calls", _two_calls, set()),
         ("siblings of two distributions", _two_distributions, set()),
         ("chosen siblings", _chosen, {"distinct", "deterministic"}),
         ("the same sibling chosen twice", _chosen_twice, {"deterministic"}),
         ("a chosen sibling before one of the others", _likeliest_first, {"distinct"}),
     ):
-        # A kind is only told from the drafts that can show it.
-        drafts = _drafts(write)
-        seen = {kind for kind in KINDS if not any(departure(draft, kind) for draft in drafts)}
-        assert_is(f"the kinds of {name}", sorted(seen), sorted(kinds))
+        for draft in _drafts(write):
+            seen = [kind for kind in KINDS if departure(draft, kind) is None]
+            assert_is(f"the kinds of {name}", sorted(seen), sorted(kinds))
 
 
 def _drafts(write: Callable[[Pen], object]) -> list[Draft]:
@@ -71,7 +88,8 @@ def _paths(pen: Pen) -> None:
 
 
 def _unequal_paths(pen: Pen) -> None:
-    for node, logits in zip(pen.branch(A, 2, replacement=True), (A, B), strict=True):
+    certain = torch.tensor([0.0] + [float("-inf")] * 3)
+    for node, logits in zip(pen.branch(certain, 2, replacement=True), (A, B), strict=True):
         pen.draw(logits, after=node)
 
 
