@@ -35,6 +35,7 @@ def assert_records() -> None:
         for token, p in enumerate((weights / weights.sum()).tolist()):
             what = f"the probability recorded for token {token}, of logits {buffer.dtype}"
             assert_close(what, float(probs[token]), p, tolerance)
+        assert_is("the precision of a recorded distribution", probs.dtype, torch.float64)
         assert_close("the sum of a recorded distribution", float(probs.sum()), 1.0, 1e-15)
 
 
