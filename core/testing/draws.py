@@ -59,8 +59,8 @@ def assert_enumerated() -> None:
         assert_close(f"how often both races give token {token}", agreed, expected)
         alone = sum(q for text, q in races.items() if text[2] == token)
         assert_close(f"how often a race gives token {token}", alone, p)
-    partial = torch.tensor([0.0, 0.4, 0.6], dtype=torch.float64)
-    winners = distribution_of(lambda chance: (chance.race(partial, 0),))
+    two = torch.tensor([0.0, 0.4, 0.6], dtype=torch.float64)
+    winners = distribution_of(lambda chance: (chance.race(two, 0),))
     assert_is("the winners of a race without token 0", sorted(winners), [(1,), (2,)])
 
 

@@ -49,9 +49,7 @@ def assert_settles() -> None:
         assert_refuses(f"{what} where a guess is to be redrawn", pen, act)
     pen = new_pen()
     pen.faster(2).faster(1).draw(LOGITS)
-    assert_refuses(
-        "writes where a guess of a guess is to be redrawn", pen, lambda pen: pen.write(0)
-    )
+    assert_refuses("writes where a guess of a guess is to be redrawn", pen, write)
     pen = written(new_pen(), 1)
     pen.continued().faster(1).draw(LOGITS)
     assert_refuses("ends where a continued pen has a guess", pen, Pen.finish)

@@ -28,9 +28,7 @@ def assert_records() -> None:
         draft = pen.finish()
         (probs,), (logits,) = draft.probs, draft.logits
         assert probs is not None and logits is not None, "a draw without a distribution or logits"
-        assert_is(
-            "logits after a drafter wrote over them", logits.tolist()[:1], [buffer.new_tensor(0.3)]
-        )
+        assert_close("a logit that the drafter wrote over", float(logits[0]), 0.3, tolerance)
         weights = (LOGITS / 2).exp() * torch.tensor([1, 1, 1, 0])
         for token, p in enumerate((weights / weights.sum()).tolist()):
             what = f"the probability recorded for token {token}, of logits {buffer.dtype}"
