@@ -76,9 +76,9 @@ def check_siblings_are_of_the_declared_kind(make: Make) -> None:
 def check_paths_are_of_one_length(make: Make) -> None:
     """All paths of a draft of "paths" have one length, wherever the budget ends the draft."""
     drafter = make()
-    target = stage(drafter)
     if drafter.kind != "paths":
         return
+    target = stage(drafter)
     context = context_after(drafter, target, PROMPTS[0])
     for budget, sampling in itertools.product(range(1, 8), (SAMPLED, Sampling())):
         pen = Pen(

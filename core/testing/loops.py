@@ -84,9 +84,10 @@ def assert_counts() -> None:
         (only,) = _rounds(Copies(text, wrong), on=stopping, gamma=last)
         assert_is("the text up to the end token", only.tokens, tuple(text[2 : last + 1]))
         assert_is("what ends it", only.stop, "eos")
-        counts = (only.drafted, only.tested, only.accepted, len(only.path))
-        what = "drafted, tested, accepted and path up to the end"
-        assert_is(what, counts, (len(only.tokens),) * 4)
+        counts = (only.drafted, only.tested, only.accepted)
+        what = "drafted, tested and accepted up to the end token"
+        assert_is(what, counts, (len(only.tokens),) * 3)
+        assert_is("the path up to it", only.path, tuple(range(len(only.tokens))))
 
 
 def assert_limits() -> None:
