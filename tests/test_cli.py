@@ -120,6 +120,10 @@ def test_help_needs_no_hydra(run: Any) -> None:
             "model='./gone': expected a hub id (owner/name) or a folder that exists",
         ),
         (
+            ("generate", "target=transformers", "target.model=smollm2", "prompt=hi"),
+            "or a folder that exists; target=smollm2 is a target of its own",
+        ),
+        (
             ("generate", *TABULAR, "drafter=small_lm"),
             "drafter SmallLM needs model: the target offers nothing",
         ),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from outrider.errors import ConfigError, TargetError, require
+from outrider.plugins.registry import installed
 from outrider.runtime import launch
 from outrider.terminal import is_quiet
 
@@ -35,7 +36,11 @@ def load(
         dtype = "float32"
     folder = Path(name).expanduser()
     if not folder.is_dir() and (name.startswith((".", "/", "~")) or name.count("/") != 1):
-        raise ConfigError(f"model={name!r}: expected a hub id (owner/name) or a folder that exists")
+        known = name in installed().of("target")
+        raise ConfigError(
+            f"model={name!r}: expected a hub id (owner/name) or a folder that exists"
+            + (f"; target={name} is a target of its own" if known else "")
+        )
     if folder.is_dir():
         name = str(folder)
     try:
