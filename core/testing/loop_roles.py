@@ -50,11 +50,11 @@ def assert_heard() -> None:
     for _ in range(2):
         list(decode(target(), drafter, Token(), PROMPT, gamma=2, max_new_tokens=2))
     assert_is("how often a drafter is reset for two texts", drafter.resets, 2)
-    assert_is("the texts that it remembers", drafter.texts, [text[:4], text[:4]])
-    assert_is("the texts that it hears of", len(drafter.heard), 12)
+    assert_is("the texts that a drafter remembers", drafter.texts, [text[:4], text[:4]])
+    assert_is("how many texts a drafter hears of", len(drafter.heard), 12)
     for read, logits in drafter.heard:
         expected = target().logits(read).tolist()
-        assert_is(f"the logits that it hears after {read}", logits.tolist(), expected)
+        assert_is(f"the logits that a drafter hears after {read}", logits.tolist(), expected)
 
 
 def assert_needs() -> None:

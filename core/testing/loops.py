@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, final
 
 from outrider.contract.context import Context
@@ -56,12 +57,16 @@ def assert_lengths() -> None:
     """Asserts that drafts are as long as they may be, and leave room for the target's token."""
     text = greedy_text()
     rounds = _rounds(Copies(text), gamma=4)
-    assert_is("the text", tokens_of(rounds), text[2:])
+    assert_is("the greedy text", tokens_of(rounds), text[2:])
     assert_is("tokens per round", [len(round.tokens) for round in rounds], [5, 5, 2])
     counts = [(round.drafted, round.tested, round.accepted) for round in rounds]
     assert_is("drafted, tested and accepted", counts, [(4, 4, 4), (4, 4, 4), (1, 1, 1)])
-    assert_is("the origins of a round", rounds[-1].origins, ("accepted", "bonus"))
-    assert_is("what ends rounds", [round.stop for round in rounds], [None, None, "max_new_tokens"])
+    assert_is("the origins in the last round", rounds[-1].origins, ("accepted", "bonus"))
+    assert_is(
+        "why a text ends, by round",
+        [round.stop for round in rounds],
+        [None, None, "max_new_tokens"],
+    )
     for budget, nodes in ((14, 14), (None, 2)):  # the tree has pairs
         tree = TreeDrafter(target(), "deterministic")
         first = _rounds(tree, SampleMatch(), gamma=3, budget=budget)[0]
@@ -73,8 +78,16 @@ def assert_counts() -> None:
     text = greedy_text()
     first = _rounds(Copies(text, wrong=4), gamma=4)[0]
     assert_is("the text up to a wrong token", first.tokens, tuple(text[2:5]))
-    assert_is("its origins", first.origins, ("accepted", "accepted", "recovered"))
-    assert_is("its path in the draft", (first.path, first.parents), ((0, 1), (-1, 0, 1, 2)))
+    assert_is(
+        "the origins of tokens up to a wrong one",
+        first.origins,
+        ("accepted", "accepted", "recovered"),
+    )
+    assert_is(
+        "the path up to a wrong token, and the parents",
+        (first.path, first.parents),
+        ((0, 1), (-1, 0, 1, 2)),
+    )
     counts = (first.drafted, first.tested, first.accepted)
     assert_is("drafted, tested and accepted up to a wrong token", counts, (4, 3, 2))
     last = next(position for position in range(4, LENGTH) if text[position] not in text[2:position])
@@ -83,11 +96,11 @@ def assert_counts() -> None:
         stopping.eos = frozenset({text[last]})
         (only,) = _rounds(Copies(text, wrong), on=stopping, gamma=last)
         assert_is("the text up to the end token", only.tokens, tuple(text[2 : last + 1]))
-        assert_is("what ends it", only.stop, "eos")
+        assert_is("why a text ends at its end token", only.stop, "eos")
         counts = (only.drafted, only.tested, only.accepted)
         what = "drafted, tested and accepted up to the end token"
         assert_is(what, counts, (len(only.tokens),) * 3)
-        assert_is("the path up to it", only.path, tuple(range(len(only.tokens))))
+        assert_is("the path up to the end token", only.path, tuple(range(len(only.tokens))))
 
 
 def assert_limits() -> None:
@@ -98,7 +111,7 @@ def assert_limits() -> None:
         short.max_length = max_length
         rounds = _rounds(Copies(text), on=short, gamma=4)
         assert_is("the text in a context window", tokens_of(rounds), text[2 : 2 + length])
-        assert_is("what ends it", rounds[-1].stop, reason)
+        assert_is("why a text ends", rounds[-1].stop, reason)
 
 
 def assert_policy() -> None:
@@ -109,11 +122,11 @@ def assert_policy() -> None:
     policy = _Watches(more=2)
     rounds = _rounds(Copies(greedy_text()), policy=policy, gamma=5)
     assert_is("the rounds that a policy is told of", policy.rounds, rounds)
-    assert_is("how often it is reset before a text", policy.resets, 1)
-    assert_is("the longest draft that it wants", max(round.drafted for round in rounds), 2)
+    assert_is("how often the policy is reset before a text", policy.resets, 1)
+    assert_is("the longest draft that the policy wants", max(round.drafted for round in rounds), 2)
     paths = TreeDrafter(target(), "paths")
     first = _rounds(paths, MultiPathBlock(), policy=_Watches(more=3), gamma=3, budget=6)[0]
-    assert_is("the length of paths that it stops in the middle", first.drafted, 4)
+    assert_is("tokens of two paths that the policy stops in the middle", first.drafted, 4)
 
 
 def assert_fit() -> None:
@@ -130,7 +143,8 @@ def assert_fit() -> None:
 
 def _rounds(drafter: Drafter, rule: Any = None, on: Any = None, **options: Any) -> list[Round]:
     options = {"gamma": 3, "max_new_tokens": LENGTH} | options
-    return list(decode(on or target(), drafter, rule or Token(), PROMPT, **options))
+    rounds = decode(on or target(), drafter, rule or Token(), PROMPT, **options)
+    return list(islice(rounds, 2 * LENGTH))  # a loop that never ends is a fault, too
 
 
 def tokens_of(rounds: Iterable[Round]) -> list[int]:

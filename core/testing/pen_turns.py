@@ -21,7 +21,11 @@ def assert_continues() -> None:
     pen.limit(2)
     second = written(pen, 2).continued()
     bounds = (second.gamma, second.budget, second.room, len(second), second.last, second.open)
-    assert_is("gamma, budget, room, length, last and open", bounds, (2, 4, 4, 0, -1, True))
+    assert_is(
+        "gamma, budget, room, length, last and open of a continued pen",
+        bounds,
+        (2, 4, 4, 0, -1, True),
+    )
     second.write(2)
     second.write(3, after=ROOT)
     assert_is("the tokens of a continued pen", (second.token(0), second.token(1)), (2, 3))
@@ -67,7 +71,7 @@ def assert_noise() -> None:
         pen.redraw(-LOGITS)
         pen.draw(LOGITS)
         assert_is("the positions whose noise was drawn", races.positions, expected)
-        assert_is("the tokens drawn with it", pen.finish().tokens, (0, 3, 2))
+        assert_is("the tokens drawn with that noise", pen.finish().tokens, (0, 3, 2))
 
 
 def assert_asks() -> None:

@@ -42,7 +42,7 @@ def assert_greedy() -> None:
     pen = new_pen(sampling=Sampling(), budget=9)
     assert_is("the greedy draw", pen.draw(LOGITS), int(LOGITS.argmax()))
     assert_is("greedy siblings without replacement", len(pen.branch(LOGITS, 3)), 1)
-    assert_is("greedy siblings with it", len(pen.branch(LOGITS, 2, replacement=True)), 2)
+    assert_is("greedy siblings with replacement", len(pen.branch(LOGITS, 2, replacement=True)), 2)
     assert_is("the distributions of greedy draws", pen.finish().probs, (None,) * 4)
 
 
@@ -56,7 +56,7 @@ def assert_guided() -> None:
     assert first is not None and second is not None, "a draw without a distribution"
     assert_is("a distribution under a constraint", first.tolist(), [0.0, 1.0, 0.0, 0.0])
     expected = without.softmax(-1).tolist()
-    assert_is("one that a constraint leaves nothing of", second.tolist(), expected)
+    assert_is("a distribution that a constraint leaves nothing of", second.tolist(), expected)
 
 
 def assert_bounds() -> None:

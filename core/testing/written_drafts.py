@@ -19,8 +19,8 @@ def assert_trees() -> None:
     paths = [(1, 2), (1, 3), (), (1, 2, 0)]
     tree, ends = Draft.of_paths(paths)
     assert_is("the tokens of paths that share a prefix", tree.tokens, (1, 2, 3, 0))
-    assert_is("their parents", tree.parents, (-1, 0, 0, 1))
-    assert_is("where they end", ends, [1, 2, ROOT, 3])
+    assert_is("the parents in a tree of paths", tree.parents, (-1, 0, 0, 1))
+    assert_is("where the paths end in their tree", ends, [1, 2, ROOT, 3])
     assert_is("the children of a node", tree.children(0), [1, 2])
     assert_is("the path to a node", tree.path(3), (0, 1, 3))
     chains = (tree.is_chain, Draft.chain([1, 2]).is_chain, Draft().is_chain)
