@@ -53,11 +53,13 @@ COMPLETION = ("-sc", "--shell-completion")
 SWEEP_FLAGS = ("-m", "--multirun")
 
 FAULTS = (OutriderError, OSError, MemoryError, RuntimeError)
-"""The errors that may end in a line: the user's, those of files and those of memory."""
+"""The errors that may be reported in one line: the user's, those of files and those of memory."""
 
 QUOTATION = ("'", '"', "[")
-TYPED = ("constraint.pattern", "constraint.schema", "constraint.text")
 """How a quotation or a list begins."""
+
+TYPED = ("constraint.pattern", "constraint.schema", "constraint.text")
+"""The settings, besides the prompt, whose text is taken as typed."""
 
 
 def main() -> None:
@@ -152,7 +154,8 @@ def _run_hydra_command(command: str, arguments: list[str]) -> None:
 def _complete(arguments: list[str]) -> None:
     """Installs the completion, or prints how the line in COMP_LINE can go on.
 
-    Hydra knows no commands, so these are completed here, and are taken out of the line for it.
+    Hydra knows no commands, so these are completed here, and removed from the line before Hydra
+    reads it.
     """
     if not any(argument.startswith("query=") for argument in arguments):
         _run_hydra_command(HYDRA_COMMANDS[0], [COMPLETION[0], *arguments])
@@ -176,9 +179,9 @@ def _command_function(command: str) -> Callable[[Any], None]:
 
 
 def _hydra_arguments(arguments: list[str]) -> list[str]:
-    """Returns the arguments as Hydra wants them: flags first, and prompts quoted.
+    """Returns the arguments as Hydra expects them: flags first, and prompts quoted.
 
-    In a sweep prompts stay as they are: a comma there separates values.
+    In a sweep prompts are not quoted: a comma there separates values.
     """
     flags = [argument for argument in arguments if argument in SWEEP_FLAGS]
     overrides = [argument for argument in arguments if argument not in SWEEP_FLAGS]
@@ -253,7 +256,7 @@ def _run_guarded(function: Callable[[Any], None], command: str, config: Any) -> 
 
 
 def _check_ranks(config: Any, command: str) -> None:
-    """Checks that the target is tensor-parallel if there are several ranks, and may be.
+    """Checks that the target is tensor-parallel if there are several ranks, and that it may be.
 
     Raises:
         ConfigError: it is not, or the command can't run on several ranks.

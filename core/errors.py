@@ -9,7 +9,7 @@ class OutriderError(Exception):
 
 
 class ConfigError(OutriderError, ValueError):
-    """A setting has a value that it can't have."""
+    """A setting has an invalid value, or parts don't fit together."""
 
 
 class PluginError(OutriderError):
@@ -25,15 +25,15 @@ class TargetError(OutriderError):
 
 
 class RankEnded(SystemExit):
-    """On another rank than the first, the run is over; the process ends with status 0."""
+    """The run is over, on a rank other than the first; the process ends with status 0."""
 
 
 ANY_FAULT = (Exception, SystemExit)
-"""What the code of others can raise; `sys.exit` there would end a command without a word."""
+"""What third-party code can raise; its `sys.exit` would end a command silently."""
 
 
 def described(error: BaseException) -> str:
-    """Returns an error of others as one line: its type and what it says.
+    """Returns an error of third-party code as one line: its type and its message.
 
     >>> described(SystemExit(0))
     'SystemExit: 0'

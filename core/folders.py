@@ -19,8 +19,8 @@ def write_whole(path: Path, content: str | bytes) -> None:
     """Writes a file in one step: others see the old content or the new, never a part.
 
     Raises:
-        OSError: it can't be written, for example to a full disk; the error names the file, which
-            is as it was before.
+        OSError: it can't be written, for example to a full disk; the error names the file, whose
+            content is unchanged.
     """
     with replacing(path) as scratch:
         scratch.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -52,7 +52,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Appends a line to a file, which has all of it once the function returns.
+    """Appends a line to a file, which is written completely when the function returns.
 
     Raises:
         OSError: it can't be written; the error names the file.

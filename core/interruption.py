@@ -1,4 +1,4 @@
-"""Interruption: how a command ends before its time, and what it tells the user to do then."""
+"""Interruption: how a command ends early, and the advice that it then prints."""
 
 import signal
 import threading
@@ -31,15 +31,15 @@ def terminable() -> Iterator[None]:
 
 
 def _terminate(*_: Any) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what is being saved now is saved whole
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second signal must not interrupt saving
     raise Terminated
 
 
 @contextmanager
 def advising(advice: Callable[[], str | None]) -> Iterator[None]:
-    """Adds a note to whatever ends the block early; the console script prints it.
+    """Adds a note to any exception that ends the block; the console script prints it.
 
-    advice: returns how to go on, once something has gone wrong; None if there is nothing to say.
+    advice: called after an exception; returns how to go on, or None for no advice.
     """
     try:
         yield

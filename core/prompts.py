@@ -16,7 +16,8 @@ from outrider.rows import IDS, form_of, turns_of
 class CodeTest:
     """How code that answers a prompt is tested, by the fields of HumanEval (2107.03374).
 
-    prompt: the beginning of the code. test: code that defines `check`, which takes the function.
+    prompt: the beginning of the code.
+    test: code that defines `check`, which takes the function.
     entry_point: the function's name.
     """
 
@@ -30,9 +31,8 @@ class CodeTest:
 class Prompt:
     """A conversation: its id, its category, and the user's turns.
 
-    references: by turn, the answers that are right, such as a summary that a person wrote. Empty
-        for a turn without.
-    code: how code in the answer is tested, if it is.
+    references: for each turn, its right answers, such as a summary that a person wrote.
+    code: how code in the answer is tested; None if it is not.
     """
 
     id: str
@@ -46,10 +46,11 @@ def prompt_text(setting: Any) -> Any:
     """Returns the prompt that a setting stands for; a list of ids or prompts stands for itself.
 
     `@FILE` stands for the content of a file, `-` for that of standard input, both in UTF-8 and
-    without the newline at their end. `@@` begins a text with a single `@`. All else is the text.
+    without the newline at their end. `@@` begins a text with a single `@`. Anything else is the
+    text itself.
 
     Raises:
-        ConfigError: the file can't be read, or what was read is no UTF-8.
+        ConfigError: the file can't be read, or the content is not UTF-8.
     """
     if not isinstance(setting, str) or (setting != "-" and setting[:1] != "@"):
         return setting
@@ -61,10 +62,11 @@ def prompt_text(setting: Any) -> Any:
 def file_text(field: str, path: str | None) -> str:
     """Returns the content of a file in UTF-8, without the newline at its end.
 
-    field: the setting that names it, for messages. path: None for standard input.
+    field: the setting that names it, for messages.
+    path: None for standard input.
 
     Raises:
-        ConfigError: the file can't be read, or is no UTF-8.
+        ConfigError: the file can't be read, or is not UTF-8.
     """
     setting = "-" if path is None else f"@{path}"
     try:
@@ -84,8 +86,8 @@ def read_jsonl(path: str, column: str | None = None) -> list[Prompt]:
     column: the key that holds the prompt. Defaults to that of the row's form.
 
     Raises:
-        ConfigError: the file is missing or empty, or a line is in no such form; the message has the
-            line's number.
+        ConfigError: the file is missing or empty, or a line is in no such form; the message names
+            the line.
     """
     file = Path(path).expanduser()
     require(file.is_file(), "data.path", path, "a file that exists")
@@ -95,20 +97,20 @@ def read_jsonl(path: str, column: str | None = None) -> list[Prompt]:
 def parse(item: Any, where: str, column: str | None = None) -> Prompt:
     """Returns the prompt in a row of a data set, in one of the forms of `outrider.rows`.
 
-    A row may have a `reference`: the right answer, or a list with that of each turn, which may
-    itself be a list of several. `test` and `entry_point` beside `prompt` are HumanEval's.
+    A row may have a `reference`: the right answer, or a list with the right answer of each turn, or
+    several. `test` and `entry_point` beside `prompt` are HumanEval's.
 
-    where: names the row in messages; it is also the id of a prompt without one.
+    where: the name of the row in messages, and the id of a prompt that has none.
     column: the column that holds the prompt. Defaults to that of the row's form.
 
     Raises:
         ConfigError: the row is in none of the forms, or has no such column.
     """
     form = form_of(item, where, column)
-    known = next((str(item[key]) for key in IDS if item.get(key) is not None), where)
+    id = next((str(item[key]) for key in IDS if item.get(key) is not None), where)
     category, turns = item.get("category"), turns_of(item, form, where)
     return Prompt(
-        known,
+        id,
         form.category if category is None else str(category),
         turns,
         _references(item, len(turns)),
@@ -117,7 +119,7 @@ def parse(item: Any, where: str, column: str | None = None) -> Prompt:
 
 
 def _references(item: dict[str, Any], turns: int) -> tuple[tuple[str, ...], ...]:
-    """Returns the right answers by turn; empty if the record has none, or none that are texts."""
+    """Returns the right answers of each turn; empty if the row has none that are texts."""
     value = item.get("reference")
     by_turn = value if isinstance(value, list) else [value]
     if turns == 1 and len(by_turn) > 1:
@@ -130,7 +132,7 @@ def _references(item: dict[str, Any], turns: int) -> tuple[tuple[str, ...], ...]
 
 
 def _code_test(item: dict[str, Any], prompt: str) -> CodeTest | None:
-    """Returns how code is tested, by HumanEval's fields; None if the record has none."""
+    """Returns how code is tested, by HumanEval's fields; None if the row does not have them."""
     test, name = item.get("test"), item.get("entry_point")
     if isinstance(test, str) and isinstance(name, str) and name:
         return CodeTest(prompt, test, name)
@@ -159,13 +161,14 @@ def spaced(prompts: list[Prompt], limit: int | None) -> list[Prompt]:
 
 
 def collect(items: Iterable[tuple[str, Any]], path: str, column: str | None = None) -> list[Prompt]:
-    """Returns the prompts in some records.
+    """Returns the prompts in some rows.
 
-    items: pairs of a name for messages (see `parse`) and a record. path: of the file, for messages.
-    column: the column that holds the prompt. Defaults to that of the record's form.
+    items: pairs of a name for messages (see `parse`) and a row.
+    path: the path of the file, for messages.
+    column: the column that holds the prompt. Defaults to that of the row's form.
 
     Raises:
-        ConfigError: there are no records, or two have the same id.
+        ConfigError: there are no rows, or two have the same id.
     """
     prompts: dict[str, Prompt] = {}
     for where, item in items:

@@ -1,4 +1,4 @@
-"""Rows: finds the user's turns in a row of a data set, in any of the forms that are in use."""
+"""Rows: finds the user's turns in a row of a data set, in any of the common forms."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -13,10 +13,10 @@ USER = frozenset({"user", "human"})
 SYSTEM = frozenset({"system", "developer"})
 OTHERS = frozenset({"assistant", "gpt", "chatgpt", "bing", "bard"})
 OTHERS |= {"tool", "function", "function_call", "observation"}
-"""Who speaks in a conversation, by the names of OpenAI and ShareGPT. Others are left out."""
+"""The speakers in a conversation, by the names of OpenAI and ShareGPT. `OTHERS` are left out."""
 
 SPEAKING = (("role", "content"), ("from", "value"))
-"""Where a message says who speaks, and what: OpenAI's keys, and ShareGPT's."""
+"""The keys of a message for its speaker and its text: OpenAI's, and ShareGPT's."""
 
 
 @final
@@ -25,8 +25,8 @@ class Form:
     """A form of rows: how it is recognised, and where its text is.
 
     keys: the keys that a row of this form has.
-    column: the one that holds the prompt.
-    category: of its prompts, unless a row has one of its own.
+    column: the key that holds the prompt.
+    category: the category of its prompts, unless a row has its own.
     """
 
     name: str
@@ -56,7 +56,7 @@ LISTS = {
     "messages": "a list of messages",
     "conversations": "a list of messages",
 }
-"""The columns that hold a list, and what it is of."""
+"""The columns that hold a list, each with what is expected there."""
 
 IDS = ("question_id", "task_id", "id")
 """The keys that may hold the id of a prompt."""
@@ -89,7 +89,7 @@ def _listed() -> str:
 
 
 def _hint(row: Row) -> str:
-    """Returns what to do about a row in no form, with the key that may be a slip of the pen."""
+    """Returns what to do about a row in no form: the key that may be a typo, or the setting."""
     columns = {form.column for form in FORMS}
     for key in (key for key in map(str, row) if key not in columns):
         if meant := difflib.get_close_matches(key, columns, n=1, cutoff=0.7):
@@ -101,9 +101,9 @@ def _hint(row: Row) -> str:
 def turns_of(row: Row, form: Form, where: str) -> tuple[str, ...]:
     """Returns the user's turns in a row of a form.
 
-    A string is one turn, a list of strings several. Of a list of messages, the turns are the
-    user's, and what the system says comes before the first. Alpaca's `input` follows its
-    instruction.
+    A string is one turn, and a list of strings several. In a list of messages, the turns are the
+    user's, and the system's message is put before the turn that follows it. Alpaca's `input`
+    follows its instruction.
 
     Raises:
         ConfigError: there is no text where the form has it.
@@ -122,12 +122,11 @@ def turns_of(row: Row, form: Form, where: str) -> tuple[str, ...]:
 
 
 def _turns_of_messages(messages: Sequence[Any], where: str) -> tuple[str, ...]:
-    """Returns what the user says in messages of OpenAI's form or ShareGPT's."""
+    """Returns the user's turns in messages of OpenAI's form or ShareGPT's."""
     preface: list[str] = []
     turns: list[str] = []
     for number, message in enumerate(messages):
-        place = f"{where}[{number}]"
-        speaker, text = _spoken(message, place)
+        speaker, text = _spoken(message, f"{where}[{number}]")
         if speaker in USER:
             turns.append("\n\n".join([*preface, text]))
             preface = []
@@ -138,17 +137,17 @@ def _turns_of_messages(messages: Sequence[Any], where: str) -> tuple[str, ...]:
     return tuple(turns)
 
 
-def _spoken(message: Any, place: str) -> tuple[str, str]:
-    """Returns who speaks in a message, and what; nothing for those whose words are left out."""
+def _spoken(message: Any, where: str) -> tuple[str, str]:
+    """Returns the speaker and the text of a message; no text for speakers who are left out."""
     keys = message.keys() if isinstance(message, Mapping) else ()
     pair = next((pair for pair in SPEAKING if pair[0] in keys), None)
     if pair is None:
-        raise ConfigError(f"{place}={message!r:.60}: expected role and content, or from and value")
+        raise ConfigError(f"{where}={message!r:.60}: expected role and content, or from and value")
     key, content = pair
     speaker = str(message[key])
     known = USER | SYSTEM | OTHERS
     if speaker not in known:
-        raise ConfigError(f"{place}.{key}={speaker!r}: {nearest(speaker, known)}")
+        raise ConfigError(f"{where}.{key}={speaker!r}: {nearest(speaker, known)}")
     if speaker in OTHERS:
         return speaker, ""
     parts = message.get(content)
@@ -156,7 +155,7 @@ def _spoken(message: Any, place: str) -> tuple[str, str]:
         parts = [{"type": "text", "text": parts}]
     texts = [part.get("text") for part in parts if part.get("type") == "text"]
     if len(texts) < len(parts) or not all(map(_is_text, texts)):
-        raise ConfigError(f"{place}.{content}={message.get(content)!r:.60}: expected text")
+        raise ConfigError(f"{where}.{content}={message.get(content)!r:.60}: expected text")
     return speaker, "\n".join(texts)
 
 

@@ -1,4 +1,4 @@
-"""Terminal: what may be printed, and text that others wrote made safe to print."""
+"""Terminal: whether to print progress, and how to print untrusted text safely."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 QUIET = "OUTRIDER_QUIET"
-"""The environment variable that `--quiet` sets to 1, so that jobs in other processes see it."""
+"""The environment variable that `--quiet` sets to 1, for jobs in other processes too."""
 
 _CONTROLS = re.compile(
     r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -27,18 +27,18 @@ def visible(text: str) -> str:
 
 
 def plain(text: object, style: str = "") -> Text:
-    """Returns a text for rich to print as it stands: without markup and control characters."""
+    """Returns a text for rich to print verbatim, with control characters escaped."""
     return Text(visible(str(text)), style=style)
 
 
 def is_quiet() -> bool:
-    """Returns whether commands print their results alone."""
+    """Returns whether commands print only their results."""
     return os.environ.get(QUIET) == "1"
 
 
 @contextmanager
 def quiet(wanted: bool = True) -> Iterator[None]:
-    """Makes commands print their results alone within the block, if that is wanted."""
+    """Makes commands print only their results in the block, if `wanted`."""
     before = os.environ.get(QUIET)
     if wanted:
         os.environ[QUIET] = "1"
@@ -52,12 +52,12 @@ def quiet(wanted: bool = True) -> Iterator[None]:
 
 
 def remarks(*, stderr: bool = True) -> Console:
-    """Returns a console for progress, and for all else that is not a command's result.
+    """Returns a console for progress, and for everything else that is not a command's result.
 
-    If commands are quiet, it prints nothing.
+    It prints nothing if commands are quiet.
 
-    stderr: print to standard error. Otherwise to standard output.
+    stderr: whether to print to standard error, or else to standard output. Defaults to True.
     """
-    if is_quiet():  # no terminal either, or a progress bar would take over what others print
+    if is_quiet():  # no terminal either, or a progress bar would redirect other output
         return Console(stderr=stderr, quiet=True, force_terminal=False)
     return Console(stderr=stderr, highlight=False)

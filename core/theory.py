@@ -1,4 +1,4 @@
-"""The papers' formulas for what acceptance is worth.
+"""The papers' formulas for the speedup that follows from acceptance.
 
 They are those of Leviathan et al. (arXiv 2211.17192), except where another source is named. They
 assume that each draft token is accepted with the same probability `alpha`, independently of others.

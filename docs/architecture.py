@@ -127,8 +127,8 @@ def stack(rows: list[list[str]], top: int) -> list[str]:
                     text(x + 12, y + 34, HOLDS[name], "faint"),
                 ]
             middle = HEIGHT / 2 if len(names) == 1 else 14
-            for place, step in enumerate(reversed(STEPS.get(name, ()))):
-                parts.append(badge(x + width - 17 - 25 * place, y + middle, step))
+            for position, step in enumerate(reversed(STEPS.get(name, ()))):
+                parts.append(badge(x + width - 17 - 25 * position, y + middle, step))
     return parts
 
 
@@ -142,8 +142,8 @@ def loop(top: int) -> list[str]:
         text(middle + 12, top - 10, "Context", "name"),
         arrow(f"M {middle} {top - 24} V {top - 4}"),
     ]
-    for place, (number, name, call, result) in enumerate(ROUND):
-        y = top + place * pitch
+    for index, (number, name, call, result) in enumerate(ROUND):
+        y = top + index * pitch
         parts += [
             box(PANEL, y, width, height),
             badge(PANEL + 22, y + 22, number),
@@ -151,7 +151,7 @@ def loop(top: int) -> list[str]:
             text(PANEL + 12, y + 49, call, "call"),
             text(middle + 12, y + height + 34, result, "name"),
         ]
-        if place < len(ROUND) - 1:
+        if index < len(ROUND) - 1:
             parts.append(arrow(f"M {middle} {y + height + 4} V {y + pitch - 4}"))
     bottom = top + (len(ROUND) - 1) * pitch + height
     edge = PANEL + width + 22

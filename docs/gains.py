@@ -30,8 +30,8 @@ Row = tuple[str, float, float, float]
 
 def rows(page: str) -> list[Row]:
     """Returns the table's rows, the most tokens per call first, and plain decoding as the last."""
-    found = re.findall(ROW, page, re.MULTILINE)
-    drafters = [(name, *map(float, figures)) for name, *figures in found]
+    cells = re.findall(ROW, page, re.MULTILINE)
+    drafters = [(name, *map(float, figures)) for name, *figures in cells]
     return [*sorted(drafters, key=lambda row: -row[1]), ("none", 1.0, 1.0, 1.0)]
 
 

@@ -42,11 +42,11 @@ def picture() -> str:
             f'<text class="title" x="{left}" y="24">{number + 1}. {title}</text>',
             f'<text class="faint" x="{left}" y="44">{subtitle}</text>',
         ]
-        for place, word in enumerate(TOKENS):
-            x = left + STEP * place
-            parts += bars(number, x, TARGET[place], DRAFT[place])
-            at = f'x="{x + BAR / 2}" y="{BASE + 18}" text-anchor="middle"'
-            parts.append(f'<text class="faint" {at}>{word}</text>')
+        for index, token in enumerate(TOKENS):
+            x = left + STEP * index
+            parts += bars(number, x, TARGET[index], DRAFT[index])
+            below = f'x="{x + BAR / 2}" y="{BASE + 18}" text-anchor="middle"'
+            parts.append(f'<text class="faint" {below}>{token}</text>')
     kept = sum(map(min, TARGET, DRAFT))
     caption = (
         f"Line: the target's p. Grey: the drafter's q. Green: accepted, {kept:.2f} in all."

@@ -61,14 +61,16 @@ def outputs(source: str, names: dict[str, Any], number: int) -> list[Output]:
         exec(compile(ast.Module(body, []), f"cell {number}", "exec"), names)
         if last is not None:
             value = eval(compile(ast.Expression(last.value), f"cell {number}", "eval"), names)
-    made: list[Output] = []
+    results: list[Output] = []
     if printed.getvalue():
-        made.append({"output_type": "stream", "name": "stdout", "text": lines(printed.getvalue())})
+        results.append(
+            {"output_type": "stream", "name": "stdout", "text": lines(printed.getvalue())}
+        )
     if value is not None:
         data = {"text/plain": lines(repr(value))}
         if hasattr(value, "_repr_html_"):
             data["text/html"] = lines(value._repr_html_())
-        made.append(
+        results.append(
             {
                 "output_type": "execute_result",
                 "execution_count": number,
@@ -80,9 +82,9 @@ def outputs(source: str, names: dict[str, Any], number: int) -> list[Output]:
         file = BytesIO()
         figure.savefig(file, format="png", dpi=DPI, metadata={"Software": None})
         png = base64.b64encode(file.getvalue()).decode()
-        made.append({"output_type": "display_data", "data": {"image/png": png}, "metadata": {}})
+        results.append({"output_type": "display_data", "data": {"image/png": png}, "metadata": {}})
     pyplot.close("all")
-    return made
+    return results
 
 
 def lines(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Pages of the site that are made, not written: mkdocs calls the hooks, see mkdocs.yml.
+"""Pages of the site that are generated; mkdocs calls the hooks, see mkdocs.yml.
 
 These are the README as the first page, the other pages of the repository's root, the settings, and
 the API reference.
@@ -21,17 +21,17 @@ COPIED = ("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "SECURITY.md", "LIC
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
-    """Adds the pages that are made."""
-    made = {"index.md": home(), "settings.md": settings_page()} | api()
+    """Adds the generated pages."""
+    pages = {"index.md": home(), "settings.md": settings_page()} | api()
     for name in COPIED:
-        made[name] = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](")
-    for name, content in made.items():
+        pages[name] = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](")
+    for name, content in pages.items():
         files.append(File.generated(config, name, content=content))
     return files
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """Leads links to the repository's root to the copies on the site."""
+    """Turns links to the repository's root into links to the copies on the site."""
     names = "|".join(map(re.escape, COPIED))
     return re.sub(rf"\]\(\.\./({names})\)", r"](\1)", markdown)
 

@@ -25,7 +25,7 @@ from outrider.plugins.registry import make
 
 
 class Shot(NamedTuple):
-    """A picture: the page, its size and scheme, and what it starts with, if not with the top.
+    """A picture: the page, its size and scheme, and the element at its top, by default the page's.
 
     drafter: writes a text with this drafter first.
     """

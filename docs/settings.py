@@ -17,6 +17,7 @@ from outrider.commands.usage import GROUPS, read_settings
 from outrider.plugins.config import option_schema
 from outrider.plugins.registry import Entry, installed
 from outrider.training.classifier import ClassifierRecipe
+from outrider.training.corpus import TextRecipe
 from outrider.training.drafters import DrafterRecipe
 from outrider.training.families import FAMILIES
 from outrider.training.schedule import Schedule
@@ -56,16 +57,16 @@ def commands() -> Iterator[str]:
     """Yields a section for each command: the settings of its config file."""
     yield "## Commands"
     for command in HYDRA_COMMANDS:
-        read = read_settings(command)
+        settings = read_settings(command)
         yield f"### {command}"
-        yield "```text\n" + "\n".join(read.examples) + "\n```"
+        yield "```text\n" + "\n".join(settings.examples) + "\n```"
         groups = [
             (name, option, f"{GROUPS[name]}; chosen by name")
-            for name, option in read.groups.items()
+            for name, option in settings.groups.items()
             if name in GROUPS
         ]
-        comments = read.comments
-        values = [(name, value, comments.get(name, "")) for name, value in read.values.items()]
+        comments = settings.comments
+        values = [(name, value, comments.get(name, "")) for name, value in settings.values.items()]
         yield table([*groups, *values])
 
 
@@ -107,16 +108,16 @@ def yaml_options(group: str, title: str, text: str) -> Iterator[str]:
     yield f"## {title}"
     yield text
     for name in options(group):
-        read = read_settings(f"{group}/{name}")
-        meanings = (learning(read.values) if group == "recipe" else {}) | read.comments
+        settings = read_settings(f"{group}/{name}")
+        meanings = (learning(settings.values) if group == "recipe" else {}) | settings.comments
         yield f"### {group}={name}"
         yield heading_comment(group, name)
-        yield table((key, value, meanings.get(key, "")) for key, value in read.values.items())
+        yield table((key, value, meanings.get(key, "")) for key, value in settings.values.items())
 
 
 def learning(values: Mapping[str, Any]) -> dict[str, str]:
     """Returns what the docstrings of the classes that a recipe configures say of its settings."""
-    classes = [("", DrafterRecipe), ("schedule.", Schedule)]
+    classes = [("", TextRecipe), ("", DrafterRecipe), ("schedule.", Schedule)]
     if values["_target_"].endswith("ClassifierRecipe"):
         classes = [("", ClassifierRecipe)]
     if "family" in values:

@@ -27,14 +27,14 @@ from outrider.runtime.tree_mask import within
 
 @final
 class DFlashNetwork(TrainedNetwork):
-    """Runs a token and the masks behind it through layers that attend to the target's states.
+    """Runs a token and the masks after it through layers that attend to the target's states.
 
     The states of the text are fused, and become keys and values of every layer; the tokens of the
     block see all of them and each other (2602.06036, section 4). The tensors are those of z-lab's
     DFlash. The embeddings are the target's, and so is the head by default.
 
-    block: the size of blocks, for a network without a config.
-    config: what it is made of. Defaults to a layer with the sizes of the target's own.
+    block: the size of blocks if there is no config.
+    config: Defaults to one layer with the sizes of the target's own.
     head: an output matrix for its vocabulary. Defaults to the target's.
     """
 
@@ -77,24 +77,24 @@ class DFlashNetwork(TrainedNetwork):
         """
         states = self.hidden_norm(product(self.fc, torch.cat(list(features), dim=-1)))
         for layer, cache in zip(self.layers, caches.of_layer, strict=True):
-            layer.self_attn.remember(states, positions, cache)
+            layer.self_attn.add_to_cache(states, positions, cache)
 
     def forward(
         self,
         tokens: Int[Tensor, "batch tokens"],
         positions: Int[Tensor, "batch tokens"],
-        reach: Bool[Tensor, "batch 1 tokens all"],
+        sees: Bool[Tensor, "batch 1 tokens all"],
         caches: LayerCaches,
     ) -> Float[Tensor, "batch tokens w"]:
         """Returns the state at each token of some blocks, which predicts that token itself.
 
-        reach: what each token attends to, the text first. Layers with a window cut it, for blocks
-            that continue a whole text.
+        sees: what each token attends to, the text first. Layers with a window narrow it, which is
+            right for blocks that follow the whole text.
         """
         x = embedding(tokens, self._embedding) * self.config.scale
         windows = self.config.windows
         for layer, cache, window in zip(self.layers, caches.of_layer, windows, strict=True):
-            near = reach if window is None else reach & within(window, positions, reach.shape[-1])
+            near = sees if window is None else sees & within(window, positions, sees.shape[-1])
             x = layer(x, positions, near, cache)
         out: Tensor = self.norm(x)
         return out
@@ -115,7 +115,7 @@ class DFlashNetwork(TrainedNetwork):
     def save_checkpoint(self, folder: Path, target: Target) -> None:
         """Writes the network in the layout of the speculators library, in half precision."""
         tensors = self.state_dict() | speculators.vocabulary_tensors(self.vocabulary)
-        if self.vocabulary.ids is not None:  # others can't tell which of the target's rows it has
+        if self.vocabulary.ids is not None:  # other readers can't select rows of the target's head
             tensors["lm_head.weight"] = self._head.matrix
         config = self.config.stored(target, len(self.vocabulary))
         checkpoint.write_checkpoint(folder, tensors, config, torch.float16)
@@ -125,8 +125,8 @@ class DFlashNetwork(TrainedNetwork):
 class DFlash(TrainedDrafter[DFlashNetwork]):
     """Drafts a block of tokens in one pass on states of the target (DFlash, 2602.06036).
 
-    No token knows which ones were drawn before it in the draft. A pass always has a whole block,
-    so the first tokens are the same for every gamma; a block of 8 drafts up to 7.
+    No token depends on those drawn before it in the draft. A pass always has a whole block, so the
+    first tokens are the same for every gamma; a block of 8 drafts up to 7.
 
     path: a folder that `outrider train` has written, one of z-lab's DFlash, or a dflash of the
         speculators library; "untrained" for random weights.
@@ -147,7 +147,7 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
 
     def _start(self) -> None:
         self._caches = LayerCaches(len(self._network.layers))
-        self._known = Tokens([])
+        self._text = Tokens([])
 
     @torch.no_grad()
     def propose(self, context: Context, pen: Pen) -> None:
@@ -169,16 +169,16 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
         self._shape.grow_at_once(pen, logits)
 
     def _catch_up(self, text: Tokens, features: Sequence[Float[Tensor, "tokens width"]]) -> None:
-        """Reads what is new in a text, all but its last token."""
+        """Reads what is new in a text, except its last token."""
         count = len(text) - 1
-        known = min(self._known.shared(text), count, len(self._caches))
+        known = min(self._text.shared(text), count, len(self._caches))
         self._caches.crop(known)
         if known == count:
             return
-        self._known = Tokens([])  # a pass that is interrupted leaves the caches unknown
+        self._text = Tokens([])  # an interrupted pass leaves the caches in an unknown state
         positions = torch.arange(known, count, device=features[0].device)[None]
         self._network.read([rows[None, known:count] for rows in features], positions, self._caches)
-        self._known = Tokens(text[:count])
+        self._text = Tokens(text[:count])
 
 
 @hookimpl

@@ -1,6 +1,5 @@
 """Eagle: one decoder layer predicts the target's next state, and the target's head reads it."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self, final
 
@@ -9,13 +8,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from outrider.contract.context import Context
-from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafter_parts import checkpoint, weights
-from outrider.drafter_parts.features import FeatureDrafting, FeatureNetwork
+from outrider.drafter_parts.features import FeatureDrafter, FeatureNetwork
 from outrider.drafter_parts.layer import Attention, FeedForward, KeysAndValues, LayerConfig, RMSNorm
-from outrider.drafter_parts.trained import TrainedDrafter
 from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.runtime.cached_model import HIDDEN
@@ -51,36 +47,25 @@ class EagleNetwork(FeatureNetwork):
         self.post_attention_layernorm: RMSNorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.mlp: FeedForward = FeedForward(config)
         self._embedding = weights.embedding(target).detach()
-        self._shared_head = weights.BorrowedHead(vocabulary.rows(weights.head(target).detach()))
-        self.borrowed_head: weights.BorrowedHead | None = self._shared_head
-
-    def states(
-        self, features: Sequence[Float[Tensor, "*batch width"]]
-    ) -> Float[Tensor, "*batch w"]:
-        return features[0]
+        self.borrowed_head = weights.BorrowedHead.of(target, vocabulary)
 
     def forward(
         self,
         states: Float[Tensor, "batch tokens w"],
         tokens: Int[Tensor, "batch tokens"],
         positions: Int[Tensor, "batch tokens"],
-        reach: Bool[Tensor, "batch 1 tokens all"] | None,
+        sees: Bool[Tensor, "batch 1 tokens all"] | None,
         cache: KeysAndValues,
     ) -> Float[Tensor, "batch tokens w"]:
         x: Tensor = self.fc(torch.cat([embedding(tokens, self._embedding), states], dim=-1))
-        x = x + self.self_attn(x, positions, reach, cache)
+        x = x + self.self_attn(x, positions, sees, cache)
         out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
         return out
 
-    def logits(self, states: Float[Tensor, "*batch w"]) -> Float[Tensor, "*batch known"]:
-        return self._shared_head(states)
-
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
-        config = checkpoint.read_config(folder)
-        weights.require_fit(folder, config, target)
-        file, tensors = checkpoint.find_tensors(folder)
-        vocabulary = Vocabulary.take_from(tensors, target.vocab_size)
+        config = weights.read_config(folder, target)
+        file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
         tensors.pop("embed_tokens.weight", None)  # SafeAILab's copy of the target's embeddings
         return cls.with_tensors(
             checkpoint.replace_prefixes(tensors, {"layers.0.": ""}),
@@ -104,7 +89,7 @@ class EagleNetwork(FeatureNetwork):
 
 
 @final
-class Eagle(TrainedDrafter[EagleNetwork]):
+class Eagle(FeatureDrafter[EagleNetwork]):
     """Drafts token by token on the target's last state (EAGLE-1, 2401.15077).
 
     path: a folder that `outrider train` has written, or one of SafeAILab's EAGLE-1 or EAGLE-2;
@@ -120,12 +105,6 @@ class Eagle(TrainedDrafter[EagleNetwork]):
 
     def __init__(self, path: str | None = None, tree: Any = None) -> None:
         super().__init__(EagleNetwork, path, tree)
-
-    def _start(self) -> None:
-        self._drafting = FeatureDrafting(self._network, self._rule)
-
-    def propose(self, context: Context, pen: Pen) -> None:
-        self._drafting.draft(context, pen, self._shape)
 
 
 @hookimpl

@@ -9,14 +9,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from outrider.contract.context import Context
-from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafter_parts import checkpoint, speculators, weights
 from outrider.drafter_parts.decoder_layers import FusionLayer
-from outrider.drafter_parts.features import LOWEST, FeatureDrafting, FeatureNetwork, state_names
+from outrider.drafter_parts.features import LOWEST, FeatureDrafter, FeatureNetwork, state_names
 from outrider.drafter_parts.layer import KeysAndValues, LayerConfig, RMSNorm
-from outrider.drafter_parts.trained import TrainedDrafter
 from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.runtime.linear import product
@@ -68,11 +65,11 @@ class Eagle3Network(FeatureNetwork):
         states: Float[Tensor, "batch tokens w"],
         tokens: Int[Tensor, "batch tokens"],
         positions: Int[Tensor, "batch tokens"],
-        reach: Bool[Tensor, "batch 1 tokens all"] | None,
+        sees: Bool[Tensor, "batch 1 tokens all"] | None,
         cache: KeysAndValues,
     ) -> Float[Tensor, "batch tokens w"]:
         words = embedding(tokens, self._embedding)
-        out: Tensor = self.layer(words, states, positions, reach, cache)
+        out: Tensor = self.layer(words, states, positions, sees, cache)
         return out
 
     def logits(self, states: Float[Tensor, "*batch w"]) -> Float[Tensor, "*batch known"]:
@@ -110,7 +107,7 @@ class Eagle3Network(FeatureNetwork):
 
 
 @final
-class Eagle3(TrainedDrafter[Eagle3Network]):
+class Eagle3(FeatureDrafter[Eagle3Network]):
     """Drafts token by token on several states of the target (EAGLE-3, 2503.01840).
 
     path: a folder that `outrider train` has written, one of SafeAILab's EAGLE-3, or an eagle3 of
@@ -127,12 +124,6 @@ class Eagle3(TrainedDrafter[Eagle3Network]):
         if path != weights.UNTRAINED:
             layers = speculators.layers_read(checkpoint.read_config(weights.folder("eagle3", path)))
         self.needs: frozenset[str] = frozenset({"model", *state_names(layers)})
-
-    def _start(self) -> None:
-        self._drafting = FeatureDrafting(self._network, self._rule)
-
-    def propose(self, context: Context, pen: Pen) -> None:
-        self._drafting.draft(context, pen, self._shape)
 
 
 def default_layers(target: Target) -> tuple[int, int, int]:

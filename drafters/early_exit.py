@@ -1,4 +1,4 @@
-"""EarlyExit: the target's first layers draft, on what the target has computed of the text."""
+"""EarlyExit: the target's first layers draft, on the target's own keys and values of the text."""
 
 from collections.abc import Sequence
 from typing import Any, final
@@ -20,7 +20,7 @@ from outrider.runtime.first_layers import first_layers
 from outrider.runtime.stems import stem
 
 UNTRAINED_LAYERS = 2
-"""The layers below an adapter with random weights; Kangaroo's for a target of 32."""
+"""The layers below an adapter with random weights, as in Kangaroo for a target of 32 layers."""
 
 
 @final
@@ -28,20 +28,20 @@ class EarlyExit(Drafter):
     """Drafts with the target's first layers.
 
     They start each draft on the target's own keys and values, so that only drafted tokens are
-    computed. The target's head reads their output (LayerSkip, 2404.16710), or a small adapter does
-    that was trained to predict what the target says (Kangaroo, 2404.18911). A target that was
-    trained to exit early needs no adapter. To stop a draft early, as both papers do, there is the
-    policy `confidence`.
+    computed. Their output goes to the target's head (LayerSkip, 2404.16710), or to a small adapter
+    that was trained to predict the target's tokens (Kangaroo, 2404.18911). A target that was
+    trained to exit early needs no adapter. The policy `confidence` stops a draft early, as both
+    papers do.
 
     layers: how many of the target's layers draft. Defaults to those below the adapter, and without
-        an adapter to four fifths of them.
+        an adapter to four fifths of all layers.
     path: the folder of an adapter, which `outrider train` has written, or Kangaroo's with an entry
         "exit_layer" in its config; "untrained" for random weights. Defaults to no adapter.
     tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`; each depth takes one
         pass. Defaults to a chain.
 
-    Raises `ConfigError` for other layers than the adapter's, and in `bind` if the target can't be
-    cut after its first layers, or the adapter does not fit.
+    Raises `ConfigError` if `layers` is not the adapter's number, and in `bind` if the target can't
+    be cut after its first layers, or the adapter does not fit.
     """
 
     autoregressive = True
@@ -63,7 +63,7 @@ class EarlyExit(Drafter):
     def bind(self, target: Target) -> None:
         if self._target is target:
             return
-        self._target = None  # until all is there, since any of it may be interrupted
+        self._target = None  # until everything is loaded, since loading may be interrupted
         adapter: Adapter | None = None
         if self._path is None:
             model = first_layers(target.model, self._layers)
@@ -75,7 +75,7 @@ class EarlyExit(Drafter):
         if not self._drafting.can_start(target):
             raise ConfigError(
                 f"drafter early_exit: {type(target.model).__name__} can't draft on its own cache;"
-                " drafter=small_lm with drafter.layers keeps another"
+                " drafter=small_lm with drafter.layers has a cache of its own"
             )
         self._target = target
 
@@ -89,10 +89,10 @@ class EarlyExit(Drafter):
 def _layers_below(path: str, layers: int | None) -> int:
     """Returns how many of the target's layers lie below an adapter.
 
-    layers: the setting, which must be the same where the adapter is trained.
+    layers: the drafter's setting. For a trained adapter it has to be that number, or None.
 
     Raises:
-        ConfigError: it is not, or there is no such adapter.
+        ConfigError: it is another number, or there is no such adapter.
     """
     if path == weights.UNTRAINED:
         return UNTRAINED_LAYERS if layers is None else layers

@@ -21,13 +21,13 @@ from outrider.errors import ConfigError, is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.runtime.cached_model import HIDDEN
 
-Memory = tuple[Tensor, Tensor]
+LSTMState = tuple[Tensor, Tensor]
 """The state of the LSTM: two tensors [layers, batch, width]."""
 
 
 @final
 class FalconNetwork(TrainedNetwork):
-    """Predicts the state `block` positions on from each position's state and the token after it.
+    """Predicts the state `block` positions later, from a position's state and the next token.
 
     State and token are fused, read in order by an LSTM of two layers, and mixed by attention whose
     mask is relaxed: the positions of a block see each other, later ones included (Falcon, AAAI
@@ -58,15 +58,15 @@ class FalconNetwork(TrainedNetwork):
         self.post_attention_layernorm: RMSNorm = RMSNorm(width, eps)
         self.mlp: FeedForward = FeedForward(config)
         self._embedding = weights.embedding(target).detach()
-        self._shared_head = weights.BorrowedHead(vocabulary.rows(weights.head(target)).detach())
+        self._shared_head = weights.BorrowedHead.of(target, vocabulary)
         self.borrowed_head: weights.BorrowedHead | None = self._shared_head
 
     def fuse(
         self,
         states: Float[Tensor, "batch tokens w"],
         tokens: Int[Tensor, "batch tokens"],
-        memory: Memory | None,
-    ) -> tuple[Float[Tensor, "batch tokens w"], Memory]:
+        memory: LSTMState | None,
+    ) -> tuple[Float[Tensor, "batch tokens w"], LSTMState]:
         """Returns the input of the layer at each position, and the LSTM's memory after the last.
 
         states, tokens: the state at each position, and the token after it.
@@ -80,15 +80,15 @@ class FalconNetwork(TrainedNetwork):
         self,
         x: Float[Tensor, "batch tokens w"],
         positions: Int[Tensor, "batch tokens"],
-        reach: Bool[Tensor, "batch 1 tokens all"] | None,
+        sees: Bool[Tensor, "batch 1 tokens all"] | None,
         cache: KeysAndValues,
     ) -> Float[Tensor, "batch tokens w"]:
-        """Returns the state `block` positions after each.
+        """Returns the state `block` positions after each position.
 
         x: what `fuse` returned.
-        reach: what each position attends to, cached ones first; None for a chain.
+        sees: what each position attends to, cached ones first; None for a chain.
         """
-        x = x + self.self_attn(self.input_layernorm(x), positions, reach, cache)
+        x = x + self.self_attn(self.input_layernorm(x), positions, sees, cache)
         out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
         return out
 
@@ -98,13 +98,11 @@ class FalconNetwork(TrainedNetwork):
 
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
-        config = checkpoint.read_config(folder)
-        weights.require_fit(folder, config, target)
-        file, tensors = checkpoint.find_tensors(folder)
+        config = weights.read_config(folder, target)
+        file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
         block: Any = config.get("block")
         if not is_int(block):
             raise ConfigError(f"{folder}: block={block!r} in config.json: expected a whole number")
-        vocabulary = Vocabulary.take_from(tensors, target.vocab_size)
         sizes = LayerConfig.read(config, target.model.config.get_text_config())
         return cls.with_tensors(tensors, file, target, vocabulary, block=block, config=sizes)
 
@@ -115,11 +113,11 @@ class FalconNetwork(TrainedNetwork):
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _ReadText:
     """A text that has been read: the LSTM's memory after it, and the layer's last inputs."""
 
     tokens: Tokens
-    memory: Memory | None
+    memory: LSTMState | None
     last: Float[Tensor, "1 block w"]
 
 
@@ -146,7 +144,7 @@ class Falcon(TrainedDrafter[FalconNetwork]):
 
     def _start(self) -> None:
         self._cache = KeysAndValues()
-        self._known = _Known(Tokens([]), None, torch.empty(1, 0, 0))
+        self._read = _ReadText(Tokens([]), None, torch.empty(1, 0, 0))
 
     @torch.no_grad()
     def propose(self, context: Context, pen: Pen) -> None:
@@ -155,19 +153,19 @@ class Falcon(TrainedDrafter[FalconNetwork]):
         if not pen.open or HIDDEN not in context.features or positions < block:
             return
         self._catch_up(context.tokens, context.features[HIDDEN])
-        known, length = self._known, len(self._cache)
+        length = len(self._cache)
         # The last positions are computed again as one block, since now they all see each other.
         self._cache.crop(length - block)
-        first = self._block_states(known.last, length - block)
+        first = self._block_states(self._read.last, length - block)
         self._cache.crop(length)
         blocks: dict[tuple[int, ...], Tensor] = {(): first}
 
         def next_logits(paths: Sequence[Sequence[int]]) -> Tensor:
-            whole = len(paths[0]) // block * block
+            start = len(paths[0]) // block * block  # of the block that the next token is in
             for path in paths:
-                if tuple(path[:whole]) not in blocks:
-                    blocks[tuple(path[:whole])] = self._states_after(blocks, path[:whole], length)
-            rows = [blocks[tuple(path[:whole])][len(path) - whole] for path in paths]
+                if tuple(path[:start]) not in blocks:
+                    blocks[tuple(path[:start])] = self._states_after(blocks, path[:start], length)
+            rows = [blocks[tuple(path[:start])][len(path) - start] for path in paths]
             return self._spread(network.logits(torch.stack(rows)))
 
         self._shape.grow(pen, next_logits)
@@ -178,10 +176,11 @@ class Falcon(TrainedDrafter[FalconNetwork]):
     ) -> Float[Tensor, "block w"]:
         """Returns the states that follow a path of whole blocks.
 
-        blocks: the states of the path's earlier blocks. length: of the text in the cache.
+        blocks: the states of the path's earlier blocks.
+        length: the number of tokens of the text in the cache.
         """
         self._cache.crop(length)
-        size, memory = self._network.block, self._known.memory
+        size, memory = self._network.block, self._read.memory
         states = torch.empty(0)
         for start in range(0, len(path), size):
             before = blocks[tuple(path[:start])]
@@ -201,20 +200,20 @@ class Falcon(TrainedDrafter[FalconNetwork]):
 
     def _catch_up(self, text: Tokens, states: Float[Tensor, "tokens w"]) -> None:
         """Reads what is new in a text, or all of it if it does not continue the last one."""
-        cut = len(self._cache) < len(self._known.tokens) - 1  # by a draft that was interrupted
-        if cut or self._known.tokens.shared(text) < len(self._known.tokens):
+        cut = len(self._cache) < len(self._read.tokens) - 1  # by an interrupted draft
+        if cut or self._read.tokens.shared(text) < len(self._read.tokens):
             self._start()
-        known, positions = max(0, len(self._known.tokens) - 1), len(text) - 1
-        self._cache.crop(known)  # a draft that was interrupted may have left more
+        known, positions = max(0, len(self._read.tokens) - 1), len(text) - 1
+        self._cache.crop(known)  # an interrupted draft may have left more
         if known == positions:
             return
         tokens = torch.tensor([text[known + 1 :]], device=states.device)
-        x, memory = self._network.fuse(states[None, known:positions], tokens, self._known.memory)
+        x, memory = self._network.fuse(states[None, known:positions], tokens, self._read.memory)
         numbers = torch.arange(known, positions, device=states.device)[None]
         self._network(x, numbers, None, self._cache)
-        before = self._known.last if known else x[:, :0]
+        before = self._read.last if known else x[:, :0]
         last = torch.cat([before, x], dim=1)[:, -self._network.block :]
-        self._known = _Known(Tokens(text[:]), memory, last)
+        self._read = _ReadText(Tokens(text[:]), memory, last)
 
 
 @hookimpl

@@ -1,4 +1,4 @@
-"""Hybrid: several drafters for one draft: the first that has one, one after another, or all."""
+"""Hybrid: combines drafters: the first that finds a draft, one after another, or all of them."""
 
 from collections.abc import Sequence
 from typing import Any, final
@@ -19,7 +19,7 @@ COPY: dict[str, str | int] = {"drafter": "prompt_lookup", "min_n": 2}
 """A match of two tokens is right more often than a small network; a match of one token is not."""
 
 AFTER_A_DRAFT = frozenset({"model", "tokenizer", "source"})
-"""What there is for a drafter that continues a draft: the target has not read that yet."""
+"""What a drafter that continues a draft may need: the target has not read the draft yet."""
 
 
 @final
@@ -32,20 +32,20 @@ class Hybrid(Drafter):
 
     drafters: for each, its name, its settings as {drafter: NAME, SETTING: VALUE}, or a drafter.
     chain: drafters to use in place of these, in the same form. Each goes on where the one before it
-        stopped, as if the draft so far were text. Only the last may write trees, and all but the
-        first do without the target's states.
+        stopped, as if the draft so far were text. Only the last may write trees, and only the first
+        may need the target's states.
 
     merge: drafters to use in place of these, in the same form. Their drafts become one tree, in
-        which they share their first tokens; where the budget ends, the last drafters lose. All
-        tokens are candidates, the drawn ones too: a rule for deterministic drafts is exact for any
-        that were there before its own random numbers.
+        which equal prefixes are merged; when the budget is used up, later drafters are cut short.
+        Drawn tokens become candidates too: a rule for deterministic drafts is exact for any
+        candidates that are fixed before its own random decisions.
 
-    steps: the most tokens of each drafter in a chain but the last. Defaults to no limit; a network
-        then drafts to the end, and leaves nothing for the next one.
+    steps: the most tokens of each drafter in a chain except the last. Defaults to no limit; a
+        network then drafts to the end, and leaves nothing for the next drafter.
 
     Raises `ConfigError` for steps below 1, if the list is empty, if a drafter asks the target for
-    scores of its own, if two drafters write trees of different kinds, if a chain's drafter can't be
-    where it is, or if both `chain` and `merge` are there.
+    scores of its own, if two drafters write trees of different kinds, if a drafter can't be at its
+    place in a chain, or if both `chain` and `merge` are set.
     """
 
     def __init__(
@@ -104,9 +104,9 @@ class Hybrid(Drafter):
     def _merge(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
         trees = [Merged(pen) for _, pen in pairs]
         for drafter in self._drafters:
-            own = [(context, pen.apart(pen.gamma, pen.budget)) for context, pen in pairs]
-            drafter.propose_batch(own)
-            for tree, (_, pen) in zip(trees, own, strict=True):
+            apart = [(context, pen.apart(pen.gamma, pen.budget)) for context, pen in pairs]
+            drafter.propose_batch(apart)
+            for tree, (_, pen) in zip(trees, apart, strict=True):
                 tree.add(pen.finish())
 
     def observe(

@@ -18,7 +18,7 @@ from outrider.plugins.hookspecs import Register, hookimpl
 
 @final
 class Reduced(nn.Module):
-    """A block that reads several vectors in a row: R x + SiLU(W x + b), as wide as one of them.
+    """A block that reads several vectors side by side: R x + SiLU(W x + b), as wide as one of them.
 
     It begins as the identity on the first vector.
     """
@@ -67,7 +67,7 @@ class HydraNetwork(StagedNetwork):
         self.stages: int | None = heads
         self._blocks = blocks
         self._embedding = weights.embedding(target).detach()
-        self._shared_head = weights.BorrowedHead(vocabulary.rows(weights.head(target).detach()))
+        self._shared_head = weights.BorrowedHead.of(target, vocabulary)
         self.borrowed_head: weights.BorrowedHead | None = None if own else self._shared_head
         rows, width = self._shared_head.matrix.shape
         self.hydra_mlp: nn.ModuleList = nn.ModuleList()
@@ -95,8 +95,7 @@ class HydraNetwork(StagedNetwork):
 
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
-        config = checkpoint.read_config(folder)
-        weights.require_fit(folder, config, target)
+        config = weights.read_config(folder, target)
         for name, expected in (
             ("hydra_head_arch", "mlp"),
             ("grounded_heads", True),
@@ -109,8 +108,7 @@ class HydraNetwork(StagedNetwork):
             raise ConfigError(
                 f"{folder}: expected hydra_num_heads and hydra_num_layers of at least 1"
             )
-        file, tensors = checkpoint.find_tensors(folder)
-        vocabulary = Vocabulary.take_from(tensors, target.vocab_size)
+        file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
         own = "hydra_lm_head.0.weight" in tensors
         options: dict[str, Any] = {"heads": heads, "blocks": blocks, "own": own}
         return cls.with_tensors(tensors, file, target, vocabulary, **options)

@@ -56,7 +56,7 @@ class LookaheadDecoding(Drafter):
 
     def bind(self, target: Target) -> None:
         self._longest = target.max_length
-        if self._longest is None and target.model is not None:  # the model has its limits still
+        if self._longest is None and target.model is not None:  # its model may still have a limit
             self._longest = context_window(target.model)
 
     def _forget(self) -> None:

@@ -60,7 +60,8 @@ class MedusaNetwork(TrainedNetwork):
     Untrained heads predict what the target's own head does.
 
     heads: how many, and so how many tokens a draft can have.
-    blocks: the number of blocks in each head. kind: of these blocks, a name in BLOCKS.
+    blocks: the number of blocks in each head.
+    kind: the kind of these blocks, a name in BLOCKS.
     own: whether each head has an output matrix of its own; otherwise all share the target's.
     """
 
@@ -78,7 +79,7 @@ class MedusaNetwork(TrainedNetwork):
     ) -> None:
         super().__init__()
         self.vocabulary = vocabulary
-        self._shared_head = weights.BorrowedHead(vocabulary.rows(weights.head(target).detach()))
+        self._shared_head = weights.BorrowedHead.of(target, vocabulary)
         self.borrowed_head: weights.BorrowedHead | None = None if own else self._shared_head
         width = self.shared.shape[1]
         self._blocks, self._kind = blocks, kind
@@ -109,10 +110,8 @@ class MedusaNetwork(TrainedNetwork):
 
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
-        config = checkpoint.read_config(folder)
-        weights.require_fit(folder, config, target)
-        file, tensors = checkpoint.find_tensors(folder)
-        vocabulary = Vocabulary.take_from(tensors, target.vocab_size)
+        config = weights.read_config(folder, target)
+        file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
         heads = int(config.get("medusa_num_heads", 0))
         blocks = int(config.get("medusa_num_layers", 0))
         if heads < 1 or blocks < 1:
@@ -147,7 +146,7 @@ class MedusaNetwork(TrainedNetwork):
 class Medusa(TrainedDrafter[MedusaNetwork]):
     """Drafts from the state that gave the last token, with a head for each position (2401.10774).
 
-    The heads do not know what the other heads draw. A chain draws from each head in turn. A tree
+    No head depends on what the others draw. A chain draws from each head in turn. A tree
     takes the likeliest tokens of each head as a Cartesian product, with `tree=top:3x2x1` or a
     list of paths.
 

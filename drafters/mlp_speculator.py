@@ -65,7 +65,7 @@ class MLPSpeculatorNetwork(StagedNetwork):
         width = self._embedding.shape[1]
         inner = width if inner is None or borrowed else inner
         self.inner = inner
-        self._shared_head = weights.BorrowedHead(vocabulary.rows(weights.head(target).detach()))
+        self._shared_head = weights.BorrowedHead.of(target, vocabulary)
         self.borrowed_head: weights.BorrowedHead | None = self._shared_head if borrowed else None
         state_weight = 0.5 ** (0.5 / stages)
         embedding_weight = ((1 - state_weight**2) * inner / 2) ** 0.5
@@ -112,9 +112,8 @@ class MLPSpeculatorNetwork(StagedNetwork):
         sizes = {**config, "hidden_size": config.get("emb_dim", config.get("hidden_size"))}
         sizes = {name: size for name, size in sizes.items() if size is not None}
         weights.require_fit(folder, sizes, target)
-        file, tensors = checkpoint.find_tensors(folder)
+        file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
         tensors = checkpoint.replace_prefixes(tensors, {"speculator.": ""})
-        vocabulary = Vocabulary.take_from(tensors, target.vocab_size)
         return cls.with_tensors(
             tensors,
             file,

@@ -1,7 +1,6 @@
-"""Mtp: the target's own layer for multi-token prediction drafts, fed with what it predicts."""
+"""Mtp: the target's own layer for multi-token prediction drafts, fed with its own predictions."""
 
 import copy
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self, final
 
@@ -10,13 +9,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from outrider.contract.context import Context
-from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafter_parts import checkpoint, mtp_tensors, weights
-from outrider.drafter_parts.features import FeatureDrafting, FeatureNetwork
+from outrider.drafter_parts.features import FeatureDrafter, FeatureNetwork
 from outrider.drafter_parts.layer import KeysAndValues
-from outrider.drafter_parts.trained import TrainedDrafter
 from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.errors import ConfigError
 from outrider.plugins.hookspecs import Register, hookimpl
@@ -30,7 +26,7 @@ LAYER: dict[str, Any] = {
     "mlp_only_layers": [],
     "first_k_dense_replace": 0,
 }
-"""What the config of a single layer says, of the fields that the target's config has."""
+"""The values for a single layer of full attention, set where the target's config has the field."""
 
 
 @final
@@ -60,41 +56,32 @@ class MtpNetwork(FeatureNetwork):
         for parameter in self.parameters():
             if parameter.ndim > 1:  # those of experts are not initialised
                 nn.init.normal_(parameter, std=0.02)
-        self._rotation = [decoder.rotary_emb]  # in a list, since it is no part of the network
+        self._rotation = [decoder.rotary_emb]  # in a list, so that it is no part of the network
         self._embedding = weights.embedding(target).detach()
-        self._shared_head = weights.BorrowedHead(vocabulary.rows(weights.head(target).detach()))
-        self.borrowed_head: weights.BorrowedHead | None = self._shared_head
-
-    def states(
-        self, features: Sequence[Float[Tensor, "*batch width"]]
-    ) -> Float[Tensor, "*batch w"]:
-        return features[0]
+        self.borrowed_head = weights.BorrowedHead.of(target, vocabulary)
 
     def forward(
         self,
         states: Float[Tensor, "batch tokens w"],
         tokens: Int[Tensor, "batch tokens"],
         positions: Int[Tensor, "batch tokens"],
-        reach: Bool[Tensor, "batch 1 tokens all"] | None,
+        sees: Bool[Tensor, "batch 1 tokens all"] | None,
         cache: KeysAndValues,
     ) -> Float[Tensor, "batch tokens w"]:
-        if reach is None:
+        if sees is None:
             count = tokens.shape[1]
-            reach = causal(count, len(cache) + count, tokens.device)[None, None]
+            sees = causal(count, len(cache) + count, tokens.device)[None, None]
         words = self.enorm(embedding(tokens, self._embedding))
         x = self.eh_proj(torch.cat([words, self.hnorm(states)], dim=-1))
         x = self.block(
             x,
-            attention_mask=additive_mask(reach, x.dtype),
+            attention_mask=additive_mask(sees, x.dtype),
             position_ids=positions,
             position_embeddings=self._rotation[0](x, positions),
             past_key_values=_LayerCache(cache),
         )
         out: Tensor = self.norm(x)
         return out
-
-    def logits(self, states: Float[Tensor, "*batch w"]) -> Float[Tensor, "*batch known"]:
-        return self._shared_head(states)
 
     @classmethod
     def load(cls, path: str | None, target: Target, **untrained: Any) -> Self:
@@ -105,7 +92,7 @@ class MtpNetwork(FeatureNetwork):
 
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
-        weights.require_fit(folder, checkpoint.read_config(folder), target)
+        weights.read_config(folder, target)
         layers = int(target.model.config.get_text_config().num_hidden_layers)
         file, tensors = mtp_tensors.read(folder, layers)
         return cls.with_tensors(tensors, file, target, Vocabulary(target.vocab_size))
@@ -120,7 +107,7 @@ class MtpNetwork(FeatureNetwork):
 
 @final
 class _LayerCache:
-    """What a layer of transformers takes for a cache, around the keys and values of this one."""
+    """Passes the keys and values of one layer to transformers as a cache."""
 
     def __init__(self, cache: KeysAndValues) -> None:
         self._cache = cache
@@ -133,7 +120,7 @@ def _decoder(target: Target) -> Any:
     """Returns the target's decoder.
 
     Raises:
-        ConfigError: it lacks a part that the network needs, or turns positions in several ways.
+        ConfigError: it lacks a part that the network needs, or rotates positions in several ways.
     """
     decoder = target.model.get_decoder()
     for part in ("layers", "norm", "rotary_emb"):
@@ -160,11 +147,11 @@ def _one_layer(target: Target) -> Any:
 
 
 @final
-class Mtp(TrainedDrafter[MtpNetwork]):
+class Mtp(FeatureDrafter[MtpNetwork]):
     """Drafts token by token with the target's layer for multi-token prediction (2412.19437).
 
-    It is read from the target's own checkpoint, where transformers leaves it: DeepSeek-V3's,
-    GLM-4.5's and Qwen3-Next's. Of several such layers, the first drafts all tokens.
+    The checkpoints of DeepSeek-V3, GLM-4.5 and Qwen3-Next have such a layer, which transformers
+    does not load. If there are several, the first one drafts all tokens.
 
     path: a folder with these tensors; "untrained" for random weights. Defaults to the folder of
         the target.
@@ -177,12 +164,6 @@ class Mtp(TrainedDrafter[MtpNetwork]):
 
     def __init__(self, path: str | None = None, tree: Any = None) -> None:
         super().__init__(MtpNetwork, path, tree)
-
-    def _start(self) -> None:
-        self._drafting = FeatureDrafting(self._network, self._rule)
-
-    def propose(self, context: Context, pen: Pen) -> None:
-        self._drafting.draft(context, pen, self._shape)
 
 
 @hookimpl

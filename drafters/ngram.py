@@ -24,7 +24,7 @@ from outrider.prompts import read_jsonl
 class NGram(Drafter):
     """Draws each token from what followed the last order - 1 tokens (2211.17192, section 4.1).
 
-    order: 1 is the unigram, 2 the bigram, and so on. Contexts never seen fall back to shorter ones.
+    order: 1 is the unigram, 2 the bigram, and so on. An unknown context falls back to shorter ones.
     counts: "context" for the running text, prompt included; "smollm2" for the table of SmolLM2's
         own texts that comes with the package, up to order 2; or a file: a text to tokenise, a
         data set (.jsonl in Spec-Bench's format), or a fitted table (.safetensors).
@@ -124,7 +124,7 @@ def corpus(source: Path, target: Target) -> list[list[int]]:
 
 
 def unigram(counts: str = "context", save: str | None = None, tree: Any = None) -> NGram:
-    """Returns a drafter that knows only how frequent each token is."""
+    """Returns a drafter that draws tokens by their frequency alone."""
     return NGram(1, counts, save, tree)
 
 

@@ -26,11 +26,11 @@ class OtherTokenizer(Drafter):
     model: a hub id, a folder, the name of a target, or a target, of a transformers model with its
         tokenizer.
     vocabulary: "shared" draws from the model's distribution over the tokens that both have
-        (token-level intersection). "text" writes the model's likeliest text, which the target's
-        tokenizer cuts into tokens (string-level exact match).
+        (token-level intersection). "text" writes the target's tokens for the model's likeliest text
+        (string-level exact match).
     tree, dtype, device: as for `small_lm`; "text" only writes chains.
 
-    Raises `ConfigError` in `bind` if the two have no token to share, their tokenizers can't be
+    Raises `ConfigError` in `bind` if the two have no token in common, their tokenizers can't be
     compared, or the model can't write trees.
     """
 
@@ -78,7 +78,7 @@ class OtherTokenizer(Drafter):
 
 @lru_cache(maxsize=1)
 def _loaded(name: str, dtype: str, device: str) -> Target:
-    """Returns a model and its tokenizer; kept, since drafters may be made by the dozen."""
+    """Returns a model with its tokenizer; cached, since a run may make many drafters."""
     target: Target
     if Path(name).expanduser().is_dir():
         target = TransformersTarget(name, dtype=dtype, device=device)

@@ -1,4 +1,4 @@
-"""Pard: a small language model that drafts all tokens in one pass, behind mask tokens."""
+"""Pard: a small language model that drafts all tokens in one pass, with mask tokens."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 class Pard(Drafter):
     """Drafts in parallel with a small language model that was trained for it (PARD, 2504.18583).
 
-    The model reads the text and gamma - 1 mask tokens behind it. What it predicts behind each is
-    the token at that place, so a draft takes one pass however long it is. No token knows which ones
-    were drawn before it in the draft.
+    The model reads the text followed by gamma - 1 mask tokens, and predicts a token after the text
+    and after each mask. So a draft takes one pass, however long it is. No token depends on those
+    drawn before it in the draft.
 
     model: a folder that `outrider train drafter=pard` has written, or the hub id or folder of a
         model with a `pard_token` in its config, such as AMD's; or such a model, loaded;
@@ -100,10 +100,10 @@ class Pard(Drafter):
 def _untrained(target: Target) -> "PreTrainedModel":
     """Returns the target's first layers with a mask token: the mean of its embeddings."""
     short = first_layers(target.model, None)
-    own: Any = short.get_input_embeddings()
-    masked = student.with_mask(own, own.weight.detach().mean(0))
-    model: PreTrainedModel = with_replaced(short, lambda part: masked if part is own else None)
-    model.config.update({student.MASK_ID: own.weight.shape[0]})
+    table: Any = short.get_input_embeddings()
+    masked = student.with_mask(table, table.weight.detach().mean(0))
+    model: PreTrainedModel = with_replaced(short, lambda part: masked if part is table else None)
+    model.config.update({student.MASK_ID: table.weight.shape[0]})
     return model
 
 

@@ -29,12 +29,12 @@ OWN_WORDS = "embed_tokens.weight"
 
 @final
 class PEagleNetwork(TrainedNetwork):
-    """Predicts several tokens behind a text, each but the first at a mask (2602.01469, section 3).
+    """Predicts several tokens after a text, all but the first at masks (2602.01469, section 3).
 
     A token of the text and the target's states before it run side by side, as in EAGLE-3. Masks
     have a learned state instead. The tensors are those of the speculators library's P-EAGLE.
 
-    config: what it is made of. Defaults to one layer with the sizes of the target's own.
+    config: Defaults to one layer with the sizes of the target's own.
     """
 
     family = "peagle"
@@ -64,31 +64,32 @@ class PEagleNetwork(TrainedNetwork):
     def states(
         self, features: Sequence[Float[Tensor, "batch tokens width"]], masks: int
     ) -> Float[Tensor, "batch rows w"]:
-        """Returns the input states of some tokens, and of masks behind them.
+        """Returns the input states of some tokens, and of masks after them.
 
         features: the target's before each token, in the order of `reads`.
+        masks: the number of masks.
         """
-        read = product(self.fc, torch.cat(list(features), dim=-1))
+        fused = product(self.fc, torch.cat(list(features), dim=-1))
         learned = product(self.fc, self.mask_hidden)
-        return torch.cat([read, learned.expand(len(read), masks, -1)], dim=1)
+        return torch.cat([fused, learned.expand(len(fused), masks, -1)], dim=1)
 
     def forward(
         self,
         states: Float[Tensor, "batch rows w"],
         tokens: Int[Tensor, "batch rows"],
         positions: Int[Tensor, "batch rows"],
-        reach: Bool[Tensor, "batch 1 rows all"] | None,
+        sees: Bool[Tensor, "batch 1 rows all"] | None,
         caches: LayerCaches,
     ) -> Float[Tensor, "batch rows w"]:
-        """Returns the state behind each token or mask.
+        """Returns the state after each token or mask.
 
-        reach: what each row attends to, cached ones first; None for a chain.
+        sees: what each row attends to, cached ones first; None for a chain.
         """
         table = self._embedding if self.embed_tokens is None else self.embed_tokens.weight
         fusion, *others = zip(self.layers, caches.of_layer, strict=True)
-        x: Tensor = fusion[0](embedding(tokens, table), states, positions, reach, fusion[1])
+        x: Tensor = fusion[0](embedding(tokens, table), states, positions, sees, fusion[1])
         for layer, cache in others:
-            x = layer(x, positions, reach, cache)
+            x = layer(x, positions, sees, cache)
         return x
 
     def logits(self, states: Float[Tensor, "*batch w"]) -> Float[Tensor, "*batch known"]:
@@ -101,7 +102,7 @@ class PEagleNetwork(TrainedNetwork):
         speculators.require_fit(folder, config.sizes, config.mask, target)
         file, tensors, vocabulary = speculators.read_tensors(folder, target.vocab_size)
         tensors = checkpoint.replace_prefixes(tensors, {"midlayer.": "layers.0."})
-        if "mask_hidden" in tensors:  # with one or two dimensions more than it needs
+        if "mask_hidden" in tensors:  # checkpoints differ in the number of its dimensions
             tensors["mask_hidden"] = tensors["mask_hidden"].reshape(1, 1, -1)
         config = replace(
             config,
@@ -121,7 +122,7 @@ class PEagleNetwork(TrainedNetwork):
 class PEagle(TrainedDrafter[PEagleNetwork]):
     """Drafts all tokens in one pass on several states of the target (P-EAGLE, 2602.01469).
 
-    No token knows which ones were drawn before it in the draft.
+    No token depends on those drawn before it in the draft.
 
     path: a folder that `outrider train` has written, or a peagle of the speculators library;
         "untrained" for random weights.
@@ -139,7 +140,7 @@ class PEagle(TrainedDrafter[PEagleNetwork]):
 
     def _start(self) -> None:
         self._caches = LayerCaches(self._network.config.decoders)
-        self._known = Tokens([])
+        self._text = Tokens([])
 
     @torch.no_grad()
     def propose(self, context: Context, pen: Pen) -> None:
@@ -150,16 +151,16 @@ class PEagle(TrainedDrafter[PEagleNetwork]):
         # Each position takes its states and the token after it. The last one is always fed again,
         # since the caches hold no states.
         count, masks = len(text) - 1, pen.gamma - 1
-        known = max(0, min(self._known.shared(text) - 1, count - 1, len(self._caches)))
+        known = max(0, min(self._text.shared(text) - 1, count - 1, len(self._caches)))
         self._caches.crop(known)
-        self._known = Tokens([])  # a pass that is interrupted leaves the caches unknown
+        self._text = Tokens([])  # an interrupted pass leaves the caches in an unknown state
         states = network.states([rows[None, known:count] for rows in features], masks)
         tokens = [*text[known + 1 :], *[network.config.mask] * masks]
         positions = torch.arange(known, count + masks, device=states.device)[None]
         rows = torch.tensor([tokens], device=states.device)
         after = network(states, rows, positions, None, self._caches)
         self._caches.crop(count)
-        self._known = Tokens(text[:])
+        self._text = Tokens(text[:])
         self._shape.grow_at_once(pen, self._spread(network.logits(after[0, -pen.gamma :])))
 
 

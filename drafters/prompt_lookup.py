@@ -47,7 +47,7 @@ class PromptLookup(Drafter):
         try:
             self._follow(context.tokens, context.source)
         except BaseException:
-            self._forget()  # what was interrupted is wrong
+            self._forget()  # an interruption leaves a wrong index
             raise
         self._copy(pen)
 
@@ -72,7 +72,7 @@ class PromptLookup(Drafter):
             position += 1
 
     def _follow(self, text: Tokens, source: Tokens | None) -> None:
-        """Indexes what is new since the last call, or everything if the text is another one."""
+        """Indexes what is new since the last call, or everything if this is another text."""
         if self._text.shared(text) < len(self._text) or source != self._source:
             self._forget()
             self._source = source

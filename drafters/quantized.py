@@ -24,10 +24,10 @@ class Quantized(Drafter):
     """Drafts with the target itself, its weights rounded to eight bits.
 
     A pass over a few tokens takes as long as its weights take to be read, so one over weights of
-    eight bits takes about a third of the time in float32. Rounding hardly changes what the model
-    says: nearly all tokens are accepted, and the text stays that of the exact weights. Nothing is
-    trained, and the memory of another quarter of the weights is needed (self-speculation with
-    quantized weights, as in QuantSpec, 2502.10424).
+    eight bits takes about a third of the time of one in float32. Rounding hardly changes what the
+    model predicts: nearly all tokens are accepted, and the text stays that of the exact weights.
+    Nothing is trained. The rounded weights take a quarter of the memory of float32 weights, in
+    addition (self-speculation with quantized weights, as in QuantSpec, 2502.10424).
 
     layers: how many of the target's first layers to draft with. Defaults to all.
     tree: the shape of its drafts, as for `small_lm`. Defaults to a chain.
@@ -47,7 +47,7 @@ class Quantized(Drafter):
         self._layers, self._tree, self._shape = layers, tree, parse_tree(tree)
         self._cache = cache
         self.kind: str = self._shape.kind
-        # What the target has read is exact, so a token's distribution depends on the draft's start.
+        # The target's own keys are exact, so a token's distribution depends on the draft's start.
         self.autoregressive: bool = cache == "own"
         self.needs: frozenset[str] = frozenset({"model"} if cache == "own" else {"model", CACHE})
         self._target: Target | None = None
@@ -62,7 +62,7 @@ class Quantized(Drafter):
         self._drafter = SmallLM(rounded, tree=self._tree)
         self._drafter.bind(target)
         self._lent = LentDrafting(rounded, target.vocab_size, self._shape)
-        # The exact weights show it: where they can't go on, rounded ones can't either.
+        # Tested with the exact weights: rounded ones could differ by more than the test allows.
         exact = LentDrafting(model, target.vocab_size, self._shape)
         self._is_lent = self._cache == "target" and exact.can_start(target)
         self._target = target

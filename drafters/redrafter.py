@@ -49,7 +49,7 @@ class ReDrafterNetwork(StagedNetwork):
         self.vocabulary = vocabulary
         self._blocks = blocks
         self._embedding = weights.embedding(target).detach()
-        self._shared_head = weights.BorrowedHead(vocabulary.rows(weights.head(target).detach()))
+        self._shared_head = weights.BorrowedHead.of(target, vocabulary)
         self.borrowed_head: weights.BorrowedHead | None = None if own else self._shared_head
         rows, self._width = self._shared_head.matrix.shape
         self._inner = inner = self._width if inner is None or not own else inner
@@ -65,16 +65,19 @@ class ReDrafterNetwork(StagedNetwork):
         self._recurrent = recurrent
 
     def start(self, state: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch both"]:
-        """Returns the target's state, and behind it a recurrent state of zeros."""
+        """Returns the target's state, followed by a recurrent state of zeros."""
         return torch.cat([state, torch.zeros_like(state)], dim=-1)
 
     def forward(
         self, stage: int, state: Float[Tensor, "*batch both"], tokens: Int[Tensor, "*batch"]
     ) -> Float[Tensor, "*batch both"]:
-        given, memory = torch.split(state, self._width, dim=-1)
+        target_state, recurrent = torch.split(state, self._width, dim=-1)
         word = embedding(tokens, self._embedding)
-        memory = silu(self.rnn_w(word) + self.rnn_u(memory)) if self._recurrent else word + memory
-        return torch.cat([given, memory], dim=-1)
+        if self._recurrent:
+            recurrent = silu(self.rnn_w(word) + self.rnn_u(recurrent))
+        else:
+            recurrent = word + recurrent
+        return torch.cat([target_state, recurrent], dim=-1)
 
     def logits(
         self, stage: int, state: Float[Tensor, "*batch both"]
@@ -85,12 +88,10 @@ class ReDrafterNetwork(StagedNetwork):
 
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
-        config = checkpoint.read_config(folder)
-        weights.require_fit(folder, config, target)
+        config = weights.read_config(folder, target)
         for name in (BLOCKS, "exit_dim"):
             require(is_int(config.get(name)), f"{folder}: {name}", config.get(name), "a number")
-        file, tensors = checkpoint.find_tensors(folder)
-        vocabulary = Vocabulary.take_from(tensors, target.vocab_size)
+        file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
         blocks: int = config[BLOCKS]
         options: dict[str, Any] = {
             "blocks": blocks,
@@ -101,7 +102,7 @@ class ReDrafterNetwork(StagedNetwork):
         return cls.with_tensors(tensors, file, target, vocabulary, **options)
 
     def save_checkpoint(self, folder: Path, target: Target) -> None:
-        """Writes the head as Apple's names have it, in half precision."""
+        """Writes the head as Apple names it, in half precision."""
         config = {
             "model_type": "recurrent_drafting_drafter",
             BLOCKS: self._blocks,

@@ -20,18 +20,19 @@ from outrider.plugins.hookspecs import Register, hookimpl
 class Rest(Drafter):
     """Retrieval-based speculative decoding (REST, He et al. 2311.08252).
 
-    Looks for the longest end of the text that occurs in a data store. What followed there is merged
-    into a trie, in which each token has the number of its occurrences. The draft is the trie's
-    likeliest path, or the tree of its most frequent nodes. The store may be far larger than memory.
+    Looks for the longest suffix of the text that occurs in a data store. What followed there is
+    merged into a trie, in which each token has the number of its occurrences. The draft is the
+    trie's likeliest path, or the tree of its most frequent nodes. The store may be far larger than
+    memory.
 
     path: the folder of a store, which `outrider train drafter=rest` writes.
     max_n, min_n: the most and the fewest tokens of the text to look for.
-    most: the most occurrences that are merged; of more, as many are taken, spread evenly.
+    most: the most occurrences that are merged. Of more, evenly spaced ones are taken.
     tree: whether to write the tree, as many nodes as the run's `budget` allows. Defaults to the
         path, which is a chain.
 
     Raises `ConfigError` for numbers below 1 or min_n above max_n, and in `bind` if there is no such
-    store, or if its texts were cut by another tokenizer than the target's.
+    store, or if its texts were tokenized by another tokenizer than the target's.
     """
 
     def __init__(
@@ -56,29 +57,32 @@ class Rest(Drafter):
         positions = self._store.longest(text, self._lengths, self._most)
         # A node is at most as frequent as its parent, so the most frequent ones form a tree.
         waiting: list[tuple[int, int, _Branch]] = []
-        node, depth, found = ROOT, 0, count()
+        node, depth, ties = ROOT, 0, count()  # equally frequent branches are taken in order
         while pen.room and len(positions):
             if depth < pen.gamma:
                 branches = self._store.following(positions)
-                for token, places in branches[: None if self.trees else 1]:
-                    branch = _Branch(token, node, depth + 1, places)
-                    heappush(waiting, (-len(places), next(found), branch))
+                for token, occurrences in branches[: None if self.trees else 1]:
+                    branch = _Branch(token, node, depth + 1, occurrences)
+                    heappush(waiting, (-len(occurrences), next(ties), branch))
             if not waiting:
                 return
             _, _, best = heappop(waiting)
             pen.write(best.token, after=best.parent)
-            node, depth, positions = pen.last, best.depth, best.places + 1
+            node, depth, positions = pen.last, best.depth, best.occurrences + 1
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class _Branch:
-    """A node of the trie that is not yet written. places: where its token stands in the store."""
+    """A node of the trie that is not yet written.
+
+    occurrences: the positions of its token in the store.
+    """
 
     token: int
     parent: int
     depth: int
-    places: Ints
+    occurrences: Ints
 
 
 @hookimpl

@@ -34,8 +34,8 @@ class SelfSparse(Drafter):
     recent tokens attend to most, head by head (SnapKV, 2404.14469).
 
     sink: how many of the first tokens to keep.
-    window: how many of the last ones.
-    picked: how many of those between. Defaults to 0; more needs a target of Llama's kind.
+    window: how many of the last tokens to keep.
+    picked: how many of those between to keep. Defaults to 0; more needs a target of Llama's kind.
     observed: how many recent tokens decide what is picked, anew every `window` tokens.
     layers: how many of the target's layers draft. Defaults to all of them.
 
@@ -82,7 +82,7 @@ class SelfSparse(Drafter):
         self._target = target
 
     def _on_all(self, context: Context) -> Float[Tensor, "1 vocab"]:
-        """Returns the logits after a text of which everything is kept."""
+        """Returns the logits after a text if all its tokens are kept."""
         known, heads = len(context.tokens) - 1, context.features["keys.0"].shape[1]
         everything = torch.arange(known, device=self._model.device).expand(heads, -1)
         cache = self._cache(context, known, lambda _: everything)
@@ -103,7 +103,7 @@ class SelfSparse(Drafter):
     def _logits(self, cache: GrowingCache, token: int, position: int) -> Float[Tensor, "1 vocab"]:
         """Appends a token to a cache, and returns the logits after it."""
         device = self._model.device
-        # The token sees the whole cache, though its position lies far behind the cache's end.
+        # The token sees the whole cache, though its position is far beyond the cache's end.
         length = int(cache.get_seq_length()) + 1
         mask = torch.zeros((1, 1, 1, length), dtype=self._model.dtype, device=device)
         inputs = PassInput(
@@ -143,8 +143,7 @@ class SelfSparse(Drafter):
         count = min(self._picked, between)
         if count == 0 or between <= 0:
             return lambda layer: fixed
-        # The weights are those at the window's last new beginning, so that a draft depends on the
-        # text alone.
+        # Weights are computed at multiples of `window`, so that a draft depends on the text alone.
         weights = self._weigh(context, known - known % self._window)
 
         def picks(layer: int) -> Tensor:
@@ -157,7 +156,7 @@ class SelfSparse(Drafter):
         return picks
 
     def _weigh(self, context: Context, length: int) -> list[Float[Tensor, "heads tokens"]]:
-        """Returns how much the last of `length` tokens attend to each before them, by layer."""
+        """Returns by layer how much the last of `length` tokens attend to each earlier one."""
         text = Tokens(context.tokens[:length])
         if self._weighed != text or not self._weights:
             start = max(1, length - self._observed)

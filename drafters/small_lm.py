@@ -58,11 +58,11 @@ class SmallLM(Drafter):
         chain of the target's tokens that spell its likeliest text. `model` is then a hub id, a
         folder, or the name of a target, such as "gemma3" or "smollm2".
 
-    It drafts while the text fits its own context window. A model that is not the target's shows in
-    a few tiny passes that it can be rolled back, and that it reads a tree as its paths if `tree`
-    asks for one.
+    It drafts while the text fits its own context window. A model that is not the target's is tested
+    with a few tiny passes: its cache has to roll back, and if `tree` is set, it has to read a tree
+    as its paths.
 
-    Raises `ConfigError` in `bind` if the model does not fit the target, or can't do that, and
+    Raises `ConfigError` in `bind` if the model does not fit the target, or fails the test, and
     `TargetError` if only one of them has an encoder.
     """
 
@@ -154,7 +154,7 @@ class SmallLM(Drafter):
         return load(name, *self._loading)
 
     def reach(self, length: int) -> int | None:
-        """Returns how many tokens the model can draft behind a text, None if there is no limit."""
+        """Returns how many tokens the model can draft after a text, None if there is no limit."""
         return None if self._window is None else max(0, self._window + 1 - length)
 
     def propose(self, context: Context, pen: Pen) -> None:
@@ -178,8 +178,8 @@ class SmallLM(Drafter):
     def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
         """Drafts for each pair; single tokens come from one pass where contexts share a text.
 
-        Those of one text are the lab's, which asks for a token at every position. Those that share
-        a beginning are the hypotheses of a beam search.
+        The lab asks for one token at every position of a text, and a beam search for one token
+        after each of several texts with a common prefix.
         """
         one_by_one = self._other is not None or self.trees
         one_token = not one_by_one and all(pen.open and pen.gamma == 1 for _, pen in pairs)

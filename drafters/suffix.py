@@ -15,17 +15,16 @@ from outrider.plugins.hookspecs import Register, hookimpl
 class Suffix(Drafter):
     """Suffix decoding (SuffixDecoding, Oliaro et al. 2411.04975).
 
-    Looks for the longest end of the text that occurs before, in the text itself and in texts that
-    ended before it began. The draft is what followed most often, token by token, and the longer the
-    match, the longer the draft. Of the text's own draft and that of earlier texts, it writes the
-    one of which more tokens are expected to be right. An encoder's source counts as coming before
-    the text.
+    Looks for the longest suffix of the text that occurred before, in the text itself and in texts
+    that ended before it began. Each of the two matches gives a draft: what followed most often,
+    token by token, and the longer the match, the longer the draft. The one with more tokens
+    expected to be right is written. An encoder's source counts as coming before the text.
 
     factor: the most tokens of a draft, for each token of the match.
-    min_probability: where the draft ends: the least share that its tokens, multiplied, had of all
-        that followed.
-    remember: whether to look into earlier texts, too. They are never dropped, so their memory
-        grows: by about a kilobyte for each token.
+    min_probability: the draft ends before its estimated probability falls below this. A token's
+        estimate is its share of all that followed the match.
+    remember: whether to search earlier texts, too. They are never dropped, so the memory grows by
+        about a kilobyte for each token.
 
     Raises `ConfigError` for a factor that is not above 0, or a probability outside [0, 1].
     """
@@ -55,7 +54,7 @@ class Suffix(Drafter):
         try:
             self._follow(context.tokens, context.source)
         except BaseException:
-            self._start_over(None)  # what was interrupted is wrong
+            self._start_over(None)  # an interruption leaves a wrong automaton
             raise
         matches = (
             (self._own, *self._own.repeated()),
@@ -84,10 +83,10 @@ class Suffix(Drafter):
         return expected, tokens
 
     def _follow(self, text: Tokens, source: Tokens | None) -> None:
-        """Takes in what is new since the last call, or everything if the text is another one."""
+        """Adds what is new since the last call, or everything if this is another text."""
         if self._text.shared(text) < len(self._text) or source != self._source:
             self._start_over(source)
-        if self._match.past is not self._past or self._match.known != self._past.count:
+        if self._match.past is not self._past or self._match.count != self._past.count:
             self._match = Match(self._past)
             self._match.follow(text[: len(self._text)])
         new = text[len(self._text) :]
@@ -126,16 +125,19 @@ class Past(Memory):
 
 @final
 class Match:
-    """The longest end of a text that occurs in earlier texts."""
+    """The longest suffix of a text that occurs in earlier texts.
+
+    count: the number of these texts when the match began.
+    """
 
     def __init__(self, past: Past) -> None:
         self.past = past
-        self.known: int = past.count
+        self.count: int = past.count
         self.state: int = ROOT
         self.length: int = 0
 
     def follow(self, tokens: list[int]) -> None:
-        """Takes in tokens that continue the text."""
+        """Extends the text, and updates the match."""
         for token in tokens:
             self.state, self.length = self.past.texts.step(self.state, self.length, token)
 

@@ -1,4 +1,4 @@
-"""Swift: the target drafts without some of its layers, and learns from its texts which."""
+"""Swift: the target drafts without some of its layers, and learns from its texts which to skip."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
@@ -36,16 +36,15 @@ Layers = tuple[int, ...]
 class Swift(Drafter):
     """Drafts with the target itself, without some of its layers (SWIFT, 2410.06916).
 
-    Nothing is trained, no weights are copied, and the text is not read again: the layers that are
-    left go on from the keys and values that the target has computed. Which layers are skipped is
-    tried out on texts that ended, so it changes only from one text to the next. A change is kept if
-    more tokens of that text are predicted with it. Whole layers are skipped; in the paper
-    attention and feed-forward are skipped one by one.
+    Nothing is trained, no weights are copied, and the text is not read again: the other layers
+    continue from the target's keys and values. Choices of layers are tried out on texts that have
+    ended, so the choice changes only between texts. A change is kept if it predicts more tokens of
+    such a text. Whole layers are skipped; the paper skips attention and feed-forward separately.
 
     skipped: how many layers to skip; the first and the last one stay. Defaults to two fifths.
-    trials: how many changes to try after each text; each takes a pass over its end.
-    window: how many tokens of that end to predict.
-    remember: whether to learn from texts at all. Otherwise the layers skipped lie evenly spaced.
+    trials: how many changes to try after each text; each takes a pass over its last tokens.
+    window: how many of its last tokens to predict.
+    remember: whether to learn from texts at all. Otherwise it skips evenly spaced layers.
     tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`. Defaults to a chain.
 
     Raises `ConfigError` for numbers that are too small, and in `bind` if the target has too few
@@ -85,19 +84,19 @@ class Swift(Drafter):
         count = max(1, self._depth * 2 // 5) if self._setting is None else self._setting
         expected = f"at most {spare}, as the target has {self._depth} layers"
         require(count <= spare, "drafter.skipped", count, expected)
-        self._first = tuple(1 + (2 * i + 1) * spare // (2 * count) for i in range(count))
-        short = self._without(self._first)
+        self._initial = tuple(1 + (2 * i + 1) * spare // (2 * count) for i in range(count))
+        short = self._without(self._initial)
         try:
             self_test(short, decoder_start(short))
         except TargetError as error:
             raise ConfigError(f"drafter swift: {error}") from None
         require_readable_cache(self._model, target, "swift", self._on_all)
-        self._skip(self._first)
+        self._skip(self._initial)
         self._window_size = context_window(self._model)
         self._target = target
 
     def _on_all(self, context: Context) -> Float[Tensor, "1 vocab"]:
-        """Returns the logits after a text with all layers."""
+        """Returns the logits after a text when no layer is skipped."""
         text = CachedText(self._model, self._vocab_size)
         return text.follow_lender(context.tokens, context.features)
 
@@ -118,19 +117,19 @@ class Swift(Drafter):
             pen.limit(max(0, self._window_size + 1 - len(context.tokens)))
         if not pen.open or "keys.0" not in context.features:
             return
-        skipped = self._past.skipped or self._first
+        skipped = self._past.skipped or self._initial
         if skipped != self._skipped:
             self._skip(skipped)
         lent = {
-            f"{name}.{place}": context.features[f"{name}.{layer}"]
-            for place, layer in enumerate(self._kept)
+            f"{name}.{index}": context.features[f"{name}.{layer}"]
+            for index, layer in enumerate(self._kept)
             for name in ("keys", "values")
         }
         self._text.grow(self._shape, pen, self._text.follow_lender(context.tokens, lent))
 
     def remember(self, context: Context) -> None:
         past, text = self._past, context.tokens[-self._window - 1 :]
-        best = past.skipped or self._first
+        best = past.skipped or self._initial
         most = self._predicted(text, best)
         for number in range(past.tried, past.tried + self._trials):
             changed = exchanged(best, self._depth, number)
@@ -141,7 +140,7 @@ class Swift(Drafter):
         past.count += 1
 
     def _predicted(self, text: Sequence[int], skipped: Layers) -> int:
-        """Returns how many tokens of a text are the likeliest ones without some layers."""
+        """Returns how many tokens of a text the target predicts without some layers."""
         if len(text) < 2:
             return 0
         ids = torch.tensor([text], device=self._model.device)
@@ -161,7 +160,8 @@ class Swift(Drafter):
 class Past(Memory):
     """What was learned from earlier texts.
 
-    skipped: the layers to skip; None before the first text. tried: the number of changes tried.
+    skipped: the layers to skip; None before the first text.
+    tried: the number of changes tried.
     """
 
     def __init__(self) -> None:
@@ -171,9 +171,9 @@ class Past(Memory):
 
 
 def exchanged(skipped: Layers, depth: int, number: int) -> Layers:
-    """Returns some layers with one of them exchanged for another; the first and last never are.
+    """Returns the layers to skip with one exchanged for another, never the first or the last layer.
 
-    number: of the exchange. All of them come up in turn.
+    number: the number of the exchange; consecutive numbers go through all of them.
     """
     others = [layer for layer in range(1, depth - 1) if layer not in skipped]
     if not others:

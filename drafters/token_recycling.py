@@ -1,4 +1,4 @@
-"""TokenRecycling: a tree of the tokens that the target found likely after each token before."""
+"""TokenRecycling: a tree of the tokens that the target last found likely after each token."""
 
 from typing import final
 
@@ -22,17 +22,17 @@ ACCEPTANCE = (0.5, 0.14, 0.07, 0.045, 0.03, 0.025, 0.02, 0.015)
 class TokenRecycling(Drafter):
     """Token Recycling (Luo et al. 2408.08696), which needs no draft model and no training.
 
-    For each token it keeps the `candidates` likeliest next tokens, by what the target said the last
-    time that a draft had this token, accepted or rejected. A draft is a tree over that table: the
-    candidates after the text's last token, theirs after them, and so on. All of them are fixed
-    before any random number of the round, so any rule for deterministic drafts keeps the
-    distribution exact.
+    For each token it keeps the `candidates` likeliest next tokens, by the target's logits the last
+    time that a draft had this token, accepted or rejected. A draft is a tree from that table: the
+    candidates after the text's last token, the candidates after each of these, and so on. All of
+    them are fixed before any random number of the round, so any rule for deterministic drafts keeps
+    the distribution exact.
 
     The paper's tree of 80 nodes is fixed. Here it is the best one for the run's `gamma` and
     `budget` (Sequoia, 2402.12374), so set a `budget`, such as 32.
 
     candidates: how many next tokens to keep for each token, k in the paper.
-    remember: whether a text begins with the table of the texts before, as in the paper.
+    remember: whether a text begins with the table of earlier texts, as in the paper.
 
     Raises `ConfigError` for candidates below 1.
     """
@@ -70,7 +70,7 @@ class TokenRecycling(Drafter):
         self, context: Context, draft: Draft, logits: Float[Tensor, "nodes+1 vocab"]
     ) -> None:
         best = logits.topk(min(self._candidates, logits.shape[-1])).indices.tolist()
-        # Of several nodes with one token, the first stays: it has the likeliest path.
+        # Of several nodes with one token, the first counts: it has the likeliest path.
         tokens = [context.tokens[-1], *draft.tokens]
         self._next |= dict(zip(reversed(tokens), reversed(best), strict=True))
 

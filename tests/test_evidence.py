@@ -83,7 +83,7 @@ def test_memory_stays_bounded() -> None:
 
 
 def test_the_same_drafter_is_compared_with_itself(script: Any, folder: Path, data: Path) -> None:
-    """The script runs; what it measures is a matter of the clock."""
+    """The script runs; the times that it measures are not tested."""
     status, out, err = script(
         *[EVIDENCE / "same_drafter.py", "--target", str(folder), "--prompts", str(data)],
         *["--tokens", "6", "--repeats", "2"],

@@ -1,4 +1,4 @@
-"""Text of others reaches the terminal as it stands, without its control characters."""
+"""Text from elsewhere reaches the terminal unchanged, except for its control characters."""
 
 import io
 

@@ -57,12 +57,13 @@ class Block(Verifier):
 
 
 def blockwise(ratios: Float[Tensor, "drafts depths"]) -> Float[Tensor, "drafts depths"]:
-    """Returns how likely each token of a draft is accepted, given that the target writes it here.
+    """Returns the probability that each token of a draft is accepted, if those before it were.
 
-    A prefix of a draft is accepted with probability w_i, whether alone or with more of the draft:
-    the sum over the tokens after it is w_i - S for more, and S for it alone. Its tokens are those
-    of the text with probability q_i in the draft and p_i in the target's own text, both products.
-    So, given the text, the draft wrote them and they were accepted with probability w_i q_i / p_i.
+    The tokens are those of a text that the target wrote. A prefix of length i is accepted, alone or
+    with more of the draft, with probability w_i: summed over the next token, that is S alone and
+    w_i - S with more. The draft has this prefix with probability q_i, and the text with p_i, both
+    products over its tokens. So given the text, the draft has the prefix and it is accepted with
+    probability w_i q_i / p_i. Each result is this value divided by that of the prefix before.
 
     ratios: q(x) / p(x) for the draft's tokens.
     """

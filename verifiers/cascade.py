@@ -1,4 +1,4 @@
-"""Cascade: speculative cascades, where the drafter writes what the target would gain little on."""
+"""Cascade: speculative cascades, which keep the drafter's tokens where the target gains little."""
 
 from typing import final
 

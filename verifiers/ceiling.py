@@ -8,7 +8,7 @@ from outrider.contract.draft import Draft
 from outrider.verifiers.distinct import followers, pairs_before_a_third, without
 
 MOST_OF_THREE = 2048
-"""The most tokens with probability for which pairs of distinct siblings are summed one by one."""
+"""The most tokens of nonzero probability for which all pairs of distinct siblings are summed."""
 
 
 def acceptance_ceiling(
@@ -19,26 +19,27 @@ def acceptance_ceiling(
     That is the value of the optimal transport between the siblings and p: the sum of
     min(p(x), q(x)) for one sibling (2211.17192, Corollary 3.6), and for K siblings
     1 + min over sets H of p(H) - P(all K lie in H) (SpecTr, 2310.15141; the dual is of 2502.18779).
-    The probability is over the siblings too; chosen siblings are what they are.
+    The probability includes the drawing of the siblings; chosen siblings are fixed.
 
-    None if the node has no child, or if there is no short way to compute it: for four distinct
+    None if the node has no child, or if there is no fast way to compute it: for four distinct
     siblings or more, and for three of more than `MOST_OF_THREE` tokens.
 
-    p: the target's distribution after `node`. kind: how siblings are chosen; see `Draft`.
+    p: the target's distribution after `node`.
+    kind: how siblings are chosen; see `outrider.contract.draft.KINDS`.
     """
     children = draft.children(node)
     if not children:
         return None
-    laws = [draft.probs[child] for child in children]
-    if all(probs is None for probs in laws):
+    distributions = [draft.probs[child] for child in children]
+    if all(probs is None for probs in distributions):
         return float(p[sorted({draft.tokens[child] for child in children})].sum())
-    if any(probs is None for probs in laws):
+    if any(probs is None for probs in distributions):
         return None
     p, q = p.double().cpu(), draft.distribution(children[0], p).double().cpu()
     if len(children) == 1:
         return float(p.minimum(q).sum())
-    # The best H consists of the tokens with the lowest p / q: only these sets need to be tried. A
-    # token that is never drawn is in no useful set.
+    # The best H holds the tokens with the lowest p / q: only these sets need to be tried. Tokens
+    # that are never drawn can be left out.
     drawn = q > 0
     p, q = p[drawn], q[drawn]
     order = (p / q).argsort()
@@ -52,12 +53,12 @@ def acceptance_ceiling(
 def all_in_prefix(q: Float[Tensor, "n"], siblings: int, kind: str) -> Float[Tensor, "n"] | None:
     """Returns for each n the probability that all siblings lie among the first n tokens of q.
 
-    None if there is no short way to compute it.
+    None if there is no fast way to compute it.
     """
     mass = q.cumsum(0)
     if kind != "distinct":
         return mass**siblings
-    # What each token adds to the tokens before it, since a difference of sums would be rounded.
+    # Sums of what each token adds, since a difference of sums would lose digits.
     if siblings == 2:
         # Sum over x != y of q(x) q(y) / (1 - q(x)).
         first = followers(q)

@@ -13,9 +13,9 @@ def without(q: Float[Tensor, "n"], tokens: Int[Tensor, "..."]) -> Float[Tensor, 
 
 
 def followers(q: Float[Tensor, "n"]) -> Float[Tensor, "n"]:
-    """Returns q(x) / (1 - q(x)) for each x: times q(y), the probability to draw x and then y.
+    """Returns q(x) / (1 - q(x)) for each x. Times q(y), it is the probability of drawing x, then y.
 
-    1 - q(x) is summed, not subtracted, for the x whose q may be all but one.
+    For the likeliest x, 1 - q(x) is the sum of the others, since the difference would lose digits.
     """
     heaviest = q.argmax()
     left = 1 - q
@@ -24,7 +24,7 @@ def followers(q: Float[Tensor, "n"]) -> Float[Tensor, "n"]:
 
 
 def pairs_before_a_third(q: Float[Tensor, "n"]) -> Float[Tensor, "n n"]:
-    """Returns a table: row x, column y, times q(z), is the probability to draw x, y and then z."""
+    """Returns a table [x, y]. Times q(z), an entry is the probability of drawing x, y, then z."""
     table = followers(q)[:, None] * q
     left = 1 - q[:, None] - q
     if len(q) > 1:
@@ -44,12 +44,12 @@ def membership(classes: Int[Tensor, "n"], like: Float[Tensor, "n"]) -> Float[Ten
 def joint_classes(
     q: Float[Tensor, "n"], member: Float[Tensor, "n C"], siblings: int
 ) -> Float[Tensor, "n ..."]:
-    """Returns the probability of each token and of the classes of its siblings, in their order.
+    """Returns the joint probability of each token and the classes of its siblings.
 
-    Shaped [n, C] for two siblings and [n, C, C] for three: how likely it is that x is drawn, and
+    Shaped [n, C] for two siblings and [n, C, C] for three: the probability that x is drawn, and
     that the others, in the order of their draws, are of these classes.
 
-    member: 1 for the class of each token. The two likeliest must have classes of their own.
+    member: as `membership` returns it. The two likeliest tokens must be alone in their classes.
     """
     of_class = q @ member
     # Without x itself, where x is of the class.

@@ -26,8 +26,8 @@ class Gumbel(Verifier):
     Lossless. At any temperature the text depends on the seed and the target alone, whoever drafts
     and however long the drafts are. So texts of different drafters can be compared word by word.
 
-    Siblings drawn without replacement are the first tokens to arrive, and one of them is accepted
-    if the target's token is among them.
+    Siblings drawn without replacement are the first tokens to arrive in the race, and if the
+    target's token is among them, it is accepted.
     """
 
     lossless = True

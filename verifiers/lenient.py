@@ -72,7 +72,7 @@ class Lenient(Verifier):
             )
             return Verdict(tuple(range(accepted)), best[accepted])
         rates = acceptance(draft, scores)
-        lenience = [self.lenience if here else 1.0 for here in lenient]
+        lenience = [self.lenience if is_lenient else 1.0 for is_lenient in lenient]
         divisors = torch.tensor(lenience, dtype=rates.dtype, device=rates.device)
         accepted = leading(chance.coins(rates / divisors))
         p = scores.after(accepted - 1)
@@ -99,21 +99,21 @@ class Lenient(Verifier):
         if scores.sampling.greedy:
             bound = self._likely(scores).double()
         if not self._lenient_at(Draft.chain([0]), scores)[0]:
-            bound[0] = scores.probs[0]  # what follows the other rows is not known
+            bound[0] = scores.probs[0]  # the tokens before the other rows are unknown
         return bound
 
     def _lenient_at(self, draft: Draft, scores: Scores) -> list[bool]:
-        """Returns whether each token of a chain is one of those that are accepted leniently."""
+        """Returns for each token of a chain whether it is accepted leniently."""
         if self.within is None or self.lossless:
             return [True] * len(draft)
         opening, closing = self.within
         before = reversed(scores.context.tokens)
         last = next((token for token in before if token in self.within), closing)
-        places: list[bool] = []
+        lenient: list[bool] = []
         for token in draft.tokens:
-            places.append(last == opening)
+            lenient.append(last == opening)
             last = token if token in self.within else last
-        return places
+        return lenient
 
     def _likely(self, scores: Scores) -> Bool[Tensor, "nodes+1 vocab"]:
         if self.lossless:  # of several tokens that tie, the target writes one

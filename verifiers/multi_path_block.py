@@ -88,8 +88,9 @@ def largest_of(
 ) -> Float[Tensor, "vocab"]:
     """Returns the distribution of the next token of the largest of several paths.
 
-    paths: K, their number. joint: the mass of the prefix.
+    paths: their number, K.
     before: for each token, the mass of all paths ranked below it.
+    joint: the mass of the prefix.
     """
     upto = before + joint * q
     # (upto^K - before^K) / (upto - before), computed as the sum of upto^i before^(K - 1 - i), since

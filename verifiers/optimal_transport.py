@@ -32,10 +32,10 @@ class OptimalTransport(Verifier):
     replacement, no more tokens. In larger vocabularies neighbours share a class, and the rule comes
     close to that ceiling.
 
-    Of more siblings, the first three are judged together, and then those that follow against what
-    is left of p, as in recursive rejection. Siblings that separate calls of the pen wrote are
-    judged one by one. Without replacement, two are judged together and not three if more than 2048
-    tokens have a probability. With one sibling it is the token rule.
+    Of more than three siblings, the first three are judged together, then the next ones against
+    what is left of p, as in recursive rejection. Siblings that separate calls of the pen wrote are
+    judged one by one. Without replacement, only two are judged together if more than 2048 tokens
+    have a nonzero probability. With one sibling it is the token rule.
     """
 
     lossless = True
@@ -104,7 +104,7 @@ def _group(draft: Draft, siblings: list[int]) -> list[int]:
 Selected = tuple[Int[Tensor, "n"], Float[Tensor, "classes ..."], Float[Tensor, "n"]]
 """The class of each token, the rates of `best_selection`, and the distribution m of the selected.
 
-All are about the n tokens to which q gives a probability.
+All of them are for the n tokens with q > 0.
 """
 
 

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 CLASSES = {2: 24, 3: 12}
-"""By the number of siblings, the most classes of tokens; the program is solved in about 10 ms."""
+"""The most classes of tokens, by the number of siblings; solving the program takes about 10 ms."""
 
 
 def ratio_classes(p: Float[Tensor, "n"], q: Float[Tensor, "n"], most: int) -> Int[Tensor, "n"]:
@@ -33,10 +33,10 @@ def ratio_classes(p: Float[Tensor, "n"], q: Float[Tensor, "n"], most: int) -> In
 
 
 def classes_apart(p: Float[Tensor, "n"], q: Float[Tensor, "n"], most: int) -> Int[Tensor, "n"]:
-    """Returns the class of each token of q, where two tokens of equal ratio may differ.
+    """Returns the class of each token of q, for siblings without replacement.
 
-    That is so for siblings without replacement: which others are left depends on the token. Each
-    has a class of its own if there are enough, and the two likeliest have one in any case.
+    Tokens of equal ratio may differ here, since the others that are left depend on the token. Each
+    token is alone in its class if there are enough classes; the two likeliest always are.
     """
     if len(q) <= most:
         return (p / q).argsort().argsort()
@@ -60,14 +60,14 @@ def best_selection(
     Maximises sum f(T, c) over the classes c of each multiset T of siblings, where f(T, c) is the
     probability that T is drawn and c chosen: sum_c f(T, c) is at most the probability of T, and
     sum_T f(T, c) at most p(c). Where that leaves T without a choice, one of its siblings is chosen
-    at random: it makes up for what classes of several tokens lose.
+    at random, which makes up for some of the loss from classes of several tokens.
 
     The result [C, C] or [C, C, C] is the probability that a sibling is chosen, by its class and the
     classes of the others in any order.
 
     p: the target's probabilities of the C classes.
-    drawn: how many siblings of a class, whose others are of these classes in the order of their
-        draws, there are on average; shaped as the result, and flattened.
+    drawn: the expected number of siblings of a class whose others have these classes, in the order
+        of their draws; in the shape of the result, flattened.
     """
     shape = (len(p),) * siblings
     expected = torch.tensor(drawn, dtype=torch.float64).reshape(shape)
@@ -80,8 +80,8 @@ def best_selection(
     flow = _largest_flow(p, groups)
     rates = torch.full(shape, 1 / siblings, dtype=torch.float64)
     for group, probability in groups.items():
-        # The solver is exact to about 1e-9 only. What is used is these rates, and the distribution
-        # of the selected sibling follows from them, so the rule is exact whatever it returns.
+        # The solver is exact only to about 1e-9. But the distribution of the selected sibling
+        # follows from these rates, so the rule is exact whatever the solver returns.
         shares = {c: max(0.0, flow.get((group, c), 0.0)) / probability for c in group}
         scale = max(1.0, math.fsum(shares.values()))
         rest = max(0.0, 1 - math.fsum(shares.values()) / scale)

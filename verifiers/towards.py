@@ -1,4 +1,4 @@
-"""Towards: the token rule with another distribution in the target's place; lossy rules share it."""
+"""Towards: the token rule with another distribution in place of the target's, for lossy rules."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -16,7 +16,7 @@ STEPS = 60
 """Bisections of a share or a factor, enough for the last bit of a float."""
 
 Aim = Callable[[Tensor, Tensor], Tensor]
-"""Maps p and q, both float64 and [vocab], to the distribution h that tokens shall have."""
+"""Maps p and q, both float64 and [vocab], to the distribution h that tokens should have."""
 
 
 class Towards(Verifier):
@@ -33,7 +33,7 @@ class Towards(Verifier):
 
     @abstractmethod
     def aim(self, p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
-        """Returns the distribution that a token shall have, given that it was drafted from q.
+        """Returns the distribution that a token should have, given that it was drafted from q.
 
         p, q: in float64; the budget is above 0.
         """
@@ -57,8 +57,8 @@ def verify_towards(aim: Aim, draft: Draft, scores: Scores, chance: Chance) -> Ve
     """Returns the verdict of the token rule for h = aim(p, q) in place of p.
 
     A token x of the draft is accepted with probability min(1, h(x) / q(x)), and otherwise replaced
-    by a draw from norm(max(0, h - q)). So where the draft has a token the text has the
-    distribution h, and after the draft p. At temperature 0, h is p.
+    by a draw from norm(max(0, h - q)). So at the positions of the draft, tokens have the
+    distribution h; after the draft, p. At temperature 0, h is p.
     """
     for node, token in enumerate(draft.tokens):
         p = scores.after(node - 1).double()
@@ -79,7 +79,7 @@ def accepts_towards(
 
 
 def aimed(aim: Aim, scores: Scores, node: int, q: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
-    """Returns the distribution that the token after `node` shall have, if it was drawn from q."""
+    """Returns the distribution that the token after `node` should have, if it was drawn from q."""
     p = scores.after(node).double()
     p = p / p.sum()
     return p if scores.sampling.greedy else aim(p, q)

@@ -19,7 +19,9 @@ class _Node:
     """The state of a node while the tree is traversed.
 
     p: the target's distribution after the node, or the residual that its rejected children left.
-    weight: w. children: the nodes not yet tested. tested: the tokens of those rejected.
+    weight: the weight w of the node.
+    children: the children not yet rejected.
+    tested: the tokens of the rejected children.
     """
 
     p: Float[Tensor, "vocab"]

@@ -38,9 +38,7 @@ class Typical(Verifier):
         self.delta = delta
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
-        typical: dict[
-            int, Tensor
-        ] = {}  # only of rows that are reached, since an entropy takes time
+        typical: dict[int, Tensor] = {}  # of the rows that are reached: an entropy takes time
         best: tuple[int, float, int] = (0, 0.0, ROOT)  # depth, log-likelihood, node
         reached = {ROOT: (0, 0.0)}
         for node, (token, parent) in enumerate(zip(draft.tokens, draft.parents, strict=True)):

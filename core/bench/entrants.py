@@ -20,7 +20,7 @@ OUTRIDER_SETTINGS = (
     "target", "sampling", "budget", "gamma", "chat", "drafter", "verifier", "policy",
     "draft_timeout",
 )  # fmt: skip
-"""What a worker of Outrider's is told of the run's settings."""
+"""The settings of the run that Outrider's workers receive."""
 
 NO_DRAFT = {"_target_": "outrider.drafters.none.NoDraft"}
 FIXED_POLICY = {"_target_": "outrider.contract.policy.Fixed"}

@@ -41,7 +41,8 @@ def measure_runs(
     repeats: int,
     max_new_tokens: int,
 ) -> Iterator[Run]:
-    """Yields a run of each prompt by each worker, `repeats` times; the workers go first in turn.
+    """Yields a run of each prompt by each worker, `repeats` times; the workers take turns at
+    going first.
 
     Each worker first writes a few tokens that do not count.
     """

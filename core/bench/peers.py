@@ -43,7 +43,7 @@ class Entrant:
 @final
 @dataclass(frozen=True, slots=True)
 class Counterparts:
-    """What all peers are given: the target, its precision, and the drafter to match.
+    """What all peers have in common: the target, its precision, and the drafter to match.
 
     model: the target's folder or hub id. dtype: as all peers spell it, such as "float32".
     drafter: the config of Outrider's drafter. label: what the entrants with it are called.
@@ -56,7 +56,7 @@ class Counterparts:
     gamma: int
 
     def of(self, peer: str, setting: Any) -> list[Entrant]:
-        """Returns a peer without drafts, and with the same drafter, as far as it has these.
+        """Returns a peer's entrants: without drafts, and with the same drafter, if it has these.
 
         setting: the value of `peers.NAME`.
 
@@ -66,8 +66,8 @@ class Counterparts:
         if peer == "transformers":
             return self._transformers()
         python = Path(str(setting)).expanduser()
-        wanted = f"the python of an environment with {peer}"
-        require(python.is_file(), f"peers.{peer}", str(python), wanted)
+        expected = f"the python of an environment with {peer}"
+        require(python.is_file(), f"peers.{peer}", str(python), expected)
         # Not resolved: a virtual environment is found by the link, not by the file it points to.
         script = Path(__file__).with_name(f"peer_{peer}.py")
         command = (str(python.absolute()), str(script))
@@ -103,10 +103,12 @@ class Counterparts:
         command = (sys.executable, "-m", "outrider.bench.peer_transformers")
         common = {"model": self.model, "dtype": self.dtype, "gamma": self.gamma}
         options = self._assisted_options()
-        ways: dict[str, dict[str, Any]] = {PLAIN: {}} | ({self.label: options} if options else {})
+        by_label: dict[str, dict[str, Any]] = {PLAIN: {}}
+        if options:
+            by_label[self.label] = options
         return [
-            Entrant(f"transformers {label}", command, common | {"options": own})
-            for label, own in ways.items()
+            Entrant(f"transformers {label}", command, common | {"options": options})
+            for label, options in by_label.items()
         ]
 
     def _assisted_options(self) -> dict[str, Any] | None:

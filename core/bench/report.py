@@ -93,7 +93,7 @@ def bench_lines(result: BenchResult) -> list[str]:
 
 
 def _phases(runs: Sequence[Run], name: str) -> dict[str, float]:
-    """Returns an entrant's seconds in each phase, in the loop besides, and in total."""
+    """Returns an entrant's seconds in each phase, in the rest of the loop, and in total."""
     own_runs = [run for run in runs if run.entrant == name and run.phases]
     if not own_runs:
         return {}

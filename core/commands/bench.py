@@ -138,7 +138,7 @@ def _measure_runs(
 
 
 def _advice(folder: Path) -> str | None:
-    """Returns what a bench that broke off has left."""
+    """Returns what an interrupted bench has left."""
     if not (folder / RUNS).is_file():
         return None
     count = (folder / RUNS).read_text(encoding="utf-8").count("\n")

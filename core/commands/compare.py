@@ -81,12 +81,12 @@ def compare(config: DictConfig) -> None:
         Screen(live=config.live and config.together == 1) as screen,
     ):
         _check_memory(facts, run_folder)
-        asked = _questions(config, target, prompts, settings, screen=screen)
-        tokens = json.dumps([question.tokens for question in asked])
+        all_questions = _questions(config, target, prompts, settings, screen=screen)
+        tokens = json.dumps([question.tokens for question in all_questions])
         run_folder.confirm("questions_sha256", hashlib.sha256(tokens.encode()).hexdigest())
         task = screen.add_task(
             "measuring",
-            total=len(asked) * len(entrants) * len(PROTOCOLS[config.protocol]),
+            total=len(all_questions) * len(entrants) * len(PROTOCOLS[config.protocol]),
             completed=len(run_folder.measurements),
         )
         done = {(m.protocol, m.prompt, m.turn) for m in run_folder.measurements}
@@ -94,7 +94,7 @@ def compare(config: DictConfig) -> None:
             for measurement in measure(
                 target,
                 entrants,
-                asked,
+                all_questions,
                 settings,
                 protocol=config.protocol,
                 done=done,
@@ -103,7 +103,7 @@ def compare(config: DictConfig) -> None:
                 run_folder.add(measurement)
                 step = f"{measurement.protocol}, prompt {measurement.prompt}, {measurement.drafter}"
                 screen.update(task, advance=1, description=visible(step), refresh=True)
-        finally:  # a run that breaks off leaves the figures of what it finished
+        finally:  # an interrupted run leaves the figures of what it finished
             summary = Summary(run_folder.run)
             write_json(summary, run_folder.path)
     write_parquet(run_folder.run, run_folder.path)
@@ -118,7 +118,7 @@ def compare(config: DictConfig) -> None:
 
 
 def _advice(run_folder: RunFolder) -> str | None:
-    """Returns how to go on with a run that broke off; None if it has measured nothing."""
+    """Returns how to continue an interrupted run; None if it has measured nothing."""
     if not run_folder.measurements:
         return None
     hydra = HydraConfig.get()
@@ -126,22 +126,23 @@ def _advice(run_folder: RunFolder) -> str | None:
     if hydra.mode == RunMode.MULTIRUN:
         where = f"hydra.sweep.dir={hydra.sweep.dir}"
     count = len(run_folder.measurements)
-    return f"{count} measurements are saved: the same command with resume=true {where} goes on"
+    return f"{count} measurements are saved: the same command with resume=true {where} continues"
 
 
 def _say_what_is_unfinished(config: DictConfig, console: Console) -> None:
-    """Prints how to go on with the newest run beside this one, if it is unfinished."""
+    """Prints how to continue the newest run beside this one, if it is unfinished."""
     output = Path(HydraConfig.get().runtime.output_dir)
     is_sweep = HydraConfig.get().mode == RunMode.MULTIRUN
     path = None if config.resume or is_sweep else unfinished(output.parent)
     if path is not None:
-        line = f"an unfinished run is in {path}: the command that started it goes on with"
-        console.print(plain(f"{line} resume=true hydra.run.dir={path}"), soft_wrap=True)
+        settings = f"resume=true hydra.run.dir={path}"
+        line = f"an unfinished run is in {path}: to continue it, add {settings} to its command"
+        console.print(plain(line), soft_wrap=True)
 
 
 def _check_protocol(protocol: str) -> None:
     expected = nearest(str(protocol), PROTOCOLS)
-    require(protocol in PROTOCOLS, "protocol", protocol, f"another: {expected}")
+    require(protocol in PROTOCOLS, "protocol", protocol, f"a protocol; {expected}")
 
 
 def _check_sort(rate: str | None) -> None:
@@ -150,14 +151,14 @@ def _check_sort(rate: str | None) -> None:
 
 
 def _check_memory(facts: Mapping[str, Any], run_folder: RunFolder) -> None:
-    """Raises `ConfigError` if a run can't go on, since what its drafters remembered is lost."""
+    """Raises `ConfigError` if a run can't continue, since what its drafters remembered is lost."""
     if run_folder.measurements and not run_folder.run.finished and "remember" in facts:
         names = ", ".join(facts["remember"])
-        raise ConfigError(f"resume=true: expected false, as {names} would go on without a memory")
+        raise ConfigError(f"resume=true: expected false, {names} would continue without a memory")
 
 
 def _read_quality(config: DictConfig, prompts: Sequence[Prompt]) -> tuple[str, ...]:
-    """Returns the scores to give, and says how code is run if it is."""
+    """Returns the scores to compute; prints what protects the machine if they run code."""
     names = read_quality(plain_values(config.quality), prompts)
     decodes = "decode" in PROTOCOLS[config.protocol]
     require(decodes or not names, "quality", list(names), "null with protocol=overlap")
@@ -236,7 +237,7 @@ def _run_path(config: DictConfig) -> Path:
     if not config.resume or is_sweep or (output / FACTS).is_file():
         return output
     path = unfinished(output.parent)
-    require(path is not None, "resume", True, f"a run in {output.parent} that broke off")
+    require(path is not None, "resume", True, f"an unfinished run in {output.parent}")
     assert path is not None
     return path
 
@@ -248,7 +249,7 @@ def _facts(
     target: Target,
     prompts: Sequence[Prompt],
 ) -> dict[str, Any]:
-    """Returns the content of `run.json`, which a run that resumes this one has to agree with."""
+    """Returns the content of `run.json`, which has to be the same when the run is resumed."""
     settings = {
         key: value for key, value in plain_values(config).items() if key not in (*LISTS, *SHOWN)
     }

@@ -57,7 +57,7 @@ def doctor(arguments: Sequence[str]) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     as_json = parser.parse_args(arguments).json
     notes = remarks()
-    with notes.status("Looking around"):
+    with notes.status("Examining this machine"):
         examination = examine()
     if as_json:
         print(json.dumps({**examination.facts, "faults": examination.faults}, indent=1))
@@ -86,29 +86,30 @@ def examine() -> Examination:
 
 def versions(faults: list[str]) -> dict[str, Any]:
     """Returns the versions of Outrider and of what it needs."""
-    found = {"outrider": version("outrider")}
+    installed_versions = {"outrider": version("outrider")}
     for line in requires("outrider") or ():
-        needed = Requirement(line)
-        if needed.marker is not None and not needed.marker.evaluate({"extra": ""}):
+        requirement = Requirement(line)
+        name, marker = requirement.name, requirement.marker
+        if marker is not None and not marker.evaluate({"extra": ""}):
             continue
         try:
-            found[needed.name] = version(needed.name)
+            installed_versions[name] = version(name)
         except PackageNotFoundError:
-            faults.append(f"{needed.name}: expected {needed.specifier}, it is not installed")
+            faults.append(f"{name}: expected {requirement.specifier}, it is not installed")
             continue
-        if not needed.specifier.contains(found[needed.name], prereleases=True):
-            faults.append(f"{needed.name}={found[needed.name]}: expected {needed.specifier}")
-    return found
+        if not requirement.specifier.contains(installed_versions[name], prereleases=True):
+            faults.append(f"{name}={installed_versions[name]}: expected {requirement.specifier}")
+    return installed_versions
 
 
 def machine(_: list[str]) -> dict[str, Any]:
     """Returns the interpreter, the processor, the cores and threads, and the load."""
-    known = provenance("doctor", ())
+    start = provenance("doctor", ())
     names = ("python", "system", "processor", "memory_gib", "accelerator", "cores", "threads")
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
     load = round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
     return {
-        **{name: known[name] for name in names},
+        **{name: start[name] for name in names},
         "cores for this process": usable,
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS"),
         "load in the last minute": load,
@@ -118,7 +119,7 @@ def machine(_: list[str]) -> dict[str, Any]:
 def precision(_: list[str]) -> dict[str, Any]:
     """Returns what the CPU has for products of matrices in float32 and in bfloat16."""
     native = "yes, with tiles (AMX) for bfloat16" if has_tiles() else "yes"
-    missing = "no: PyTorch does its work (it takes a C compiler)"
+    missing = "no: it needs a C compiler; PyTorch is used instead"
     return kernels() | {"native library": missing if library() is None else native}
 
 
@@ -152,7 +153,7 @@ def plugins(faults: list[str]) -> dict[str, Any]:
         except ANY_FAULT as error:
             facts[f"{entry.name} of {owner}"] = "FAILED"
             faults.append(f"plugin {entry.name!r} of {owner} can't be loaded: {described(error)}")
-    if not faults:  # each is right by itself; together they may claim the same name
+    if not faults:  # each plugin loads by itself, but two may claim the same name
         try:
             facts["parts in all"] = len(installed().entries)
         except OutriderError as error:
@@ -161,11 +162,11 @@ def plugins(faults: list[str]) -> dict[str, Any]:
 
 
 def _parts(entry: EntryPoint) -> list[str]:
-    """Returns the names that a plugin registers beside the built-in parts, without any other."""
+    """Returns the parts that a plugin registers, with only the built-in parts beside it."""
     manager = plugin_manager([entry.load()], installed=False)
     manager.check_pending()
-    alone = registry_from(manager)
-    return [f"{x.role} {x.name}" for x in alone.entries if x.distribution != "outrider"]
+    entries = registry_from(manager).entries
+    return [f"{part.role} {part.name}" for part in entries if part.distribution != "outrider"]
 
 
 def self_test(faults: list[str]) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def fuzz(config: DictConfig) -> None:
     with claimed(path.parent):
         try:
             _run_groups(settings, tally)
-        finally:  # a run that breaks off reports what it did
+        finally:  # an interrupted run reports what it did
             console.print(_table(tally))
             overrides = list(HydraConfig.get().overrides.task)
             write_whole(path, json.dumps(_report(settings, tally, overrides), indent=1) + "\n")
@@ -122,7 +122,7 @@ def _run_groups(settings: dict[str, Any], tally: Tally) -> None:
 
 @contextmanager
 def _progress(tally: Tally) -> Iterator[Callable[[], None]]:
-    """Shows how many examples were run; yields what is called after each."""
+    """Shows how many examples were run; yields the function to call after each."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=remarks()) as progress:
         task = progress.add_task("Drawing examples", total=None)

@@ -77,7 +77,7 @@ def _generate_one(
     except BaseException as error:
         fault = described(error)
         raise
-    finally:  # a run that breaks off leaves what it wrote
+    finally:  # an interrupted run leaves what it wrote
         console.print("" if is_quiet() else "\n")
         report = plain_report(generation, verifier.lossless, fault)
         remarks(stderr=False).print(counts_table(generation, verifier.lossless))
@@ -90,7 +90,7 @@ def _generate_batch(
 ) -> None:
     """Writes the texts of several prompts in one batch, and prints them at the end.
 
-    Whenever one of the texts ends, what is there of all of them is saved.
+    Whenever a text ends, all texts are saved as far as they are written.
     """
     prompts, verifier = plain_values(config.prompt), build(config.verifier)
     target, drafter = build(config.target), build(config.drafter)
@@ -119,7 +119,7 @@ def _generate_batch(
     except BaseException as error:
         fault = described(error)
         raise
-    finally:  # a run that breaks off leaves what it wrote
+    finally:  # an interrupted run leaves what it wrote
         for prompt, generation in zip(prompts, generations, strict=True):
             console.rule(plain(prompt), align="left")
             console.print(Text.assemble(*_pieces(generation)))
@@ -129,7 +129,7 @@ def _generate_batch(
 
 
 def _constraint(config: DictConfig) -> Constraint | None:
-    """Returns what changes the target's logits by the settings, None for nothing."""
+    """Returns the penalties and the grammar of the settings as one constraint; None for neither."""
     penalties = Penalties(**plain_values(config.penalties))
     grammar = build(config.constraint) if "constraint" in config else None
     if grammar is None or penalties.change_nothing:

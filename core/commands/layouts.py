@@ -37,7 +37,7 @@ def print_layout(name: str, summaries: Sequence[Summary], folder: Path) -> None:
     Raises:
         ConfigError: there is no such layout.
     """
-    require(name in NAMES, "layout", name, f"another: {nearest(name, NAMES)}")
+    require(name in NAMES, "layout", name, f"a layout; {nearest(name, NAMES)}")
     measured = [summary for summary in summaries if summary.rows]
     if name in TABLES:
         Console().print(TABLES[name](measured))

@@ -65,7 +65,7 @@ def new_plugin(arguments: Sequence[str]) -> None:
     """Writes the package, and prints what to do next.
 
     Raises:
-        ConfigError: the name is no name or is taken, or the folder exists.
+        ConfigError: the name is not valid, or is taken, or the folder exists.
     """
     parser = argument_parser(
         "new-plugin",
@@ -96,7 +96,7 @@ def write_plugin(name: str, role: str, parent: Path) -> Path:
     """Returns the folder of a new package, written below `parent`.
 
     Raises:
-        ConfigError: the name is no name or is taken, or the folder exists.
+        ConfigError: the name is not valid, or is taken, or the folder exists.
     """
     part = part_name(name)
     taken = installed().of(role)
@@ -104,7 +104,7 @@ def write_plugin(name: str, role: str, parent: Path) -> Path:
     folder = parent / f"{PREFIX}{part.replace('_', '-')}"
     require(not folder.exists(), "name", name, f"another name, {folder} exists")
     template, package = TEMPLATES[role], f"outrider_{part}"
-    words = {
+    values = {
         "name": part,
         "role": role,
         "class_name": "".join(word.title() for word in part.split("_")),
@@ -113,8 +113,8 @@ def write_plugin(name: str, role: str, parent: Path) -> Path:
         "title": template.title,
         "helper": template.helper,
     }
-    words["makes"] = template.makes.format(**words)
-    words["example"] = template.example.format(**words)
+    values["makes"] = template.makes.format(**values)
+    values["example"] = template.example.format(**values)
     environment = Environment(
         undefined=StrictUndefined,
         keep_trailing_newline=True,
@@ -129,7 +129,7 @@ def write_plugin(name: str, role: str, parent: Path) -> Path:
         text = (files("outrider.plugins") / "template" / f"{source}.jinja").read_text("utf-8")
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(environment.from_string(text).render(words), encoding="utf-8")
+        file.write_text(environment.from_string(text).render(values), encoding="utf-8")
     return folder
 
 
@@ -137,12 +137,12 @@ def part_name(name: str) -> str:
     """Returns the name of the part, an identifier: `outrider-my-echo` gives `my_echo`.
 
     Raises:
-        ConfigError: it is no name.
+        ConfigError: it is not a valid name.
 
     >>> part_name("outrider-my-echo")
     'my_echo'
     """
     part = name.removeprefix(PREFIX).replace("-", "_")
     is_name = re.fullmatch(r"[a-z][a-z0-9_]*", part) is not None
-    require(is_name, "name", name, "small letters, digits and hyphens, such as my-echo")
+    require(is_name, "name", name, "lower-case letters, digits and hyphens, such as my-echo")
     return part

@@ -22,7 +22,7 @@ SETTINGS = (*PARTS, "gamma", "budget", "max_new_tokens", "stop", "chat")
 
 
 def parts_of(settings: Sequence[str]) -> Parts:
-    """Returns the parts that some settings describe; what is not set is as in `outrider generate`.
+    """Returns the parts that settings describe, with the defaults of `outrider generate`.
 
     The last few drafters are kept, so that their weights are loaded once.
 
@@ -32,7 +32,7 @@ def parts_of(settings: Sequence[str]) -> Parts:
     for setting in settings:
         name = re.split(r"[.=]", setting, maxsplit=1)[0]
         require("=" in setting, "settings", setting, "SETTING=VALUE")
-        require(name in SETTINGS, "settings", setting, f"another: {nearest(name, SETTINGS)}")
+        require(name in SETTINGS, "settings", setting, f"a known one; {nearest(name, SETTINGS)}")
     try:
         config = compose("generate", settings)
         values = {name: plain_values(config[name]) for name in SETTINGS}
@@ -61,7 +61,7 @@ def _drafter(config: str) -> Drafter:
 
 
 def _check_registered(values: Any) -> None:
-    """Raises unless all that a config would call is registered: a page must not call anything."""
+    """Raises `ConfigError` if a config names a class that is not registered: any page can ask."""
     factories = [entry.factory for role in ROLES for entry in installed().of(role).values()]
     known = {f"{factory.__module__}.{factory.__qualname__}" for factory in factories}
     known.add("outrider.Sampling")

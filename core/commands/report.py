@@ -37,7 +37,7 @@ def report(arguments: Sequence[str]) -> None:
     parser.add_argument(
         "--layout",
         metavar="NAME",
-        help=f"print them as a paper does: {', '.join(NAMES)}",
+        help=f"print them in the layout of a paper: {', '.join(NAMES)}",
     )
     options = parser.parse_args(arguments)
     runs = gather(options.folders)

@@ -18,14 +18,14 @@ LINES = 6
 """How many lines of a text are shown, its last ones."""
 
 PAUSE = 0.1
-"""The least seconds between two pictures of a text."""
+"""The least seconds between two updates of a text."""
 
 
 @final
 class Screen(Progress):
     """Progress bars on stderr, and above them each text in colours while it is written.
 
-    The texts are drawn between rounds, while no clock runs, and never beside them.
+    The texts are drawn between rounds, which are timed, and never during one.
 
     live: whether to show the texts, if stderr is a terminal.
     """
@@ -68,16 +68,16 @@ class LiveText:
 
     def __init__(self) -> None:
         self.by: str = ""
-        self._of: object = None
+        self._key: object = None
         self._text = Text()
         self._tokens, self._seconds = 0, 0.0
         self._plain_tokens, self._plain_seconds = 0, 0.0
 
     def add(self, name: str | None, question: Question, round: Round) -> None:
         """Adds a round, to a new text if it is the first of one."""
-        of = (name, question.prompt, question.turn)
-        if of != self._of:
-            self._of, self._text = of, Text()
+        key = (name, question.prompt, question.turn)
+        if key != self._key:
+            self._key, self._text = key, Text()
             self._tokens, self._seconds = 0, 0.0
             self.by = f"prompt {question.prompt}, {name or 'plain decoding'}"
         for piece, origin in zip(round.pieces, round.origins, strict=True):
@@ -88,13 +88,13 @@ class LiveText:
             self._plain_tokens += tokens
             self._plain_seconds += seconds
         if round.stop is not None:
-            self._of = None  # the next round begins a text, even of the same question
+            self._key = None  # the next round begins a text, even of the same question
 
     def _speeds(self) -> str:
-        own = f"{self._tokens / self._seconds:.1f} tokens/s" if self._seconds else ""
+        speed = f"{self._tokens / self._seconds:.1f} tokens/s" if self._seconds else ""
         if not self._plain_seconds:
-            return own
-        return f"{own}, plain {self._plain_tokens / self._plain_seconds:.1f}"
+            return speed
+        return f"{speed}, plain {self._plain_tokens / self._plain_seconds:.1f}"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Returns a frame of a fixed height, with the last lines of the text."""

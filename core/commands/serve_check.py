@@ -130,10 +130,10 @@ def _compare(
     """
     results: dict[str, Comparison] = {}
     with _steps(2 * len(drafters) + 1) as step:
-        own_counts = {}
+        counts_in_lab = {}
         for name, drafter in drafters.items():
             with step("the lab"):
-                own_counts[name] = lab_counts(
+                counts_in_lab[name] = lab_counts(
                     target,
                     drafter,
                     prompts,
@@ -148,7 +148,7 @@ def _compare(
                     texts = ask(server, prompts, config.clients, config.max_new_tokens)
                     counts = server.drafted()
                 differing = differences(texts, expected, prompts, target)
-                results[name] = Comparison(own_counts[name], counts, differing)
+                results[name] = Comparison(counts_in_lab[name], counts, differing)
     return results
 
 

@@ -25,7 +25,7 @@ OFFERED_NEEDS = {"tokenizer"}
 """What a drafter may need inside vLLM."""
 
 VLLM_PARTS: dict[str, tuple[str, type]] = {"verifier": ("token", Token), "policy": ("fixed", Fixed)}
-"""By role, the name and class of the one part whose behaviour vLLM itself has."""
+"""By role, the name and class of the only part that vLLM can stand in for."""
 
 
 def serve_config(config: DictConfig) -> None:
@@ -50,19 +50,19 @@ def vllm_settings(
     Raises:
         ConfigError: vLLM can't run the drafter, or not with this acceptance rule or policy.
     """
-    for role, (name, only) in VLLM_PARTS.items():
-        if factory_of(config[role]) is not only:
+    for role, (name, kind) in VLLM_PARTS.items():
+        if factory_of(config[role]) is not kind:
             part = str(config[role]["_target_"]).rpartition(".")[2]
             raise ConfigError(f"{role}: {part} can't go into vLLM: expected {name}, its own")
     name = type(drafter).__name__
     if drafter.trees or drafter.asks:
         raise ConfigError(f"drafter {name} can't go into vLLM: expected one that writes chains")
-    own = exported(drafter, config, partial(_build_target, config), folder)
-    if own is not None:
-        return {}, own
+    native = exported(drafter, config, partial(_build_target, config), folder)
+    if native is not None:
+        return {}, native
     if drafter.needs - OFFERED_NEEDS or drafter.observes:
         raise ConfigError(
-            f"drafter {name} can't go into vLLM: expected one that needs tokens alone, or eagle3,"
+            f"drafter {name} can't go into vLLM: expected one that needs only tokens, or eagle3,"
             " medusa or a small_lm with its own model, which vLLM runs itself"
         )
     speculative = {

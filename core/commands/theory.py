@@ -1,4 +1,4 @@
-"""`outrider theory`: what the papers predict for an acceptance, a draft length and a cost ratio."""
+"""`outrider theory`: what the papers predict for an alpha, a draft length and a cost ratio."""
 
 import itertools
 import math
@@ -62,7 +62,7 @@ def theory(config: DictConfig) -> None:
     require(c_hat is None or is_number(c_hat), "c_hat", c_hat, "a number of at least 0, or null")
     layouts = [TABLE1, *FIGURES]
     layout = config.layout
-    expected = f"another: {nearest(str(layout), layouts)}"
+    expected = f"a layout; {nearest(str(layout), layouts)}"
     require(layout is None or layout in layouts, "layout", layout, expected)
     if layout is None:
         _print_rows(

@@ -63,14 +63,14 @@ def _deciding_settings(config: DictConfig) -> dict[str, Any]:
 def _advice(folder: Path) -> str | None:
     if not (folder / FILE).is_file():
         return None
-    return f"the same command with hydra.run.dir={folder} goes on where this one ended"
+    return f"the same command with hydra.run.dir={folder} continues where this one ended"
 
 
 def _say_what_is_unfinished(folder: Path, facts: Mapping[str, Any]) -> None:
-    """Prints how to go on with the newest run of the same settings, if it is unfinished."""
+    """Prints how to continue the newest run of the same settings, if it is unfinished."""
     path = None if (folder / FILE).is_file() else unfinished(folder.parent, facts)
     if path is not None:
-        line = f"an unfinished run of this command is in {path}: hydra.run.dir={path} goes on"
+        line = f"an unfinished run of this command is in {path}: hydra.run.dir={path} continues it"
         remarks().print(plain(line), soft_wrap=True)
 
 

@@ -32,13 +32,13 @@ Commands:
   fuzz          try random combinations
 
 `outrider COMMAND --help` shows examples and the settings that matter.
-`--quiet` prints a command's result alone."""
+`--quiet` prints only a command's result."""
 """What `outrider` alone prints."""
 
 QUIET_FLAG = "--quiet"
-"""What any command takes beside its own arguments."""
+"""The flag that every command takes besides its own arguments."""
 
-QUIET_HELP = "print the result alone: no progress, no remarks; errors stay on stderr"
+QUIET_HELP = "print only the result: no progress, no notes; errors still go to stderr"
 
 GROUPS = {
     "target": "the model whose text is wanted",
@@ -51,12 +51,12 @@ GROUPS = {
     "paper": "a table or figure of Leviathan et al.: table1, figure2 to figure5",
     "recipe": "how to train; the drafter's own by default",
 }
-"""What is chosen by name, and what it is."""
+"""The parts that are chosen by name, each with what it is."""
 
 ALL_SETTINGS = """\
 `outrider {command} --help-all` shows every setting, those of the chosen parts included.
 `--multirun gamma=3,5` runs the command for each value.
-`--quiet` prints the result alone."""
+`--quiet` prints only the result."""
 
 LIST_WIDTH = 40
 """Longer lists are left out of the help."""
@@ -107,11 +107,11 @@ def command_help(command: str) -> str:
 def argument_parser(
     command: str, description: str, epilog: str | None = None
 ) -> argparse.ArgumentParser:
-    """Returns the parser of a command that is no Hydra app."""
+    """Returns the parser of a command that takes no config."""
     parser = argparse.ArgumentParser(
         prog=f"outrider {command}", description=description, epilog=epilog
     )
-    # For the help alone: the console script has taken it out.
+    # Only for the help: the console script removes the flag first.
     parser.add_argument(QUIET_FLAG, action="store_true", help=QUIET_HELP)
     return parser
 
@@ -154,7 +154,7 @@ def _flat(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _comments(text: str) -> dict[str, str]:
-    """Returns the comment beside each setting, or else the comment lines right above it."""
+    """Returns the comment beside each setting; if there is none, the comment lines above it."""
     comments: dict[str, str] = {}
     above: list[str] = []
     parent = ""
@@ -164,8 +164,8 @@ def _comments(text: str) -> dict[str, str]:
             indent, name, beside = match.groups()
             full = f"{parent}.{name}" if indent else name
             parent = parent if indent else name
-            if said := beside or " ".join(above):
-                comments[full] = said
+            if comment := beside or " ".join(above):
+                comments[full] = comment
         above = [*above, line[2:]] if line.startswith("# ") else []
     return comments
 

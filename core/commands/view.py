@@ -15,7 +15,7 @@ from outrider.plugins.registry import make
 from outrider.terminal import is_quiet
 
 FOLDERS = ("outputs", "multirun")
-"""Where Hydra puts runs: the folders to show unless others are named."""
+"""Where Hydra puts runs: the folders to show by default."""
 
 HOST = "127.0.0.1"
 
@@ -24,7 +24,7 @@ def view(arguments: Sequence[str]) -> None:
     """Serves the pages until it is interrupted."""
     parser = argument_parser(
         "view",
-        description="Shows runs of `outrider compare` in the browser, also while they go on.",
+        description="Shows runs of `outrider compare` in the browser, finished or still running.",
     )
     parser.add_argument(
         "folders",
@@ -41,8 +41,9 @@ def view(arguments: Sequence[str]) -> None:
     )
     options = parser.parse_args(arguments)
     folders = options.folders or [path for name in FOLDERS if (path := Path(name)).is_dir()]
-    something = len(folders) > 0 or options.play is not None
-    require(something, "view", "", "a folder with runs, since there is no outputs here")
+    has_content = len(folders) > 0 or options.play is not None
+    expected = f"a folder with runs, there is no {' or '.join(FOLDERS)} here"
+    require(has_content, "view", "", expected)
     for folder in folders:
         require(folder.is_dir(), "view", str(folder), "a folder that exists")
     require(0 <= options.port < 65536, "--port", options.port, "a number from 0 to 65535")
@@ -52,7 +53,7 @@ def view(arguments: Sequence[str]) -> None:
 def serve(folders: Sequence[Path], port: int, console: Console, play: str | None = None) -> None:
     """Serves the runs in some folders; prints the address, with its token.
 
-    play: the target of the page that writes texts, by its name. Defaults to no such page.
+    play: the target of the page that writes texts, by its name. Defaults to none.
     """
     import uvicorn
 
@@ -81,5 +82,5 @@ def serve(folders: Sequence[Path], port: int, console: Console, play: str | None
         server = uvicorn.Server(config)
         if player is not None:
             player.is_over = lambda: server.should_exit
-        with suppress(KeyboardInterrupt):  # Ctrl-C is how it ends
+        with suppress(KeyboardInterrupt):  # Ctrl-C ends it
             server.run(sockets=[listener])

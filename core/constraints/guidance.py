@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 class Guidance(Constraint):
     """Allows only the tokens that lead to a text of a grammar.
 
-    The text ends with the target's end token where the grammar allows an end, and by itself where
-    it allows nothing else. Where it leaves only one text, the tokens are those that the tokenizer
-    writes for it. The prompt is not part of the grammar. `regex`, `json_schema` and
-    `grammar` below make one.
+    Where the grammar allows an end, the text may end with the target's end token; where it allows
+    nothing else, the text ends. Where only one continuation is possible, its tokens are those that
+    the tokenizer gives. The prompt is not part of the grammar. `regex`, `json_schema` and `grammar`
+    below return such constraints.
 
-    rules: the grammar, as llguidance has it.
-    steer: whether drafts keep to the grammar too. Defaults to true; it changes no distribution.
+    rules: the grammar in llguidance's format.
+    steer: whether drafts follow the grammar too. Defaults to true; it changes no distribution of
+        the text.
 
     Raises `ConfigError` if the grammar is not valid, or llguidance is not installed.
     """
@@ -37,7 +38,7 @@ class Guidance(Constraint):
         if fault := matcher_class().validate_grammar(rules):
             raise ConfigError(f"constraint: {' '.join(fault.split())}")
         self._rules, self._steer = rules, steer
-        self._known: tuple[Target, frozenset[int], LLTokenizer] | None = None
+        self._cached: tuple[Target, frozenset[int], LLTokenizer] | None = None
 
     def begin(self, target: Target, ids: Sequence[int]) -> Constraint:
         """Returns the grammar of one text.
@@ -45,10 +46,10 @@ class Guidance(Constraint):
         Raises:
             ConfigError: the target has no fast tokenizer.
         """
-        known = self._known
-        if known is None or known[0] is not target or known[1] != target.eos:
-            known = self._known = (target, target.eos, _tokenizer(target))  # takes a second
-        matcher = matcher_class()(known[2], self._rules)
+        cached = self._cached
+        if cached is None or cached[0] is not target or cached[1] != target.eos:
+            cached = self._cached = (target, target.eos, _tokenizer(target))  # takes a second
+        matcher = matcher_class()(cached[2], self._rules)
         return GuidedText(matcher, len(ids), steer=self._steer)
 
 
@@ -56,7 +57,8 @@ class Guidance(Constraint):
 class GuidedText(Constraint):
     """The grammar of one text.
 
-    matcher: at the beginning of the grammar. start: how many ids come before the grammar's text.
+    matcher: a matcher at the beginning of the grammar.
+    start: how many ids come before the grammar's text.
     """
 
     def __init__(self, matcher: "LLMatcher", start: int, *, steer: bool) -> None:
@@ -67,7 +69,7 @@ class GuidedText(Constraint):
         return self if self._steer else None
 
     def logits(self, ids: Sequence[int], logits: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
-        # A drafter may have written a token that the grammar forbids, and go on from there.
+        # A drafter may have written a token that the grammar forbids, and continued from there.
         if not self._follows(ids):
             return logits
         return logits.masked_fill(~self._allowed(len(logits)).to(logits.device), float("-inf"))
@@ -82,11 +84,11 @@ class GuidedText(Constraint):
             TargetError: the text has left the grammar, as a lossy acceptance rule may do.
         """
         if not self._follows(ids):
-            raise TargetError(f"constraint: token {ids[-1]} is none that the grammar allows there")
+            raise TargetError(f"constraint: the grammar does not allow token {ids[-1]} there")
         return self._matcher.is_stopped()
 
     def _follows(self, ids: Sequence[int]) -> bool:
-        """Takes the matcher to the end of `ids`; returns whether they follow the grammar."""
+        """Moves the matcher to the end of `ids`, and returns whether they follow the grammar."""
         text = list(ids[self._start :])
         pairs = zip(self._read, text, strict=False)
         shared = next((at for at, (old, new) in enumerate(pairs) if old != new), None)
@@ -120,7 +122,7 @@ def json_schema(
     """Returns the constraint that the text is JSON of a schema (https://json-schema.org).
 
     schema: a mapping, its JSON, or @FILE for a file that holds it.
-    whitespace: whether white space may stand between the parts of the JSON. Without it, more
+    whitespace: whether white space is allowed between the parts of the JSON. Without it, more
         tokens are forced.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Penalties: makes tokens likelier or less likely, on account of the text before them."""
+"""Penalties: makes tokens likelier or less likely, depending on the text before them."""
 
 import copy
 import math
@@ -21,8 +21,8 @@ Word = str | Sequence[int]
 class Penalties(Constraint):
     """Repetition, presence and frequency penalties, a bias on tokens, and words to leave out.
 
-    They change the target's logits before temperature, top-k, top-p and min-p, in the order of the
-    arguments below from last to first, which is vLLM's.
+    They change the target's logits before temperature, top-k, top-p and min-p. As in vLLM, they
+    apply in the reverse order of the arguments below.
 
     >>> outrider.generate("smollm2", prompt, constraint=outrider.Penalties(repetition_penalty=1.2))
 
@@ -32,11 +32,12 @@ class Penalties(Constraint):
     repetition_penalty: divides the logit of a token that was written if it is above 0, multiplies
         it if it is below, as in transformers and vLLM (Keskar et al. 1909.05858). The prompt
         counts. Defaults to 1, which changes nothing.
-    logit_bias: by id, what is added to a token's logit. Defaults to nothing.
+    logit_bias: a mapping of ids to numbers, which are added to the tokens' logits. Defaults to
+        none.
     bad_words: words that are never written. A string stands for its tokens at the beginning of a
         line and after a space; the same characters in other tokens are not found. A word may also
-        be a list of ids, as in `bad_words_ids` of transformers. Its first tokens may be the
-        prompt's. Defaults to none.
+        be a list of ids, as in `bad_words_ids` of transformers. A word may begin in the prompt.
+        Defaults to none.
 
     Raises `ConfigError` for a value outside its range.
     """
@@ -117,7 +118,7 @@ def _is_finite(value: object) -> bool:
 
 
 def _checked_bias(bias: Mapping[Any, float]) -> dict[int, float]:
-    """Returns a bias by id. JSON has strings of digits for ids."""
+    """Returns a bias by id. In JSON, ids are strings of digits."""
     require(isinstance(bias, Mapping), "penalties.logit_bias", bias, "a mapping of ids to numbers")
     checked = {}
     for key, value in bias.items():
@@ -151,5 +152,5 @@ def _tokens(word: Word, target: Target) -> list[list[int]]:
         reason = "expected lists of ids, the target has no tokenizer"
         raise ConfigError(f"penalties.bad_words={word!r}: {reason}")
     forms = (word.lstrip(), f" {word.lstrip()}")
-    coded = [tokenizer(form, add_special_tokens=False)["input_ids"] for form in forms]
-    return [list(ids) for ids in coded if ids]
+    encoded = [tokenizer(form, add_special_tokens=False)["input_ids"] for form in forms]
+    return [list(ids) for ids in encoded if ids]

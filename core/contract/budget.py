@@ -37,7 +37,7 @@ class Budget:
         require(valid, "verifier.budget", self.limit, "a number of at least 0")
 
     def spent(self, h: Float[Tensor, "vocab"], p: Float[Tensor, "vocab"]) -> float:
-        """Returns the divergence of h from p; infinite for "kl" if h has a token that p has not."""
+        """Returns the divergence of h from p; infinite for "kl" where h > 0 and p = 0."""
         if self.divergence == "tv":
             return float((h - p).abs().sum() / 2)
         return max(0.0, float((torch.xlogy(h, h) - torch.xlogy(h, p)).sum()))
@@ -45,7 +45,7 @@ class Budget:
     def ceiling(self, p: Float[Tensor, "*rows vocab"]) -> Float[Tensor, "*rows vocab"]:
         """Returns the highest probability that each token may have.
 
-        For "kl" by Pinsker's inequality: the total variation is at most the root of half of it.
+        For "kl" it follows from Pinsker's inequality: total variation is at most sqrt(KL / 2).
         """
         room = self.limit if self.divergence == "tv" else (self.limit / 2) ** 0.5
         return (p + room).clamp(max=1)

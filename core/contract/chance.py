@@ -44,8 +44,8 @@ class Chance(ABC):
     def race(self, probs: Float[Tensor, "vocab"], position: int) -> int:
         """Returns an index drawn from `probs` by the noise of a position of the text.
 
-        All who draw at a position share its noise, so close distributions mostly give the same
-        index; see `outrider.contract.race`. A chance without such noise draws independently.
+        All draws at a position share its noise, so close distributions mostly give the same index;
+        see `outrider.contract.race`. A chance without such noise draws independently.
 
         Raises:
             ValueError: as `categorical` does.
@@ -84,7 +84,7 @@ class SampledChance(Chance):
 
         It draws on the CPU, so a seed means the same on every device.
 
-        number: which of the texts that are written with this seed.
+        number: the index of the text among those written with this seed.
         """
         return cls(hashlib.sha256(f"outrider/{seed}/{number}".encode()).digest())
 
@@ -120,26 +120,26 @@ def _generator(key: bytes) -> np.random.Generator:
 
 
 @dataclass(slots=True)
-class _Fork:
-    """One decision: its possible values, their probabilities, and the branch taken now.
+class _Decision:
+    """One decision: its possible values, their probabilities, and the index of the value taken now.
 
-    asked: all values and their probabilities, the impossible ones included.
+    arguments: all values and their probabilities, the impossible ones included.
     """
 
     values: list[Any]
     probs: list[float]
-    asked: tuple[Sequence[Any], Sequence[float]]
+    arguments: tuple[Sequence[Any], Sequence[float]]
     taken: int = 0
 
     @classmethod
-    def between(cls, values: Sequence[Any], probs: Sequence[float]) -> "_Fork":
-        """Returns the decision between those values that have a probability."""
+    def between(cls, values: Sequence[Any], probs: Sequence[float]) -> "_Decision":
+        """Returns the decision between the values whose probability is not zero."""
         possible = [(value, p) for value, p in zip(values, probs, strict=True) if p > 0]
         return cls([value for value, _ in possible], [p for _, p in possible], (values, probs))
 
 
 def _is_close(first: Sequence[float], second: Sequence[float]) -> bool:
-    """Returns whether replays agree. Last digits may depend on what a model has read before."""
+    """Returns whether two replays agree, up to rounding: a model's cache may change last digits."""
     return first == second or np.allclose(first, second, rtol=0, atol=CLOSE)
 
 
@@ -147,17 +147,17 @@ def _is_close(first: Sequence[float], second: Sequence[float]) -> bool:
 class EnumeratedChance(Chance):
     """Takes every branch of every decision, so that probabilities can be summed exactly.
 
-    Ordinary Python code is enumerated as it is: `outcomes` runs it once for each branch.
+    `outcomes` runs ordinary Python code once for each combination of its decisions.
 
     >>> two_coins = lambda chance: sum(chance.coins(torch.tensor([0.5, 0.25])))
     >>> [(p, heads) for p, heads in EnumeratedChance.outcomes(two_coins)]
     [(0.125, 2), (0.375, 1), (0.125, 1), (0.375, 0)]
     """
 
-    def __init__(self, forks: list[_Fork]) -> None:
-        self._forks = forks
-        self._depth = 0
-        self._noise: dict[int, Region] = {}  # by position, what the races so far leave of it
+    def __init__(self, decisions: list[_Decision]) -> None:
+        self._decisions = decisions
+        self._depth = 0  # how many of them this replay has met
+        self._noise: dict[int, Region] = {}  # by position, the noise that fits the races so far
         self.probability: float = 1.0
 
     @classmethod
@@ -165,21 +165,21 @@ class EnumeratedChance(Chance):
         """Yields (probability, result) of `play` for each combination of its decisions.
 
         Raises:
-            RuntimeError: a replay of `play` made other decisions than before, because it has
+            RuntimeError: a replay of `play` made different decisions than before, because it has
                 randomness of its own or remembers an earlier replay.
         """
-        forks: list[_Fork] = []
+        decisions: list[_Decision] = []
         while True:
-            chance = cls(forks)
+            chance = cls(decisions)
             result = play(chance)
-            if chance._depth != len(forks):
+            if chance._depth != len(decisions):
                 raise RuntimeError("a replay made fewer decisions than the run before it")
             yield chance.probability, result
-            while forks and forks[-1].taken == len(forks[-1].values) - 1:
-                forks.pop()
-            if not forks:
+            while decisions and decisions[-1].taken == len(decisions[-1].values) - 1:
+                decisions.pop()
+            if not decisions:
                 return
-            forks[-1].taken += 1
+            decisions[-1].taken += 1
 
     def race(self, probs: Float[Tensor, "vocab"], position: int) -> int:
         exact = probs.double().tolist()
@@ -194,16 +194,17 @@ class EnumeratedChance(Chance):
         return index
 
     def _decide(self, values: Sequence[Any], probs: Sequence[float]) -> Any:
-        if self._depth == len(self._forks):
-            self._forks.append(_Fork.between(values, probs))
-        known = self._forks[self._depth]
-        if known.asked != (values, probs):
-            fork = _Fork.between(values, probs)
-            if known.values != fork.values or not _is_close(known.probs, fork.probs):
-                raise RuntimeError("a replay met another decision than the run before it")
+        if self._depth == len(self._decisions):
+            self._decisions.append(_Decision.between(values, probs))
+        decision = self._decisions[self._depth]
+        if decision.arguments != (values, probs):
+            replayed = _Decision.between(values, probs)
+            same_values = decision.values == replayed.values
+            if not same_values or not _is_close(decision.probs, replayed.probs):
+                raise RuntimeError("a replay met a different decision than the run before it")
         self._depth += 1
-        self.probability *= known.probs[known.taken]
-        return known.values[known.taken]
+        self.probability *= decision.probs[decision.taken]
+        return decision.values[decision.taken]
 
     def coins(self, probs: Float[Tensor, "n"]) -> list[bool]:
         shares = (min(p, 1.0) for p in probs.tolist())

@@ -13,15 +13,15 @@ from outrider.errors import TargetError
 
 
 class Constraint:
-    """A rule that a text must follow, such as a grammar. This base class allows everything.
+    """A condition that a text must meet, such as a grammar. This base class allows everything.
 
-    The answers must depend on the ids alone: the positions of a draft are asked about in any order,
-    and so are tokens that are rejected later. The constrained distribution takes the place of the
-    target's, so a lossless acceptance rule reproduces it exactly.
+    The answers must depend on the ids alone: a constraint is asked about the positions of a draft
+    in any order, including tokens that are rejected later. The constrained distribution takes the
+    place of the target's, so a lossless acceptance rule reproduces it exactly.
     """
 
     def begin(self, target: Target, ids: Sequence[int]) -> "Constraint":
-        """Returns the constraint of one text, which may keep a state of that text's own.
+        """Returns the constraint for one text, which may hold state of its own.
 
         Called before the first round. Defaults to the object itself.
 
@@ -41,17 +41,18 @@ class Constraint:
         return False
 
     def steering(self) -> "Constraint | None":
-        """Returns what the drafts keep to as well: the pen applies it to the drafter's logits.
+        """Returns the constraint that the pen applies to the drafter's logits.
 
-        It changes what is drafted, and so how much is accepted, but no distribution of the text.
-        Defaults to None: drafts know nothing of the constraint.
+        It changes what is drafted, and so how much is accepted, but not the distribution of the
+        text. Defaults to None: drafts ignore the constraint.
         """
         return None
 
     def forced(self, ids: Sequence[int]) -> list[int]:
-        """Returns the tokens that must come after `ids`, or are the usual ones for what must.
+        """Returns the next tokens, as far as the constraint decides them.
 
-        A drafter may ask for them through its pen. Defaults to none.
+        Where it decides only the characters, these are the tokens that usually spell them. A
+        drafter may ask for them through its pen. Defaults to no tokens.
         """
         return []
 
@@ -86,9 +87,10 @@ class AllOf(Constraint):
 
 @final
 class Guide:
-    """What a constraint says of the next token of a draft.
+    """A constraint at one node of a draft, to ask about the next token.
 
-    constraint: one that steers drafts. ids: the text and the draft before that token.
+    constraint: one that steers drafts.
+    ids: the text and the draft before that token.
     """
 
     def __init__(self, constraint: Constraint, ids: Sequence[int]) -> None:
@@ -97,7 +99,7 @@ class Guide:
     def steered(self, logits: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
         """Returns a drafter's logits under the constraint.
 
-        If nothing that the drafter finds possible is allowed, they are returned as they are.
+        They are returned unchanged if the constraint forbids every token that they make possible.
         """
         steered = self._constraint.logits(self._ids, logits)
         return steered if torch.isfinite(steered.max()) else logits
@@ -123,8 +125,8 @@ def constrained(
 ) -> Float[Tensor, "nodes+1 vocab"]:
     """Returns the constrained logits after the text `ids` and after each node of its draft.
 
-    A token that the constraint forbids is never accepted by a lossless rule, so nothing is asked
-    about what follows it: its row is that of its parent.
+    A token that the constraint forbids is never accepted by a lossless rule, so the constraint is
+    not asked what may follow it: the row after it repeats its parent's.
 
     Raises:
         TargetError: the constraint forbids every token at some position.

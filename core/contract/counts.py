@@ -1,4 +1,4 @@
-"""Counts: four numbers for each prompt, and the rates computed from them."""
+"""Counts: the numbers of rounds and tokens, and the rates computed from them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

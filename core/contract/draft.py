@@ -30,11 +30,11 @@ class Draft:
     parents: the node that each one continues; -1 stands for the context.
     probs: the distribution [vocab] that each token was drawn from, given everything written before
         it. A sibling drawn without replacement has a distribution without the earlier siblings.
-        None stands for a point mass: the token was written, not drawn.
+        None stands for a point mass: the token was written, or drawn at temperature 0.
     logits: the drafter's logits for each token, before the run's sampling; None if it was written.
         Policies judge by them, since at temperature 0 the distribution says nothing.
-    calls: the first node that the same call of the pen wrote, for each token. It tells which
-        siblings were drawn together, and so of which kind a draft is.
+    calls: for each token, the first node that the same call of the pen wrote. They tell which
+        siblings were drawn together, and so what kind of draft it is.
     """
 
     tokens: tuple[int, ...] = ()

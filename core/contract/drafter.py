@@ -22,9 +22,9 @@ class Drafter(ABC):
 
     A draft depends only on the context. Whatever a drafter keeps between calls is a cache, valid up
     to the longest common prefix with the new context (`Tokens.shared`), so a rejection leaves
-    nothing to roll back. A drafter that `observes` may depend on what it observed in the same text,
-    too, and one that `remembers` on earlier texts. The signature of the constructor is the
-    drafter's Hydra config.
+    nothing to roll back. The drafts of a drafter that `observes` may also depend on what it
+    observed in the same text, and those of one that `remembers` on earlier texts. The signature of
+    the constructor is the drafter's Hydra config.
 
     needs: what the target must offer. "model" is a transformers model, "tokenizer" its tokenizer,
         "source" the input of an encoder, as `context.source`. The others come in
@@ -41,8 +41,8 @@ class Drafter(ABC):
         text in one pass.
     observes: whether the drafter is shown the target's logits at all nodes of its drafts, in
         `observe`. Such a drafter works on one text at a time; a fork takes another one.
-    remembers: whether drafts may depend on texts that ended before this one began. They are handed
-        over in `remember`, and all forks share what is remembered of them.
+    remembers: whether drafts may depend on texts that ended before this one began. Such texts are
+        passed to `remember`, and all forks share the memory.
     """
 
     needs: frozenset[str] = frozenset()
@@ -74,11 +74,11 @@ class Drafter(ABC):
     def observe(
         self, context: Context, draft: Draft, logits: Float[Tensor, "nodes+1 vocab"]
     ) -> None:
-        """Receives what the target says about a draft, once its round is over, if it `observes`.
+        """Receives the target's logits at every node of a draft, once the round is over.
 
-        The verdict is not shown: the next context tells what was accepted. Each rule is exact for
-        every draft, and its decisions are independent of what was observed, so the text stays exact
-        whatever the drafter makes of it.
+        Called if the drafter `observes`. The verdict is not shown: the next context tells what was
+        accepted. Each rule is exact for every draft, and its decisions are independent of what was
+        observed, so the text stays exact whatever the drafter makes of it.
 
         context: the one that the draft continues.
         logits: the target's own, before any constraint: row 0 after the context, row i + 1 after
@@ -89,9 +89,10 @@ class Drafter(ABC):
         """Forgets what was observed. Called before each text."""
 
     def remember(self, context: Context) -> None:
-        """Adds a text to the memory, for this drafter and all forks, if it `remembers`.
+        """Adds a text to the memory that this drafter shares with all forks.
 
-        Called when a text has ended; the texts of a batch come when all of them have, in order.
+        Called if the drafter `remembers`, when a text has ended. The texts of a batch are passed in
+        order, when all of them have ended.
 
         context: the whole text, prompt included.
         """
@@ -100,21 +101,21 @@ class Drafter(ABC):
     def remembered(self) -> int:
         """Returns how many texts are in the memory.
 
-        A text draws with random numbers of its own for each such number. So a text in memory tells
+        The random decisions of a new text depend on this number too. So a text in memory tells
         nothing about them, even if it was written with the same seed.
         """
         return 0
 
     def forget(self) -> None:
-        """Starts over with an empty memory, apart from that of the forks made before."""
+        """Begins an empty memory. Forks that were made before keep the old one."""
 
     def fork(self) -> Self:
         """Returns a copy of the drafter, bound to the same target, for another text.
 
-        The target and all networks are shared, and so are the tensors that are attributes of the
-        drafter, or are held there by lists, dicts and the like: replace such a tensor, but don't
-        write into it. Whatever else is kept of a text is copied, the tensors of a cache included.
-        What was observed is not: the copy is `reset`. A `Constant` is shared, too.
+        The two share the target, all networks, every `Constant`, and the tensors that the drafter
+        holds itself, as attributes or in lists, dicts and the like: replace such a tensor, but
+        don't write into it. Everything else is copied, the tensors of a cache included, except what
+        was observed: the copy is `reset`.
         """
         parts = list(_shared(vars(self), set(), is_own=True))
         fork = copy.deepcopy(self, {id(part): part for part in parts})
@@ -128,10 +129,9 @@ class Drafter(ABC):
 
 
 class Constant:
-    """What never changes once it is made, so that the forks of a drafter share it.
+    """Base class of objects that the forks of a drafter share instead of copying.
 
-    Make the class of a large table a subclass of it. A memory is one as well: it changes only where
-    texts end.
+    It is for large tables that never change, and for a memory, which changes only when texts end.
     """
 
     def __deepcopy__(self, _: object) -> Self:
@@ -140,27 +140,27 @@ class Constant:
 
 _CONTAINERS = (list, tuple, set, frozenset, deque, Mapping)
 _ATOMS = (FunctionType, BuiltinFunctionType, ModuleType, type, str, bytes, Constant)
-"""What a copy leaves as it is."""
+"""What is never copied, nor searched for parts."""
 
 
-def _shared(part: Any, known: set[int], *, is_own: bool) -> Iterator[Any]:
+def _shared(part: Any, visited: set[int], *, is_own: bool) -> Iterator[Any]:
     """Yields the objects below `part` that forks share.
 
     is_own: whether the drafter holds `part` itself, not as a part of another object.
     """
-    if id(part) in known or isinstance(part, _ATOMS):
+    if id(part) in visited or isinstance(part, _ATOMS):
         return
-    known.add(id(part))
+    visited.add(id(part))
     if isinstance(part, Target):
         yield from (part, part.tokenizer, part.model)
     elif isinstance(part, nn.Module) or (is_own and isinstance(part, Tensor)):
         yield part
     elif isinstance(part, _CONTAINERS):
         for item in part.values() if isinstance(part, Mapping) else part:
-            yield from _shared(item, known, is_own=is_own)
+            yield from _shared(item, visited, is_own=is_own)
     elif not isinstance(part, Tensor):
         for attribute in _attributes(part):
-            yield from _shared(attribute, known, is_own=False)
+            yield from _shared(attribute, visited, is_own=False)
 
 
 def _attributes(part: Any) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""What a pen may draw from, and write: logits and ids that are checked, and exact distributions."""
+"""Drawing: how a pen checks logits and ids, and draws from the exact distribution it records."""
 
 from collections.abc import Callable
 
@@ -37,7 +37,7 @@ def exact_distribution(
 ) -> Float[Tensor, "vocab"]:
     """Returns the distribution of `logits` under the run's sampling.
 
-    It is in float64, so that what is recorded is what is drawn from, to every bit used.
+    In float64, so that the recorded distribution is the one that tokens are drawn from, to the bit.
     """
     probs = sampling.probs(logits).double()
     return probs / probs.sum()

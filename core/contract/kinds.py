@@ -1,15 +1,15 @@
-"""Kinds: whether a draft was written as its drafter says, by the pen's record of its calls."""
+"""Kinds: checks by the pen's record that a draft is of the kind its drafter declares."""
 
 import torch
 
 from outrider.contract.draft import ROOT, Draft
 
 ROUNDING = 0.1
-"""How far, in total variation, rounding may drive apart the distributions of one text in a tree."""
+"""The most that rounding may separate two distributions after the same text, in total variation."""
 
 
 def departure(draft: Draft, kind: str, tolerance: float = ROUNDING) -> str | None:
-    """Returns in words how a draft departs from a kind, None if it is of that kind.
+    """Returns in words why a draft is not of a kind, None if it is.
 
     A token without siblings may be drawn or written, except in a "deterministic" draft, which
     allows no draws.
@@ -33,7 +33,7 @@ def departure(draft: Draft, kind: str, tolerance: float = ROUNDING) -> str | Non
 
 
 def _fault_of_family(draft: Draft, parent: int, family: list[int], kind: str) -> str | None:
-    """Returns why the children of one node are not of a kind."""
+    """Returns why the children of one node are not of a kind, None if they are."""
     if len(family) == 1:
         return None
     if kind == "chain" or (kind == "paths" and parent != ROOT):
@@ -42,11 +42,11 @@ def _fault_of_family(draft: Draft, parent: int, family: list[int], kind: str) ->
 
 
 def _dependent(draft: Draft, family: list[int]) -> str | None:
-    """Returns why siblings were not drawn independently, as many as one call asked for."""
+    """Returns why siblings are not independent draws of a single call of the pen."""
     first, *others = family
     for node in others:
         if not draft.calls or draft.calls[node] != draft.calls[first]:
-            # How many there are could depend on what the first ones are.
+            # Whether there was a second call could depend on what the first one drew.
             return f"tokens {first} and {node} come from separate calls of the pen"
         p, q = draft.probs[first], draft.probs[node]
         if p is None or q is None:

@@ -18,7 +18,7 @@ class TokenLogprob:
     before constraints. vLLM calls these `raw_logprobs`, its default. Logarithms are natural.
 
     logprob: of the token itself.
-    rank: the place of the token among all, 1 for the likeliest.
+    rank: the rank of the token in the vocabulary, 1 for the likeliest.
     top: the likeliest tokens, as pairs of id and log-probability, the likeliest first. Tokens of
         probability zero are left out.
     """

@@ -98,8 +98,8 @@ class Pen:
         """Returns a pen that goes on after the last node, for a second drafter.
 
         It writes into the same draft. To it, the context ends with that node: its nodes are
-        numbered from 0, and gamma and budget are what is left of them. What `limit` forbade this
-        pen, it may do.
+        numbered from 0, and gamma and budget are what is left of them. A `limit` set on this pen
+        does not apply to it.
         """
         self._settle()
         self._successor = pen = copy.copy(self)
@@ -109,9 +109,11 @@ class Pen:
         return pen
 
     def guide(self, after: int | None = None) -> Guide | None:
-        """Returns what a constraint says after a node, the last by default; None without one.
+        """Returns the guide to what may follow a node; None if no constraint steers drafts.
 
-        What is drawn keeps to it anyway. Ask before writing a token that was chosen.
+        Draws follow the constraint anyway. Ask before writing a token that was chosen.
+
+        after: Defaults to the last node.
         """
         node = self._on_sheet(self.last if after is None else after)
         return None if self._guide is None else self._guide.after(self._sheet.path(node))
@@ -159,7 +161,7 @@ class Pen:
     def faster(self, gamma: int) -> "Pen":
         """Returns a pen for a faster drafter, whose tokens are guesses of those written next.
 
-        Each has to be redrawn, up to the first that is replaced: to drop one would bias the draft.
+        Each has to be redrawn, up to the first that is replaced: skipping one would bias the draft.
         Raises `DrafterError` if a guess of an earlier such pen is left.
         """
         self._settle()
@@ -168,7 +170,7 @@ class Pen:
         return self._guesses
 
     def apart(self, gamma: int, budget: int | None = None) -> "Pen":
-        """Returns a pen for a draft of its own, with the same sampling and chance."""
+        """Returns a pen for a separate draft, with the same sampling and chance."""
         start = None if self._start is None else self._start + self._depth_after(self.last)
         return Pen(
             sampling=self._sampling, chance=self._chance, vocab_size=self.vocab_size, gamma=gamma,

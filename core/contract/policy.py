@@ -1,4 +1,4 @@
-"""Policy: decides how long each draft is, from nothing but tokens already in it."""
+"""Policy: decides how long each draft is, by the tokens already in it and by earlier rounds."""
 
 from abc import ABC, abstractmethod
 from typing import final
@@ -29,7 +29,7 @@ class Policy(ABC):
     def learns(self) -> bool:
         """Returns whether its answers may depend on the rounds before.
 
-        The lab works out what decoding with a policy gives only if they don't.
+        If they don't, the lab can work out the expected tokens per target call.
         """
         return type(self).observe is not Policy.observe
 

@@ -40,7 +40,7 @@ class Region:
     """The noise that is still possible after some races, for exact proofs on few tokens.
 
     A race depends only on the proportions of the arrival times, and these are uniform on the
-    simplex. That token i wins is a convex part of it, so all probabilities are volumes.
+    simplex. The part where token i wins is convex, so all probabilities are volumes.
     """
 
     simplices: tuple[Simplex, ...]

@@ -16,7 +16,7 @@ LOWEST = 1e-20
 class Sampling:
     """How logits become a distribution: temperature, then top-k, top-p and min-p.
 
-    They mean what they mean in transformers. Target and drafter use the same sampling.
+    All four work as in transformers. Target and drafter use the same sampling.
 
     temperature: 0 is greedy: a point mass on the highest logit, the first of several equal ones.
         Other temperatures are at least 1e-20, so that no logit overflows.

@@ -1,4 +1,4 @@
-"""Sheet: a draft and its questions while they are written, by one pen or by several in turn."""
+"""Sheet: a draft and its questions as they are written, by one pen or by several in turn."""
 
 from collections.abc import Callable, Sequence
 from typing import final
@@ -27,11 +27,11 @@ class Sheet:
         self._parents: list[int] = []
         self._depths: list[int] = []
         self._calls: list[int] = []
-        self._laws: list[Tensor | None] = []
+        self._probs: list[Tensor | None] = []
         self._logits: list[Tensor | None] = []
 
     def depth(self, node: int) -> int:
-        """Returns how many tokens of the draft there are up to `node`; 0 for the context."""
+        """Returns the number of tokens from the context to `node`; 0 for the context itself."""
         return 0 if node == ROOT else self._depths[node]
 
     def path(self, node: int) -> list[int]:
@@ -45,13 +45,13 @@ class Sheet:
     def submit(self, drawn: Sequence[Drawn], parent: int, logits: Tensor | None) -> None:
         """Adds the children that one call of a pen wrote, and asks the policy whether to go on."""
         first = len(self.tokens)
-        # The drafter may use its buffer again, and the row may be a view of a large one.
+        # The drafter may reuse its buffer, and the row may be a view of a large tensor.
         kept = None if logits is None else logits.clone()
         for token, probs in drawn:
             self.tokens.append(token)
             self._parents.append(parent)
             self._depths.append(1 + self.depth(parent))
-            self._laws.append(probs)
+            self._probs.append(probs)
             self._logits.append(kept)
             self._calls.append(first)
         if self._more is not None:
@@ -62,7 +62,7 @@ class Sheet:
         return Draft(
             tuple(self.tokens),
             tuple(self._parents),
-            tuple(self._laws),
+            tuple(self._probs),
             tuple(self._logits),
             tuple(self._calls),
         )

@@ -104,9 +104,9 @@ class Target(ABC):
         return [session.score(draft) for session, draft in zip(sessions, drafts, strict=True)]
 
     def at_work(self) -> AbstractContextManager[None]:
-        """Is entered whenever a draft is written, scored or verified.
+        """Returns a context manager that is entered to write, score or verify a draft.
 
-        Override it if the target sets something for that time, such as a number of threads.
+        Override it if the target changes a setting for that time, such as the number of threads.
         """
         return nullcontext()
 
@@ -125,9 +125,9 @@ class Target(ABC):
         return score
 
     def fingerprint(self) -> str | None:
-        """Returns a hash of whatever decides the target's distributions, as a key for cached texts.
+        """Returns a hash of all that decides the target's distributions, as a key for cached texts.
 
-        None if there is no such hash; the target's texts are then never cached.
+        None, the default, if there is no such hash; the target's texts are then never cached.
         """
         return None
 

@@ -23,8 +23,8 @@ class Scores:
 
     logits: row 0 is for the token after the context, row i + 1 for the token after node i.
     sampling: turns logits into distributions.
-    start: the position in the text of the token after the context; for rules that are coupled.
-    shown: the context, for a lossy rule; None for a lossless one.
+    start: the position in the text of the token after the context, for coupled rules.
+    shown: the context if the rule is lossy; None if it is lossless.
     """
 
     logits: Float[Tensor, "nodes+1 vocab"]
@@ -42,8 +42,8 @@ class Scores:
         """Returns the text before the draft, for `verify` and `ceiling` of a lossy rule alone.
 
         Raises:
-            PluginError: the rule says that it is lossless. Its verdict then depends on the draft
-                and the scores, which is what its proof holds for.
+            PluginError: the rule says that it is lossless. It was proved so as a function of the
+                draft and the scores alone.
         """
         if self.shown is None:
             raise PluginError(
@@ -106,13 +106,12 @@ class Verifier(ABC):
     def accepts_along(
         self, ratios: Float[Tensor, "drafts depths"]
     ) -> Float[Tensor, "drafts depths"] | None:
-        """Returns how likely each token of a draft is accepted, if those before it were.
+        """Returns the probability that each token of a draft is accepted, if those before it were.
 
-        This is for lossless rules that decide over several tokens together, and for chains whose
-        tokens are those that the target writes here. None, the default, if it can't be told from
-        their ratios alone.
+        For lossless rules that judge several tokens together, and for chains of tokens that the
+        target itself wrote. None, the default, if the ratios alone don't decide it.
 
-        ratios: q(x) / p(x) for the draft's tokens.
+        ratios: q(x) / p(x) for each token x of each draft.
         """
         return None
 

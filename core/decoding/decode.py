@@ -43,22 +43,23 @@ def decode(  # noqa: PLR0913  the options of a run, by name
 
     tokens: the ids of the prompt.
     gamma: the depth of a draft; vLLM's num_speculative_tokens.
-    budget: the most nodes of a draft that is a tree. Defaults to `gamma`.
+    budget: the most nodes of a draft, if it is a tree. Defaults to `gamma`.
     sampling: Defaults to `Sampling()`, which is greedy.
     policy: decides how long each draft is, up to gamma. Defaults to `Fixed()`.
     chance: the source of all random decisions, in place of the seed and the number.
-    number: which of the texts of one seed to write. They are independent of each other, and
-        `decode_together` writes those from 0 up.
+    number: the index of the text among those of one seed, which are independent of each other.
+        `decode_together` counts its texts from 0.
     max_new_tokens: the most tokens to write after the prompt.
     stops: strings that end the text.
     constraint: changes the target's logits, and may end the text.
-    draft_timeout: the most seconds that the drafter may take for a draft, for one that may hang.
-        Defaults to no limit. It needs the main thread of a Unix process.
+    draft_timeout: the most seconds that a draft may take, in case the drafter hangs. Defaults to no
+        limit. It needs the main thread of a Unix process.
     logprobs: keep the target's log-probability of each token, and this many of the likeliest tokens
         in its place; see `Round.logprobs`. Defaults to none.
 
     Raises:
-        ConfigError: at the call, before any model runs, for what can't work.
+        ConfigError: at the call, before any model runs: a setting is invalid, or the parts don't
+            fit together.
         DrafterError, TargetError: while iterating; the rounds already yielded stay valid.
     """
     run = Run(
@@ -124,13 +125,13 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
 ) -> Iterator[tuple[int, Round]]:
     """Yields the rounds of several texts, each with the index of its prompt.
 
-    All drafts of a round are scored in one pass. Each text ends by itself, and is the one that
-    `decode` writes for its prompt and its number in the batch: the other texts change its logits by
-    rounding alone. So equal prompts get different texts above temperature 0. The seconds of a round
-    are the text's equal share of the pass.
+    All drafts of a round are scored in one pass, whose time is divided equally among the texts.
+    Each text ends on its own. It is the text that `decode` writes for the same prompt, with the
+    prompt's index as `number`: the other texts change its logits by rounding alone. So above
+    temperature 0, equal prompts get different texts.
 
-    drafters, policies, chances, constraints: one for each prompt, since each keeps the state of
-        its own text; see `Drafter.fork`. The defaults are those of `decode`.
+    drafters, policies, chances, constraints: one for each prompt, since each holds the state of one
+        text; see `Drafter.fork`. The defaults are those of `decode`.
 
     Raises:
         ConfigError, DrafterError, TargetError: as `decode` does.
@@ -172,22 +173,22 @@ def _rounds_together(run: Run, texts: Sequence[ActiveText]) -> Iterator[tuple[in
     for text in texts:
         text.policy.reset()
         text.drafter.reset()
-    going = dict(enumerate(texts))
-    while going:
+    active = dict(enumerate(texts))
+    while active:
         with run.target.at_work():
-            proposals = {index: propose(run, text) for index, text in going.items()}
+            proposals = {index: propose(run, text) for index, text in active.items()}
             began = perf_counter()
             scores = run.target.score_together(
-                [text.session for text in going.values()],
+                [text.session for text in active.values()],
                 [proposal.to_score for proposal in proposals.values()],
             )
-            share = (perf_counter() - began) / len(going)
+            share = (perf_counter() - began) / len(active)
         for (index, proposal), logits in zip(proposals.items(), scores, strict=True):
             with run.target.at_work():
                 round = finish(run, texts[index], proposal, logits, share)
             if round.stop is not None:
-                del going[index]
-                if not going:
+                del active[index]
+                if not active:
                     _remember(texts)
             yield index, round
 

@@ -63,7 +63,7 @@ class Generation:
 
     @property
     def stop(self) -> str | None:
-        """Returns why the text ended; None if it was broken off."""
+        """Returns why the text ended; None if it is unfinished."""
         return self.rounds[-1].stop if self.rounds else None
 
 
@@ -115,8 +115,8 @@ def generate_together(
 
     >>> texts = outrider.generate_together("smollm2", ["Name three rivers.", "And three lakes?"])
 
-    Each text is the one that `generate` writes with the text's `number`, which counts from 0, and
-    ends by itself. One prompt several times gives several independent texts above temperature 0.
+    Each text ends on its own. It is the one that `generate` writes with the prompt's index as
+    `number`. A prompt that is listed several times gets independent texts above temperature 0.
 
     drafter: a name or an instance. Each text gets a fork of it.
     options: the options of `outrider.decode_together`.

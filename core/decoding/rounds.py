@@ -50,10 +50,10 @@ def propose(run: Run, text: ActiveText) -> Proposal:
     """Has the drafter write a draft after the text so far.
 
     Raises:
-        DrafterError: the drafter failed, or wrote another kind of draft than it says.
+        DrafterError: the drafter failed, or wrote a draft of another kind than it declares.
     """
     began = perf_counter()
-    # The target adds a token to whatever is accepted, so a draft may fill all places but one.
+    # The target adds a token to whatever is accepted, so the draft leaves room for one.
     depth = min(text.policy.depth(run.gamma), text.limit - len(text.ids) - 1)
     pen = Pen(
         sampling=run.sampling,
@@ -82,9 +82,9 @@ def _guide(text: ActiveText) -> Guide | None:
 
 
 def _asked_after_layers(policy: Policy) -> Callable[[Draft], bool]:
-    """Returns the policy's `more`, asked only where all paths are of one length.
+    """Returns the policy's `more`, asked only when all paths are equally long.
 
-    A rule for paths takes equal ones, so a draft of them may stop nowhere else.
+    Rules for paths take no others, so a draft may stop only there.
     """
     return lambda draft: len(draft) % len(draft.children(ROOT)) > 0 or policy.more(draft)
 
@@ -103,7 +103,7 @@ def finish(
 
     Raises:
         TargetError: the logits hold NaN or infinity, or a constraint forbids every token.
-        DrafterError: the drafter failed at what the target says.
+        DrafterError: the drafter failed in `answer` or `observe`.
     """
     began = perf_counter()
     check_finite(logits)
@@ -232,7 +232,7 @@ def _logprobs(
 def _counts(draft: Draft, verdict: Verdict, emission: _Emission) -> tuple[int, int, int]:
     """Returns how many draft tokens count as drafted, tested and accepted.
 
-    Where the text ends inside the accepted part, the rest of the draft was never in question.
+    If the text ends within the accepted tokens, the rest of the draft counts for nothing.
     """
     accepted = min(len(verdict.accepted), len(emission.tokens))
     if len(emission.tokens) <= len(verdict.accepted):

@@ -1,4 +1,4 @@
-"""What decoding works on: a run, the same for every text, and each text under way."""
+"""What decoding works on: a run, the same for every text, and each text in progress."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ class Run:
     logprobs: how many of the likeliest tokens to list with the log-probability of each token; None
         for no log-probabilities.
 
-    Raises `ConfigError` for a length below 1, and for a limit that can't be kept.
+    Raises `ConfigError` for a length below 1, and for a time limit that can't be enforced here.
     """
 
     target: Target
@@ -59,7 +59,7 @@ class Run:
 @final
 @dataclass(frozen=True, slots=True)
 class ActiveText:
-    """A text under way, with everything that belongs to it alone.
+    """A text in progress, with everything that belongs to it alone.
 
     drafter_chance, chance: what the drafter's pen draws with, and what the rule decides by. They
         are independent of each other, so a drafter can't know what will be accepted.
@@ -106,7 +106,7 @@ def begin_text(  # noqa: PLR0913  all that belongs to one text
     """
     chance = SampledChance.seeded(run.sampling.seed, number) if chance is None else chance
     if drafter.remembered and not run.verifier.coupled:
-        # A text in memory may have been written with this very chance, and tell what it decides.
+        # A text in memory may have been written with this chance, and would reveal its decisions.
         chance = chance.named(f"after/{drafter.remembered}")
     ids, source = run.target.begin(prompt)
     limit, reason = len(ids) + run.max_new_tokens, "max_new_tokens"

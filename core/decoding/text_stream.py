@@ -42,13 +42,13 @@ class TextStream:
         if self._backend is None:
             return "", False
         piece = self._stream.step(self._backend, token) or ""
-        known = len(self.text)
+        before = len(self.text)
         text = self.text + piece
         ends = [
             start + len(stop)
             for stop in self._stops
             # A stop string that ends within this piece starts at most its own length before.
-            if (start := text.find(stop, max(0, known - len(stop) + 1))) >= 0
+            if (start := text.find(stop, max(0, before - len(stop) + 1))) >= 0
         ]
         self.text = text[: min(ends)] if ends else text
-        return self.text[known:], bool(ends)
+        return self.text[before:], bool(ends)

@@ -10,13 +10,14 @@ from outrider.errors import is_number, require
 
 
 class TimeUp(BaseException):
-    """The time of a call is up. It is no `Exception`, so that the call does not handle it."""
+    """The time of a call is up. Not an `Exception`, so that the call itself does not catch it."""
 
 
 def check_limit(name: str, seconds: float | None) -> None:
-    """Raises `ConfigError` for a limit that is not a number above 0, or that can't be kept here.
+    """Raises `ConfigError` for a limit that is not above 0, or that can't be enforced here.
 
-    name: of the setting. seconds: None for no limit, which is always possible.
+    name: the name of the setting.
+    seconds: None for no limit, which is always possible.
     """
     if seconds is None:
         return
@@ -29,8 +30,8 @@ def check_limit(name: str, seconds: float | None) -> None:
 def time_limit(seconds: float | None) -> Iterator[None]:
     """Raises `TimeUp` in the block after so many seconds; None for no limit.
 
-    It uses the process's timer signal, which Python handles between two steps of its interpreter.
-    So code in C that does not come back is not ended.
+    It uses the process's timer signal, which Python handles between two bytecode instructions. So a
+    call into C that never returns is not interrupted.
     """
     if seconds is None:
         yield
@@ -40,7 +41,7 @@ def time_limit(seconds: float | None) -> Iterator[None]:
         raise TimeUp
 
     before = signal.signal(signal.SIGALRM, ring)
-    # It rings again, in case the call has handled the first ring after all.
+    # It fires again, in case the call catches even `TimeUp`.
     signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
     try:
         yield

@@ -5,9 +5,9 @@
 - `trained`: the interface of networks that are trained for a target. Start here to add one.
 - `features`, `layer`, `vocabulary`, `branches`: what such networks are made of.
 - `weights`, `checkpoint`, `student`, `speculators`: where they are kept, and in which layouts.
-- `cached_text`: a language model that reads each text only once, or goes on where the target has
-  read it; `lent_drafts` does so from many places at once. `adapter` is a network behind the
-  target's first layers, and `adapted_model` runs both.
+- `cached_text`: a language model that reads each text only once, or continues from the target's
+  keys and values; `lent_drafts` does the latter for many contexts at once. `adapter` is a network
+  on top of the target's first layers, and `adapted_model` runs both.
 
 May import `contract`, `plugins` and `runtime`.
 """

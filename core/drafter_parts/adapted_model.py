@@ -1,4 +1,4 @@
-"""AdaptedModel: a target's first layers with an adapter behind them, and the caches of both."""
+"""AdaptedModel: a target's first layers with an adapter on top, and the caches of both."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, final
@@ -53,12 +53,12 @@ class AdaptedModel:
         rows: int,
     ) -> Float[Tensor, "rows vocab"]:
         adapter = self._adapter
-        reach = None if sees is None else sees[None, None]
-        read = adapter(states[None], positions.to(states.device)[None], reach, self._own)
-        return adapter.vocabulary.spread(adapter.rule(adapter.logits(read[0, -rows:])))
+        mask = None if sees is None else sees[None, None]
+        out = adapter(states[None], positions.to(states.device)[None], mask, self._own)
+        return adapter.vocabulary.spread(adapter.rule(adapter.logits(out[0, -rows:])))
 
     def drop(self, count: int) -> None:
-        """Takes the last `count` tokens out of the caches."""
+        """Removes the last `count` tokens from the caches."""
         self._cached.drop(count)
         self._own.crop(self.length)
 
@@ -72,13 +72,13 @@ class AdaptedModel:
         if first < last:
             states = features[self._adapter.reads][first:last]
             positions = torch.arange(first, last, device=states.device)
-            self._adapter.remember(states[None], positions[None], self._own)
+            self._adapter.add_to_cache(states[None], positions[None], self._own)
 
 
 def cached_model(
     model: "PreTrainedModel", adapter: Adapter | None, source: Sequence[int] | None = None
 ) -> CachedModel | AdaptedModel:
-    """Returns a model with an empty cache, and an adapter behind it if there is one.
+    """Returns a model with an empty cache, and the adapter on top if there is one.
 
     source: the input of the model's encoder, if it has one.
     """

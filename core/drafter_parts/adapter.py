@@ -1,4 +1,4 @@
-"""Adapter: a small network behind a target's first layers, in the place of all that follow."""
+"""Adapter: a small network on top of a target's first layers, in place of the others."""
 
 import copy
 from pathlib import Path
@@ -24,14 +24,14 @@ LAYERS_KEY = "exit_layer"
 
 @final
 class Adapter(TrainedNetwork):
-    """One attention layer between two norms, behind the target's first layers.
+    """One attention layer between two norms, on top of the target's first layers.
 
     It is Kangaroo's (2404.18911). The head is the target's, and the last norm begins as a copy of
     the target's own.
 
     layers: how many of the target's layers lie below it.
-    reads: the name of the target's states after these.
-    rule: makes logits of what the head computes.
+    reads: the name of the target's states after these layers.
+    rule: turns the head's products into logits.
     config: the sizes of its attention. Defaults to those of the target's own layers.
     """
 
@@ -53,7 +53,7 @@ class Adapter(TrainedNetwork):
         self.input_layernorm: RMSNorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.self_attn: Attention = Attention(config)
         self.norm: nn.Module = copy.deepcopy(last_norm(target.model))
-        self._head = weights.BorrowedHead(vocabulary.rows(weights.head(target).detach()))
+        self._head = weights.BorrowedHead.of(target, vocabulary)
         self.borrowed_head: weights.BorrowedHead | None = self._head
         self.rule: LogitRule = LogitRule.of(target)
 
@@ -61,40 +61,35 @@ class Adapter(TrainedNetwork):
         self,
         states: Float[Tensor, "batch tokens width"],
         positions: Int[Tensor, "batch tokens"],
-        reach: Bool[Tensor, "batch 1 tokens all"] | None,
+        sees: Bool[Tensor, "batch 1 tokens all"] | None,
         cache: KeysAndValues,
     ) -> Float[Tensor, "batch tokens width"]:
         """Returns what the head reads for each token, and adds the tokens to the cache.
 
         states: those of the target after its first layers.
-        reach: what each token attends to, cached tokens first; None for a chain.
+        sees: what each token attends to, cached tokens first; None for a chain.
         """
-        mixed = self.self_attn(self.input_layernorm(states), positions, reach, cache)
+        mixed = self.self_attn(self.input_layernorm(states), positions, sees, cache)
         out: Tensor = self.norm(states + mixed)
         return out
 
-    def remember(
+    def add_to_cache(
         self,
         states: Float[Tensor, "batch tokens width"],
         positions: Int[Tensor, "batch tokens"],
         cache: KeysAndValues,
     ) -> None:
         """Adds tokens to the cache, for later ones to attend to."""
-        self.self_attn.remember(self.input_layernorm(states), positions, cache)
+        self.self_attn.add_to_cache(self.input_layernorm(states), positions, cache)
 
     def logits(self, states: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch known"]:
-        """Returns what the head makes of its input, over the adapter's vocabulary.
-
-        `rule` turns it into the target's logits.
-        """
+        """Returns the head's products over the adapter's vocabulary; `rule` gives the logits."""
         return self._head(states)
 
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
-        config = checkpoint.read_config(folder)
-        weights.require_fit(folder, config, target)
-        file, tensors = checkpoint.find_tensors(folder)
-        vocabulary = Vocabulary.take_from(tensors, target.vocab_size)
+        config = weights.read_config(folder, target)
+        file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
         tensors.pop("layers.0.self_attn.rotary_emb.inv_freq", None)  # of published checkpoints
         return cls.with_tensors(
             checkpoint.replace_prefixes(tensors, {"layers.0.": ""}),
@@ -121,7 +116,7 @@ def exit_layer(folder: Path) -> int:
     """Returns how many of the target's layers lie below the adapter in a folder.
 
     Raises:
-        ConfigError: its config does not say it.
+        ConfigError: its config has no such entry.
     """
     layers = checkpoint.read_config(folder).get(LAYERS_KEY)
     if isinstance(layers, int) and layers >= 1:

@@ -1,4 +1,4 @@
-"""Branches: who sees whom, where a tree is fed to a cached network one depth at a time."""
+"""Branches: the attention masks of a tree that a cached network reads one depth at a time."""
 
 from collections.abc import Sequence
 from typing import final
@@ -9,9 +9,9 @@ from outrider.runtime.tree_mask import TreeMask, tree_mask
 
 @final
 class Branches:
-    """The tree of a draft as it lies in a cache, behind the text.
+    """The tree of a draft in a cache, after the text.
 
-    known: tokens of the text, which all nodes see.
+    known: the number of tokens of the text, which all nodes see.
     """
 
     def __init__(self, known: int) -> None:
@@ -20,7 +20,7 @@ class Branches:
         self._nodes: dict[tuple[int, ...], int] = {(): ROOT}
 
     def add(self, paths: Sequence[Sequence[int]]) -> TreeMask:
-        """Adds the last token of each path, and returns what it sees: the text and its path.
+        """Adds the last token of each path, and returns its mask: it sees the text and its path.
 
         The tokens before it were added by earlier calls, and are in the cache in that order.
         """

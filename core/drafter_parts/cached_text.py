@@ -1,4 +1,4 @@
-"""CachedText: a language model that follows a text, and reads only what it has not read yet."""
+"""CachedText: a language model that follows a text, and reads each token only once."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, final
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 class CachedText:
     """A language model and the text that it read last, with their key-value cache.
 
-    The cache begins with the keys and values of that text. What lies behind them, paths of a tree
+    The cache begins with the keys and values of that text. What comes after them, paths of a tree
     or texts side by side, is dropped when the model next follows a text.
 
     model: a transformers model.
-    vocab_size: the width of all logits. The model's are cut to it, or padded with -inf, since
-        embeddings may be padded to a size of their own.
-    adapter: what stands behind the model's last layer, in the place of its head.
+    vocab_size: the width of all logits. The model's are cut to it, or padded with -inf, since the
+        model's embeddings may be padded to another size.
+    adapter: a network on top of the model's last layer, in place of its head.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class CachedText:
     def _forget(self, source: Tokens | None) -> None:
         self._cached: CachedModel | AdaptedModel | None = None
         self._tokens: list[int] = []
-        self._lent = 0  # of those tokens, by another model
+        self._lent = 0  # how many of those tokens another model has read
         self._source = source
         self._branches = Branches(0)
         self._continuations: TextTree | None = None
@@ -74,12 +74,12 @@ class CachedText:
     def follow_lender(
         self, text: Tokens, features: Mapping[str, Tensor]
     ) -> Float[Tensor, "1 vocab"]:
-        """Returns the logits after a text that another model has read, all but its last token.
+        """Returns the logits after a text that another model has read, except its last token.
 
-        That model's keys and values take the place of what this one has read itself. Only the last
-        token is read.
+        That model's keys and values replace what this one has read itself. This one reads only the
+        last token.
 
-        features: of a `Context` whose drafter needs "cache", and the states that an adapter reads.
+        features: those of a `Context`, with the "cache" and the states that an adapter reads.
         """
         known = len(text) - 1
         shared = min(Tokens(self._tokens[: self._lent]).shared(text), known)
@@ -95,7 +95,7 @@ class CachedText:
         return self.extend(text[known:])
 
     def grow(self, shape: Shape, pen: Pen, base: Float[Tensor, "1 vocab"]) -> None:
-        """Writes a draft of some shape that continues the text.
+        """Writes a draft of a shape that continues the text.
 
         base: the logits after the text.
         """
@@ -116,18 +116,18 @@ class CachedText:
         return logits
 
     def branch(self, paths: Sequence[Sequence[int]]) -> Float[Tensor, "paths vocab"]:
-        """Returns the logits after the text and each path, in one pass; the text stays as it is.
+        """Returns the logits after the text and each path, in one pass; the text is unchanged.
 
-        paths: all of one length, at least 1. Their beginnings have been given in earlier calls.
+        paths: all of one length, at least 1. Earlier calls have taken the paths to their parents.
         """
         assert self._cached is not None, "follow comes first"
         return self._feed([path[-1] for path in paths], len(paths), self._branches.add(paths))
 
     def side_by_side(self, texts: Sequence[Tokens]) -> Float[Tensor, "texts vocab"]:
-        """Returns the logits after each of several texts, reading what they share only once."""
+        """Returns the logits after each of several texts; their common prefix is read only once."""
         known = len(self._tokens)
         if self._continuations is None or any(text[:known] != self._tokens for text in texts):
-            # The root is one token short of what they share, so that no path behind it is empty.
+            # The root is one token shorter than the common prefix, so that no path is empty.
             root = texts[0][: max(0, min(map(texts[0].shared, texts)) - 1)]
             if root:
                 self.follow(Tokens(root))
@@ -146,7 +146,7 @@ class CachedText:
         self, tokens: Sequence[int], rows: int, tree: TreeMask | None = None
     ) -> Float[Tensor, "rows vocab"]:
         assert self._cached is not None, "follow comes first"
-        # A pass that is interrupted leaves the cache in an unknown state, so it is let go first.
+        # An interrupted pass leaves the cache in an unknown state, so it is dropped until the end.
         cached, self._cached = self._cached, None
         logits = cached.feed(tokens, rows) if tree is None else cached.feed_tree(tokens, rows, tree)
         self._cached = cached

@@ -1,4 +1,4 @@
-"""DataStore: texts on disk with a suffix array, so that any phrase in them is found at once."""
+"""DataStore: texts on disk with a suffix array, so that any phrase in them is found quickly."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ from outrider.folders import replacing, write_whole
 FORMAT = "outrider-datastore-1"
 TOKENS, SUFFIXES = "tokens.npy", "suffixes.npy"
 END = -1
-"""Stands behind each text. No text has this id, so no match reaches across it."""
+"""Follows each text. No text has this id, so no match spans two texts."""
 
 Ints = NDArray[np.int64]
 
@@ -28,7 +28,7 @@ Ints = NDArray[np.int64]
 class DataStore(Constant):
     """The tokens of some texts, and the positions of all their suffixes in sorted order.
 
-    Both are mapped into memory: a search reads the few pages that it looks at.
+    Both are memory-mapped: a search reads only a few pages.
     """
 
     def __init__(self, tokens: NDArray[np.int32], suffixes: Ints) -> None:
@@ -41,10 +41,10 @@ class DataStore(Constant):
         Raises:
             ConfigError: there is no such store, it is damaged, or its tokens are not the target's.
         """
-        facts = checkpoint.read_config(folder)
-        if facts.get("format") != FORMAT:
+        config = checkpoint.read_config(folder)
+        if config.get("format") != FORMAT:
             raise ConfigError(f"drafter.path={str(folder)!r}: expected a data store")
-        _require_same_tokenizer(folder, facts, target)
+        _require_same_tokenizer(folder, config, target)
         try:
             tokens, suffixes = (
                 np.load(folder / name, mmap_mode="r") for name in (TOKENS, SUFFIXES)
@@ -52,39 +52,39 @@ class DataStore(Constant):
         except (OSError, ValueError, EOFError) as error:
             line = " ".join(str(error).split())
             raise ConfigError(f"drafter.path={str(folder)!r} can't be read: {line}") from error
-        if not len(tokens) == len(suffixes) == facts.get("length"):
+        if not len(tokens) == len(suffixes) == config.get("length"):
             raise ConfigError(f"drafter.path={str(folder)!r}: damaged, a part of it is missing")
         return cls(tokens, suffixes)
 
     def find(self, phrase: Sequence[int], most: int) -> Ints:
-        """Returns the positions behind the occurrences of a phrase, sorted by what follows there.
+        """Returns the positions after the occurrences of a phrase, sorted by what follows there.
 
-        most: the most positions; of more, as many are taken at even distances.
+        most: how many positions to return at most. Of more, evenly spaced ones are taken.
         """
-        wanted, order = list(phrase), range(len(self._suffixes))
+        ids, order = list(phrase), range(len(self._suffixes))
 
         def beginning(rank: int) -> list[int]:
             start = int(self._suffixes[rank])
-            begins: list[int] = self._tokens[start : start + len(wanted)].tolist()
-            return begins
+            tokens: list[int] = self._tokens[start : start + len(ids)].tolist()
+            return tokens
 
-        low = bisect_left(order, wanted, key=beginning)
-        high = bisect_right(order, wanted, low, key=beginning)
+        low = bisect_left(order, ids, key=beginning)
+        high = bisect_right(order, ids, low, key=beginning)
         if high - low > most:
             ranks = low + np.arange(most) * (high - low) // most
-            return self._suffixes[ranks] + len(wanted)
-        return self._suffixes[low:high] + len(wanted)
+            return self._suffixes[ranks] + len(ids)
+        return self._suffixes[low:high] + len(ids)
 
     def longest(self, text: Sequence[int], lengths: range, most: int) -> Ints:
-        """Returns what `find` does for the longest end of a text that occurs in the store.
+        """Returns what `find` does for the longest suffix of a text that occurs in the store.
 
-        lengths: of the ends to look for, ascending.
+        lengths: the lengths of the suffixes to look for, ascending.
         """
-        # If an end of the text occurs, all shorter ones do: search for the first that does not.
+        # If a suffix occurs, all shorter ones do: search for the first that does not.
         possible = range(lengths.start, min(lengths.stop, len(text) + 1))
-        ends = [text[len(text) - length :] for length in possible]
-        known = bisect_left(ends, True, key=lambda end: not len(self.find(end, 1)))
-        return self.find(ends[known - 1], most) if known else np.empty(0, np.int64)
+        suffixes = [text[len(text) - length :] for length in possible]
+        count = bisect_left(suffixes, True, key=lambda suffix: not len(self.find(suffix, 1)))
+        return self.find(suffixes[count - 1], most) if count else np.empty(0, np.int64)
 
     def following(self, positions: Ints) -> list[tuple[int, Ints]]:
         """Returns the tokens at some positions, the most frequent first, each with its positions.
@@ -105,7 +105,7 @@ class DataStore(Constant):
 def write_store(folder: Path, texts: Iterable[Sequence[int]], target: Target) -> None:
     """Writes a store of texts into a folder. It takes 12 bytes a token.
 
-    target: whose tokens they are.
+    target: the target whose tokens the texts consist of.
     """
     pieces = [np.asarray([*text, END], dtype=np.int32) for text in texts]
     tokens = np.concatenate([*pieces, np.empty(0, np.int32)])
@@ -113,14 +113,14 @@ def write_store(folder: Path, texts: Iterable[Sequence[int]], target: Target) ->
     for name, array in ((TOKENS, tokens), (SUFFIXES, suffix_array(tokens))):
         with replacing(folder / name) as scratch, scratch.open("wb") as file:
             np.save(file, array)
-    facts = {
+    config = {
         "format": FORMAT,
         "length": len(tokens),
         "texts": len(pieces),
         "vocab_size": target.vocab_size,
         "tokenizer": _fingerprint(target),
     }
-    write_whole(folder / checkpoint.CONFIG, json.dumps(facts, indent=1) + "\n")
+    write_whole(folder / checkpoint.CONFIG, json.dumps(config, indent=1) + "\n")
 
 
 def suffix_array(tokens: NDArray[np.int32]) -> Ints:
@@ -129,22 +129,22 @@ def suffix_array(tokens: NDArray[np.int32]) -> Ints:
     A suffix that is the beginning of another one comes first.
     """
     ranks = np.unique(tokens, return_inverse=True)[1].astype(np.int64)
-    known, count = 1, len(tokens)  # the tokens of each suffix that are sorted by
-    while known < count and len(ranks) and ranks.max() + 1 < count:
-        behind = np.zeros(count, np.int64)  # the rank of what follows these, 0 behind the end
-        behind[:-known] = ranks[known:] + 1
-        ranks = np.unique(ranks * (count + 1) + behind, return_inverse=True)[1].astype(np.int64)
-        known *= 2
+    depth, count = 1, len(tokens)  # the ranks are by the first `depth` tokens of each suffix
+    while depth < count and len(ranks) and ranks.max() + 1 < count:
+        following = np.zeros(count, np.int64)  # the rank of what follows them, 0 past the end
+        following[:-depth] = ranks[depth:] + 1
+        ranks = np.unique(ranks * (count + 1) + following, return_inverse=True)[1].astype(np.int64)
+        depth *= 2
     return np.argsort(ranks)
 
 
-def _require_same_tokenizer(folder: Path, facts: dict[str, Any], target: Target) -> None:
+def _require_same_tokenizer(folder: Path, config: dict[str, Any], target: Target) -> None:
     """Raises `ConfigError` unless the tokens of a store are the target's."""
     own, size = _fingerprint(target), target.vocab_size
-    saved = facts.get("tokenizer")
-    if facts.get("vocab_size") != size:
+    saved = config.get("tokenizer")
+    if config.get("vocab_size") != size:
         raise ConfigError(
-            f"drafter.path={str(folder)!r}: its vocabulary has {facts.get('vocab_size')} tokens,"
+            f"drafter.path={str(folder)!r}: its vocabulary has {config.get('vocab_size')} tokens,"
             f" the target's {size}"
         )
     if own is not None and saved is not None and own != saved:

@@ -1,4 +1,4 @@
-"""Decoder layers that networks of several layers are made of, and what they remember of a text."""
+"""Decoder layers of trained networks, and the caches of several of them."""
 
 from typing import final
 
@@ -11,7 +11,7 @@ from outrider.drafter_parts.layer import Attention, FeedForward, KeysAndValues, 
 
 @final
 class LayerCaches:
-    """The keys and values of each layer for a text so far. layers: how many there are."""
+    """The keys and values of each layer for a text so far. layers: the number of layers."""
 
     def __init__(self, layers: int) -> None:
         self.of_layer: list[KeysAndValues] = [KeysAndValues() for _ in range(layers)]
@@ -26,9 +26,8 @@ class LayerCaches:
             cache.crop(length)
 
 
-@final
-class DecoderLayer(nn.Module):
-    """Attention and a feed-forward network, each behind a norm and added to its input.
+class _Layer(nn.Module):
+    """Attention and a feed-forward network, with a norm before each.
 
     normed: as for `Attention`.
     """
@@ -41,21 +40,30 @@ class DecoderLayer(nn.Module):
         self.post_attention_layernorm: RMSNorm = RMSNorm(width, eps)
         self.mlp: FeedForward = FeedForward(config)
 
-    def forward(
-        self,
-        x: Float[Tensor, "batch tokens hidden"],
-        positions: Int[Tensor, "batch tokens"],
-        reach: Bool[Tensor, "batch 1 tokens all"] | None,
-        cache: KeysAndValues,
-    ) -> Float[Tensor, "batch tokens hidden"]:
-        """Returns the layer's output. reach, cache: as for `Attention`."""
-        x = x + self.self_attn(self.input_layernorm(x), positions, reach, cache)
+    def _add(self, residual: Tensor, attended: Tensor) -> Float[Tensor, "batch tokens hidden"]:
+        """Returns the layer's output, from its residual and its attention's output."""
+        x = residual + attended
         out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
         return out
 
 
 @final
-class FusionLayer(nn.Module):
+class DecoderLayer(_Layer):
+    """Adds attention and a feed-forward network to its input, as Llama's layers do."""
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch tokens hidden"],
+        positions: Int[Tensor, "batch tokens"],
+        sees: Bool[Tensor, "batch 1 tokens all"] | None,
+        cache: KeysAndValues,
+    ) -> Float[Tensor, "batch tokens hidden"]:
+        """Returns the layer's output. sees, cache: as for `Attention`."""
+        return self._add(x, self.self_attn(self.input_layernorm(x), positions, sees, cache))
+
+
+@final
+class FusionLayer(_Layer):
     """A layer that attends to tokens and states side by side (EAGLE-3, 2503.01840, section 3.1).
 
     config: with an input of twice the hidden size.
@@ -66,26 +74,20 @@ class FusionLayer(nn.Module):
     def __init__(
         self, config: LayerConfig, *, norm_first: bool = False, normed: bool = False
     ) -> None:
-        super().__init__()
-        width, eps = config.hidden_size, config.rms_norm_eps
+        super().__init__(config, normed=normed)
         self.norm_first = norm_first
-        self.hidden_norm: RMSNorm = RMSNorm(width, eps)
-        self.input_layernorm: RMSNorm = RMSNorm(width, eps)
-        self.self_attn: Attention = Attention(config, normed=normed)
-        self.post_attention_layernorm: RMSNorm = RMSNorm(width, eps)
-        self.mlp: FeedForward = FeedForward(config)
+        self.hidden_norm: RMSNorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
 
     def forward(
         self,
         words: Float[Tensor, "batch tokens hidden"],
         states: Float[Tensor, "batch tokens hidden"],
         positions: Int[Tensor, "batch tokens"],
-        reach: Bool[Tensor, "batch 1 tokens all"] | None,
+        sees: Bool[Tensor, "batch 1 tokens all"] | None,
         cache: KeysAndValues,
     ) -> Float[Tensor, "batch tokens hidden"]:
         """Returns the layer's output. words: the embeddings of the tokens."""
         normed = self.hidden_norm(states)
         x = torch.cat([self.input_layernorm(words), normed], dim=-1)
-        x = (normed if self.norm_first else states) + self.self_attn(x, positions, reach, cache)
-        out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
-        return out
+        attended = self.self_attn(x, positions, sees, cache)
+        return self._add(normed if self.norm_first else states, attended)

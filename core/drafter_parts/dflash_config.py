@@ -23,7 +23,7 @@ EXPECTED: dict[str, Any] = {
     "attention_sink_bias": False,
     "attention_value_scale": 1.0,
 }
-"""Entries that some published configs have, and the values that `DFlashNetwork` stands for."""
+"""Entries that some published configs have, and the values that `DFlashNetwork` implements."""
 
 
 @final
@@ -34,10 +34,10 @@ class DFlashConfig:
     sizes: of its decoder layers.
     mask: the id of the target's token that stands for a mask.
     layers: the target's hidden states that it reads, each given by the number of layers below it.
-    block: the number of tokens in a pass: the last one of the text, and masks behind it.
-    windows: for each decoder layer, the number of tokens in its window, which ends with the token
-        that looks; None if every token sees the whole text and block.
-    scale: what embeddings are multiplied by.
+    block: the number of tokens in a pass: the last one of the text, followed by masks.
+    windows: for each decoder layer, the number of tokens in its window, which ends at the token
+        that attends; None if every token sees the whole text and block.
+    scale: the factor that embeddings are multiplied by.
     """
 
     sizes: LayerConfig
@@ -76,10 +76,10 @@ class DFlashConfig:
             ConfigError: an entry is missing, or stands for a network of another kind.
         """
         stored = checkpoint.read_config(folder)
-        own: dict[str, Any] = stored.get("dflash_config") or {}
+        nested: dict[str, Any] = stored.get("dflash_config") or {}
 
         def entry(name: str) -> Any:
-            return own.get(name, stored.get(name))
+            return nested.get(name, stored.get(name))
 
         for name, value in EXPECTED.items():
             is_valid = entry(name) in (None, value)

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import final
+from typing import TypeVar, final
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -13,7 +13,7 @@ from outrider.contract.pen import Pen
 from outrider.drafter_parts.branches import Branches
 from outrider.drafter_parts.layer import KeysAndValues
 from outrider.drafter_parts.logits import PLAIN, LogitRule
-from outrider.drafter_parts.trained import TrainedNetwork
+from outrider.drafter_parts.trained import TrainedDrafter, TrainedNetwork
 from outrider.drafter_parts.trees import Shape
 from outrider.runtime.cached_model import HIDDEN
 
@@ -31,18 +31,21 @@ def state_names(layers: Sequence[int]) -> tuple[str, ...]:
 
 
 class FeatureNetwork(TrainedNetwork):
-    """Predicts the state at the next position from the state here and the token that follows.
+    """Predicts the state at the next position from the state at this one and the next token.
 
-    reads: the target's features that it is given, by name.
+    reads: the names of the target's features that it reads.
     """
 
     reads: tuple[str, ...]
 
-    @abstractmethod
     def states(
         self, features: Sequence[Float[Tensor, "*batch width"]]
     ) -> Float[Tensor, "*batch w"]:
-        """Returns the network's input states. features: the target's, in the order of `reads`."""
+        """Returns the network's input states, by default the only feature that it reads.
+
+        features: the target's, in the order of `reads`.
+        """
+        return features[0]
 
     @abstractmethod
     def forward(
@@ -50,18 +53,22 @@ class FeatureNetwork(TrainedNetwork):
         states: Float[Tensor, "batch tokens w"],
         tokens: Int[Tensor, "batch tokens"],
         positions: Int[Tensor, "batch tokens"],
-        reach: Bool[Tensor, "batch 1 tokens all"] | None,
+        sees: Bool[Tensor, "batch 1 tokens all"] | None,
         cache: KeysAndValues,
     ) -> Float[Tensor, "batch tokens w"]:
         """Returns the state at the position of each token.
 
         states, positions: those of the position before each token.
-        reach: what each token attends to, cached tokens first; None for a chain.
+        sees: what each token attends to, cached tokens first; None for a chain.
         """
 
-    @abstractmethod
     def logits(self, states: Float[Tensor, "*batch w"]) -> Float[Tensor, "*batch known"]:
-        """Returns the logits of the token after each state, over the network's vocabulary."""
+        """Returns the logits of the token after each state, by default from the borrowed head.
+
+        They are over the network's vocabulary.
+        """
+        assert self.borrowed_head is not None, "a network with its own head computes its own logits"
+        return self.borrowed_head(states)
 
 
 @final
@@ -71,17 +78,17 @@ class FeatureDrafting:
     Keys and values that come from the network's own predicted states are dropped after each draft,
     since the target's own states replace them in the next one (2401.15077, section 3.1).
 
-    rule: makes logits of what the network's head computes. Defaults to taking it as it is.
+    rule: turns the products of the network's head into logits. Defaults to leaving them unchanged.
     """
 
     def __init__(self, network: FeatureNetwork, rule: LogitRule = PLAIN) -> None:
         self._network, self._rule = network, rule
         self._cache = KeysAndValues()
-        self._known = Tokens([])
+        self._text = Tokens([])  # the text in the cache
 
     @torch.no_grad()
     def draft(self, context: Context, pen: Pen, shape: Shape) -> None:
-        """Writes a draft of a shape; nothing before the target has read the prompt."""
+        """Writes a draft of a shape, or nothing if the target has not read the prompt yet."""
         features = [context.features.get(name) for name in self._network.reads]
         if not pen.open or any(rows is None for rows in features):
             return
@@ -109,26 +116,39 @@ class FeatureDrafting:
         # Each position takes its state and the token after it. The last one is always fed again,
         # since the cache holds no states.
         positions = len(text) - 1
-        known = max(0, min(self._known.shared(text) - 1, len(self._cache), positions - 1))
+        known = max(0, min(self._text.shared(text) - 1, len(self._cache), positions - 1))
         self._cache.crop(known)
-        self._known = Tokens([])  # a pass that is interrupted leaves the cache unknown
+        self._text = Tokens([])  # an interrupted pass leaves the cache in an unknown state
         states = self._network.states([rows[known:positions] for rows in features])
         after = self._feed(states, text[known + 1 :], list(range(known, positions)), None)
-        self._known = Tokens(text[:])
+        self._text = Tokens(text[:])
         return after[:, -1:]
 
     def _feed(
-        self, states: Tensor, tokens: list[int], positions: list[int], reach: Tensor | None
+        self, states: Tensor, tokens: list[int], positions: list[int], sees: Tensor | None
     ) -> Float[Tensor, "1 tokens w"]:
         device = states.device
         after: Tensor = self._network(
             states[None],
             torch.tensor([tokens], device=device),
             torch.tensor([positions], device=device),
-            reach,
+            sees,
             self._cache,
         )
         return after
 
     def _logits(self, states: Float[Tensor, "1 tokens w"]) -> Float[Tensor, "tokens vocab"]:
         return self._network.vocabulary.spread(self._rule(self._network.logits(states[0])))
+
+
+Network = TypeVar("Network", bound=FeatureNetwork)
+
+
+class FeatureDrafter(TrainedDrafter[Network]):
+    """Drafts token by token, or level by level of a tree, on the target's states."""
+
+    def _start(self) -> None:
+        self._drafting = FeatureDrafting(self._network, self._rule)
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        self._drafting.draft(context, pen, self._shape)

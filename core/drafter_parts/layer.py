@@ -47,7 +47,7 @@ class LayerConfig:
         """
         try:
             return cls._of(config, inputs)
-        except (AttributeError, RuntimeError, TypeError):  # lists, or entries of a layer's own
+        except (AttributeError, RuntimeError, TypeError):  # lists, or one entry for each layer
             raise ConfigError(
                 f"target: {type(config).__name__} has layers of several sizes: expected one size,"
                 " for the drafter's own layer"
@@ -97,10 +97,10 @@ class KeysAndValues:
         return min(len(self._keys), len(self._values))
 
     def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Appends those of new tokens, and returns all of them.
+        """Appends those of new tokens, and returns those of all tokens.
 
-        They are views that later calls may change; in training they are new tensors, which
-        gradients flow through.
+        They are views that later calls may change. In training they are new tensors, so that
+        gradients flow through them.
         """
         if torch.is_grad_enabled():
             return self._keys.concatenate(keys), self._values.concatenate(values)
@@ -131,7 +131,7 @@ class RMSNorm(nn.Module):
 class Attention(nn.Module):
     """Attention with rotary positions and grouped heads.
 
-    normed: whether each head's queries and keys pass a norm, as in Qwen3. Defaults to False.
+    normed: whether each head's queries and keys are normalised, as in Qwen3. Defaults to False.
     """
 
     def __init__(self, config: LayerConfig, *, normed: bool = False) -> None:
@@ -151,43 +151,41 @@ class Attention(nn.Module):
         self,
         x: Float[Tensor, "batch tokens input"],
         positions: Int[Tensor, "batch tokens"],
-        reach: Bool[Tensor, "batch 1 tokens all"] | None,
+        sees: Bool[Tensor, "batch 1 tokens all"] | None,
         cache: KeysAndValues,
     ) -> Float[Tensor, "batch tokens hidden"]:
-        """Returns the layer's mix of cached and new tokens, and adds the new ones to the cache.
+        """Returns the layer's output for the new tokens, and adds them to the cache.
 
-        reach: what each token attends to, cached tokens first; None for a chain.
+        sees: what each token attends to, cached tokens first; None for a chain.
         """
-        turn = self._turn(x, positions)
-        queries = rotated(self.q_norm(self._heads(self.q_proj, x)), turn)
-        keys, values = self._extend(x, turn, cache)
-        if reach is None:
-            reach = causal(x.shape[1], keys.shape[-2], x.device)[None, None]
-        mixed = scaled_dot_product_attention(
-            queries, keys, values, attn_mask=reach, enable_gqa=True
-        )
+        rotary = self._rotation(x, positions)
+        queries = rotated(self.q_norm(self._heads(self.q_proj, x)), rotary)
+        keys, values = self._extend(x, rotary, cache)
+        if sees is None:
+            sees = causal(x.shape[1], keys.shape[-2], x.device)[None, None]
+        mixed = scaled_dot_product_attention(queries, keys, values, attn_mask=sees, enable_gqa=True)
         return product(self.o_proj, mixed.transpose(1, 2).flatten(-2))
 
-    def remember(
+    def add_to_cache(
         self,
         x: Float[Tensor, "batch tokens input"],
         positions: Int[Tensor, "batch tokens"],
         cache: KeysAndValues,
     ) -> None:
-        """Adds tokens to the cache that later ones attend to, and that attend to nothing."""
-        self._extend(x, self._turn(x, positions), cache)
+        """Adds tokens to the cache for later ones to attend to, without attending to anything."""
+        self._extend(x, self._rotation(x, positions), cache)
 
     def _extend(
-        self, x: Tensor, turn: tuple[Tensor, Tensor], cache: KeysAndValues
+        self, x: Tensor, rotary: tuple[Tensor, Tensor], cache: KeysAndValues
     ) -> tuple[Tensor, Tensor]:
-        keys = rotated(self.k_norm(self._heads(self.k_proj, x)), turn)
+        keys = rotated(self.k_norm(self._heads(self.k_proj, x)), rotary)
         return cache.extend(keys, self._heads(self.v_proj, x))
 
     def _heads(self, layer: nn.Module, x: Tensor) -> Float[Tensor, "batch heads tokens head_dim"]:
         heads = product(layer, x).view(*x.shape[:-1], -1, self._config.head_dim)
         return heads.transpose(1, 2)
 
-    def _turn(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+    def _rotation(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         return rotation(positions, self._config.head_dim, self._config.rope_theta, x.dtype)
 
 
@@ -217,8 +215,8 @@ def rotation(
     return angles.cos().to(dtype), angles.sin().to(dtype)
 
 
-def rotated(x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
+def rotated(x: Tensor, rotary: tuple[Tensor, Tensor]) -> Tensor:
     """Returns the heads with each pair of entries rotated by its position's angle."""
-    cosine, sine = turn
+    cosine, sine = rotary
     left, right = x.chunk(2, dim=-1)
     return x * cosine + torch.cat([-right, left], dim=-1) * sine

@@ -1,4 +1,4 @@
-"""Lent drafts: chains and trees on the keys and values that a target has computed of the text."""
+"""Lent drafts: chains and trees that continue from a target's keys and values of the text."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, final
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 TOGETHER = 64
-"""Drafts that share a pass; of more, their logits could differ in the last bits."""
+"""The most drafts in one pass: in a larger one, their logits could differ in the last bits."""
 
 
 @final
 class LentDrafting:
-    """Drafts with a model that starts where its target has read the text.
+    """Drafts with a model that continues from its target's keys and values.
 
-    model: the target's layers or the first of them, whatever their weights are stored in.
-    shape: of the drafts.
-    adapter: what stands behind the model's last layer, in the place of its head.
+    model: the target's layers or the first of them, with weights of any precision.
+    shape: the shape of the drafts.
+    adapter: a network on top of the model's last layer, in place of its head.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class LentDrafting:
         for first in range(0, len(pairs), TOGETHER):
             group = pairs[first : first + TOGETHER]
             is_chain = self._shape.kind == "chain"
-            if len(group) > 1 and is_chain and are_lent_together([own for own, _ in group]):
+            if len(group) > 1 and is_chain and are_lent_together([context for context, _ in group]):
                 self._draft_together(group)
                 continue
             for context, pen in group:
@@ -66,9 +66,9 @@ class LentDrafting:
         return pen.open and "keys.0" in context.features
 
     def _draft_together(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
-        """Writes chains that continue beginnings of one text, with one pass for each depth.
+        """Writes chains that continue prefixes of one text, with one pass for each depth.
 
-        A token sees the keys and values of its text as they were lent, and those of its own draft.
+        A token sees the lent keys and values of its own prefix, and those of its own draft.
 
         pairs: contexts as in `are_lent_together`, at most `TOGETHER` of them.
         """
@@ -80,19 +80,19 @@ class LentDrafting:
         cached.lend(max(pairs, key=lambda pair: len(pair[0].tokens))[0].features, 0, known)
         lengths = torch.tensor([len(text) - 1 for text in texts])
         sees = torch.arange(known) < lengths[:, None]
-        depth, going = 0, [row for row, pen in enumerate(pens) if pen.open]
-        while going:
-            own = torch.zeros(len(pairs), len(going), dtype=torch.bool)
-            own[going, range(len(going))] = True
-            sees = torch.cat([sees, own], dim=1)
-            tree = TreeMask(sees[going], lengths[going] + depth)
-            logits = cached.feed_tree([newest[row] for row in going], len(going), tree)
-            for row, logits_of_row in zip(going, fit(logits, self._vocab_size), strict=True):
+        depth, active = 0, [row for row, pen in enumerate(pens) if pen.open]
+        while active:
+            sees_itself = torch.zeros(len(pairs), len(active), dtype=torch.bool)
+            sees_itself[active, range(len(active))] = True
+            sees = torch.cat([sees, sees_itself], dim=1)
+            tree = TreeMask(sees[active], lengths[active] + depth)
+            logits = cached.feed_tree([newest[row] for row in active], len(active), tree)
+            for row, logits_of_row in zip(active, fit(logits, self._vocab_size), strict=True):
                 newest[row] = pens[row].draw(logits_of_row)
-            depth, going = depth + 1, [row for row in going if pens[row].open]
+            depth, active = depth + 1, [row for row in active if pens[row].open]
 
     def can_start(self, target: Target) -> bool:
-        """Returns whether the model goes on from the target's keys and values as from its own."""
+        """Returns whether the model gives the same logits on the target's cache as on its own."""
 
         def lent(context: Context) -> Tensor:
             return self._new_text().follow_lender(context.tokens, context.features)
@@ -105,7 +105,7 @@ class LentDrafting:
 
 
 def are_lent_together(contexts: Sequence[Context]) -> bool:
-    """Returns whether all contexts are beginnings of one text that another model has read."""
+    """Returns whether all contexts are prefixes of one text that another model has read."""
     texts = [context.tokens for context in contexts]
     longest = max(texts, key=len)
     return all("keys.0" in context.features for context in contexts) and all(

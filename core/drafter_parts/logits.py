@@ -1,4 +1,4 @@
-"""Logits: what a target makes of its head's products, which drafters that borrow it make too."""
+"""Logits: how a target scales and caps the products of its head, for drafters that borrow it."""
 
 from dataclasses import dataclass
 from typing import final
@@ -36,20 +36,20 @@ class LogitRule:
         return cls(scale, float(cap) if cap else None)
 
     def __call__(self, products: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """Returns the logits of a head's products."""
+        """Returns the logits for the products of a head."""
         logits = products if self.scale == 1.0 else products * self.scale
         return logits if self.cap is None else torch.tanh(logits / self.cap) * self.cap
 
 
 PLAIN = LogitRule()
-"""Takes the products as they are."""
+"""Leaves the products unchanged."""
 
 
 @torch.no_grad()
 def require_readable(target: Target, needs: frozenset[str]) -> None:
     """Raises `ConfigError` unless a target's hidden states have a row for each token.
 
-    needs: the features that are read.
+    needs: the names of the features that the drafter reads.
     """
     names = frozenset(name for name in needs if name.startswith(HIDDEN))
     size = target.vocab_size

@@ -4,9 +4,9 @@ from outrider.contract.drafter import Constant
 
 
 class Memory(Constant):
-    """What is kept of texts that ended. It is constant while the texts of a batch are under way.
+    """What is kept of texts that have ended. It does not change while a batch is being written.
 
-    count: how many texts there are; what `Drafter.remembered` returns.
+    count: the number of these texts, which `Drafter.remembered` returns.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The tensors of multi-token prediction in published checkpoints, by the names of our network."""
+"""The tensors of multi-token prediction in published checkpoints, named as in `MTPNetwork`."""
 
 import json
 import re
@@ -17,11 +17,11 @@ INDEX = "model.safetensors.index.json"
 
 DEEPSEEK = {"shared_head.norm.": "norm.", "enorm.": "enorm.", "hnorm.": "hnorm."}
 DEEPSEEK |= {"eh_proj.": "eh_proj.", "": "block."}
-"""Beginnings of names behind `model.layers.61.`, in DeepSeek-V3 and GLM-4.5, and ours."""
+"""Prefixes that follow `model.layers.61.` in DeepSeek-V3 and GLM-4.5, and those of the network."""
 
 QWEN = {"pre_fc_norm_embedding.": "enorm.", "pre_fc_norm_hidden.": "hnorm.", "fc.": "eh_proj."}
 QWEN |= {"norm.": "norm.", "layers.0.": "block."}
-"""The same behind `mtp.`, in Qwen3-Next."""
+"""Prefixes that follow `mtp.` in Qwen3-Next, and those of the network."""
 
 SHARED = ("embed_tokens.weight", "shared_head.head.weight")
 """Copies of the target's embeddings and head."""
@@ -47,7 +47,7 @@ def target_folder(target: Target) -> Path:
 
 
 def read(folder: Path, layers: int) -> tuple[Path, dict[str, Tensor]]:
-    """Returns a file with tensors of multi-token prediction, for messages, and the tensors.
+    """Returns the tensors of multi-token prediction in a folder, and a file to name in messages.
 
     layers: the number of the target's layers; the next one is DeepSeek's and GLM's for prediction.
 
@@ -56,8 +56,7 @@ def read(folder: Path, layers: int) -> tuple[Path, dict[str, Tensor]]:
     """
     files = _files(folder)
     for prefix, names in ((f"model.layers.{layers}.", DEEPSEEK), ("mtp.", QWEN)):
-        found = [name for name in files if name.startswith(prefix)]
-        own = [name for name in found if not name.endswith(SHARED)]
+        own = [name for name in files if name.startswith(prefix) and not name.endswith(SHARED)]
         if own:
             tensors = _load({name: files[name] for name in own})
             short = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
@@ -69,11 +68,11 @@ def read(folder: Path, layers: int) -> tuple[Path, dict[str, Tensor]]:
 
 
 def published(tensors: Mapping[str, Tensor], layers: int) -> dict[str, Tensor]:
-    """Returns our network's tensors by DeepSeek-V3's names, with each expert's own.
+    """Returns the network's tensors by DeepSeek-V3's names, with separate tensors for each expert.
 
     layers: as for `read`.
     """
-    names = {ours: f"model.layers.{layers}.{name}" for name, ours in DEEPSEEK.items()}
+    names = {new: f"model.layers.{layers}.{old}" for old, new in DEEPSEEK.items()}
     named: dict[str, Tensor] = {}
     for name, tensor in checkpoint.replace_prefixes(tensors, names).items():
         experts, _, part = name.rpartition(".")
@@ -92,23 +91,23 @@ def published(tensors: Mapping[str, Tensor], layers: int) -> dict[str, Tensor]:
 
 def _files(folder: Path) -> dict[str, Path]:
     """Returns the file of each tensor of a checkpoint, by name."""
-    index, whole = folder / INDEX, folder / checkpoint.WEIGHTS
+    index, weights = folder / INDEX, folder / checkpoint.WEIGHTS
     if index.is_file():
         names: dict[str, str] = json.loads(index.read_text())["weight_map"]
         return {name: folder / file for name, file in names.items()}
-    if not whole.is_file():
+    if not weights.is_file():
         raise ConfigError(
             f"drafter.path={str(folder)!r}: expected a folder with {checkpoint.WEIGHTS} or {INDEX}"
         )
     try:
-        with safe_open(whole, framework="pt") as file:
-            return dict.fromkeys(file.keys(), whole)
+        with safe_open(weights, framework="pt") as file:
+            return dict.fromkeys(file.keys(), weights)
     except (SafetensorError, OSError) as error:
-        raise ConfigError(f"{whole} can't be read: {' '.join(str(error).split())}") from error
+        raise ConfigError(f"{weights} can't be read: {' '.join(str(error).split())}") from error
 
 
 def _load(files: Mapping[str, Path]) -> dict[str, Tensor]:
-    """Returns some tensors, each read from its file alone, since the others fill the memory."""
+    """Returns some tensors without loading the others, which could fill the memory."""
     tensors = {}
     for path in sorted(set(files.values())):
         try:
@@ -121,7 +120,7 @@ def _load(files: Mapping[str, Path]) -> dict[str, Tensor]:
 
 
 def _stacked(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Returns the tensors with those of all experts in one, as transformers' layers hold them."""
+    """Returns the tensors with those of all experts stacked, as in transformers' layers."""
     stacked: dict[str, Tensor] = {}
     experts: dict[str, dict[tuple[str, int], Tensor]] = {}
     for name, tensor in tensors.items():
@@ -132,7 +131,7 @@ def _stacked(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
             stacked[name] = tensor
     for name, parts in experts.items():
         numbers = sorted({number for _, number in parts})
-        if len(parts) == 3 * len(numbers):  # otherwise the network says what is missing
+        if len(parts) == 3 * len(numbers):  # otherwise `load_tensors` reports what is missing
             both = [torch.cat([parts["gate", n], parts["up", n]]) for n in numbers]
             stacked[f"{name}.gate_up_proj"] = torch.stack(both)
             stacked[f"{name}.down_proj"] = torch.stack([parts["down", n] for n in numbers])

@@ -37,22 +37,24 @@ def log_distribution(counts: Counts, history: Sequence[int]) -> Floats:
     """Returns the log-probabilities [vocab] of the token after `history`, by interpolated back-off.
 
     q_m(x) = (count(x) + D q_{m-1}(x)) / (N + D), where D distinct tokens followed the last m - 1
-    tokens, N times in all. q_0 is uniform. For a context never seen, q_m is q_{m-1} (Witten and
-    Bell 1991, method C; Chen and Goodman 1999, equation 17).
+    tokens, N times in all. q_0 is uniform. For a context that never occurred, q_m is q_{m-1}
+    (Witten and Bell 1991, method C; Chen and Goodman 1999, equation 17).
     """
     logs = counts.base
     for length in range(1, min(counts.order - 1, len(history)) + 1):
         tokens, seen = counts.continuations(history[len(history) - length :])
         if not len(tokens):
-            break  # then no longer context was seen either
+            break  # then longer contexts did not occur either
         logs = blend(logs, tokens, seen)
     return logs
 
 
 def blend(lower: Floats, tokens: Ints, seen: Ints) -> Floats:
-    """Returns one step of the back-off, in logarithms; only the seen tokens need one taken.
+    """Returns the log-probabilities [vocab] after one step of the back-off.
 
-    lower: the log-probabilities for a context that is one token shorter.
+    Logarithms are taken of the seen tokens alone, to save time.
+
+    lower: the log-probabilities [vocab] for a context that is one token shorter.
     tokens, seen: what followed the context, and how often.
     """
     total = int(seen.sum()) + len(tokens)
@@ -119,9 +121,9 @@ class NGramTable(Constant):
         tensors: dict[str, Ints] = {}
         for length, (keys, seen) in enumerate(self._levels, start=1):
             tensors |= {f"keys.{length}": keys, f"counts.{length}": seen}
-        facts = {"format": "outrider-ngrams-1", "vocab_size": str(self.vocab_size)}
+        metadata = {"format": "outrider-ngrams-1", "vocab_size": str(self.vocab_size)}
         with replacing(Path(path)) as scratch:
-            save_file(tensors, scratch, metadata=facts | {"order": str(self.order)})
+            save_file(tensors, scratch, metadata=metadata | {"order": str(self.order)})
 
     @classmethod
     def load(cls, path: str | Path) -> "NGramTable":
@@ -132,17 +134,17 @@ class NGramTable(Constant):
         """
         try:
             with safe_open(path, "np") as file:
-                facts = file.metadata() or {}
-                if facts.get("format") != "outrider-ngrams-1":
+                metadata = file.metadata() or {}
+                if metadata.get("format") != "outrider-ngrams-1":
                     raise ConfigError(f"counts={str(path)!r}: expected a table of n-gram counts")
                 levels = [
                     (file.get_tensor(f"keys.{m}"), file.get_tensor(f"counts.{m}"))
-                    for m in range(1, int(facts["order"]) + 1)
+                    for m in range(1, int(metadata["order"]) + 1)
                 ]
         except (OSError, SafetensorError) as error:
             line = " ".join(str(error).split())
             raise ConfigError(f"counts={str(path)!r} can't be read: {line}") from error
-        return cls(int(facts["vocab_size"]), levels)
+        return cls(int(metadata["vocab_size"]), levels)
 
 
 @final
@@ -156,13 +158,13 @@ class RunningCounts:
         self._following: dict[tuple[int, ...], dict[int, int]] = {}
 
     def follow(self, text: Tokens) -> None:
-        """Makes the counts those of `text`, in time proportional to what differs from the last."""
-        # Counts that are interrupted are wrong, so they are let go until all is counted.
-        known, following = self._text, self._following
+        """Updates the counts to those of `text`, in time proportional to what has changed."""
+        # An interruption would leave wrong counts, so they are dropped until all is counted.
+        before, following = self._text, self._following
         self._text, self._following = Tokens([]), {}
-        shared = known.shared(text)
-        for end in range(shared, len(known)):
-            self._count(following, known, end, -1)
+        shared = before.shared(text)
+        for end in range(shared, len(before)):
+            self._count(following, before, end, -1)
         for end in range(shared, len(text)):
             self._count(following, text, end, 1)
         self._text, self._following = text, following

@@ -58,7 +58,7 @@ class PEagleConfig:
 
     @classmethod
     def read(cls, folder: Path) -> "PEagleConfig":
-        """Returns what the `config.json` in a folder says.
+        """Returns the config in a folder.
 
         Raises:
             ConfigError: an entry is missing, or stands for a network of another kind.

@@ -20,7 +20,7 @@ def best_widths(acceptance: tuple[float, ...], budget: int, depth: int) -> dict[
 
     @cache
     def best(nodes: int, levels: int, rank: int) -> tuple[float, int]:
-        """Returns the most tokens gained from children `rank` on, and the first one's tree size."""
+        """Returns the most tokens to gain from children `rank` on, and the size of its subtree."""
         if nodes == 0 or levels == 0 or rank == len(acceptance):
             return 0.0, 0
         result = (0.0, 0)

@@ -1,4 +1,4 @@
-"""Shared caches: whether a drafter can go on from the keys and values of a target."""
+"""Shared caches: whether a drafter can continue from the keys and values of a target."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ Logits = Float[Tensor, "1 vocab"]
 def require_readable_cache(
     model: Any, target: Target, drafter: str, logits: Callable[[Context], Logits]
 ) -> None:
-    """Raises `ConfigError` unless a drafter on the target's whole cache says what its model does.
+    """Raises `ConfigError` unless a drafter on the target's whole cache gives its model's logits.
 
     model: the target's, or its first layers.
     drafter: its name, for the message.
@@ -37,22 +37,24 @@ def reads_cache(
     expected: Callable[[Tokens], Logits],
     needs: frozenset[str] = frozenset({CACHE}),
 ) -> bool:
-    """Returns whether a drafter on the target's cache says what it would say on a cache of its own.
+    """Returns whether a drafter gives the same logits on the target's cache as on its own.
+
+    They may differ by rounding, up to 5% of the standard deviation of the logits.
 
     logits: the drafter's, after a text whose features are the target's.
-    expected: what they should be, after a text that is read from its beginning.
-    needs: the features.
+    expected: what they should be, after a text that the drafter reads from its beginning.
+    needs: the names of the features.
     """
     size = target.vocab_size
     text = Tokens([size // 2, size // 3, size // 4])
     try:
         session = target.open(text[:2], needs)
         session.score(Draft())
-        right = expected(text).float()
+        reference = expected(text).float()
         drafted = logits(Context(text, None, session.features())).float()
     except OutriderError:
         raise
     except Exception:  # noqa: BLE001  attention of other kinds fails in any way
         return False
-    spread = float(right[right.isfinite()].std())
-    return torch.allclose(drafted, right, atol=0.05 * spread)
+    deviation = float(reference[reference.isfinite()].std())
+    return torch.allclose(drafted, reference, atol=0.05 * deviation)

@@ -33,14 +33,14 @@ DECODERS = {"llama": "LlamaForCausalLM", "qwen3": "Qwen3ForCausalLM"}
 def config(
     algorithm: str, target: Target, decoder: Mapping[str, Any], vocabulary: int, tokens: int
 ) -> dict[str, Any]:
-    """Returns what the `config.json` of every algorithm holds.
+    """Returns the entries that `config.json` has for every algorithm.
 
     algorithm: one of SPECULATORS.
     decoder: the sizes of the decoder layers, see `decoder_config`.
     vocabulary: the number of tokens that the network knows.
-    tokens: the number of tokens of a draft, for servers that are told none.
+    tokens: the default number of tokens of a draft, for servers.
     """
-    # Others can use a hub id, but only the name of a local folder.
+    # A hub id is of use elsewhere. Of a local folder, only the name is stored.
     name = str(getattr(target.model.config, "_name_or_path", "") or "")
     name = Path(name).name if Path(name).is_dir() else name
     return {
@@ -117,7 +117,7 @@ def read_decoder(folder: Path, stored: Mapping[str, Any]) -> Any:
 def read_tensors(folder: Path, size: int) -> tuple[Path, dict[str, Tensor], Vocabulary]:
     """Returns the file of a checkpoint's tensors, the network's own ones, and its vocabulary.
 
-    size: of the target's vocabulary.
+    size: the size of the target's vocabulary.
 
     Raises:
         ConfigError: there is no such file, or it can't be read.
@@ -137,7 +137,7 @@ def require_fit(folder: Path, decoder: Any, mask: int, target: Target) -> None:
 
 
 def vocabulary_tensors(vocabulary: Vocabulary) -> dict[str, Tensor]:
-    """Returns what a checkpoint holds of a vocabulary: nothing if all tokens are known."""
+    """Returns the tensors that stand for a vocabulary: none if all tokens are known."""
     if vocabulary.ids is None:
         return {}
     ids = vocabulary.ids.cpu()
@@ -149,8 +149,8 @@ def vocabulary_tensors(vocabulary: Vocabulary) -> dict[str, Tensor]:
 def mask_token(target: Target) -> int:
     """Returns the id of the token that stands for a mask, chosen as the library does.
 
-    It is the tokenizer's own mask token, or else an embedding that no token has, the padding or
-    the end of a text.
+    It is the tokenizer's own mask token. Without one it is an id that no token has, else the
+    padding, else the end of a text, else the last id.
     """
     tokenizer = target.tokenizer
     if tokenizer is None:

@@ -1,4 +1,4 @@
-"""Spelling: the bytes that each token of a tokenizer stands for, by which tokenizers compare."""
+"""Spelling: the bytes that each token stands for, to compare the tokens of two tokenizers."""
 
 import itertools
 import json
@@ -11,7 +11,7 @@ from outrider.contract.drafter import Constant
 from outrider.errors import ConfigError
 
 LINE = b"\n"
-"""A text to put before another one: tokens rarely reach across the end of a line."""
+"""A text to put before another one: tokens rarely span the end of a line."""
 
 
 @final
@@ -19,12 +19,12 @@ class Spelling(Constant):
     """What the tokens of a tokenizer stand for inside a text.
 
     The space marks of sentencepiece, the letters that byte-level tokenizers write for bytes, and
-    the tokens of single bytes are all taken back to bytes. So a token can be compared with one of
-    any other tokenizer, and may be a part of a character.
+    the tokens of single bytes are all turned back into bytes. So a token can be compared with one
+    of any other tokenizer, and may be a part of a character.
 
-    bytes_of: by id; None for special tokens and for ids that stand for nothing.
-    names: the special tokens, by id, as they are written in a vocabulary.
-    ids: the id for some bytes; of several, the one with the shortest name.
+    bytes_of: the bytes of each id; None for special tokens and for ids that stand for nothing.
+    names: the special tokens by id, as they are written in a vocabulary.
+    ids: the id of each string of bytes; of several, the one with the shortest name.
     opening: the special tokens that the tokenizer puts before a text.
 
     Raises `ConfigError` for a tokenizer that does not say what its tokens stand for.
@@ -60,13 +60,13 @@ class Spelling(Constant):
         self.opening: tuple[int, ...] = self._opening()
 
     def _opening(self) -> tuple[int, ...]:
-        some = next((text for data in self.ids if (text := data.decode(errors="ignore"))), "")
-        encoded = self._tokenizer(some, return_special_tokens_mask=True, verbose=False)
+        sample = next((text for data in self.ids if (text := data.decode(errors="ignore"))), "")
+        encoded = self._tokenizer(sample, return_special_tokens_mask=True, verbose=False)
         pairs = zip(encoded["input_ids"], encoded["special_tokens_mask"], strict=True)
         return tuple(token for token, _ in itertools.takewhile(lambda pair: pair[1], pairs))
 
     def join(self, tokens: Iterable[int]) -> bytes:
-        """Returns the bytes of some tokens, without those of special ones."""
+        """Returns the bytes of some tokens; special tokens have none."""
         return b"".join(self.bytes_of[token] or b"" for token in tokens)
 
     def encode(self, text: str) -> list[int]:
@@ -78,23 +78,23 @@ class Spelling(Constant):
         return [int(token) for token in ids if token < len(self.bytes_of)]
 
     def continued(self, before: bytes, text: bytes) -> list[int] | None:
-        """Returns the ids of a text that stands behind another one, None if there are none.
+        """Returns the ids of a text that follows another one, None if no ids spell it.
 
-        The ids stand for exactly the bytes of `text`. A tokenizer that joins the end of `before` to
-        its beginning is given the text at the beginning of a line, and then by itself.
+        The ids stand for exactly the bytes of `text`. If the tokenizer joins it to the end of
+        `before`, it is tokenized at the beginning of a line instead, and then by itself.
         """
         for lead in (_without_a_broken_start(before), LINE, b""):
             try:
-                whole = (lead + text).decode()
+                joined = (lead + text).decode()
             except UnicodeDecodeError:
                 continue
-            ids = self._ending(self.encode(whole), text)
+            ids = self._ending(self.encode(joined), text)
             if ids is not None:
                 return ids
         return None
 
     def _ending(self, ids: Sequence[int], text: bytes) -> list[int] | None:
-        """Returns the last ids, as many as stand for `text`, None if no number of them does."""
+        """Returns the last ids, as many as spell `text`; None if no number of them does."""
         start, length = len(ids), 0
         while start and length < len(text):
             start -= 1
@@ -113,13 +113,13 @@ def spelling_of(tokenizer: Any, size: int) -> Spelling:
 
 
 def _without_a_broken_start(text: bytes) -> bytes:
-    """Returns a text from its first whole character on."""
+    """Returns a text in UTF-8 without the rest of a character at its beginning."""
     start = next((at for at, byte in enumerate(text) if byte & 0xC0 != 0x80), len(text))
     return text[start:]
 
 
 def _steps(decoder: Mapping[str, Any] | None, name: str) -> tuple[tuple[str, Any], ...]:
-    """Returns how a decoder of the tokenizers library reads a token: kinds of steps and settings.
+    """Returns the steps of a decoder of the tokenizers library, as pairs of kind and setting.
 
     Raises:
         ConfigError: it has a step that does not work token by token.
@@ -163,7 +163,8 @@ def _spelled(text: str, steps: Sequence[tuple[str, Any]]) -> bytes:
 def _byte_letters() -> dict[str, int]:
     """Returns the byte behind each letter of a byte-level token.
 
-    Printable bytes are their own letters, as in Latin-1; the others count on from U+0100 (GPT-2).
+    Printable bytes are their own letters, as in Latin-1; the others are numbered from U+0100, as in
+    GPT-2.
     """
     ranges = (range(ord("!"), ord("~") + 1), range(0xA1, 0xAD), range(0xAE, 0x100))
     printable = {byte for codes in ranges for byte in codes}

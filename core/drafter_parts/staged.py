@@ -17,7 +17,8 @@ from outrider.runtime.cached_model import HIDDEN
 class StagedNetwork(TrainedNetwork):
     """Predicts the first token of a draft from the target's state and the newest token.
 
-    Each stage makes a state of its own from that of the stage before and the token that follows it.
+    Each stage makes its state from the previous stage's state and the token that was drafted from
+    it.
 
     stages: how many there are, and so how many tokens a draft can have; None for no limit.
     """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 MARK = "tables"
-"""The entry of a student's config that says whose its embeddings and head are."""
+"""The entry of a student's config that says that its embeddings and head are the target's."""
 MASK = "mask"
 """The tensor with the embedding of a student's mask token, if it has one."""
 MASK_ID = "pard_token"
@@ -60,14 +60,14 @@ def save_student(
 def read_student(folder: Path, target: Target) -> "PreTrainedModel":
     """Returns the model in a folder with the target's embeddings and head, ready to draft.
 
-    If it has a mask token, that is the embedding behind the target's last one.
+    If it has a mask token, its embedding follows the target's last one.
 
     Raises:
         ConfigError: its sizes are not the target's, or a tensor does not fit; the message names it.
     """
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    weights.require_fit(folder, checkpoint.read_config(folder), target)
+    weights.read_config(folder, target)
     auto: Any = AutoModelForCausalLM
     config = AutoConfig.from_pretrained(folder)
     file, tensors = checkpoint.find_tensors(folder)
@@ -89,7 +89,7 @@ def read_student(folder: Path, target: Target) -> "PreTrainedModel":
 
 
 def with_mask(embeddings: nn.Module, mask: Float[Tensor, "width"]) -> nn.Embedding:
-    """Returns a copy of embeddings, with that of the mask token behind the last one."""
+    """Returns a copy of embeddings, with that of the mask token after the last one."""
     table: Any = embeddings.weight
     rows = torch.cat([table.detach(), mask[None].to(table)])
     return nn.Embedding(len(rows), rows.shape[1], _weight=rows, _freeze=True)

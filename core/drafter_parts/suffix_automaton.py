@@ -1,10 +1,10 @@
-"""SuffixAutomaton: where in some texts the end of another one occurs, and what follows there."""
+"""SuffixAutomaton: finds where a suffix of one text occurs in others, and what follows there."""
 
 from collections.abc import Iterable
 from typing import final
 
 END = -1
-"""Stands between two texts. No text has this id, so no match reaches across it."""
+"""Separates two texts. No text has this id, so no match spans two texts."""
 ROOT = 0
 """The state of the empty phrase."""
 
@@ -13,10 +13,10 @@ ROOT = 0
 class SuffixAutomaton:
     """The suffix automaton of a text that grows (Blumer et al. 1985), with counts.
 
-    A state stands for the phrases that end at the same positions of the text. It has as many states
-    as twice the tokens at most, and adding a token takes constant time on average, apart from
-    counting: that takes as many steps as there are states of suffixes, few unless the text repeats
-    one phrase over and over.
+    A state stands for the phrases that end at the same positions of the text. There are at most
+    twice as many states as tokens. Adding a token takes constant time on average, and a step of
+    counting for each state that ends a suffix: few, unless the text repeats one phrase over and
+    over.
     """
 
     def __init__(self) -> None:
@@ -32,16 +32,16 @@ class SuffixAutomaton:
             self._append(token)
 
     def _append(self, token: int) -> None:
-        state, whole = self._last, self._add({}, self._length[self._last] + 1, 0)
-        self._last = whole
+        state, last = self._last, self._add({}, self._length[self._last] + 1, 0)
+        self._last = last
         while token not in self._next[state]:
-            self._next[state][token] = whole
+            self._next[state][token] = last
             if state == ROOT:
                 break
             state = self._link[state]
         else:
-            self._link[whole] = self._split(state, token)
-        state = whole
+            self._link[last] = self._split(state, token)
+        state = last
         while state != ROOT:
             self._count[state] += 1
             state = self._link[state]
@@ -81,16 +81,16 @@ class SuffixAutomaton:
         return self._next[state][token], length + 1
 
     def repeated(self) -> tuple[int, int]:
-        """Returns the longest end of the text that occurs before: its state, and its length."""
+        """Returns the longest suffix of the text that also occurs earlier: its state and length."""
         state = self._link[self._last]
         return state, self._length[state]
 
     def likeliest(self, state: int) -> tuple[int, int, float] | None:
         """Returns what follows the phrases of a state: the state after it, the token, its share.
 
-        It is the token seen most often, and of several the one whose first occurrence is the
-        latest. The share is of all that followed. Where nothing follows, shorter phrases decide;
-        None if only the empty one is left.
+        It is the most frequent token, and among equally frequent ones that which first occurred
+        latest. The share is its count divided by that of all tokens that followed. Where nothing
+        follows, shorter phrases decide; None if only the empty one is left.
         """
         while state != ROOT:
             following = {token: self._count[to] for token, to in self._next[state].items()}

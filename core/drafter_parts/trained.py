@@ -122,7 +122,7 @@ class TrainedDrafter(Drafter, Generic[Network]):
         if self._target is target:
             return
         require_readable(target, self.needs)
-        self._target = None  # until all is there, since any of it may be interrupted
+        self._target = None  # until everything is loaded, since loading may be interrupted
         self._network = self._network_class.load(self._path, target, **self._untrained)
         borrows = self._network.borrowed_head is not None
         self._rule = LogitRule.of(target) if borrows else PLAIN
@@ -130,7 +130,7 @@ class TrainedDrafter(Drafter, Generic[Network]):
         self._target = target
 
     def _spread(self, products: Float[Tensor, "*batch known"]) -> Float[Tensor, "*batch vocab"]:
-        """Returns logits over the target's vocabulary, from what the network's head computes."""
+        """Returns logits over the target's vocabulary, from the products of the network's head."""
         return self._network.vocabulary.spread(self._rule(products))
 
     def _start(self) -> None:

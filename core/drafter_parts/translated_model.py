@@ -23,9 +23,9 @@ OWN_TOKENS = 2
 
 @final
 class TranslatedModel:
-    """A language model and a target's text in the model's own tokens.
+    """A language model that reads a target's text in its own tokens.
 
-    translation: which tokens the two have in common.
+    translation: the tokens that the two have in common.
 
     Raises `ConfigError` if their tokenizers can't be compared.
     """
@@ -38,10 +38,10 @@ class TranslatedModel:
         self._window = context_window(model)
 
     def draft_shared(self, text: Tokens, pen: Pen, shape: Shape) -> None:
-        """Writes a draft of tokens that both have: token-level intersection.
+        """Writes a draft of tokens that both vocabularies have (token-level intersection).
 
-        The logits of all others are -inf, so the pen draws from the model's distribution over the
-        shared tokens, renormalised.
+        The logits of all other tokens are -inf, so the pen draws from the model's distribution over
+        the shared tokens, renormalised.
         """
         ids = self._own.follow(text)
         if ids is None:
@@ -53,20 +53,20 @@ class TranslatedModel:
         first = translation.spread(self._cached.follow(Tokens(ids)))
 
         def next_logits(paths: Sequence[Sequence[int]]) -> Float[Tensor, "paths vocab"]:
-            own = [[translation.own_ids[token] for token in path] for path in paths]
-            if not own[0]:
+            own_paths = [[translation.own_ids[token] for token in path] for path in paths]
+            if not own_paths[0]:
                 return first
             if shape.kind != "chain":
-                return translation.spread(self._cached.branch(own))
-            return translation.spread(self._cached.extend([path[-1] for path in own]))
+                return translation.spread(self._cached.branch(own_paths))
+            return translation.spread(self._cached.extend([path[-1] for path in own_paths]))
 
         shape.grow(pen, next_logits)
 
     def draft_text(self, text: Tokens, pen: Pen) -> None:
-        """Writes the target's tokens for the model's likeliest text: string-level exact match.
+        """Writes the target's tokens for the model's likeliest text (string-level exact match).
 
-        The last of these tokens is held back, since what follows may be joined to it, unless the
-        model ends its text there.
+        The last of these tokens is left out unless the model ends its text there, since more text
+        could turn it into another token.
         """
         ids = self._own.follow(text)
         room = 0 if ids is None else self._reach(ids, OWN_TOKENS * (pen.gamma + 1))
@@ -91,10 +91,10 @@ class TranslatedModel:
                 pen.write(token)
 
     def _in_target_tokens(self, before: bytes, drafted: list[int]) -> list[int]:
-        """Returns the target's ids of what is drafted behind some text, up to a whole character."""
+        """Returns the target's ids for the drafted tokens after a text, up to a whole character."""
         end = whole_characters(before + self.translation.own.join(drafted))
         return self.translation.target.continued(before, end[len(before) :]) or []
 
     def _reach(self, ids: list[int], most: int) -> int:
-        """Returns how many tokens the model can write behind a text, up to `most`."""
+        """Returns how many tokens the model's window leaves after a text, up to `most`."""
         return most if self._window is None else min(most, max(0, self._window + 1 - len(ids)))

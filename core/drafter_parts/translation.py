@@ -14,7 +14,7 @@ from outrider.drafter_parts.spelling import Spelling, spelling_of
 from outrider.errors import ConfigError
 
 WINDOW = 8
-"""How many tokens of the text before are read with a text that is cut into tokens."""
+"""How many tokens of the text before it a piece of text is tokenized with."""
 
 
 @final
@@ -24,7 +24,7 @@ class Translation(Constant):
     Special tokens are the same if they have the same name.
 
     own, target: the spellings of the drafter's and of the target's tokens.
-    own_ids: the drafter's id of each token of the target that it has too.
+    own_ids: the drafter's id of each of the target's tokens that the drafter has too.
 
     Raises `ConfigError` if one of the tokenizers can't be compared, or the target has none.
     """
@@ -34,7 +34,7 @@ class Translation(Constant):
 
         tokenizer: the drafter's, a fast tokenizer of transformers.
         size: how many ids the drafter's model has.
-        target: with a tokenizer of its own.
+        target: one that has a tokenizer.
         """
         if target.tokenizer is None:
             raise ConfigError("target: expected one with a tokenizer, to compare the drafter's to")
@@ -66,7 +66,7 @@ class Translation(Constant):
         return full
 
     def text_before(self, tokens: Tokens, end: int) -> bytes:
-        """Returns the bytes of the last few tokens before a position, back to a special one."""
+        """Returns the bytes of up to `WINDOW` tokens before a position, back to a special token."""
         start = end
         while start > max(0, end - WINDOW) and self.target.bytes_of[tokens[start - 1]] is not None:
             start -= 1
@@ -77,10 +77,9 @@ class Translation(Constant):
 class OwnText:
     """A target's text in the drafter's ids, which grows with the text.
 
-    A token that both have becomes the drafter's own. Those that the drafter lacks are taken
-    together, up to the next one that it has, and are cut into its tokens. So the ids depend on the
-    text alone, a longer text changes only the last of them, and a shared token that the drafter has
-    drawn is read in the next round as the id that it was drawn as.
+    A token that both have becomes the drafter's own. A run of tokens that the drafter lacks, up to
+    the next one that it has, is tokenized anew. So the ids depend on the text alone, a longer text
+    changes only the last of them, and the drafter reads a shared token as the id that it drew.
 
     Special tokens that the drafter lacks are left out. The ids begin with the special tokens that
     the drafter's tokenizer puts before every text.
@@ -90,14 +89,14 @@ class OwnText:
         self._translation = translation
         self._text = Tokens([])
         self._ids: list[int] = []
-        # Positions of the text and of the ids. What is before them does not change any more.
+        # Pairs of positions, in the text and in the ids. What comes before them is final.
         self._settled: list[tuple[int, int]] = []
 
     def follow(self, text: Tokens) -> list[int] | None:
         """Returns the ids of a text.
 
-        None if there are none, or if the text ends with a part of a character that is not a token
-        of the drafter's: a draft then has to wait for the rest.
+        None if there are none, or if the text ends with a part of a character that the drafter has
+        no token for: a draft then has to wait for the rest.
         """
         known = self._text.shared(text)
         while self._settled and self._settled[-1][0] > known:
@@ -122,7 +121,7 @@ class OwnText:
         return (ids if ids[: len(opening)] == opening else opening + ids) or None
 
     def _cut(self, begin: int, run: bytes) -> list[int]:
-        """Returns the drafter's ids of some bytes that begin at a position of the text."""
+        """Returns the drafter's ids for some bytes that begin at a position of the text."""
         if not run:
             return []
         own, text = self._translation.own, run.decode(errors="ignore")

@@ -74,7 +74,7 @@ class Static(Shape):
             if not parents:
                 return
             if self.kind == "paths" and parents[0][0] != ROOT and pen.room < len(parents):
-                return  # a rule for paths takes equal ones
+                return  # rules for paths take only equally long ones
             logits = next_logits([tokens for *_, tokens in parents])
             layer = []
             for (node, path, tokens), row in zip(parents, logits, strict=True):
@@ -177,7 +177,7 @@ class Sequoia(Shape):
 
 
 def one_by_one(logits: Callable[[Sequence[int]], Float[Tensor, "vocab"]]) -> NextLogits:
-    """Returns `NextLogits` for a drafter that takes one path at a time.
+    """Returns a `NextLogits` for a drafter that takes one path at a time.
 
     logits: maps a path of drafted tokens to the logits of the token after it.
     """

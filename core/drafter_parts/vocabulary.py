@@ -18,7 +18,7 @@ class Vocabulary:
     A drafter that knows fewer tokens has a smaller head, and is just as lossless: the target
     writes the others.
 
-    size: of the target's vocabulary.
+    size: the size of the target's vocabulary.
     ids: the target's id of each of the drafter's tokens, ascending; None for all of them.
     """
 
@@ -32,7 +32,7 @@ class Vocabulary:
         return cls(size, tensors.pop(TENSOR, None))
 
     def tensors(self) -> dict[str, Tensor]:
-        """Returns what a checkpoint has to hold of it: nothing if all tokens are known."""
+        """Returns the tensors that stand for it in a checkpoint: none if all tokens are known."""
         return {} if self.ids is None else {TENSOR: self.ids}
 
     def __len__(self) -> int:
@@ -66,7 +66,9 @@ class Vocabulary:
 def frequent(texts: Iterable[Iterable[int]], size: int, count: int) -> Vocabulary:
     """Returns the vocabulary of the `count` most frequent tokens of some texts.
 
-    size: of the target's vocabulary. Ties go to the lower ids.
+    Ties go to the lower ids.
+
+    size: the size of the target's vocabulary.
     """
     if count >= size:
         return Vocabulary(size)

@@ -1,4 +1,4 @@
-"""Weights: where a drafter's weights lie, whether they fit the target, and the tables it lends."""
+"""Weights: where a drafter's weights are, whether they fit, and the target's tables to borrow."""
 
 from collections.abc import Callable, Mapping
 from importlib.resources import files
@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from outrider.contract.target import Target
+from outrider.drafter_parts import checkpoint
+from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.errors import ConfigError
 from outrider.runtime.linear import PackedLinear
 from outrider.runtime.ranks import gather_weight
@@ -24,7 +26,7 @@ SMOLLM2_135M: dict[str, str | int] = {
     "num_hidden_layers": 30,
     "vocab_size": 49152,
 }
-"""What tells SmolLM2-135M from other models; its fine-tunes have the same."""
+"""Config entries by which SmolLM2-135M and its fine-tunes are recognised."""
 
 Network = TypeVar("Network", bound=nn.Module)
 
@@ -39,6 +41,11 @@ class BorrowedHead:
     def __init__(self, matrix: Float[Tensor, "rows width"]) -> None:
         self.matrix = matrix
         self._packed: PackedLinear | None = None
+
+    @classmethod
+    def of(cls, target: Target, vocabulary: Vocabulary) -> "BorrowedHead":
+        """Returns the target's rows for the tokens of a vocabulary; raises what `head` does."""
+        return cls(vocabulary.rows(head(target).detach()))
 
     def __call__(self, states: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch rows"]:
         return linear(states, self.matrix) if self._packed is None else self._packed(states)
@@ -77,7 +84,7 @@ def is_smollm2(target: Target) -> bool:
 def require_fit(folder: Path, config: Mapping[str, Any], target: Target) -> None:
     """Raises `ConfigError` if a config's hidden size or vocabulary differs from the target's.
 
-    folder: where the config lies, for the message.
+    folder: the folder of the config, for the message.
     """
     for name, expected in target_sizes(target).items():
         size = config.get(name, expected)
@@ -85,6 +92,29 @@ def require_fit(folder: Path, config: Mapping[str, Any], target: Target) -> None
             raise ConfigError(
                 f"drafter.path={str(folder)!r}: its {name} is {size}, the target's {expected}"
             )
+
+
+def read_config(folder: Path, target: Target) -> dict[str, Any]:
+    """Returns the contents of a folder's `config.json`.
+
+    Raises:
+        ConfigError: it can't be read, or `require_fit` refuses it.
+    """
+    config = checkpoint.read_config(folder)
+    require_fit(folder, config, target)
+    return config
+
+
+def read_tensors(folder: Path, size: int) -> tuple[Path, dict[str, Tensor], Vocabulary]:
+    """Returns the file of a checkpoint's tensors, the network's own ones, and its vocabulary.
+
+    size: the size of the target's vocabulary.
+
+    Raises:
+        ConfigError: there is no such file, or it can't be read.
+    """
+    file, tensors = checkpoint.find_tensors(folder)
+    return file, tensors, Vocabulary.take_from(tensors, size)
 
 
 def target_sizes(target: Target) -> dict[str, int]:
@@ -113,7 +143,7 @@ def head(target: Target) -> Float[Tensor, "vocab width"]:
 def with_random_weights(make: Callable[[], Network], target: Target, seed: int) -> Network:
     """Returns the network that `make` builds, in eval mode on the target's device and precision.
 
-    PyTorch's global random state is the same afterwards.
+    PyTorch's global random state is left unchanged.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

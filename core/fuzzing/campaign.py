@@ -1,4 +1,4 @@
-"""A campaign: as many examples as time allows, until one fails; the failure is made smaller."""
+"""A campaign: as many examples as time allows, until one fails; the failure is then shrunk."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from outrider.fuzzing.strategies import Pool, examples
 from outrider.fuzzing.tally import Tally
 
 CHUNK = 50
-"""Examples that are drawn from one seed, with one order of the parts."""
+"""The number of examples drawn from one seed, with one order of the parts."""
 
 
 def run_campaign(
@@ -30,9 +30,10 @@ def run_campaign(
 ) -> None:
     """Runs examples of one group of targets, and adds them to `tally`.
 
-    It ends after so many seconds or runs, or at the first failure, which hypothesis then shrinks.
+    It ends at the first failure, which hypothesis then shrinks.
 
     seed: the same seed draws the same examples.
+    seconds, runs: how long to run, and how many examples. Both default to no limit.
     drafters: names of further registered drafters.
     progress: called after each example.
     """
@@ -67,7 +68,7 @@ def _counted(tally: Tally, progress: Callable[[], None]) -> Callable[[Example, O
 
 @final
 class _Failed(Exception):
-    """An example broke a promise; hypothesis raises that of the smallest one at last."""
+    """An example broke a promise; in the end, hypothesis raises this for the smallest one."""
 
     def __init__(self, example: Example, reason: str) -> None:
         super().__init__(reason)
@@ -84,7 +85,7 @@ def _run_chunk(
     """Runs up to `count` examples.
 
     Raises:
-        _Failed: one of them failed; it has been made as small as possible.
+        _Failed: one of them failed; it has been shrunk.
     """
     failed = False
 
@@ -100,7 +101,7 @@ def _run_chunk(
         if not failed:
             add(example, outcome)
 
-    given: Any = hypothesis.given(strategy)  # it has no types of its own
+    with_examples: Any = hypothesis.given(strategy)  # its own type is incomplete
     settings = hypothesis.settings(
         max_examples=count,
         database=None,
@@ -111,4 +112,4 @@ def _run_chunk(
         report_multiple_bugs=False,
         print_blob=False,
     )
-    hypothesis.seed(seed)(settings(given(run)))()
+    hypothesis.seed(seed)(settings(with_examples(run)))()

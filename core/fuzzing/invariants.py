@@ -1,4 +1,4 @@
-"""Invariants: what holds of the rounds of every text; each check raises AssertionError."""
+"""Invariants: what holds for the rounds of every text; each check raises AssertionError."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ def tokens_of(rounds: Sequence[Round]) -> list[int]:
 
 
 def check_rounds(rounds: Sequence[Round], oracle: Oracle) -> None:
-    """Counts add up, drafts keep to gamma and budget, and the text ends where it must."""
+    """Checks that counts add up, drafts keep to gamma and budget, and the text ends in time."""
     example = oracle.example
     nodes = example.gamma if example.budget is None else example.budget
     for number, round in enumerate(rounds):
@@ -38,7 +38,7 @@ def check_rounds(rounds: Sequence[Round], oracle: Oracle) -> None:
 
 
 def _check_round(round: Round, name: str) -> None:
-    """The counts of a round fit its tokens, and its path is one of its draft."""
+    """Checks that the counts of a round fit its tokens, and that its path is in its draft."""
     count = len(round.tokens)
     assert count >= 1, f"{name} adds no token"
     assert len(round.origins) == len(round.pieces) == count, f"{name}: {round}"
@@ -54,7 +54,7 @@ def _check_round(round: Round, name: str) -> None:
 
 
 def check_possible(text: Sequence[int], oracle: Oracle, verifier: Verifier) -> None:
-    """Every token has a probability that the rule allows: for a lossless rule, the target's own."""
+    """Checks that the rule allows every token: for a lossless rule, that the target does."""
     for number, (token, row) in enumerate(zip(text, oracle.logits_along(text), strict=True)):
         context = Context(Tokens([*oracle.before, *text[:number]]))
         shown = None if verifier.lossless else context

@@ -1,4 +1,4 @@
-"""The oracle: what an example's target writes by itself, one token at a time."""
+"""The oracle: the text that an example's target writes alone, one token at a time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ from outrider.fuzzing.parts import constraint_of
 class Oracle:
     """The target's own text after one prompt of an example, without drafts.
 
-    It follows the rules for the end of a text that docs/commands.md and `outrider.decode` state,
-    in code of its own.
+    It implements the rules for the end of a text separately, by docs/commands.md and the docstring
+    of `outrider.decode`.
     """
 
     example: Example

@@ -22,11 +22,11 @@ STAGED: dict[str, type[ChainDrafter | TreeDrafter]] = {
     "staged_chain": ChainDrafter,
     "staged_tree": TreeDrafter,
 }
-"""The kit's drafters, by the names that they have in examples; each takes a `kind`."""
+"""The kit's drafters, by their names in examples; each takes a `kind`."""
 
 
 def make_drafter(settings: Settings, target: Target) -> Drafter:
-    """Returns a new drafter: one of the kit's, or any that is registered.
+    """Returns a new drafter: one of the kit's, or any registered one.
 
     Random weights are the same each time.
 
@@ -55,7 +55,7 @@ def make_policy(settings: Settings) -> Policy:
 
 
 def reads_the_clock(settings: Settings) -> bool:
-    """Returns whether a policy decides by measured seconds, so that no run can be repeated."""
+    """Returns whether a policy decides by measured seconds, so that runs can't be repeated."""
     name = settings["policy"]
     return name in ("goodput", "utility") or (
         name in ("bandit", "optimal") and settings.get("c") is None
@@ -63,7 +63,7 @@ def reads_the_clock(settings: Settings) -> bool:
 
 
 def constraint_of(example: Example, start: int) -> Callable[[], Constraint | None]:
-    """Returns what makes the constraint of each text of an example.
+    """Returns a function that makes the constraint of each text of an example.
 
     start: the number of ids before the text.
     """
@@ -77,8 +77,8 @@ class Cycle(Constraint):
     """Forbids one token at each position in turn, and may end the text at a token.
 
     start: the number of ids before the text.
-    forbidden: the tokens that are forbidden, by position; the last is followed by the first.
-    end: the text ends with the second of these tokens. Defaults to never.
+    forbidden: the tokens to forbid at successive positions, over and over.
+    end: the text ends when this token occurs for the second time. Defaults to never.
     """
 
     def __init__(self, start: int, forbidden: Sequence[int] = (), end: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Runs one example, and holds what it writes to what is promised."""
+"""Runs one example, and checks what it writes against what is promised."""
 
 import sys
 from collections import defaultdict
@@ -31,17 +31,17 @@ from outrider.fuzzing.targets import make_target
 
 TOLERANCE = 1e-9
 MOST_OUTCOMES = 400
-"""Of an enumeration. Where there are more, no text may be likelier than it should be so far."""
+"""The most outcomes to enumerate. If there are more, no text may be too likely so far."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of an example that broke no promise.
+    """The result of an example that broke no promise.
 
-    kinds: by whatever was checked of it, "greedy", "sampled", "lossy", "coupled", "enumerated" or
-        "partly enumerated"; beside it "batch" and "interrupted". Empty if it was refused.
-    refused: the line of the refusal; None if it ran.
+    kinds: what was checked: "greedy", "sampled", "lossy", "coupled", "enumerated" or "partly
+        enumerated", and also "batch" and "interrupted". Empty if the example was refused.
+    refused: the message of the refusal; None if it ran.
     texts: how many texts were written with drafts.
     """
 
@@ -51,9 +51,9 @@ class Outcome:
 
 
 def run_example(example: Example) -> Outcome:
-    """Runs an example, and checks everything that is promised of it.
+    """Runs an example, and checks everything that is promised.
 
-    A refusal before the first token is no fault. Everything else that is raised is one.
+    An `OutriderError` before the first token is a refusal; any other exception is a fault.
 
     Raises:
         AssertionError: a promise is broken.
@@ -73,7 +73,7 @@ def run_example(example: Example) -> Outcome:
 @final
 @dataclass(frozen=True)
 class _Stage:
-    """The target and the rule of an example, which keep nothing of a text."""
+    """The target and the rule of an example, which hold no state of a text."""
 
     example: Example
     target: Target
@@ -88,7 +88,7 @@ class _Stage:
     def drafter(self) -> Drafter:
         """Returns a new drafter that is bound to the target."""
         before = torch.get_rng_state()
-        torch.default_generator.manual_seed(0)  # of random weights
+        torch.default_generator.manual_seed(0)  # for random weights
         try:
             drafter = make_drafter(self.example.drafter, self.target)
             prepare(self.target, drafter, self.verifier)
@@ -114,7 +114,7 @@ class _Stage:
     def rounds(
         self, number: int, drafter: Drafter | None = None, chance: Chance | None = None
     ) -> Iterator[Round]:
-        """Returns the rounds of one text, which `decode` has checked but not begun."""
+        """Returns the rounds of one text, as an iterator that has not begun."""
         oracle = self.oracle(number)
         return decode(
             self.target,
@@ -176,8 +176,9 @@ def _check_text(stage: _Stage, number: int, rounds: Sequence[Round]) -> str:
     if not verifier.lossless:
         return "lossy"
     if stage.example.greedy:
-        own = oracle.write(SampledChance.seeded(0))
-        assert text == own, f"text {number + 1} is {text}: the target's greedy text is {own}"
+        expected = oracle.write(SampledChance.seeded(0))
+        reason = f"text {number + 1} is {text}: the target's greedy text is {expected}"
+        assert text == expected, reason
         return "greedy"
     if verifier.coupled:
         without = replace(stage.example, drafter={"drafter": "none"})
@@ -188,7 +189,7 @@ def _check_text(stage: _Stage, number: int, rounds: Sequence[Round]) -> str:
 
 
 def _check_interruption(stage: _Stage, calls: int, text: Sequence[int] | None) -> None:
-    """A drafter that was interrupted writes the same text as a new one.
+    """Checks that a drafter that was interrupted writes the same text as a new one.
 
     text: that of a new drafter; None if it can't be repeated.
     """
@@ -201,18 +202,18 @@ def _check_interruption(stage: _Stage, calls: int, text: Sequence[int] | None) -
     drafter.forget()
     rounds = list(stage.rounds(0, drafter))
     check_rounds(rounds, stage.oracle(0))
-    again = tokens_of(rounds)
-    assert text is None or again == text, f"after an interruption {again}: before it {text}"
+    rewritten = tokens_of(rounds)
+    assert text is None or rewritten == text, f"after an interruption {rewritten}: before {text}"
 
 
 @final
 class _Interrupted(KeyboardInterrupt):
-    """What Ctrl-C would raise; a real Ctrl-C ends the fuzzer."""
+    """Stands for Ctrl-C; a real Ctrl-C still ends the fuzzer."""
 
 
 @contextmanager
 def _interrupted(calls: int) -> Iterator[None]:
-    """Raises `_Interrupted` at the n-th call of a function of Outrider's."""
+    """Raises `_Interrupted` at the given call of one of Outrider's functions."""
     left, before = calls, sys.gettrace()
 
     def trace(frame: FrameType, *_: Any) -> None:
@@ -231,26 +232,28 @@ def _interrupted(calls: int) -> Iterator[None]:
 
 
 def _check_distribution(stage: _Stage) -> str:
-    """Compares the distribution of the first text with the target's, and returns how far."""
+    """Compares the distribution of the first text with the target's, and returns the kind."""
     oracle, drafter = stage.oracle(0), stage.drafter()
 
     def play(chance: Chance) -> list[int]:
         drafter.forget()
         return tokens_of(list(stage.rounds(0, drafter, chance)))
 
-    probs, whole = _summed(play)
-    exact, known = _summed(oracle.write)
-    if not known:
+    probs, is_complete = _summed(play)
+    exact, is_exact = _summed(oracle.write)
+    if not is_exact:
         return "partly enumerated"
     lossless = stage.verifier.lossless
     for text in probs.keys() | exact.keys():
         excess = probs[text] - exact[text]
-        if lossless and (excess > TOLERANCE or (whole and excess < -TOLERANCE)):
+        if lossless and (excess > TOLERANCE or (is_complete and excess < -TOLERANCE)):
             raise AssertionError(
                 f"text {list(text)} comes out with probability {probs[text]:.10f}: the target's is"
                 f" {exact[text]:.10f}"
             )
-    return "enumerated" if whole and lossless else "partly enumerated" if lossless else "lossy"
+    if not lossless:
+        return "lossy"
+    return "enumerated" if is_complete else "partly enumerated"
 
 
 def _summed(

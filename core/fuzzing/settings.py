@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from outrider.contract.sampling import LOWEST
 
 Values = Mapping[str, tuple[Any, ...]]
-"""By setting, the values to try."""
+"""The values to try of each setting."""
 
 TREES = (
     None,
@@ -127,7 +127,7 @@ def options(draw: st.DrawFn, values: Values) -> dict[str, Any]:
 
 @st.composite
 def sampling(draw: st.DrawFn, vocab_size: int) -> dict[str, Any]:
-    """Draws a sampling: greedy in one of three, and otherwise also at extreme temperatures."""
+    """Draws a sampling, often greedy, and otherwise also at extreme temperatures."""
     temperature = draw(st.sampled_from((0.0, 0.0, 1.0, 1.0, 0.05, LOWEST, 3.0)))
     chosen: dict[str, Any] = {"temperature": temperature}
     if temperature:

@@ -26,7 +26,7 @@ from outrider.testing.stage import CHAINS
 GROUPS = ("tables", "transformers")
 SMALL_TREES = (None, "2", "iid:2", "paths:2", "top:2")
 MOST_CALLS = 800
-"""The latest interruption, in calls of Outrider's functions; most runs are shorter than that."""
+"""The latest interruption, in calls of Outrider's functions; most runs make fewer."""
 
 
 @final
@@ -34,8 +34,8 @@ MOST_CALLS = 800
 class Pool:
     """The parts to choose from.
 
-    more_drafters: names of further drafters that are registered; they take their default settings.
-    turn: where to begin in each list of names. Hypothesis draws the first item most often.
+    more_drafters: names of further registered drafters, which take their default settings.
+    turn: the rotation of each list of names. Hypothesis draws the first item most often.
     """
 
     more_drafters: tuple[str, ...] = ()
@@ -122,7 +122,7 @@ def policies(draw: st.DrawFn, pool: Pool) -> dict[str, Any]:
 
 @st.composite
 def runs(draw: st.DrawFn, targets: st.SearchStrategy[dict[str, Any]], pool: Pool) -> Example:
-    """Draws an example of which texts are written, alone and in a batch."""
+    """Draws an example whose texts are written one by one and in a batch."""
     target = draw(targets)
     vocab_size = target.get("vocab_size", MODEL_VOCAB)
     tokens = st.integers(0, vocab_size - 1)
@@ -157,7 +157,7 @@ def runs(draw: st.DrawFn, targets: st.SearchStrategy[dict[str, Any]], pool: Pool
 
 @st.composite
 def enumerations(draw: st.DrawFn, pool: Pool) -> Example:
-    """Draws an example so small that the probability of each of its texts can be summed."""
+    """Draws an example so small that the probabilities of its texts can be summed."""
     target = draw(tables((2, 3, 1)))
     tokens = st.integers(0, target["vocab_size"] - 1)
     target["eos"] = draw(st.lists(tokens, max_size=1))

@@ -13,10 +13,11 @@ from outrider.fuzzing.run import Outcome
 class Tally:
     """What a campaign has done so far.
 
-    runs: examples that were run, refused ones included. texts: texts that were written with drafts.
-    kinds: by kind (see `Outcome`), the examples. refused: by line, the examples; numbers are left
-        out of the lines.
-    failure: the smallest example that failed, and why; None if all is well.
+    runs: the number of examples that were run, refused ones included.
+    texts: the number of texts that were written with drafts.
+    kinds, targets: the number of examples of each kind (see `Outcome`) and of each kind of target.
+    refused: the number of examples by the message of the refusal, without its digits.
+    failure: the smallest example that failed, and why; None if none did.
     """
 
     runs: int = 0

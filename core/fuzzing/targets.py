@@ -14,7 +14,7 @@ from outrider.targets.transformers import TransformersTarget
 
 TABLE = "table"
 MODELS = ("llama", "gpt2", "mistral", "gemma2", "t5")
-"""The kinds of models: rotary and learned positions, sliding windows, and an encoder."""
+"""The kinds of models: with rotary and learned positions, sliding windows, and an encoder."""
 MODEL_VOCAB = 7
 POSITIONS = 24
 WINDOW = 4
@@ -23,10 +23,14 @@ WINDOW = 4
 def make_target(settings: Settings) -> Target:
     """Returns the target that an example describes.
 
-    kind: "table", or one of MODELS. eos: the ids that end a text. max_length: the longest text.
-    For a table also vocab_size, order, seed, sharpness and encoder, as for `TabularTarget`, and
-    zeros: the share of tokens that have no probability; each row keeps at least two.
-    For a model also seed, of its random weights.
+    The settings are:
+
+    kind: "table", or one of MODELS.
+    eos: the ids that end a text.
+    max_length: the length of the longest text.
+    vocab_size, order, sharpness, encoder: of a table, as for `TabularTarget`.
+    seed: the seed of a table, or of a model's random weights.
+    zeros: the share of a table's tokens with probability zero; each row keeps at least two others.
 
     Raises:
         ConfigError: there is no such kind.

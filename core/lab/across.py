@@ -11,9 +11,9 @@ from outrider.lab.summary import Summary
 
 
 def config_differences(runs: Mapping[str, Run]) -> dict[str, dict[str, Any]]:
-    """Returns by dotted setting its value in each run, for the settings that are not the same.
+    """Returns the settings that differ: by dotted name, the value in each run.
 
-    The identity, the hashes of code and weights, is among them.
+    The identity, which holds the hashes of code and weights, counts as a setting.
 
     runs: by label.
     """
@@ -34,8 +34,8 @@ def pairs_across(summaries: Mapping[str, Summary]) -> list[Pair]:
     """Returns the differences between runs in the rates that both have, as one Holm family.
 
     A drafter is compared with the one of the same name in the other run. If no name is in both, and
-    each run has one drafter besides `none` and `random`, these two are compared. Only prompts count
-    that both runs have finished, with the same words.
+    each run has one drafter besides `none` and `random`, these two are compared. Only prompts that
+    both runs have finished, with the same text, count.
 
     summaries: by the run's label.
     """
@@ -58,11 +58,13 @@ def pairs_across(summaries: Mapping[str, Summary]) -> list[Pair]:
 
 
 def shared_prompts(one: Summary, other: Summary) -> list[str]:
-    """Returns the prompts that both runs have finished, and that ask the same in all turns."""
-    asked, others = _questions(one.run), _questions(other.run)
+    """Returns the prompts that both runs have finished, with the same text in every turn."""
+    questions, others = _questions(one.run), _questions(other.run)
     finished = set(other.prompts)
     return [
-        prompt for prompt in one.prompts if prompt in finished and asked[prompt] == others[prompt]
+        prompt
+        for prompt in one.prompts
+        if prompt in finished and questions[prompt] == others[prompt]
     ]
 
 

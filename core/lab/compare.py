@@ -109,8 +109,8 @@ def measure(
 ) -> Iterator[Measurement]:
     """Yields a measurement for each protocol, question and entrant, as soon as it is made.
 
-    A drafter that remembers texts begins each protocol and each repeat with an empty memory. The
-    questions before, in their order, are in it when a question comes.
+    A drafter that remembers texts begins each protocol and each repeat with an empty memory. At
+    each question it remembers the questions before, in their order.
 
     protocol: a key of `PROTOCOLS`.
     done: the protocol, prompt and turn of measurements that exist already, and are left out.
@@ -122,7 +122,7 @@ def measure(
         ]
         for name in PROTOCOLS[protocol]
     }
-    _check_chances(remaining.get("overlap", ()), entrants, settings)
+    _check_no_repeats(remaining.get("overlap", ()), entrants, settings)
     remembering = {name: entrant.with_own_memory() for name, entrant in entrants.items()}
     for question in remaining.get("overlap", ()):
         yield from _measure_overlap(target, remembering, question, settings)
@@ -144,13 +144,13 @@ def measure(
                 )
 
 
-def _check_chances(
+def _check_no_repeats(
     questions: Sequence[Question], entrants: Mapping[str, Entrant], settings: Settings
 ) -> None:
-    """Raises `ConfigError` if a memory would hold a text that a question leads to again.
+    """Raises `ConfigError` if a drafter remembers texts and a prompt comes twice.
 
-    The target writes the same text after equal prompts, since their seeds are equal. A drafter that
-    remembers it would know its own text. At temperature 0 it may.
+    Equal prompts have equal seeds, so the target would write the same sample again, and a drafter
+    that remembers it would know every token. At temperature 0 that is allowed.
     """
     remembers = any(entrant.drafter.remembers for entrant in entrants.values())
     if settings.sampling.greedy or not remembers:

@@ -1,4 +1,4 @@
-"""Costs: what the target's calls cost, and what a round buys for its cost."""
+"""Costs: the time of the target's calls, and the tokens of a round against its cost."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -15,10 +15,10 @@ ScoreTimes = Mapping[str, Mapping[int, float]]
 """By drafter and by the number of rows that a call scored, the median milliseconds of the call."""
 
 SPEEDUPS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
-"""The speedups that may have a line."""
+"""The speedups to draw a line for, if they are in range."""
 
 FEWEST = 3
-"""How many calls a median needs."""
+"""The fewest calls that have a median."""
 
 
 def score_times(run: Run) -> ScoreTimes:

@@ -53,7 +53,7 @@ def parquet(path: str, limit: int | None = None, column: str | None = None) -> l
     except pyarrow.ArrowException as error:
         line = " ".join(str(error).split())
         raise ConfigError(
-            f"data.path={path!r}: no parquet file, or a damaged one ({line})"
+            f"data.path={path!r}: expected a parquet file that can be read ({line})"
         ) from error
     names = (f"{path}, row {number}" for number in range(1, len(rows) + 1))
     return spaced(collect(zip(names, rows, strict=True), path, column), limit)

@@ -14,7 +14,7 @@ RANDOM = 10_000
 
 
 def exchange_p(one: Statistic, other: Statistic, seed: int = 0) -> float:
-    """Returns the two-sided p-value for two figures over the same prompts being equal.
+    """Returns the two-sided p-value of a test that two figures over the same prompts are equal.
 
     If they are equal, exchanging the two on any prompt changes nothing (Edgington, "Randomization
     tests", 1980). Up to 13 prompts all exchanges are counted; above, 10,000 random ones are. The

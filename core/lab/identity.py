@@ -22,20 +22,20 @@ LIBRARIES = ("torch", "transformers", "numpy")
 
 
 def identity(target: Target, drafters: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Returns what decides a run's figures beside its settings, as plain values.
+    """Returns what decides a run's figures besides its settings, as plain values.
 
     Two runs with the same settings and the same identity measure the same thing.
 
     drafters: by entrant, the configs of its `drafter`, `verifier` and `policy`.
     """
-    known: dict[str, dict[str, Any]] = {}
+    identities: dict[str, dict[str, Any]] = {}
 
     def identity_once(config: Any) -> dict[str, Any]:
         """Entrants share drafters and rules, whose weights need to be read only once."""
         key = json.dumps(config)
-        if key not in known:
-            known[key] = part_identity(config)
-        return known[key]
+        if key not in identities:
+            identities[key] = part_identity(config)
+        return identities[key]
 
     return {
         "outrider": origin("outrider"),

@@ -1,4 +1,4 @@
-"""Intervals: the 95% interval of a figure over prompts, and how many prompts a precision takes.
+"""Intervals: the 95% interval of a figure over prompts, and the prompts needed for a precision.
 
 The unit is the prompt, because the tokens of one prompt depend on each other. A rate is a ratio of
 sums over prompts. Its spread comes from the jackknife, which leaves out one prompt at a time
@@ -22,7 +22,7 @@ TAIL = 0.025
 FEWEST = 5
 """The fewest prompts that have an interval: fewer say too little about the spread."""
 MOST = 10_000_000
-"""The most prompts that `prompts_needed` answers."""
+"""The largest number that `prompts_needed` returns."""
 
 
 @final
@@ -62,7 +62,7 @@ class Statistic:
 
     @property
     def effective(self) -> Floats:
-        """Returns how many equally heavy prompts would weigh the same (Kish 1965) [...]."""
+        """Returns the effective number of prompts, given their weights (Kish 1965) [...]."""
         with np.errstate(invalid="ignore", divide="ignore"):
             prompts: Floats = self.weights.sum(-1) ** 2 / (self.weights**2).sum(-1)
         return prompts
@@ -100,7 +100,7 @@ def quotient(one: Statistic, other: Statistic) -> Interval | None:
 
 
 def median(values: Sequence[float]) -> Interval | None:
-    """Returns the median over prompts; the ends are two of the values, by the binomial law."""
+    """Returns the median over prompts; two of the values are the ends (binomial distribution)."""
     if not len(values):
         return None
     value, ordered = float(np.median(values)), sorted(map(float, values))
@@ -142,12 +142,12 @@ def prompts_needed(rate: Statistic, precision: float, *, relative: bool = False)
     error, effective = float(_error(rate.left_out)), float(rate.effective)
     if count < FEWEST or not np.isfinite(error):
         return None
-    wanted = precision * (float(rate.value) if relative else 1.0)
+    goal = precision * (float(rate.value) if relative else 1.0)
 
     def is_enough(prompts: int) -> bool:
         share = prompts / count
         reach = _t(np.asarray(effective * share - 1)) * error / np.sqrt(share)
-        return bool(reach <= wanted)
+        return bool(reach <= goal)
 
     prompts = FEWEST + bisect.bisect_left(range(FEWEST, MOST), True, key=is_enough)
     return None if prompts == MOST else prompts

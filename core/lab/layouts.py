@@ -80,8 +80,8 @@ def _results(row: Row, task: str) -> tuple[str, str, str]:
 def chen_figure1(summaries: Sequence[Summary]) -> "Figure":
     """Returns Chen et al.'s (2302.01318) Figure 1: three panels over gamma.
 
-    On the left stands the time of 128 tokens, with its standard deviation over texts. The
-    efficiency is the tokens a call over gamma + 1. A loop is a round, drafting included.
+    From the left: the time of 128 tokens, with its standard deviation over texts; the efficiency,
+    which is the tokens a call over gamma + 1; and the time of a loop, which is a round.
     """
     groups: dict[str, list[Summary]] = {}
     for summary, sampling in zip(summaries, _samplings(summaries), strict=True):
@@ -89,10 +89,12 @@ def chen_figure1(summaries: Sequence[Summary]) -> "Figure":
     rows = {str(number): summary.rows for number, summary in enumerate(summaries)}
     panels = {
         f"seconds for {TOKENS} tokens": _sample_seconds,
-        "tokens a call / (gamma + 1)": _filled,
+        "tokens a call / (gamma + 1)": _efficiency,
         "milliseconds a round": _round_milliseconds,
     }
-    plots = [partial(_panel, groups=groups, label=label, of=of) for label, of in panels.items()]
+    plots = [
+        partial(_panel, groups=groups, label=label, point=point) for label, point in panels.items()
+    ]
     return beside(plots, rows, 3.4)
 
 
@@ -106,19 +108,19 @@ def _panel(
     *,
     groups: Mapping[str, Sequence[Summary]],
     label: str,
-    of: Callable[[Summary, Row], Point],
+    point: Callable[[Summary, Row], Point],
 ) -> None:
     for number, (sampling, runs) in enumerate(groups.items()):
         curves: dict[str, dict[int, Point]] = {}
         for summary in runs:
             for row in filter(_drafts, summary.rows):
-                curves.setdefault(row.drafter, {})[_gamma(summary.run)] = of(summary, row)
+                curves.setdefault(row.drafter, {})[_gamma(summary.run)] = point(summary, row)
         for drafter, points in curves.items():
             gammas = sorted(points)
             style = style_of(rows, drafter) | {"linestyle": LINE_STYLES[number % len(LINE_STYLES)]}
             heights, spreads = zip(*(points[gamma] for gamma in gammas), strict=True)
             # One legend serves all panels.
-            name = f"{drafter}, {sampling}" if of is _sample_seconds else None
+            name = f"{drafter}, {sampling}" if point is _sample_seconds else None
             axes.errorbar(gammas, heights, spreads if any(spreads) else None, label=name, **style)
     axes.set_xlabel("gamma (there: K)")
     axes.set_ylabel(label)
@@ -136,7 +138,7 @@ def _sample_seconds(summary: Summary, row: Row) -> Point:
     return statistics.mean(times), statistics.stdev(times) if len(times) > 1 else 0.0
 
 
-def _filled(summary: Summary, row: Row) -> Point:
+def _efficiency(summary: Summary, row: Row) -> Point:
     tokens = row.rates["block_efficiency"]
     assert tokens is not None, "it has decoded"
     return theory.filled_share(tokens.value, _gamma(summary.run)), 0.0

@@ -135,10 +135,10 @@ class Measurement:
 
     @classmethod
     def read(cls, item: Mapping[str, Any]) -> "Measurement":
-        """Returns the measurement that `plain` gave as `item`; unknown fields are ignored.
+        """Returns the measurement with these plain values; unknown fields are ignored.
 
         Raises:
-            KeyError, TypeError: `item` is not a measurement.
+            KeyError, TypeError: `item` does not hold those of a measurement.
         """
         known = _known(cls, item)
         overlap, decoding = known.pop("overlap"), known.pop("decoding")

@@ -44,9 +44,9 @@ class Overlap:
 
     rounds, tested, accepted: see `outrider.Counts`.
 
-    All are 0 where that can't be worked out: if the rule is lossy, for then its texts are not the
-    target's; if it tells neither `Verifier.accepts` nor `accepts_along`; and if the policy learns
-    from the rounds before.
+    All are 0 where that is unknown: if the rule is lossy, since its texts are not the target's; if
+    it has neither `Verifier.accepts` nor `accepts_along`; and if the policy learns from earlier
+    rounds.
 
     survived, ended: the expected number of drafts that are accepted past each depth, from 0 to
         gamma, and of those that end there; see `outrider.lab.profile.ends_by_depth`. First come
@@ -97,8 +97,8 @@ def overlap(  # noqa: PLR0913  the options of a run, by name
     drafts, without the noise of drawing.
 
     For a drafter that writes trees all sums but `ceiling` are 0: a tree has no single token at a
-    depth. For one that observes, or asks, all of them are 0: its drafts follow from the rounds
-    before, and a text that is followed has none.
+    depth. For one that observes or asks all of them are 0: its drafts depend on earlier rounds,
+    and here there are no rounds.
 
     policy: Defaults to `Fixed()`. It changes what is expected of decoding, not alpha.
     budget: the most nodes of a tree. Defaults to gamma.
@@ -112,17 +112,17 @@ def overlap(  # noqa: PLR0913  the options of a run, by name
     policy = Fixed() if policy is None else copy.deepcopy(policy)
     slides = drafter.autoregressive and (isinstance(policy, Fixed) or policy.learns)
     drafting = Drafting(sampling, policy, 1 if slides else gamma, draft_timeout)
-    along = _along(text, drafter, verifier, drafting)
+    tables = _draft_tables(text, drafter, verifier, drafting)
     if slides:
-        along = along.shifted(gamma)
+        tables = tables.shifted(gamma)
     positions = len(text.logits)
-    by_token = along.ratios.clip(max=1)  # how likely the token rule keeps each token
+    by_token = tables.ratios.clip(max=1)  # how likely the token rule keeps each token
     reach = np.concatenate([np.ones((positions, 1)), by_token[:, :-1].cumprod(1)], axis=1)
-    keep = _kept(along, verifier) if verifier.lossless and not policy.learns else None
+    keep = _kept(tables, verifier) if verifier.lossless and not policy.learns else None
     replays = [
         replay(
             keep,
-            along.allowed,
+            tables.allowed,
             depth + 1,
             longest=policy.depth(depth + 1),
             ended=text.ended,
@@ -133,19 +133,19 @@ def overlap(  # noqa: PLR0913  the options of a run, by name
     ]
     return Overlap(
         prefixes=tuple(float(max(0, positions - depth)) for depth in range(gamma)),
-        reached=tuple((reach * along.has).sum(0).tolist()),
-        beta=tuple((reach * along.beta).sum(0).tolist()),
+        reached=tuple((reach * tables.has_token).sum(0).tolist()),
+        beta=tuple((reach * tables.beta).sum(0).tolist()),
         rounds=tuple(counts.rounds for counts in replays),
         tested=tuple(counts.tested for counts in replays),
         accepted=tuple(counts.accepted for counts in replays),
-        by_rule=along.by_rule,
-        # Of one token, sum_x min(p, q) is the best: a prefix without a draft counts as 0.
-        ceiling=(float(along.beta[:, 0].sum()), float(positions)),
+        by_rule=tables.by_rule,
+        # The ceiling of a single draft token is sum_x min(p, q); a prefix without a draft counts 0.
+        ceiling=(float(tables.beta[:, 0].sum()), float(positions)),
         survived=tuple(np.concatenate([counts.survived for counts in replays]).tolist()),
         ended=tuple(np.concatenate([counts.ended for counts in replays]).tolist()),
         text=tuple(text.ids[text.start :]),
         text_p=tuple(map(probability, text.logits, text.ids[text.start :])),
-        text_q=tuple(along.text_q),
+        text_q=tuple(tables.text_q),
     )
 
 
@@ -173,53 +173,56 @@ def _tree_ceiling(
 
 @final
 @dataclass(frozen=True)
-class _Along:
+class _DraftTables:
     """Tables [positions, depths] over the drafts that start at each position of a text.
 
     beta: sum_x min(p(x), q(x)).
     ratios: q(x) / p(x) for the text's token.
     keep_by_rule: the probability that the text's token was drafted and accepted by the run's rule;
         only if that is lossless and decides token by token.
-    has: 1 where the draft has a token. allowed: the same under the run's policy.
+    has_token: 1 where the draft has a token. allowed: the same under the run's policy.
     by_rule, text_q: see `Overlap`.
     """
 
     beta: Floats
     ratios: Floats
     keep_by_rule: Floats
-    has: Floats
+    has_token: Floats
     allowed: Floats
     by_rule: float | None
     text_q: list[float | None]
 
-    def shifted(self, gamma: int) -> "_Along":
+    def shifted(self, gamma: int) -> "_DraftTables":
         """Returns the tables up to depth `gamma`, from their first column.
 
-        The draft of an autoregressive drafter goes on as one that starts a position later begins.
+        The token at depth d of an autoregressive drafter has the distribution of the first token
+        of a draft that starts d - 1 positions later.
         """
-        return _Along(
+        return _DraftTables(
             beta=_shifted(self.beta[:, 0], gamma),
             ratios=_shifted(self.ratios[:, 0], gamma),
             keep_by_rule=_shifted(self.keep_by_rule[:, 0], gamma),
-            has=_shifted(self.has[:, 0], gamma),
+            has_token=_shifted(self.has_token[:, 0], gamma),
             allowed=_shifted(self.allowed[:, 0], gamma),
             by_rule=self.by_rule,
             text_q=self.text_q,
         )
 
 
-def _along(text: Reference, drafter: Drafter, verifier: Verifier, drafting: Drafting) -> _Along:
+def _draft_tables(
+    text: Reference, drafter: Drafter, verifier: Verifier, drafting: Drafting
+) -> _DraftTables:
     positions, depths = len(text.logits), drafting.depths
     scores = Scores(text.logits, drafting.sampling)
     by_rule: float | None = 0.0
-    beta, ratios, keep_by_rule, has, allowed = np.zeros((5, positions, depths))
+    beta, ratios, keep_by_rule, has_token, allowed = np.zeros((5, positions, depths))
     text_q: list[float | None] = []
     for first in range(0, positions, CHUNK):
         rows = range(first, min(first + CHUNK, positions))
         drafts = drafts_along(text, drafter, drafting, rows)
         for row, (draft, length) in zip(rows, drafts, strict=True):
             text_q.append(drafter_probability(draft, text.ids[text.start + row]))
-            has[row, : len(draft)] = 1.0
+            has_token[row, : len(draft)] = 1.0
             allowed[row, : min(len(draft), length)] = 1.0
             for depth, (token, probs) in enumerate(zip(draft.tokens, draft.probs, strict=True)):
                 position = row + depth
@@ -237,17 +240,17 @@ def _along(text: Reference, drafter: Drafter, verifier: Verifier, drafting: Draf
                 if p[actual] > 0 and rates is not None:
                     share = float(q[actual] * rates[actual] / p[actual])
                     keep_by_rule[row, depth] = min(1.0, share)
-    return _Along(beta, ratios, keep_by_rule, has, allowed, by_rule, text_q)
+    return _DraftTables(beta, ratios, keep_by_rule, has_token, allowed, by_rule, text_q)
 
 
-def _kept(along: _Along, verifier: Verifier) -> Floats | None:
+def _kept(tables: _DraftTables, verifier: Verifier) -> Floats | None:
     """Returns the probability that each token was drafted and accepted, if those before it were.
 
-    None if the rule does not tell.
+    None if the rule can't say.
     """
-    if along.by_rule is not None:
-        return along.keep_by_rule
-    rates = verifier.accepts_along(torch.from_numpy(along.ratios))
+    if tables.by_rule is not None:
+        return tables.keep_by_rule
+    rates = verifier.accepts_along(torch.from_numpy(tables.ratios))
     return None if rates is None else rates.numpy()
 
 

@@ -10,7 +10,7 @@ from outrider.lab.exchange import exchange_p, holm
 from outrider.lab.intervals import Interval, Statistic, difference
 
 CONTROLS = {"none": "outrider.drafters.none.NoDraft", "random": "outrider.drafters.random.Random"}
-"""The drafters that are there as a measure for the others, and not compared themselves."""
+"""Baselines, by name: they are measured beside the others, and not compared in pairs."""
 
 
 @final
@@ -46,7 +46,7 @@ class Comparison:
 
 
 def tested(comparisons: Sequence[Comparison]) -> list[Pair]:
-    """Returns the outcomes, with p-values corrected for all of them; without those lacking data."""
+    """Returns the outcomes of the comparisons that have data, with p-values corrected for all."""
     outcomes = []
     for test in comparisons:
         gap = difference(test.statistic, test.other_statistic)
@@ -62,7 +62,7 @@ def tested(comparisons: Sequence[Comparison]) -> list[Pair]:
 def comparable(
     names: Sequence[str], configs: Mapping[str, Mapping[str, Any]]
 ) -> list[tuple[str, str]]:
-    """Returns the pairs of entrants that say something about a drafter, a rule or a policy.
+    """Returns the pairs of entrants to compare.
 
     Two drafters are compared under the same rule and policy. If there is only one drafter, each of
     its rules and policies is compared with the first. The drafters `none` and `random` are left
@@ -84,7 +84,7 @@ def comparable(
 
 
 def is_control(name: str, config: Mapping[str, Any]) -> bool:
-    """Returns whether an entrant's drafter is `none` or `random`, by its config or else by name."""
+    """Returns whether an entrant's drafter is `none` or `random`, by its config if it has one."""
     drafter = config.get("drafter")
     if drafter is None:
         return name in CONTROLS
@@ -92,6 +92,6 @@ def is_control(name: str, config: Mapping[str, Any]) -> bool:
 
 
 def _parts(name: str, config: Mapping[str, Any]) -> tuple[str, str]:
-    """Returns what tells an entrant's drafter from others, and its rule with its policy."""
+    """Returns an entrant's drafter, and its rule with its policy, each as a string to compare."""
     rest = json.dumps([config.get("verifier"), config.get("policy")])
     return json.dumps(config.get("drafter", name)), rest

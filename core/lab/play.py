@@ -165,7 +165,7 @@ def figures(generation: Generation) -> str:
 
 
 def speed(generation: Generation) -> float:
-    """Returns the tokens per second of drafting, scoring and verifying, without the page's part."""
+    """Returns the tokens per second of drafting, scoring and verifying, without the page's time."""
     seconds = sum(sum(round.seconds.values()) for round in generation.rounds)
     return generation.counts.emitted / seconds
 

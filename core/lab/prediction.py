@@ -74,8 +74,8 @@ def predict(texts: Sequence[Decoding], gamma: int, measured: Interval | None) ->
     c = sum(step.draft for _, step in later) / drafted / call
     score = sum(step.score for _, step in later) / rounds / call
     overhead = sum(step.verify for _, step in later) / rounds / call
-    silent = sum(_fell_silent(step, gamma) for _, step in later)
-    alpha, length = accepted / (tested + silent), drafted / rounds
+    ended_early = sum(_ended_early(step, gamma) for _, step in later)
+    alpha, length = accepted / (tested + ended_early), drafted / rounds
     tokens = sum(len(step.tokens) for _, step in later) / rounds
     predicted = theory.walltime_improvement(alpha, gamma, c)
     factors = {
@@ -90,6 +90,6 @@ def predict(texts: Sequence[Decoding], gamma: int, measured: Interval | None) ->
     return Prediction(c, score, overhead, predicted, best, factors)
 
 
-def _fell_silent(step: Step, gamma: int) -> bool:
-    """Returns whether a draft was accepted to its end, and that came before gamma by itself."""
+def _ended_early(step: Step, gamma: int) -> bool:
+    """Returns whether a draft was accepted whole, and was shorter than gamma by its own choice."""
     return step.stop is None and step.accepted == step.tested < gamma

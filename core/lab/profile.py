@@ -41,7 +41,7 @@ def by_rank(texts: Sequence[Decoding]) -> list[float] | None:
         sum(width > rank for step in steps for width in step.siblings) for rank in range(widest)
     ]
     accepted = [sum(step.ranks.count(rank) for step in steps) for rank in range(widest)]
-    return [count / of for count, of in zip(accepted, offered, strict=True)]
+    return [count / total for count, total in zip(accepted, offered, strict=True)]
 
 
 def ends_by_depth(steps: Sequence[Step]) -> tuple[list[int], list[int]]:
@@ -91,7 +91,7 @@ def expected_tokens(steps: Sequence[Step], gamma: int) -> list[float]:
 
 
 def _expected_by_gamma(overlaps: Sequence[Overlap], gamma: int) -> list[float | None]:
-    """Returns the tokens of a round at each gamma, as the distributions say."""
+    """Returns the tokens of a round at each gamma, from the overlap protocol."""
     rounds = _sums(overlaps, lambda overlap: overlap.rounds, gamma)
     if not all(overlap.survived for overlap in overlaps if overlap.rounds[-1]):
         # Runs of earlier versions did not note which rounds the length limit cut.
@@ -105,7 +105,7 @@ def _expected_by_gamma(overlaps: Sequence[Overlap], gamma: int) -> list[float | 
 
 
 def expected_ends(overlaps: Sequence[Overlap], gamma: int) -> tuple[Floats, Floats]:
-    """Returns `ends_by_depth` of decoding some texts at one gamma, as the distributions say."""
+    """Returns what `ends_by_depth` is expected to be at one gamma, from the overlap protocol."""
     survived, ended = np.zeros((2, gamma + 1))
     for overlap in overlaps:
         if overlap.survived:

@@ -35,11 +35,12 @@ def read_quality(setting: Any, prompts: Sequence[Prompt]) -> tuple[str, ...]:
     """Returns the names of the scores in a setting: None, a name, or a list of names.
 
     Raises:
-        ConfigError: there is no such score, no prompt has what it needs, or the system has not.
+        ConfigError: there is no such score, no prompt has the data for it, or the system can't
+            compute it.
     """
     names = [] if setting is None else [setting] if isinstance(setting, str) else list(setting)
     for name in names:
-        require(name in SCORES, "quality", name, f"another: {nearest(str(name), SCORES)}")
+        require(name in SCORES, "quality", name, f"a score; {nearest(str(name), SCORES)}")
         turns = (scores_of(prompt, 1, [name]) for prompt in prompts)
         require(any(turns), "quality", name, f"prompts with {NEEDED[name]}")
     return tuple(names)
@@ -48,7 +49,7 @@ def read_quality(setting: Any, prompts: Sequence[Prompt]) -> tuple[str, ...]:
 def rouge2(prompt: Prompt, turn: int) -> Score | None:
     """Returns ROUGE-2 (Lin 2004), the F measure of common pairs of words, after stemming.
 
-    Of several references, the best counts.
+    If there are several references, the best match counts.
 
     Raises:
         ConfigError: the library `rouge-score` is not installed.
@@ -63,12 +64,12 @@ def rouge2(prompt: Prompt, turn: int) -> Score | None:
 @cache
 def _rouge_scorer() -> Any:
     try:
-        # This imports absl, which would later close what stands for stderr now, as in a notebook.
+        # absl keeps the present stderr, a notebook's for example, and would close it later.
         with redirect_stderr(sys.__stderr__):
             from rouge_score.rouge_scorer import RougeScorer
     except ImportError as error:
         raise ConfigError("quality=rouge2 needs: pip install 'outrider[quality]'") from error
-    logging.getLogger("absl").setLevel(logging.WARNING)  # it tells that it has a tokenizer
+    logging.getLogger("absl").setLevel(logging.WARNING)  # it logs which tokenizer it uses
     return RougeScorer(["rouge2"], use_stemmer=True)
 
 
@@ -84,7 +85,7 @@ def pass1(prompt: Prompt, turn: int) -> Score | None:
 def program(task: CodeTest, answer: str) -> str:
     """Returns the code to run: the function that an answer gives, and its test.
 
-    The answer may hold the whole function, also in Markdown, or go on where the prompt ends.
+    The answer may hold the whole function, in Markdown or not, or continue the prompt.
     """
     fenced = FENCED.search(answer)
     code = fenced[1] if fenced else answer
@@ -93,13 +94,13 @@ def program(task: CodeTest, answer: str) -> str:
         before = defines.split(task.prompt)[0]  # imports, and functions to use
         code = f"{before}\n{code}"
     else:
-        end = min((at for stop in ENDS if (at := code.find(stop)) >= 0), default=len(code))
+        end = min((i for stop in ENDS if (i := code.find(stop)) >= 0), default=len(code))
         code = task.prompt + code[:end]
     return f"{code}\n\n{task.test}\n\ncheck({task.entry_point})\n"
 
 
 SCORES: Mapping[str, Callable[[Prompt, int], Score | None]] = {"rouge2": rouge2, "pass1": pass1}
-"""By name, what returns the score of answers to a turn; None if the prompt has no data for it."""
+"""By name, the function that returns a turn's `Score`, or None if the prompt lacks the data."""
 
 NEEDED = {"rouge2": "a reference", "pass1": "prompt, test and entry_point"}
-"""By score, what it takes."""
+"""By score, what a prompt must have."""

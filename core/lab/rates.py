@@ -74,7 +74,7 @@ def _tokens_a_call(prompts: Prompts) -> Statistic:
 
 
 def _expected_tokens_a_call(prompts: Prompts) -> Statistic:
-    """Returns the same, as the distributions say."""
+    """Returns the same, as the overlap protocol expects it."""
     overlaps = [[m.overlap for m in measurements if m.overlap] for measurements in prompts]
     rounds = [sum(sums.rounds[-1] for sums in own) for own in overlaps]
     if not all(sums.survived for own in overlaps for sums in own if sums.rounds[-1]):

@@ -92,7 +92,7 @@ def drafts_along(
 ) -> list[tuple[Draft, int]]:
     """Returns the drafts that start at some positions and follow the text as far as they can.
 
-    Beside each stands how many of its tokens the policy allows.
+    Each comes with the number of its tokens that the policy allows.
     """
     pairs, answers = [], []
     for row in rows:
@@ -109,10 +109,10 @@ def drafts_along(
         )
         pairs.append((text.before(row), pen))
         answers.append(leader.answers)
-    # The limit of each draft, for all of them together.
+    # All drafts together may take as long as their limits add up to.
     seconds = None if drafting.timeout is None else drafting.timeout * len(pairs)
     call_drafter(drafter, pairs, seconds)
-    lengths = [own.index(False) + 1 if False in own else drafting.depths for own in answers]
+    lengths = [more.index(False) + 1 if False in more else drafting.depths for more in answers]
     return [(pen.finish(), length) for (_, pen), length in zip(pairs, lengths, strict=True)]
 
 

@@ -29,7 +29,7 @@ class Replay:
         return cls(0.0, 0.0, 0.0, np.zeros(gamma + 1), np.zeros(gamma + 1))
 
 
-def replay(keep: Floats, has: Floats, gamma: int, *, longest: int, ended: bool) -> Replay:
+def replay(keep: Floats, has_token: Floats, gamma: int, *, longest: int, ended: bool) -> Replay:
     """Returns the expected counts of decoding a text.
 
     Given the text, where a round starts depends only on the round before. So the probability that a
@@ -37,7 +37,7 @@ def replay(keep: Floats, has: Floats, gamma: int, *, longest: int, ended: bool) 
 
     keep: [positions, depths], for a draft that starts at the position and gets to the depth, the
         probability that the text's token there was drafted and accepted.
-    has: [positions, depths], 1 where the draft has a token at that depth.
+    has_token: [positions, depths], 1 where the draft has a token at that depth.
     longest: the most tokens of a draft, by the policy; at most gamma.
     ended: whether the text ends with an end token. Only then may a draft hold its last token.
     """
@@ -52,7 +52,7 @@ def replay(keep: Floats, has: Floats, gamma: int, *, longest: int, ended: bool) 
         depth = 0
         left = positions - position - (not ended)
         room = min(longest, left)
-        while alive > 0 and depth < room and has[position, depth]:
+        while alive > 0 and depth < room and has_token[position, depth]:
             acceptance = float(keep[position, depth])
             tested += alive
             accepted += alive * acceptance

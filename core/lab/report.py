@@ -13,7 +13,7 @@ from outrider.lab.summary import Summary
 
 
 def labels(runs: Sequence[Run]) -> list[str]:
-    """Returns a different label for each run: what differs between runs, or else its folder.
+    """Returns a different label for each run: what differs between runs, and its folder if needed.
 
     What differs is looked for in the settings, and where those agree in the identity: the code and
     the weights.

@@ -1,9 +1,9 @@
 """Sandbox: runs code that a model wrote, in a process of its own, with limits.
 
-The code can't use more than its share of time and memory, and can't write into files. On Linux it
-mostly is without network (by namespaces) and can't make, rename or remove files (by Landlock);
-`isolation` says what holds here. It reads what its user may. For a model that may be hostile, run
-Outrider itself in a container.
+The code has limited time and memory, and can't write to files. On most Linux systems it has no
+network (namespaces) and can't create, rename or delete files (Landlock); `isolation` says what
+holds on this system. It can read whatever its user can. If a model may be hostile, run Outrider
+itself in a container.
 """
 
 import json
@@ -25,7 +25,7 @@ SECONDS = 10.0
 """The time that code may take, on the clock and on the processor."""
 
 MEMORY = 1 << 30
-"""The bytes of memory that code may address. macOS does not enforce such a limit."""
+"""The bytes of memory that code may use. macOS does not enforce such a limit."""
 
 FILES = 32
 """The files that code may have open."""
@@ -37,7 +37,8 @@ def passes(code: str, seconds: float = SECONDS) -> bool:
     """Returns whether Python code ends by itself, without an error and within its limits.
 
     The code has the standard library, an empty folder to run in, none of the environment variables
-    and no input; what it prints is lost. Code that leaves early, as by `sys.exit`, does not pass.
+    and no input; what it prints is lost. Code that leaves early, by `sys.exit` for example, does
+    not pass.
     """
     require_sandbox()
     token = secrets.token_hex(16)
@@ -56,21 +57,17 @@ def passes(code: str, seconds: float = SECONDS) -> bool:
 
 
 def require_sandbox() -> None:
-    """Checks that the system has the limits that are needed.
-
-    Raises:
-        ConfigError: it has not.
-    """
+    """Raises `ConfigError` if the system can't limit what a process uses."""
     posix = sys.platform != "win32"
-    require(posix, "quality", "pass1", "another, the limits of processes need Linux or macOS")
+    require(posix, "quality", "pass1", "another score: the sandbox needs Linux or macOS")
 
 
 @cache
 def without_network() -> tuple[str, ...]:
     """Returns the command that starts another without network; empty if the system has none.
 
-    It uses Linux's namespaces, of which the user needs no rights but may be denied the use.
-    Processes that the other leaves behind end with it.
+    It uses Linux's namespaces, which need no special rights, though a system may deny them.
+    Processes that the command leaves behind end with it.
     """
     program = shutil.which("unshare")
     if program is None:
@@ -83,7 +80,7 @@ def without_network() -> tuple[str, ...]:
 
 @cache
 def can_change_files() -> bool:
-    """Returns whether the code can make, rename and remove files here."""
+    """Returns whether code can create, rename and delete files on this system."""
     return passes("import os; os.mkdir('made')")
 
 

@@ -1,4 +1,4 @@
-"""Steadiness: whether the clock's figures can be believed."""
+"""Steadiness: whether a run's times can be trusted."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -7,18 +7,18 @@ from outrider.lab.intervals import Interval
 from outrider.lab.measurement import Decoding
 
 DRIFT = 1.1
-"""From this ratio on, plain decoding is said to drift."""
+"""The ratio from which on plain decoding counts as drifting."""
 
 FEWEST = 6
 """The fewest questions whose first, second and last third are compared."""
 
 
 def drift(texts: Sequence[Decoding]) -> float:
-    """Returns how many times as slow plain decoding was at its slowest as at its fastest.
+    """Returns the slowest time of plain decoding over the fastest, 1 for no drift.
 
-    The larger of two: between the first, the second and the last third of a run, by the median
-    seconds of a call; and between the repeats of a question, the median over questions. 1 if there
-    are neither repeats nor six questions.
+    It is the larger of two ratios: that of the median seconds of a call in the three thirds of a
+    run, and that of the repeats of a question, the median over questions. 1 if there are neither
+    repeats nor six questions.
 
     texts: of one drafter, in the order of measuring.
     """
@@ -39,8 +39,8 @@ def doubts(
 ) -> tuple[str, ...]:
     """Returns in words why a drafter's speedup can't be trusted; empty if it can.
 
-    A call of the target costs at least what it costs in plain decoding, so the speedup can't exceed
-    the tokens of a call, and on no prompt gamma + 1. Where it does, the clock is wrong.
+    A target call takes at least as long as in plain decoding. So a speedup above the tokens a
+    call, or above gamma + 1 on a single prompt, shows that a time is wrong.
 
     speedups: by prompt. drifted: see `drift`.
     """

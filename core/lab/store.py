@@ -20,7 +20,7 @@ SCHEMA = 2
 """The version of these files. Version 1 had no `schema`, `identity` and `starts`."""
 
 CHANGING = ("schema", "starts", "questions_sha256")
-"""The facts that may differ when a run goes on, or that are confirmed later."""
+"""The facts that may differ when a run is resumed, or that are added later."""
 
 
 @final
@@ -29,9 +29,9 @@ class Run:
     """A run as it is on disk, finished or not.
 
     facts: what it was started with: `settings`, `drafters` (the configs of each drafter, its rule
-        and its policy), `protocols`, `questions`, `lossless` for each drafter, `remember`, the
-        drafters that remember texts, if there are any, `identity` (see
-        `outrider.lab.identity`), and `starts`, the provenance of each process that measured.
+        and its policy), `protocols`, `questions`, `lossless` for each drafter, `remember` (the
+        drafters that remember texts, if any do), `identity` (see `outrider.lab.identity`), and
+        `starts` (the provenance of each process that measured).
     """
 
     folder: Path
@@ -106,7 +106,7 @@ class RunFolder:
         self._lock.release()
 
     def confirm(self, name: str, value: object) -> None:
-        """Adds a fact that is known late, such as a hash of what the target wrote.
+        """Adds a fact that becomes known during the run, such as a hash of the target's texts.
 
         Raises:
             ConfigError: the run has the fact already, with another value.

@@ -195,8 +195,8 @@ class Summary:
     def tasks(self) -> dict[str, list[str]]:
         """Returns the prompts of each task.
 
-        A task is a category of prompts. Several of MT-bench's eight are one, if there are others
-        beside them.
+        A task is a category of prompts. MT-bench's categories are one task if there are several of
+        them, and others beside them.
         """
         categories = {prompt: self._category(prompt) for prompt in self.prompts}
         shared = MT_BENCH.intersection(categories.values())
@@ -214,7 +214,7 @@ class Summary:
 
 
 def _grouped(labels: Mapping[str, str]) -> dict[str, list[str]]:
-    """Returns the keys of each value, in their order."""
+    """Returns the keys that have each label, in order."""
     groups: dict[str, list[str]] = {}
     for key, label in labels.items():
         groups.setdefault(label, []).append(key)

@@ -39,10 +39,10 @@ BESIDE_ALPHA = ("alpha_rule", "alpha_ceiling")
 """The rates that are shown only where they differ from alpha."""
 
 MEMORY = "remembers the prompts before, in their order; each repeat begins with an empty memory"
-"""What there is to know about a drafter that remembers texts."""
+"""The caveat for a drafter that remembers texts."""
 
 BESIDE_QUALITY = ("coverage", "acceptance_rate", "speedup_median")
-"""The rates that leave their room to the quality of the texts where that is measured."""
+"""The rates left out of a table that shows the quality of the texts, to make room."""
 
 FASTEST = "* the fastest"
 
@@ -65,7 +65,7 @@ def table(rows: Mapping[str, Sequence[Row]], title: str) -> Table:
     # Names are folded in a narrow terminal, so that figures stay whole.
     result.add_column("drafter", overflow="fold")
     columns = columns_of(all_rows)
-    if "alpha_tested" in columns:  # the counts themselves, so no need for their expectation
+    if "alpha_tested" in columns:  # measured, so their expectation is not needed
         columns = [name for name in columns if not name.startswith("expected")]
         if "alpha" in columns:  # there are two rates of acceptance already
             columns = [name for name in columns if name != "acceptance_rate"]
@@ -162,7 +162,7 @@ def pair_table(pairs: Sequence[Pair]) -> Table:
 
 
 def family(pairs: Sequence[Pair]) -> list[str]:
-    """Returns for which tests together the p-values are corrected, and how small they can be."""
+    """Returns notes on the p-values: what they are corrected for, and how small they can be."""
     fewest = min(pair.prompts for pair in pairs)
     lines = [f"p by Holm's correction for the {len(pairs)} differences of this table together"]
     if fewest <= EXACT:
@@ -171,7 +171,7 @@ def family(pairs: Sequence[Pair]) -> list[str]:
 
 
 def _difference(pair: Pair) -> str:
-    """Returns a difference as it stands in the table, with its interval and p below."""
+    """Returns a difference as a cell of the table, with its interval and p below."""
     return "\n".join([_signed(pair.difference), f"[dim]p {pair.p_holm:.2g}[/]"])
 
 
@@ -199,7 +199,7 @@ def task_table(rows: Sequence[Row], rate: str = "speedup") -> Table:
     """Returns the table of a rate by task, in the layout of Spec-Bench's leaderboard.
 
     The last two columns are over all prompts: the tokens a call, which Spec-Bench calls mean
-    accepted tokens, and the rate. Below a figure stands how far its interval goes to either side.
+    accepted tokens, and the rate. Below each figure is how far its interval reaches to either side.
     """
     title = f"{rate.replace('_', ' ')} by task"
     figures = [rates[rate] for row in rows for rates in row.tasks.values()]
@@ -232,7 +232,7 @@ def _plus_minus(figure: Interval | None) -> str:
 
 
 def cell(figure: Interval | None, name: str, *, mark: bool = False) -> str:
-    """Returns a rate as it stands in the table, with the interval below the figure.
+    """Returns a rate as a cell of the table, with the interval below the figure.
 
     mark: whether to add an exclamation mark, which the caption explains.
     """

@@ -70,7 +70,7 @@ def plot_speedup(axes: "Axes", values: Values) -> None:
 def plot_trace(axes: "Axes", values: Values) -> None:
     """Figure 5: the target's and the drafter's calls over time, for a text of `TRACED` tokens.
 
-    The texts take as many rounds as expected. The last row is plain decoding.
+    Each text takes the expected number of rounds. The last row is plain decoding.
     """
     alpha, c = values.alphas[0], values.costs[0]
     names = []
@@ -98,11 +98,11 @@ FIGURES: dict[str, Callable[["Axes", Values], None]] = {
     "figure4": plot_speedup,
     "figure5": plot_trace,
 }
-"""By name, what draws it."""
+"""By name, the function that draws it."""
 
 
 def _colours() -> list[str]:
-    """Returns a colour for each curve, again and again."""
+    """Returns the colours, repeated so that every curve has one."""
     return [*COLOURS] * 8
 
 

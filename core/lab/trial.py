@@ -62,9 +62,8 @@ class Settings:
 
 
 Watch = Callable[[str | None, "Question", Round], None]
-"""What follows the texts: called after each round of a text that is decoded alone, with the name of
-the entrant, or None for plain decoding, and with the question. It may take its time: the clock
-stands still."""
+"""Called after each round of a text that is decoded alone, with the entrant's name (None for plain
+decoding), the question and the round. The time that it takes is not counted."""
 
 
 @final
@@ -130,12 +129,12 @@ def trials(
 ) -> dict[str, list[Decoding]]:
     """Returns the questions decoded together by each entrant, as often as the settings say.
 
-    The speed of a machine drifts, so each entrant goes first in turn, plain decoding too. It is
-    also the result of entrants that draft nothing.
+    The speed of a machine drifts, so the entrants, plain decoding among them, take turns at going
+    first. For an entrant that drafts nothing the result is that of plain decoding.
 
     by_repeat: the entrants of each repeat; they differ in what they remember.
     number: how many trials came before; the order follows from it.
-    watch: follows the texts, if they are decoded one by one. Defaults to nothing.
+    watch: called after each round, if texts are decoded one by one. Defaults to nothing.
     """
     entrants = by_repeat[0]
     timed = {
@@ -153,8 +152,8 @@ def trials(
             entrant = PLAIN if name is None else timed[name]
             if repeat and name is not None:
                 entrant = replace(_with_own_policy(before[name]), drafter=repeating[name].drafter)
-            told = None if watch is None else partial(watch, name)
-            texts[name].append(_decode(target, entrant, questions, settings, told))
+            on_round = None if watch is None else partial(watch, name)
+            texts[name].append(_decode(target, entrant, questions, settings, on_round))
     piece, score = cache(partial(piece_of, target)), cache(partial(_scores, target, questions))
     return {
         name: [
@@ -225,10 +224,10 @@ def _decode(
     entrant: Entrant,
     questions: Sequence[Question],
     settings: Settings,
-    watch: Callable[[Question, Round], None] | None = None,
+    on_round: Callable[[Question, Round], None] | None = None,
 ) -> list[Generation]:
     if len(questions) == 1:
-        return [_decode_alone(target, entrant, questions[0], settings, watch)]
+        return [_decode_alone(target, entrant, questions[0], settings, on_round)]
     prepare(target, entrant.drafter, entrant.verifier)
     generations, began = [Generation() for _ in questions], perf_counter()
     for number, round in decode_together(
@@ -256,7 +255,7 @@ def _decode_alone(
     entrant: Entrant,
     question: Question,
     settings: Settings,
-    watch: Callable[[Question, Round], None] | None,
+    on_round: Callable[[Question, Round], None] | None,
 ) -> Generation:
     generation = Generation()
     for round in decode(
@@ -272,9 +271,9 @@ def _decode_alone(
         draft_timeout=settings.draft_timeout,
     ):
         generation.add(round)
-        if watch is not None:
+        if on_round is not None:
             began = perf_counter()
-            watch(question, round)
+            on_round(question, round)
             generation.began += perf_counter() - began
     return generation
 

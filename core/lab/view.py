@@ -1,4 +1,4 @@
-"""View: a web server on this machine alone, which shows runs and changes nothing."""
+"""View: a web server for this machine only, which shows runs and changes nothing."""
 
 import secrets
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ from outrider.lab.summary import Summary
 HOSTS = ("127.0.0.1", "localhost")
 
 FILES = ("comparison.json", "comparison.parquet", "rounds.parquet", FACTS, LINES)
-"""What can be downloaded of a run. The first three are made anew, so unfinished runs have them."""
+"""The files to download from a run. The first three are made on request, finished or not."""
 
 HEADERS = {
     "Cache-Control": "no-store",
@@ -74,8 +74,8 @@ def app(folders: Sequence[Path], token: str, player: Player | None = None) -> St
 
 
 async def _answer(page: Page, lock: Lock, request: Request) -> Response:
-    given = request.path_params["token"]
-    if not secrets.compare_digest(given.encode(), request.app.state.token.encode()):
+    token = request.path_params["token"]
+    if not secrets.compare_digest(token.encode(), request.app.state.token.encode()):
         raise HTTPException(403, "the address has no valid token: use the one that was printed")
 
     def answer() -> Response:
@@ -190,6 +190,6 @@ def _folder(request: Request, run_id: str) -> Path:
 
 @lru_cache(maxsize=8)
 def _summaries(folders: tuple[Path, ...], now: str) -> dict[str, Summary]:
-    """Returns the summaries of runs by label. now: their state, so that they are read anew."""
+    """Returns the summaries of runs by label. now: their state, the key of the cache."""
     runs = [load(folder) for folder in folders]
     return {label: Summary(run) for label, run in zip(labels(runs), runs, strict=True)}

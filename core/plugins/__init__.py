@@ -6,5 +6,5 @@ hooks and makes a part from its name. `config` turns each part's signature into 
 `ray_launcher` runs the jobs of a sweep on Ray.
 
 May import `contract`, `prompts`, `theory` and `errors`; the modules of the built-in parts lie above
-this folder, so the registry imports them by name when it is first asked.
+this folder, so the registry imports them by name when it is first used.
 """

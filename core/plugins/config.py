@@ -36,7 +36,7 @@ ONLY_GENERATE = ("penalties", "constraint")
 """Settings that change the distribution of a text; measurements are of the target's own."""
 
 MAY_SWEEP = ("-", "+", "~", "hydra=", "hydra.mode", "hydra.searchpath")
-"""How an argument begins that is a flag, or that can bring settings of Hydra's mode with it."""
+"""Prefixes of arguments that are flags, or that may change Hydra's mode."""
 
 
 class PluginConfigs(SearchPathPlugin):
@@ -48,7 +48,7 @@ class PluginConfigs(SearchPathPlugin):
 
 
 _REGISTERED: dict[tuple[str, str], Entry] = {}
-"""By role and name, the part whose option Hydra has: registering it again takes a while."""
+"""The parts that Hydra knows already, by role and name: registering takes a while."""
 
 
 def register_options(registry: Registry) -> None:
@@ -71,8 +71,8 @@ def option_schema(entry: Entry) -> DictConfig:
         PluginError: a default is of a type that no config can hold.
     """
     factory = entry.factory
-    signed: Any = factory.__init__ if inspect.isclass(factory) else factory
-    hints = get_type_hints(signed)
+    annotated: Any = factory.__init__ if inspect.isclass(factory) else factory
+    hints = get_type_hints(annotated)
     fields: list[Any] = [
         ("_target_", str, field(default=f"{factory.__module__}.{factory.__qualname__}"))
     ]
@@ -174,11 +174,11 @@ def option_configs(role: str, options: Any) -> dict[str, DictConfig]:
         name = str(arguments.pop("name", option))
         if name in wanted:
             raise ConfigError(
-                f"{plural(role)}: two are named {name!r}: give one another with"
-                f" {{{role}: {option}, name: ...}}"
+                f"{plural(role)}: two are named {name!r}: expected another name for one of them,"
+                f" as in {{{role}: {option}, name: ...}}"
             )
         wanted[name] = option, arguments
-    # One composition for all: each option gets a place of its own.
+    # One composition for all: each option gets a key of its own.
     overrides = [f"+{role}@_{i}={option}" for i, (option, _) in enumerate(wanted.values())]
     sources = GlobalHydra.instance().config_loader().get_sources()
     paths, registered = (source.full_path() for source in sources), frozenset(_REGISTERED.values())
@@ -193,7 +193,7 @@ def option_configs(role: str, options: Any) -> dict[str, DictConfig]:
 def _composed_options(overrides: tuple[str, ...], *_sources: Hashable) -> DictConfig:
     """Returns the composed overrides; they are composed only once for all jobs of a sweep.
 
-    _sources: where the options come from.
+    _sources: where the options come from, as a part of the cache's key.
     """
     return hydra_compose(overrides=list(overrides))
 

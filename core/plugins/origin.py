@@ -35,9 +35,9 @@ Origin = dict[str, str]
 def origin(module: str) -> Origin:
     """Returns where a module comes from.
 
-    Code of an installed wheel is told by `distribution` and `version`. Code that can change under
-    its version has a `source` as well, a hash of its files: code that is installed as editable, and
-    code that belongs to no distribution.
+    Code of an installed wheel is identified by `distribution` and `version`. Code that can change
+    while its version stays the same has a `source` as well, a hash of its files: code that is
+    installed as editable, and code that belongs to no distribution.
     """
     package = module.partition(".")[0]
     installed = _distribution(package)

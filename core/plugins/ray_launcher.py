@@ -148,22 +148,22 @@ class RayLauncher(Launcher):
         running = {submit(job): job for job in jobs}
         results: dict[int, JobReturn] = {}
         while running:
-            (first,), _ = ray.wait(list(running), num_returns=1)
-            job = running.pop(first)
+            (ended,), _ = ray.wait(list(running), num_returns=1)
+            job = running.pop(ended)
             try:
-                results[job.number] = ray.get(first)
+                results[job.number] = ray.get(ended)
                 log.info(f"{job} has ended")
             except ray.exceptions.RayTaskError:
-                raise  # no error of the job itself: `run_job` catches those
+                raise  # a fault of the launcher: `run_job` catches the errors of a job
             except ray.exceptions.RayError as error:
                 reason = str(error).splitlines()[0]
-                again = replace(job, tried=job.tried + 1)
-                if again.tried <= self._retries:
+                retry = replace(job, tried=job.tried + 1)
+                if retry.tried <= self._retries:
                     log.warning(f"{job}: its worker died, it runs again ({reason})")
-                    running[submit(again)] = again
+                    running[submit(retry)] = retry
                     continue
-                lost = WorkerError(f"{job}: its worker died {again.tried} times ({reason})")
-                results[job.number] = JobReturn(status=JobStatus.FAILED, _return_value=lost)
+                failure = WorkerError(f"{job}: its worker died {retry.tried} times ({reason})")
+                results[job.number] = JobReturn(status=JobStatus.FAILED, _return_value=failure)
         return results
 
     def _job_config(self, job: Job) -> DictConfig:
@@ -180,8 +180,8 @@ class RayLauncher(Launcher):
 def private_settings() -> dict[str, str]:
     """Returns the environment of a Ray that only this sweep can reach; read when Ray is imported.
 
-    It listens on the loopback interface, where it has no network to reach, and requires a token
-    that is drawn anew. Ray has tokens since version 2.52.
+    It listens on the loopback interface, which no other machine can reach, and requires a random
+    token. Ray has tokens since version 2.52.
     """
     return {
         # Named after the systems where Ray takes the loopback address unless this is set.

@@ -277,7 +277,7 @@ def _call(impl: pluggy.HookImpl, owner: str, *arguments: Any) -> Any:
 
 
 def _product(factory: Any) -> type[Any] | None:
-    """Returns the class of what `factory` makes, or None if that can't be told."""
+    """Returns the class of what `factory` makes, None if it is not annotated."""
     if inspect.isclass(factory):
         return factory
     returned = get_type_hints(factory).get("return") if inspect.isfunction(factory) else None

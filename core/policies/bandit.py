@@ -55,8 +55,8 @@ class Bandit(Policy):
 
     def _bound(self, arm: int) -> float:
         total, pulls = sum(self._pulls.values()), self._pulls[arm]
-        most = max(self._gains[other] / self._pulls[other] for other in self._pulls)
-        mean = self._gains[arm] / pulls / most if most > 0 else 0.0
+        best = max(self._gains[other] / self._pulls[other] for other in self._pulls)
+        mean = self._gains[arm] / pulls / best if best > 0 else 0.0
         return mean + self._explore * math.sqrt(math.log(total) / pulls)
 
     def observe(self, round: Round) -> None:

@@ -1,4 +1,4 @@
-"""Branches: what a policy needs to judge a draft that is a tree, node by node."""
+"""Branches: helpers for policies that judge a tree node by node."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, final
@@ -9,7 +9,7 @@ from outrider.contract.round import Round
 
 @final
 class NodeValues:
-    """What a policy makes of each node of the draft under way, computed once for each node.
+    """A policy's value for each node of the current draft, computed once for each node.
 
     value_of: maps a draft and a node to the node's value.
     values: those of the latest draft.
@@ -38,10 +38,10 @@ def _continues(draft: Draft, earlier: Draft) -> bool:
 
 
 def some_branch_holds(draft: Draft, holds: Callable[[int], bool]) -> bool:
-    """Returns whether there is a leaf that is good, as are all nodes above it.
+    """Returns whether some leaf and all nodes above it are good.
 
-    In a chain that asks for every node to be good. In a tree one good branch is enough to draft on,
-    since a draft can only stop as a whole.
+    In a chain, every node has to be good. In a tree, one good branch is enough to continue, since a
+    draft can only stop as a whole.
 
     holds: whether a node is good.
     """
@@ -53,7 +53,7 @@ def some_branch_holds(draft: Draft, holds: Callable[[int], bool]) -> bool:
 
 
 def tested_nodes(round: Round) -> Iterator[tuple[int, bool]]:
-    """Yields the nodes of a draft that were tested, each with whether it was accepted.
+    """Yields each node of a draft that was tested, and whether it was accepted.
 
     Siblings are tested in the order in which they were written, up to the one that is accepted.
     """

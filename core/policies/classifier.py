@@ -19,14 +19,14 @@ from outrider.policies.branches import NodeValues, some_branch_holds
 
 FORMAT = "outrider-classifier-1"
 FEATURES = 6
-"""Of a token: its log-probability, those of the three likeliest, the entropy, its depth."""
+"""A token's features: its log-probability, those of the three likeliest, the entropy, its depth."""
 MIN_LOG_PROB = -30.0
-"""Log-probabilities are clamped to this from below, so that none is infinite."""
+"""The lower bound that log-probabilities are clamped to, so that none is infinite."""
 
 
 @final
 class Classifier(Policy):
-    """Stops behind a token that is too likely to be rejected (DISCO, 2405.04304, Section 3).
+    """Stops after a token that is too likely to be rejected (DISCO, 2405.04304, Section 3).
 
     The token itself stays in the draft, since it was drawn. A token that was written, not drawn,
     has no features and never stops a draft. A tree goes on while it has a branch in which every
@@ -54,8 +54,8 @@ class Classifier(Policy):
         return some_branch_holds(draft, lambda node: foreseen[node] >= self._threshold)
 
     def _foresee(self, draft: Draft, node: int) -> float:
-        seen = features(draft, node)
-        return 1.0 if seen is None else float(foresee(self._weights, seen))
+        of_token = features(draft, node)
+        return 1.0 if of_token is None else float(foresee(self._weights, of_token))
 
 
 def features(draft: Draft, node: int) -> Float[Tensor, "features"] | None:
@@ -82,11 +82,11 @@ def foresee(
     return torch.sigmoid(x @ weights["w2"] + weights["b2"]).squeeze(-1)
 
 
-def save_weights(weights: dict[str, Tensor], path: Path, facts: Mapping[str, str]) -> None:
-    """Writes the weights as safetensors, with `facts` in the file's metadata."""
+def save_weights(weights: dict[str, Tensor], path: Path, metadata: Mapping[str, str]) -> None:
+    """Writes the weights as safetensors, with some more metadata."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as scratch:
-        save_file(weights, scratch, metadata={"format": FORMAT, **facts})
+        save_file(weights, scratch, metadata={"format": FORMAT, **metadata})
 
 
 def load_weights(path: str) -> dict[str, Tensor]:

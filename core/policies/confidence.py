@@ -16,7 +16,7 @@ WINDOW = 1000
 
 @final
 class Confidence(Policy):
-    """Stops behind a token that the drafter gave a probability below `threshold`.
+    """Stops after a token that the drafter gave a probability below `threshold`.
 
     This is the rule of transformers' assisted generation. The token itself stays in the draft,
     since it was drawn. Its probability is the softmax of the drafter's own logits, whatever the
@@ -41,7 +41,7 @@ class Confidence(Policy):
         learned = self._memory.load({"threshold": threshold, "_seen": []})
         self.threshold: float = learned["threshold"]
         self._refit = refit
-        self._sure = NodeValues(own_probability)
+        self._probabilities = NodeValues(own_probability)
         self._seen: list[tuple[float, bool]] = learned["_seen"]
 
     @property
@@ -52,18 +52,19 @@ class Confidence(Policy):
         return gamma
 
     def more(self, draft: Draft) -> bool:
-        sure = self._sure.of(draft)
+        probabilities = self._probabilities.of(draft)
         return some_branch_holds(
-            draft, lambda node: sure[node] is None or sure[node] >= self.threshold
+            draft,
+            lambda node: probabilities[node] is None or probabilities[node] >= self.threshold,
         )
 
     def observe(self, round: Round) -> None:
         if not self._refit:
             return
         for node, accepted in tested_nodes(round):
-            sure = self._sure.values[node]
-            if sure is not None:
-                self._seen.append((sure, accepted))
+            probability = self._probabilities.values[node]
+            if probability is not None:
+                self._seen.append((probability, accepted))
         self._seen = self._seen[-WINDOW:]
         self.threshold = fitted(self._seen, self.threshold)
         if round.stop is not None:
@@ -83,17 +84,17 @@ def fitted(seen: list[tuple[float, bool]], before: float) -> float:
 
     seen: for each tested token, the drafter's probability and whether it was accepted.
     """
-    accepted = [sure for sure, was_accepted in seen if was_accepted]
-    rejected = [sure for sure, was_accepted in seen if not was_accepted]
+    accepted = [probability for probability, was_accepted in seen if was_accepted]
+    rejected = [probability for probability, was_accepted in seen if not was_accepted]
     if len(seen) <= 5 or not accepted or not rejected:
         return before
 
     def cost(threshold: float) -> float:
-        passed = sum(sure >= threshold for sure in rejected) / len(rejected)
-        missed = sum(sure < threshold for sure in accepted) / len(accepted)
-        return passed + 3 * missed
+        false_positives = sum(probability >= threshold for probability in rejected) / len(rejected)
+        false_negatives = sum(probability < threshold for probability in accepted) / len(accepted)
+        return false_positives + 3 * false_negatives
 
-    return min(sorted({sure for sure, _ in seen}, reverse=True), key=cost)
+    return min(sorted({probability for probability, _ in seen}, reverse=True), key=cost)
 
 
 @hookimpl

@@ -15,7 +15,7 @@ from outrider.policies.branches import NodeValues, some_branch_holds
 
 @final
 class Entropy(Policy):
-    """Stops behind a token whose distribution has too high an entropy.
+    """Stops after a token whose distribution has too high an entropy.
 
     AdaEDL (2410.18351) bounds the acceptance from below by 1 - sqrt(scale H(q)), H in nats, and
     stops where the bound is less than 1 - limit. With a fixed limit this is also SVIP's rule
@@ -26,7 +26,7 @@ class Entropy(Policy):
     scale, limit: see above.
     target: the acceptance to steer for, as AdaEDL does: the limit grows by `step` after a round
         that leaves the running acceptance at or above the target, and shrinks after any other. None
-        keeps the limit fixed. Limit and running acceptance start anew with each prompt.
+        keeps the limit fixed. Limit and running acceptance are reset for each prompt.
     step: the change of the limit in one round.
 
     Raises `ConfigError` if `scale`, `limit` or `step` is below 0, or `target` is outside [0, 1].

@@ -1,4 +1,4 @@
-"""The policy `fixed`, which is part of the contract: it drafts as many tokens as it may."""
+"""Registers the policy `fixed`, which is part of the contract: it always drafts gamma tokens."""
 
 from outrider.contract.policy import Fixed
 from outrider.plugins.hookspecs import Register, hookimpl

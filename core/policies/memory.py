@@ -14,11 +14,11 @@ class Memory:
     """The learned values of one policy, in a JSON file.
 
     policy: the name under which the file holds the values.
-    path: of the file; None keeps nothing from run to run.
+    path: the file; None keeps nothing from run to run.
     """
 
     def __init__(self, policy: str, path: str | None) -> None:
-        self._policy, self._given_path = policy, path
+        self._policy, self._setting = policy, path
         self._path = None if path is None else Path(path).expanduser()
 
     def load(self, initial: Mapping[str, Any]) -> dict[str, Any]:
@@ -34,11 +34,11 @@ class Memory:
             return {name: learned[name] for name in initial}
         except (ValueError, KeyError, TypeError) as error:
             raise ConfigError(
-                f"policy.state={self._given_path!r}: expected what {self._policy} has learned"
+                f"policy.state={self._setting!r}: expected what {self._policy} has learned"
             ) from error
 
     def save(self, values: Mapping[str, Any]) -> None:
-        """Replaces the file by one with these values, which must be JSON; call it once a prompt.
+        """Replaces the file by one with these values, which must fit JSON; call it once a prompt.
 
         If two processes share the file, the one that saves last wins.
         """

@@ -33,11 +33,10 @@ class Utility(Policy):
         self._trial = trial
         self._keep = keep
         self._plan: list[int] = []  # the lengths still to be tried
-        self._seen: dict[
-            int, list[tuple[int, float]]
-        ] = {}  # by length, tokens and seconds of each round
+        # By length, the tokens and the seconds of each round.
+        self._seen: dict[int, list[tuple[int, float]]] = {}
         self._testing = False
-        self._now = self._left = 0
+        self._length = self._left = 0
         self._first = True
 
     def reset(self) -> None:
@@ -46,16 +45,16 @@ class Utility(Policy):
     def depth(self, gamma: int) -> int:
         if self._left == 0:
             self._next(gamma)
-        return min(self._now, gamma)
+        return min(self._length, gamma)
 
     def _next(self, gamma: int) -> None:
         if not self._testing:
             halves = [gamma >> step for step in range(gamma.bit_length())]
             self._plan, self._seen, self._testing = [0, *halves], {}, True
         if self._plan:
-            self._now, self._left = self._plan.pop(0), self._trial
+            self._length, self._left = self._plan.pop(0), self._trial
         else:
-            self._now, self._left, self._testing = best(self._seen), self._keep, False
+            self._length, self._left, self._testing = best(self._seen), self._keep, False
 
     def observe(self, round: Round) -> None:
         if self._first:
@@ -64,7 +63,7 @@ class Utility(Policy):
         self._left = max(0, self._left - 1)
         if self._testing:
             seconds = sum(round.seconds.values())
-            self._seen.setdefault(self._now, []).append((len(round.tokens), seconds))
+            self._seen.setdefault(self._length, []).append((len(round.tokens), seconds))
 
 
 def best(seen: dict[int, list[tuple[int, float]]]) -> int:

@@ -11,29 +11,29 @@ from torch.nn.functional import scaled_dot_product_attention
 from outrider.runtime.tree_mask import additive_mask, causal
 
 
-def turn_of(rotary: Any, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the cosine and the signed sine of each position, for `turned`."""
+def rotation_of(rotary: Any, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the cosine and the signed sine of each position, for `rotated`."""
     cosine, sine = rotary(x, positions)
     half = sine.shape[-1] // 2
     sine = torch.cat([-sine[..., :half], sine[..., half:]], dim=-1)
     return cosine[:, :, None], sine[:, :, None]
 
 
-def turned(x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
-    """Returns queries or keys [batch, tokens, heads, dim] with their positions (2104.09864)."""
-    return torch.addcmul(x * turn[0], x.roll(x.shape[-1] // 2, -1), turn[1])
+def rotated(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
+    """Returns queries or keys [batch, tokens, heads, dim] rotated by position (2104.09864)."""
+    return torch.addcmul(x * rotation[0], x.roll(x.shape[-1] // 2, -1), rotation[1])
 
 
 def folded_mask(
     mask: Tensor | None, count: int, known: int, shared: int, x: Tensor
 ) -> Float[Tensor, "batch 1 rows all"] | None:
-    """Returns what is added to attention's scores, repeated for the heads that share keys.
+    """Returns the additive mask of attention, repeated for the heads that share keys.
 
-    Those heads lie below each other as rows, so that no key is repeated for them. None where
-    nothing is added: a single token sees everything before it, and the first pass over a chain
-    is causal.
+    Those heads are stacked as rows, so that no key is repeated for them. None if no mask is needed:
+    a single token sees everything before it, and the first pass over a chain is causal.
 
-    shared: how many heads of queries share one of keys.
+    count, known: the numbers of new tokens and of cached ones.
+    shared: how many query heads share a key head.
     """
     if mask is None:
         if count == 1 or known == 0:
@@ -53,8 +53,8 @@ def attention(
 ) -> Float[Tensor, "batch tokens width"]:
     """Returns attention's output, all heads side by side.
 
-    scale: of the products of queries and keys.
-    folded: what is added to them, as `folded_mask` returns it.
+    scale: the factor of the products of queries and keys.
+    folded: the mask added to them, as `folded_mask` returns it.
     widths: for each text of a batch, how many keys it reads; all of them by default.
     """
     batch, count, _, dim = queries.shape

@@ -1,4 +1,4 @@
-"""GrowingCache: keys and values in room that doubles, so that no round copies what is there."""
+"""GrowingCache: keys and values in buffers that double, so that a round does not copy them."""
 
 from collections.abc import Sequence
 from typing import Any, final
@@ -25,14 +25,14 @@ class GrowingLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         return self.keys, self.values
 
     def crop(self, tokens_to_remove: int) -> None:
-        """Takes the last -tokens_to_remove tokens out, which copies nothing."""
+        """Removes the last -tokens_to_remove tokens, without a copy."""
         if self.is_initialized:
             for grown in self._grown:
                 grown.crop(max(0, len(grown) + tokens_to_remove))
             self._show()
 
     def retain_rows(self, start: int, rows: Tensor) -> None:
-        """Moves the tokens at `rows` to `start` and behind it, and drops the others there."""
+        """Moves the tokens at `rows` to the positions from `start` on, and drops the others."""
         for grown in self._grown:
             grown.retain_rows(start, rows)
         self._show()

@@ -38,7 +38,7 @@ class CachedModel:
     features: what to keep of the text, by name: "hidden_states" is what the head reads, and
         "hidden_states.7" the output of the first seven layers; "cache" gives "keys.0" and
         "values.0", those of the first layer [tokens, heads, dim], and so on.
-    source: what the encoder reads, once, if the model has one. Such a model has no features.
+    source: the encoder's input, if the model has an encoder. Such a model has no features.
 
     Raises `TargetError` for a model whose state can't be rolled back, and for an encoder without a
     source or a source without an encoder.
@@ -85,8 +85,8 @@ class CachedModel:
     ) -> Float[Tensor, "rows vocab"]:
         """Appends `tokens` to the cache, and returns the logits of the last `rows` of them.
 
-        mask, positions: what is added to attention's scores, and where the tokens stand in the
-            text. By default the tokens continue it as a chain.
+        mask, positions: what is added to attention's scores, and the tokens' positions in the text.
+            By default the tokens continue it as a chain.
         """
         inputs = PassInput(
             torch.tensor([list(tokens)], device=self.model.device),
@@ -101,10 +101,10 @@ class CachedModel:
         return result.logits[0]
 
     def read_ahead(self, tokens: Sequence[int]) -> list[int]:
-        """Reads a text's next tokens as a chain, all but the last part; returns those left.
+        """Reads a text's next tokens as a chain, except the last part; returns that part.
 
-        What is left, at least one token and at most `PART`, may be read under a mask, which a whole
-        prompt would make as wide as it is high.
+        It has at least one token and at most `PART`, so that it can be read with a mask: the mask
+        of a whole prompt would be as high as it is wide.
         """
         ahead = max(0, len(tokens) - 1) // PART * PART
         if ahead:
@@ -124,7 +124,7 @@ class CachedModel:
     ) -> Float[Tensor, "tokens width"]:
         """Appends tokens to the cache, and returns their last states instead of logits.
 
-        tree: who sees whom. By default the tokens continue the text as a chain.
+        tree: what each token attends to. By default the tokens continue the text as a chain.
         """
         inputs = PassInput(torch.tensor([list(tokens)], device=self.model.device), 0, states={-1})
         if tree is not None:
@@ -133,19 +133,19 @@ class CachedModel:
         return run_pass(self.model, self._cache, inputs).states[-1][0]
 
     def _placed(self, tree: TreeMask) -> tuple[Tensor, Tensor]:
-        """Returns the mask and the positions of a tree's tokens, as a pass takes them."""
+        """Returns the mask and the positions of a tree's tokens, in the form of `PassInput`."""
         device = self.model.device
         mask = additive_mask(tree.sees.to(device), self.model.dtype)[None, None]
         return mask, tree.positions.to(device)[None]
 
     def drop(self, count: int) -> None:
-        """Takes the last `count` tokens out of the cache."""
+        """Removes the last `count` tokens from the cache."""
         self._cache.crop(-count)
         for states in self._states.values():
             states.crop(self.length)
 
     def lend(self, features: Mapping[str, Tensor], first: int, last: int) -> None:
-        """Appends a text's keys and values from token `first` to `last`, as another has them.
+        """Appends another model's keys and values of a text, from token `first` to before `last`.
 
         features: "keys.0", "values.0" and so on, of at least as many layers as the model has.
         """
@@ -167,12 +167,12 @@ class CachedModel:
 
 
 def state_number(name: str) -> int:
-    """Returns the number that transformers gives the hidden states of a feature's name."""
+    """Returns transformers' number of the hidden states that a feature's name stands for."""
     return int(name.partition(".")[2] or -1)
 
 
 def refuse_other_kind(model: "PreTrainedModel", *, encoder: bool) -> None:
-    """Raises `TargetError` if a model has an encoder and should not, or the other way round."""
+    """Raises `TargetError` unless a model has an encoder exactly if `encoder` is true."""
     if has_encoder(model) and not encoder:
         raise TargetError(
             f"model {type(model).__name__} has an encoder, but the target has no source for it to"

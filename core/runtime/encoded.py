@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def has_encoder(model: "PreTrainedModel") -> bool:
-    """Returns whether a model's text is written about a source, which its encoder reads."""
+    """Returns whether a model has an encoder, which reads a source."""
     return bool(model.config.is_encoder_decoder)
 
 
@@ -63,7 +63,7 @@ class EncodedCache(PassCache):
         self._source_mask = (positions[None] < lengths[:, None]).long()
         self._own = GrowingCache()
         self._both = EncoderDecoderCache(self._own, GrowingCache())
-        self._encoded: Any = None  # what the encoder has returned, of a class of its own
+        self._encoded: Any = None  # the encoder's output, in transformers' own class
 
     def get_seq_length(self) -> int:
         return int(self._own.get_seq_length())
@@ -105,11 +105,10 @@ class EncodedCache(PassCache):
     def _bias_correction(
         self, positions: Int[Tensor, "1 tokens"]
     ) -> Float[Tensor, "1 heads tokens all"]:
-        """Returns what T5's bias lacks if the tokens don't stand in the text as in the cache.
+        """Returns what to add to T5's bias if positions in the text and in the cache differ.
 
-        T5 adds a bias by the distance between two tokens, which it takes to be the distance
-        between their places in the cache. The first layer computes the bias for all layers, so
-        that a mask can correct it.
+        T5 adds a bias by the distance between two tokens, which it measures in the cache. The first
+        layer computes the bias for all layers, so a mask can correct it.
         """
         known, count = self.get_seq_length(), positions.shape[1]
         decoder = self._model.get_decoder()
@@ -124,7 +123,7 @@ class EncodedCache(PassCache):
             num_buckets=attention.relative_attention_num_buckets,
             max_distance=attention.relative_attention_max_distance,
         )
-        wanted = attention.relative_attention_bias(buckets).permute(2, 0, 1)[None]
+        right = attention.relative_attention_bias(buckets).permute(2, 0, 1)[None]
         added = attention.compute_bias(count, known + count, past_seen_tokens=known)
-        missing: Tensor = wanted - added
-        return missing
+        correction: Tensor = right - added
+        return correction

@@ -21,8 +21,8 @@ COUNTS = ("decoder_layers", "num_hidden_layers", "num_layers")
 def first_layers(model: "PreTrainedModel", layers: int | None) -> "PreTrainedModel":
     """Returns a model of the first `layers` layers of `model`, which shares all of its tensors.
 
-    A short pass proves that just these layers run. A model that is spread over ranks can't be run
-    here, and is only cut.
+    A short pass proves that exactly these layers run. A model that is spread over ranks can't be
+    run here, and is not tested.
 
     layers: defaults to four fifths of them.
 
@@ -47,10 +47,10 @@ def first_layers(model: "PreTrainedModel", layers: int | None) -> "PreTrainedMod
 def some_layers(model: "PreTrainedModel", kept: Sequence[int]) -> "PreTrainedModel":
     """Returns a model of the layers of `model` in `kept`, which shares all of its tensors.
 
-    Its layers are numbered anew, since they lie side by side in its cache. Nothing proves that they
-    make a model; `self_test` does.
+    Its layers are renumbered, since its cache has no gaps. Whether they work as a model is not
+    tested here, but by `self_test`.
 
-    kept: their numbers, ascending.
+    kept: the numbers of the layers, ascending.
 
     Raises:
         ConfigError: `model` has no list of layers.
@@ -70,7 +70,7 @@ def some_layers(model: "PreTrainedModel", kept: Sequence[int]) -> "PreTrainedMod
 
 
 def _numbered(module: Any, number: int) -> Any:
-    """Returns a shell of a layer whose parts, where they know its number, know this one."""
+    """Returns a shell of a layer with another number, in all its parts that store the number."""
     shell = copy.copy(module)
     shell._modules = {
         name: child and _numbered(child, number) for name, child in module._modules.items()
@@ -81,15 +81,15 @@ def _numbered(module: Any, number: int) -> Any:
 
 
 def depth(model: "PreTrainedModel") -> int:
-    """Returns the number of a model's layers; those of the decoder if it has an encoder too."""
+    """Returns the number of a model's layers; of its decoder, if it has an encoder too."""
     return _layer_count(model)[1]
 
 
 def _layer_count(model: "PreTrainedModel") -> tuple[str, int]:
-    """Returns how many layers a model has, or its decoder, and the config's field that says so.
+    """Returns the config's field that counts a model's (or its decoder's) layers, and their number.
 
-    The field is that of which the model has a list. A layer of LongCat-Flash fills two layers of
-    the cache, and it is these that its `num_hidden_layers` counts.
+    It is the field whose number is the length of a list of layers. The `num_hidden_layers` of
+    LongCat-Flash counts layers of the cache, of which each layer of the model fills two.
     """
     config: Any = model.config.get_text_config()
     for field in COUNTS:
@@ -113,16 +113,19 @@ def _cut(model: nn.Module, total: int, layers: int) -> Any:
 
 
 def _shorter_config(model: Any, field: str, kept: Sequence[int]) -> Any:
-    """Returns a copy of a model's config for the layers in `kept`. field: holds their number."""
+    """Returns a copy of a model's config for the layers in `kept`.
+
+    field: the name of the entry that holds their number.
+    """
     config = copy.deepcopy(model.config)
     text = config.get_text_config()
     kinds = getattr(text, "layer_types", None)
     if kinds:
-        with suppress(AttributeError):  # some configs work it out
+        with suppress(AttributeError):  # some configs compute it
             text.layer_types = [kind for layer, kind in enumerate(kinds) if layer in kept]
     setattr(text, field, len(kept))
     if field == "decoder_layers":
-        with suppress(NotImplementedError):  # some have an encoder's too, under this name
+        with suppress(NotImplementedError):  # in some configs this name is the encoder's
             text.num_hidden_layers = len(kept)
     return config
 
@@ -138,7 +141,7 @@ def _layer_lists(module: nn.Module, total: int) -> Iterator[nn.ModuleList]:
 
 @torch.no_grad()
 def _runs_only(model: Any, short: Any, total: int, kept: Sequence[int]) -> bool:
-    """Returns whether `short` runs the layers in `kept` of `model`, no others, to another end."""
+    """Returns whether `short` runs just the layers in `kept`, with other logits than `model`."""
     runs = [set[int]() for _ in _layer_lists(model, total)]
     size = int(model.config.get_text_config().vocab_size)
     ids = torch.tensor([[size // 2, size // 3]], device=model.device)  # the first may be padding

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding, pad, rms_norm
 
 from outrider.runtime import native_pass
-from outrider.runtime.attention import attention, folded_mask, turn_of, turned
+from outrider.runtime.attention import attention, folded_mask, rotated, rotation_of
 from outrider.runtime.linear import NATIVE, PackedLinear, merged, packing, product, rounded
 from outrider.runtime.passes import Pass, PassInput, in_parts
 
@@ -23,8 +23,8 @@ KINDS = ("llama", "mistral", "qwen2", "qwen3")
 """The model types whose layers are: norm, attention, norm, gated feed-forward."""
 
 Watch = Callable[[Tensor, Tensor, float], None]
-"""Is shown what each layer attends with: the queries [batch, tokens, heads, dim] and keys
-[batch, heads, all, dim], both with their positions, and the scale of their products."""
+"""Called by each layer with its queries [batch, tokens, heads, dim] and keys
+[batch, heads, all, dim], both rotated, and the scale of their products."""
 
 
 @final
@@ -32,23 +32,23 @@ Watch = Callable[[Tensor, Tensor, float], None]
 class _Attending:
     """What attention needs besides a layer's own weights; the same for all layers of a pass.
 
-    texts: how many there are, and the number of new tokens of each.
-    turn: cosine and sine of the positions.
-    folded: what is added to the scores, as `folded_mask` returns it.
+    texts: the number of texts, and the number of new tokens of each.
+    rotation: cosine and sine of the positions.
+    folded: the mask added to the scores, as `folded_mask` returns it.
     widths: as in `PassInput`.
     """
 
     cache: "Cache"
     texts: tuple[int, int]
-    turn: tuple[Tensor, Tensor]
+    rotation: tuple[Tensor, Tensor]
     folded: Tensor | None
     widths: Sequence[int] | None
     watch: Watch | None
 
     def text_by_text(self, x: Float[Tensor, "rows width"], *dim: int) -> Tensor:
-        """Returns the rows [batch, tokens, width] of texts, without those that round their number.
+        """Returns the rows as [batch, tokens, width], without the padding of their number.
 
-        dim: of a head, which makes it [batch, tokens, heads, dim].
+        dim: the width of a head; the shape is then [batch, tokens, heads, dim].
         """
         batch, count = self.texts
         return x[: batch * count].view(batch, count, -1, *dim)
@@ -60,9 +60,9 @@ def is_used_for(model: "PreTrainedModel") -> bool:
 
 
 def supports(model: "PreTrainedModel") -> bool:
-    """Returns whether the flat pass computes what the model does.
+    """Returns whether the flat pass can run a model.
 
-    Models that attend to a window, or activate with another function, are left to transformers.
+    Models with attention windows or another activation function are left to transformers.
     """
     config: Any = model.config
     layer_types = set(getattr(config, "layer_types", None) or ["full_attention"])
@@ -75,9 +75,9 @@ def supports(model: "PreTrainedModel") -> bool:
 
 
 def precision(model: "PreTrainedModel") -> torch.dtype:
-    """Returns what a model's states, keys and values are in.
+    """Returns the precision of a model's states, keys and values.
 
-    That is the weights' own precision, and float32 where the native library multiplies.
+    It is the weights' own, or float32 if the native library multiplies them.
     """
     is_native = is_used_for(model) and packing(_head(model)) == NATIVE
     return torch.float32 if is_native else model.dtype
@@ -86,7 +86,7 @@ def precision(model: "PreTrainedModel") -> torch.dtype:
 def flat_pass(
     model: "PreTrainedModel", cache: "Cache", inputs: PassInput, watch: Watch | None = None
 ) -> Pass:
-    """Appends tokens to a cache, and returns what the model says of them.
+    """Appends tokens to a cache, and returns their logits and states.
 
     A long chain is read in parts, unless there is a `watch`.
     """
@@ -105,8 +105,8 @@ def _run_layers(
 ) -> Pass:
     """Runs all layers over the tokens at once.
 
-    All products run on a rounded number of rows, as `product` wants it. What is in the rows that
-    this adds is never attended to, and never cached.
+    All products run on a rounded number of rows, which suits the packed kernels. The rows added to
+    round it are never attended to, and never cached.
     """
     base: Any = model.base_model
     config: Any = model.config
@@ -119,8 +119,8 @@ def _run_layers(
     positions = inputs.positions
     if positions is None:
         positions = torch.arange(known, known + count, device=x.device)[None]
-    turn = turn_of(base.rotary_emb, x, positions)
-    attending = _Attending(cache, (batch, count), turn, folded, inputs.widths, watch)
+    rotation = rotation_of(base.rotary_emb, x, positions)
+    attending = _Attending(cache, (batch, count), rotation, folded, inputs.widths, watch)
     x = _flattened(x)
     states: dict[int, Tensor] = {}
     layers = base.layers[: config.num_hidden_layers]
@@ -137,12 +137,12 @@ def _run_layers(
 
 
 def _head(model: Any) -> Any:
-    """Returns the layer that makes logits of the last state."""
+    """Returns the layer that turns the last state into logits."""
     return model.get_output_embeddings()
 
 
 def _flattened(x: Float[Tensor, "batch tokens width"]) -> Float[Tensor, "rows width"]:
-    """Returns the tokens of all texts below each other, and zeros up to a rounded number."""
+    """Returns the tokens of all texts as rows, with zeros up to a rounded number of rows."""
     x = x.flatten(0, 1)
     missing = rounded(len(x)) - len(x)
     return pad(x, (0, 0, 0, missing)) if missing else x
@@ -160,7 +160,7 @@ def _attend(
     )
     if hasattr(module, "q_norm"):
         queries, keys = _norm(module.q_norm, queries), _norm(module.k_norm, keys)
-    queries, keys = turned(queries, attending.turn), turned(keys, attending.turn)
+    queries, keys = rotated(queries, attending.rotation), rotated(keys, attending.rotation)
     keys, values = attending.cache.update(keys.transpose(1, 2), values.transpose(1, 2), index)
     if attending.watch is not None:
         attending.watch(queries, keys, module.scaling)
@@ -179,8 +179,8 @@ def _feed_forward(layer: Any, x: Tensor) -> Tensor:
 def _norm(module: Any, x: Tensor) -> Tensor:
     if isinstance(module, nn.Identity):
         return x
-    if x.dtype is not torch.float32:  # its own function sums in float32
+    if x.dtype is not torch.float32:  # PyTorch's function sums in float32
         return rms_norm(x, (x.shape[-1],), module.weight, module.variance_epsilon)
-    # The same in five small steps, which on a CPU take a quarter of that function's time.
+    # On a CPU, these small steps take a quarter of the function's time.
     scale = x.square().mean(-1, keepdim=True).add_(module.variance_epsilon).rsqrt_()
     return (x * scale).mul_(module.weight)

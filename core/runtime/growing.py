@@ -1,4 +1,4 @@
-"""GrowingTensor: rows that are appended, cropped and moved, in room that doubles."""
+"""GrowingTensor: rows that are appended, cropped and moved, in a buffer that doubles."""
 
 from typing import final
 
@@ -7,26 +7,26 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 INITIAL_ROOM = 256
-"""Rows that there is room for beyond those that are written."""
+"""How many rows a new buffer has room for beyond those needed."""
 
 
 @final
 class GrowingTensor:
-    """A tensor that grows along its last dimension but one, without copying what it holds.
+    """A tensor that grows along its second to last dimension, mostly without copying its rows.
 
-    Its content is the first part of a larger block: appending writes behind it, and cropping moves
-    its end. In training, where a backward pass needs tensors as they were, `concatenate` replaces
-    `append`.
+    Its content is the first part of a larger buffer, the room: appending writes after it, and
+    cropping moves its end. In training, where a backward pass needs unchanged tensors,
+    `concatenate` replaces `append`.
 
-    spare: rows to make room for beyond those that are needed. Defaults to 256.
-    zeros: whether the room behind the content holds zeros. By default it holds anything.
+    spare: how many rows to make room for beyond those needed. Defaults to 256.
+    zeros: whether a new room is filled with zeros. By default it is uninitialised.
     """
 
     def __init__(self, *, spare: int = INITIAL_ROOM, zeros: bool = False) -> None:
         self._spare, self._zeros = spare, zeros
         self._room: Tensor | None = None
         self._length = 0
-        self._is_shared = False  # with a backward pass, which needs the room as it is
+        self._is_shared = False  # with a backward pass, which needs the room unchanged
 
     def __len__(self) -> int:
         """Returns the number of rows that are in use."""
@@ -56,9 +56,9 @@ class GrowingTensor:
     def reserve(
         self, rows: int, like: Float[Tensor, "*outer any width"]
     ) -> Float[Tensor, "*outer room width"]:
-        """Makes room for at least `rows` rows, and returns all of it, used and unused.
+        """Makes room for at least `rows` rows, and returns the whole room, used and unused.
 
-        like: gives the shape, precision and device if there is no room yet.
+        like: a tensor of the shape, precision and device to use if there is no room yet.
         """
         old = self._room
         if old is not None and rows <= old.shape[-2] and not self._is_shared:
@@ -77,9 +77,9 @@ class GrowingTensor:
         self._length = min(self._length, length)
 
     def retain_rows(self, start: int, rows: Int[Tensor, "retained"]) -> None:
-        """Moves some rows to `start` and behind it, in their order, and drops the others there.
+        """Moves some rows to `start` and the positions after it, in order, and drops the others.
 
-        rows: their indices, counted from the first row of all.
+        rows: the indices of these rows, counted from the first row of the content.
         """
         if self._room is None:
             return

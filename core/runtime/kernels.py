@@ -1,4 +1,4 @@
-"""Kernels: what a processor has for products of matrices, and how long one takes."""
+"""Kernels: the instructions of a processor for products of matrices, and the time of a product."""
 
 from pathlib import Path
 from time import perf_counter
@@ -14,7 +14,7 @@ ROWS, WIDTH = 8, 2048
 
 
 def kernels() -> dict[str, Any]:
-    """Returns what the CPU and torch offer, and the milliseconds of a product in two precisions."""
+    """Returns the CPU's and torch's capabilities, and the time of a product in two precisions."""
     flags = cpu_flags()
     return {
         "torch on the CPU": torch.backends.cpu.get_cpu_capability(),
@@ -34,7 +34,7 @@ def cpu_flags(file: Path = Path("/proc/cpuinfo")) -> set[str]:
 
 
 def product_ms(dtype: torch.dtype) -> float:
-    """Returns the milliseconds of a product, the shortest of five."""
+    """Returns the time of a product in milliseconds, the shortest of five runs."""
     rows, matrix = torch.ones(ROWS, WIDTH, dtype=dtype), torch.ones(WIDTH, WIDTH, dtype=dtype)
     seconds = []
     for _ in range(5):

@@ -16,7 +16,7 @@ from outrider.errors import ConfigError, TargetError
 FIELD = "target.tensor_parallel"
 
 TIMEOUT = timedelta(minutes=10)
-"""How long a rank may take for its part of a pass; one that has died is noticed at once."""
+"""How long a rank may take for its part of a pass. A rank that died is noticed at once."""
 
 
 def world() -> int:
@@ -26,12 +26,12 @@ def world() -> int:
 
 
 def rank() -> int:
-    """Returns this process's number among them."""
+    """Returns the number of this process among them, from 0."""
     return int(os.environ.get("RANK", "0")) if world() > 1 else 0
 
 
 def join() -> None:
-    """Meets the other ranks, before the model is loaded.
+    """Connects to the other ranks, before the model is loaded.
 
     Raises:
         ConfigError: there are no others, or a model is already spread over them.
@@ -74,7 +74,7 @@ _lost = False
 
 @contextmanager
 def reaching() -> Iterator[None]:
-    """Turns the many ways in which another rank can be out of reach into one `TargetError`."""
+    """Turns any error of the connection to another rank into a `TargetError`."""
     global _lost
     try:
         yield
@@ -82,7 +82,7 @@ def reaching() -> Iterator[None]:
         line = " ".join(str(error).split())
         if not isinstance(error, distributed.DistError) and "gloo" not in line:
             raise
-        # Without the place in gloo's code, and without its guesses.
+        # Without the location in gloo's code and its guess at the cause.
         line = re.sub(r"^\[\S+\] | This is typically .*", "", line)
         _lost = True
         others = "rank 0" if rank() else "another rank"

@@ -1,4 +1,4 @@
-"""PackedLinear: a linear layer whose weights are stored as the processor's kernels read them."""
+"""PackedLinear: a linear layer with weights in the memory layout of the processor's kernels."""
 
 import ctypes
 import mmap
@@ -13,10 +13,10 @@ from torch.nn.functional import pad, silu
 from outrider.runtime.panels import Panels, can_panel
 
 ROWS = 16
-"""The number of rows that the packing is chosen for; any other number runs on it too."""
+"""The number of rows that oneDNN's layout is chosen for; any other number works too."""
 
 NATIVE = "native"
-"""The native library's form of packed weights."""
+"""The native library's layout of packed weights."""
 
 PRECISIONS = (torch.float32, torch.bfloat16)
 
@@ -25,13 +25,13 @@ PRECISIONS = (torch.float32, torch.bfloat16)
 class PackedLinear(nn.Module):
     """A linear layer on packed weights, for passes without gradients on a CPU.
 
-    Plain weights are stored in an order that no kernel wants: with more than a few rows, each pass
-    rearranges them first. Once they are packed, eight rows take hardly longer than one. The native
-    library packs and multiplies, oneDNN where there is none.
+    With plain weights and more than a few rows, each pass first rearranges the weights. Once they
+    are packed, eight rows take hardly longer than one. The native library packs and multiplies, or
+    oneDNN if there is no such library.
 
-    shared: whether an embedding has the same matrix. Its plain form then stays; otherwise it is
-        made again each time `weight` is read, since packed weights have no other copy.
-    quantize: whether to store weights of eight bits, which takes the native library.
+    shared: whether an embedding has the same matrix. Its plain form is then kept; otherwise it is
+        restored from the packed weights each time `weight` is read.
+    quantize: whether to store weights of eight bits, which needs the native library.
     """
 
     in_features: int
@@ -74,17 +74,17 @@ class PackedLinear(nn.Module):
 def rounded(rows: int) -> int:
     """Returns the number of rows that a packed product is run with: at least `rows`.
 
-    A packed kernel is made for each number of rows and kept, some four megabytes for all layers of
-    a model. There are four numbers from one power of two to the next, and none is left out up to 8.
+    oneDNN makes a kernel for each number of rows and keeps it, some four megabytes for all layers
+    of a model. So there are only four numbers between powers of two; up to 8, every number is used.
     """
     step = 1 << max(0, (rows - 1).bit_length() - 3)
     return -(-rows // step) * step
 
 
 def product(layer: nn.Module, x: Tensor, then: str = "none") -> Tensor:
-    """Returns the layer's product.
+    """Returns the layer's output, W x + b.
 
-    then: "none", or "swish" for the SiLU of the product.
+    then: "none", or "swish" for the SiLU of the output.
     """
     if isinstance(layer, PackedLinear) and isinstance(layer.packed, Tensor):
         result: Tensor = torch.ops.mkldnn._linear_pointwise(
@@ -97,7 +97,7 @@ def product(layer: nn.Module, x: Tensor, then: str = "none") -> Tensor:
 
 
 def merged(layer: nn.Module, x: Tensor, other: Tensor, how: str) -> Tensor:
-    """Returns the layer's product, added to `other` or multiplied by it.
+    """Returns the layer's output, added to `other` or multiplied by it.
 
     how: "add" or "mul". The packed kernel does it in the same pass as the product.
     """
@@ -111,21 +111,21 @@ def merged(layer: nn.Module, x: Tensor, other: Tensor, how: str) -> Tensor:
 
 
 def _padded(x: Float[Tensor, "*rows width"]) -> Tensor:
-    """Returns all rows below each other, with zeros up to a rounded number; x if it has that."""
+    """Returns x as one matrix with a rounded number of rows; x itself if it has that number."""
     rows = x.numel() // x.shape[-1]
     missing = rounded(rows) - rows
     return pad(x.reshape(rows, x.shape[-1]), (0, 0, 0, missing)) if missing else x
 
 
 def _cut(result: Tensor, x: Float[Tensor, "*rows width"]) -> Float[Tensor, "*rows out"]:
-    """Returns the rows of a product that are x's own."""
+    """Returns a product without the rows that `_padded` added, in the shape of x."""
     if result.dim() == x.dim() and result.shape[:-1] == x.shape[:-1]:
         return result
     return result[: x.shape[:-1].numel()].view(*x.shape[:-1], -1)
 
 
 def packing(model: nn.Module) -> str | None:
-    """Returns whose form packed weights have, NATIVE or "oneDNN"; None if they are not packed."""
+    """Returns the layout of packed weights, NATIVE or "oneDNN"; None if they are not packed."""
     layers = (module for module in model.modules() if isinstance(module, PackedLinear))
     first = next(layers, None)
     if first is None:
@@ -149,7 +149,7 @@ def can_pack(model: nn.Module) -> bool:
 def pack(model: nn.Module, *, quantize: bool = False) -> None:
     """Packs every linear layer of a model in place, and frees its plain weights.
 
-    A matrix that an embedding shares stays in its plain form too, since rows are looked up in it.
+    A matrix that an embedding shares is kept in its plain form too, for looking up rows.
 
     quantize: whether to store weights of eight bits. Embeddings keep their precision.
     """
@@ -166,7 +166,7 @@ def pack(model: nn.Module, *, quantize: bool = False) -> None:
 
 
 def _mapped() -> list[tuple[int, int]]:
-    """Returns the ranges of addresses that files are mapped to; none except on Linux."""
+    """Returns the address ranges of memory-mapped files; only on Linux, else none."""
     maps = Path("/proc/self/maps")
     lines = [line.split() for line in maps.read_text().splitlines()] if maps.is_file() else []
     ranges = [line[0].split("-") for line in lines if line[4] != "0"]
@@ -178,11 +178,11 @@ def _within(tensor: Tensor, files: list[tuple[int, int]]) -> bool:
 
 
 def _release(weight: Tensor, files: list[tuple[int, int]]) -> None:
-    """Gives back the memory of a weight that lies in a mapped file.
+    """Releases the memory of a weight in a mapped file.
 
-    A file stays mapped while one of its tensors is in use, and the parts that were read count as
-    the process's own memory, so that packing would take a model's memory twice. The weight can
-    still be read: it then comes from the file again.
+    A file stays mapped while one of its tensors is in use, and what was read of it counts as the
+    process's memory, so packing would take a model's memory twice. The weight can still be read: it
+    is then loaded from the file again.
     """
     page = mmap.PAGESIZE
     first = -(-weight.data_ptr() // page) * page

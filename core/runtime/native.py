@@ -18,13 +18,13 @@ from outrider.runtime.kernels import cpu_flags
 COMPILERS = ("cc", "gcc", "clang")
 OPTIONS = ("-std=gnu11", "-O3", "-ffp-contract=fast", "-shared", "-fPIC", "-pthread")
 TUNINGS = ("-march=native", "-mcpu=native")
-"""How compilers are told to use all that this processor has: the first that they know."""
+"""Options to compile for this very processor: the first that the compiler knows is used."""
 
 SECONDS = 120
-"""The most that compiling may take."""
+"""The most seconds that compiling may take."""
 
 DISABLE = "OUTRIDER_NATIVE"
-"""The environment variable that, set to 0, leaves everything to PyTorch."""
+"""The environment variable that switches the library off if it is set to 0."""
 
 
 @cache
@@ -53,13 +53,13 @@ def _folder() -> Path:
 
 
 def _key(source: bytes) -> str:
-    """Returns what a compiled library is good for: its source, on this kind of processor."""
+    """Returns a key of the compiled library: a hash of its source and of this kind of processor."""
     machine = " ".join([platform.platform(), platform.machine(), *sorted(cpu_flags()), *OPTIONS])
     return hashlib.sha256(source + machine.encode()).hexdigest()[:16]
 
 
 def _compile(source: bytes, path: Path) -> bool:
-    """Compiles the library into a file, and returns whether there is a compiler that could."""
+    """Compiles the library into a file, and returns whether that worked."""
     compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
     if compiler is None:
         return False

@@ -1,4 +1,4 @@
-"""The native pass: a decoder of Llama's kind by `native.c`, with one call for each layer."""
+"""The native pass: runs a decoder of Llama's kind in `native.c`, with one call for each layer."""
 
 import ctypes
 from typing import TYPE_CHECKING, Any, final
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding
 
-from outrider.runtime.attention import attention, folded_mask, turn_of
+from outrider.runtime.attention import attention, folded_mask, rotation_of
 from outrider.runtime.linear import product
 from outrider.runtime.native import library
 from outrider.runtime.panels import Matrix, Panels
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from transformers.cache_utils import Cache
 
 LANES = 16
-"""Numbers that the library takes at once; a head and the width are multiples of it."""
+"""How many numbers the library takes at once; the widths of a head and a state are multiples."""
 
 ROWS = 64
-"""Rows of a pass whose attention the library computes; of more, PyTorch does."""
+"""The most rows of a pass whose attention the library computes; for more, PyTorch does."""
 
 POINTER, NUMBER = ctypes.c_void_p, ctypes.c_int64
 
 
 @final
 class _Entry(ctypes.Structure):
-    """What makes a layer's queries, keys and values; the fields are those of `native.c`."""
+    """The weights before a layer's attention; the fields are those of `native.c`."""
 
     _fields_ = (
         ("matrices", Matrix * 3),
@@ -41,7 +41,7 @@ class _Entry(ctypes.Structure):
 
 @final
 class _Exit(ctypes.Structure):
-    """What follows a layer's attention."""
+    """The weights after a layer's attention."""
 
     _fields_ = (
         *((name, Matrix) for name in ("output", "gate", "up", "down")),
@@ -68,13 +68,13 @@ class _Pass(ctypes.Structure):
 
 @final
 class _Layers:
-    """The addresses of each layer's weights, which stay where they are.
+    """The addresses of each layer's weights, which never move.
 
-    model: has `pairs` of what precedes and what follows attention.
+    pairs: for each layer, the weights before its attention, and those after it.
     """
 
     def __init__(self, model: Any) -> None:
-        self._norms: list[Tensor] = []  # the library has only their addresses
+        self._norms: list[Tensor] = []  # kept alive, since the library has only their addresses
         self.pairs = [(self._entry(layer), self._exit(layer)) for layer in model.base_model.layers]
 
     def _entry(self, layer: Any) -> _Entry:
@@ -118,13 +118,13 @@ def is_used_for(model: "PreTrainedModel") -> bool:
 
 
 def native_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> Pass:
-    """Appends tokens to a cache, and returns what the model says of them.
+    """Appends tokens to a cache, and returns their logits and states.
 
     A row's logits don't depend on the rows beside it, to the last bit, as long as the pass has at
-    most `ROWS` rows: read as a draft, a text gets the logits that it gets token by token.
+    most `ROWS` rows: a text read as a draft gets the same logits as one read token by token.
 
-    Whatever the weights are stored in, all else is float32: the cache, the states between layers,
-    and the logits.
+    Whatever the precision of the weights, the cache, the states between layers and the logits are
+    float32.
     """
     base: Any = model.base_model
     config: Any = model.config
@@ -134,7 +134,7 @@ def native_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> 
     positions = inputs.positions
     if positions is None:
         positions = torch.arange(known, known + count)[None]
-    rows = _Rows(model, x, turn_of(base.rotary_emb, x, positions), inputs, known)
+    rows = _Rows(model, x, rotation_of(base.rotary_emb, x, positions), inputs, known)
     states: dict[int, Tensor] = {}
     rows.run(None, layers[0][0])
     for index, (_, exit) in enumerate(layers):
@@ -156,12 +156,12 @@ class _Rows:
 
     keys, values: the newest layer's, of the new tokens: [batch, heads, tokens, dim].
     x: the states [batch, tokens, width], which each layer replaces in place.
-    turn: of each row, as `turn_of` returns it.
-    known: tokens in the cache.
+    rotation: cosine and sine of each row's position, as `rotation_of` returns them.
+    known: the number of tokens in the cache.
     """
 
     def __init__(
-        self, model: Any, x: Tensor, turn: tuple[Tensor, Tensor], inputs: PassInput, known: int
+        self, model: Any, x: Tensor, rotation: tuple[Tensor, Tensor], inputs: PassInput, known: int
     ) -> None:
         layer = model.base_model.layers[0]
         self._attention, self._inputs = layer.self_attn, inputs
@@ -185,10 +185,10 @@ class _Rows:
             "qkv": self._qkv,
             "mixed": self._mixed,
             "active": x.new_empty(rows, layer.mlp.up_proj.out_features),
-            "cosine": turn[0].expand(batch, count, 1, dim).contiguous(),
-            "sine": turn[1].expand(batch, count, 1, dim).contiguous(),
+            "cosine": rotation[0].expand(batch, count, 1, dim).contiguous(),
+            "sine": rotation[1].expand(batch, count, 1, dim).contiguous(),
         }
-        self._buffers = buffers  # the library has only their addresses
+        self._buffers = buffers  # kept alive, since the library has only their addresses
         self._pass = _Pass(
             rows=rows,
             width=width,
@@ -203,7 +203,7 @@ class _Rows:
         self._set_mask()
 
     def attend(self, keys: Tensor, values: Tensor) -> None:
-        """Has the next call attend to some keys and values [batch, heads, all, dim]."""
+        """Sets the keys and values [batch, heads, all, dim] that the next `run` attends to."""
         if self._pass.rows > ROWS:
             self._mixed.copy_(
                 attention(
@@ -223,7 +223,7 @@ class _Rows:
         self._pass.all = keys.shape[2]
 
     def run(self, exit: _Exit | None, entry: _Entry | None) -> None:
-        """Goes on from one layer's attention to the next layer's."""
+        """Runs from one layer's attention to the next layer's. None: there is no such layer."""
         native = library()
         assert native is not None
         native.outrider_layer(

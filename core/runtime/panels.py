@@ -1,4 +1,4 @@
-"""Panels: a matrix as the native library reads it."""
+"""Panels: a matrix in the memory layout of the native library."""
 
 import ctypes
 from typing import final
@@ -12,19 +12,19 @@ from outrider.runtime.native import library
 from outrider.runtime.threads import native_threads
 
 WIDTH = 32
-"""Outputs of a panel."""
+"""The number of outputs in a panel."""
 
 KINDS = {torch.float32: 0, torch.int8: 1, torch.bfloat16: 2}
-"""The library's numbers for what a matrix is stored as."""
+"""The library's numbers for the types that a matrix is stored in."""
 
 PRECISIONS = (torch.float32, torch.bfloat16)
-"""What a matrix may be in, to be stored as it is."""
+"""The types of matrices that are stored unchanged."""
 
 DEPTH = 32
-"""Inputs of a tile; panels of bfloat16 have a multiple of it."""
+"""The number of inputs of a tile; panels of bfloat16 have a multiple of it."""
 
 LARGEST = 127
-"""The largest weight of eight bits, on either side of 0."""
+"""The largest absolute value of a weight of eight bits."""
 
 
 @final
@@ -39,10 +39,10 @@ class Matrix(ctypes.Structure):
 
 @final
 class Panels:
-    """The weights [outputs, inputs] of a linear layer, 32 outputs next to each other.
+    """The weights [outputs, inputs] of a linear layer, stored in panels of 32 outputs.
 
-    weight, bias: float32 or bfloat16, on the CPU; float64 can be quantized, but not multiplied
-        with. Weights are stored as they are, and every product is that of float32.
+    weight, bias: float32 or bfloat16, on the CPU; float64 can be quantized, but not multiplied.
+        Weights keep their precision, and every product is computed in float32.
     quantize: whether to store the weights as whole numbers of eight bits. Each output has a scale,
         so that its largest weight becomes 127.
     """
@@ -78,7 +78,7 @@ class Panels:
         return self._scale is not None
 
     def to_dense(self) -> Float[Tensor, "out in"]:
-        """Returns the weights as they were, or what eight bits have left of them."""
+        """Returns the weights as a plain matrix, rounded if they were quantized."""
         full = self._panels
         if full.dtype is torch.bfloat16:
             full = full.transpose(2, 3).flatten(1, 2)
@@ -86,7 +86,7 @@ class Panels:
         return weight.contiguous() if self._scale is None else weight * self._scale
 
     def product(self, x: Float[Tensor, "*rows in"]) -> Float[Tensor, "*rows out"]:
-        """Returns the layer's product, in x's precision.
+        """Returns the layer's output, in x's precision.
 
         A row's result does not depend on the other rows.
         """
@@ -108,18 +108,18 @@ def _arranged(weight: Float[Tensor, "out in"]) -> Tensor:
     """Returns the panels [panel, in, WIDTH] of a matrix, or [panel, pair, WIDTH, 2] in bfloat16."""
     is_paired = weight.dtype is torch.bfloat16
     missing = (-weight.shape[1] % DEPTH if is_paired else 0, -weight.shape[0] % WIDTH)
-    if any(missing):  # padding copies all
+    if any(missing):  # padding copies the matrix
         weight = pad(weight, (0, missing[0], 0, missing[1]))
     inputs = (weight.shape[1] // 2, 2) if is_paired else (weight.shape[1],)
     return weight.reshape(-1, WIDTH, *inputs).transpose(1, 2).contiguous()
 
 
 def _single(x: Tensor) -> Tensor:
-    """Returns a tensor in float32, unless it is in float64, which is never multiplied with."""
+    """Returns a tensor in float32; one in float64 is unchanged, since it is never multiplied."""
     return (x.float() if x.dtype is torch.bfloat16 else x).contiguous()
 
 
 def can_panel(weight: Tensor) -> bool:
-    """Returns whether the native library multiplies with a matrix."""
+    """Returns whether the native library can multiply with a matrix."""
     is_plain = weight.dtype in PRECISIONS and weight.device.type == "cpu"
     return is_plain and library() is not None

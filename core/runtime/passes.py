@@ -1,4 +1,4 @@
-"""Passes: what goes into a forward pass over new tokens, what comes out, and who runs it."""
+"""Passes: the input and output of a forward pass over new tokens, and caches that run their own."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
@@ -10,20 +10,20 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 PART = 256
-"""Tokens that are read at once; more would make masks and the tensors between layers large."""
+"""The most tokens of a chain in one pass: with more, masks and activations would become large."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class PassInput:
-    """New tokens to append to a cache, and what to say of them.
+    """New tokens to append to a cache, and what to return for them.
 
-    rows: how many of the last tokens to return logits for; 0 leaves the head out where it can be.
-    mask, positions: what is added to attention's scores, and where each token stands in its text;
-        both are given where the tokens don't simply continue it, and positions may be where they
-        do. The mask says who is in whose
-        past; a model's windows are no part of it.
-    states: which hidden states to return, numbered as transformers does; -1 is the last.
+    ids: the new tokens of each text.
+    rows: how many of the last tokens to return logits for; with 0, the head is skipped if possible.
+    mask, positions: what is added to attention's scores, and each token's position in its text.
+        Both are needed unless the tokens continue the text as a chain; a chain may have positions.
+        The mask knows nothing of a model's windows.
+    states: the hidden states to return, by transformers' numbers; -1 is the last.
     widths: for each text of a batch, how far into the cache its tokens see; attention then runs
         text by text. By default all see as far as the mask reaches.
     """
@@ -55,7 +55,7 @@ class Pass:
 
 
 def in_parts(inputs: PassInput, run: Callable[[PassInput], Pass]) -> Pass:
-    """Returns what a pass over a chain says, after reading `PART` tokens at a time."""
+    """Returns the result of a pass over a chain that is read in parts of `PART` tokens."""
     parts, ahead = [], inputs.ids.shape[1]
     for ids in torch.split(inputs.ids, PART, dim=1):
         count = ids.shape[1]
@@ -71,7 +71,7 @@ def in_parts(inputs: PassInput, run: Callable[[PassInput], Pass]) -> Pass:
 
 
 class PassCache(ABC):
-    """A cache that runs the passes which append to it, since they differ from a plain model's."""
+    """A cache that runs its own passes, since they differ from those of a plain model."""
 
     @abstractmethod
     def feed(self, inputs: PassInput) -> Pass:
@@ -83,7 +83,7 @@ class PassCache(ABC):
 
     @abstractmethod
     def crop(self, count: int) -> None:
-        """Takes the last -count tokens out."""
+        """Removes the last -count tokens."""
 
     @abstractmethod
     def retain_rows(self, count: int, rows: Sequence[int]) -> None:

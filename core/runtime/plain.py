@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 def plain_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> Pass:
-    """Appends tokens to one of transformers' caches, and returns what the model says of them."""
+    """Appends tokens to one of transformers' caches, and returns their logits and states."""
     if flat.is_used_for(model):
         return flat.flat_pass(model, cache, inputs)
     forward = type(model).forward
-    # Mamba has a name of its own for its cache.
+    # Mamba's cache has another name.
     name = "cache_params" if _takes(forward, "cache_params") else "past_key_values"
     options: dict[str, Any] = {name: cache}
     if _takes(forward, "logits_to_keep"):  # 0 would keep all of them

@@ -1,4 +1,4 @@
-"""Quantized: a model whose linear layers have weights of eight bits, and share nothing else."""
+"""Quantized: a copy of a model whose linear layers have weights of eight bits."""
 
 import copy
 from typing import TYPE_CHECKING
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 QUANTIZE = ("int8",)
-"""What weights can be stored as."""
+"""The types that weights can be rounded to."""
 
 
 def quantized(model: "PreTrainedModel", setting: str) -> "PreTrainedModel":
     """Returns a model with weights of eight bits, which shares all other tensors of `model`.
 
-    In float64, which is there for proofs, the rounded weights are stored as they are.
+    In float64, which proofs use, the weights are rounded but stored in float64.
 
-    setting: what asks for it, for messages, such as "drafter quantized".
+    setting: the name of the setting, for messages, such as "drafter quantized".
 
     Raises:
         ConfigError: the native library does not run the model's products.
@@ -35,7 +35,7 @@ def quantized(model: "PreTrainedModel", setting: str) -> "PreTrainedModel":
 
 
 def require_native(model: nn.Module, setting: str) -> None:
-    """Raises `ConfigError` unless weights of eight bits can be multiplied with."""
+    """Raises `ConfigError` unless the native library can quantize a model's weights."""
     if not all(can_panel(parameter) for parameter in model.parameters()):
         raise ConfigError(
             f"{setting}: weights of eight bits need a model in float32 or bfloat16 on a CPU,"
@@ -56,7 +56,7 @@ def _quantized(module: nn.Module) -> nn.Module | None:
 
 
 def _rounded(layer: nn.Linear) -> nn.Linear:
-    """Returns a layer with the weights that eight bits have left."""
+    """Returns a layer with its weights rounded to eight bits, in their own precision."""
     rounded = copy.copy(layer)
     weight = Panels(layer.weight.detach(), None, quantize=True).to_dense()
     rounded._parameters = layer._parameters | {"weight": nn.Parameter(weight, requires_grad=False)}

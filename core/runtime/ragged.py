@@ -1,4 +1,4 @@
-"""Ragged: one cache for texts of different lengths, each of which is rolled back by itself."""
+"""Ragged: one cache for texts of different lengths, which are rolled back independently."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 FULL = 0.8
-"""Texts that have ended are taken out once no more than this share of the rows goes on."""
+"""Texts that have ended are removed once at most this share of the rows is still in progress."""
 
 UNEVEN = 0.75
-"""Texts are attended to one by one once they fill no more than this share of the cache's width."""
+"""Attention runs text by text once the texts fill less than this share of the cache's width."""
 
 
 @final
 @dataclass(slots=True)
 class _Slots:
-    """Where in the cache a pass's tokens go: `positions` [texts, tokens], all below `width`."""
+    """The cache positions that a pass writes to: `positions` [texts, tokens], all below `width`."""
 
     positions: Tensor = field(default_factory=lambda: torch.empty(0, 0, dtype=torch.long))
     width: int = 0
@@ -39,7 +39,7 @@ class _Slots:
 @final
 @dataclass(frozen=True, slots=True)
 class _Fed:
-    """What a pass reads of one text: its pending tokens and its draft, behind what is known."""
+    """The tokens of one text in a pass: pending ones and a draft, after `known` cached ones."""
 
     pending: Sequence[int]
     draft: Draft
@@ -51,7 +51,7 @@ class _Fed:
 
 @final
 class _RaggedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
-    """One layer's keys and values, all of their room, written where the slots say."""
+    """One layer's keys and values with all of their room, written at the slots."""
 
     keys: Any  # None before the first update
     values: Any
@@ -59,11 +59,11 @@ class _RaggedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
     def __init__(self, slots: _Slots) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._slots = slots
-        # What is not written yet is masked, but multiplied all the same: it must not be NaN.
+        # Unwritten room is masked, but still multiplied: it must not be NaN.
         self._grown = (GrowingTensor(zeros=True), GrowingTensor(zeros=True))
 
     def write(self, row: int, rows: int, keys: Tensor, values: Tensor) -> None:
-        """Puts a text's first keys and values [heads, tokens, dim] into its row, one of `rows`."""
+        """Writes a text's first keys and values [heads, tokens, dim] to its row, one of `rows`."""
         count = keys.shape[1]
         self._reserve(count, keys.expand(rows, -1, -1, -1), values.expand(rows, -1, -1, -1))
         self.keys[row, :, :count], self.values[row, :, :count] = keys, values
@@ -98,8 +98,9 @@ class _RaggedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
 class Ragged:
     """Scores drafts of several texts in one pass; each text has a number and a row of the cache.
 
-    lengths: of each row, in tokens.
-    numbers: of the text in each row. Texts that have ended lose their rows, so that they move.
+    lengths: the length of each row, in tokens.
+    numbers: the number of the text in each row. Texts that have ended lose their rows, so texts
+        can move to other rows.
     """
 
     def __init__(self, model: "PreTrainedModel", texts: int) -> None:
@@ -117,7 +118,7 @@ class Ragged:
     def read(
         self, number: int, tokens: Sequence[int], states: Collection[int]
     ) -> dict[int, Float[Tensor, "tokens width"]]:
-        """Reads the beginning of a text by itself, so that a long one pads no other.
+        """Reads the beginning of a text in a separate pass, so that it pads no other text.
 
         Returns:
             The requested states, by number.
@@ -141,29 +142,29 @@ class Ragged:
         drafts: Sequence[Draft],
         states: Collection[int],
     ) -> Pass:
-        """Appends each text's pending tokens and draft, and returns what the model says of them.
+        """Appends each text's pending tokens and draft, and returns their logits and states.
 
         Rows are aligned at their ends, so the last len(draft) + 1 logits of a text are its own.
         """
         self._drop_ended(numbers)
-        going = {
+        active = {
             number: (before, draft)
             for number, before, draft in zip(numbers, pending, drafts, strict=True)
         }
-        # Texts that have ended and still have a row are fed a token; nobody looks at its logits.
+        # Texts that have ended and still have a row are fed a token, whose logits are ignored.
         fed = [
-            _Fed(*going.get(number, ([0], Draft())), known)
+            _Fed(*active.get(number, ([0], Draft())), known)
             for number, known in zip(self.numbers, self.lengths, strict=True)
         ]
         inputs = self._aligned(fed, max(map(len, drafts)) + 1, states)
         result = run_pass(self.model, self.cache, inputs)
         for row, number in enumerate(self.numbers):
-            self.lengths[row] += len(fed[row]) if number in going else 0
+            self.lengths[row] += len(fed[row]) if number in active else 0
         rows = torch.tensor([self.row(number) for number in numbers], device=self.model.device)
         return Pass(result.logits[rows], {state: result.states[state][rows] for state in states})
 
     def _aligned(self, fed: Sequence[_Fed], rows: int, states: Collection[int]) -> PassInput:
-        """Returns what goes into a pass over some texts, and sets the slots that they go to."""
+        """Returns the input of a pass over some texts, and sets the slots that it writes to."""
         model = self.model
         count, ends = max(map(len, fed)), [text.known + len(text) for text in fed]
         width = max(self.lengths) + count
@@ -178,7 +179,7 @@ class Ragged:
             positions[row, start:] = tree.positions
             sees[row, start:] = False
             sees[row, start:, : ends[row]] = tree.sees
-            # Padding goes behind the text's end, which nobody sees and the next pass overwrites.
+            # Padding goes after the text's end, where it is never seen and soon overwritten.
             slots[row] = (torch.arange(count) - start) % count + text.known
         self._slots.positions, self._slots.width = slots.to(model.device), width
         mask = additive_mask(sees, model.dtype)[:, None]
@@ -197,9 +198,9 @@ class Ragged:
                     room[:, start : start + len(rows)] = room[:, positions]
         self.lengths[row] = start + len(rows)
 
-    def _drop_ended(self, going: Sequence[int]) -> None:
-        """Takes out the texts that have ended, once there are many."""
-        rows = [row for row, number in enumerate(self.numbers) if number in set(going)]
+    def _drop_ended(self, active: Sequence[int]) -> None:
+        """Removes the texts that have ended, once there are many."""
+        rows = [row for row, number in enumerate(self.numbers) if number in set(active)]
         if len(rows) <= FULL * len(self.numbers):
             self.cache.batch_select_indices(torch.tensor(rows, device=self.model.device))
             self.numbers = [self.numbers[row] for row in rows]

@@ -1,4 +1,4 @@
-"""Ranks: one model spread over the processes of torchrun; the first rank decides what all run."""
+"""Ranks: one model spread over the processes of torchrun, where the first rank leads the others."""
 
 import atexit
 import itertools
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 IDLE = timedelta(days=30)
-"""How long the other ranks wait for an order: the first may have other things to do."""
+"""How long the other ranks wait for an order: the first may be idle for long."""
 
 Edit = tuple[int, tuple[int, ...]]
-"""How many of a cache's last tokens are looked at, and which of them are kept."""
+"""A number of last tokens in a cache, and which of them are kept; see `retain_rows`."""
 
 Table = Literal["input_embeddings", "output_embeddings"]
 
@@ -35,12 +35,13 @@ Table = Literal["input_embeddings", "output_embeddings"]
 @final
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A pass that the first rank has the others take part in.
+    """A pass that the first rank orders from the others.
 
-    cache, edits: the cache that the tokens go to, and what is taken out of it before.
+    cache: the number of the cache that the tokens are appended to.
+    edits: the rollbacks of that cache before the pass.
     layers: how many of the model's layers run.
-    dropped: the caches that are no longer needed.
-    inputs: what goes into the pass, on the CPU.
+    dropped: the numbers of the caches that are no longer needed.
+    inputs: the input of the pass, on the CPU.
     """
 
     cache: int
@@ -56,11 +57,11 @@ def is_sharded(model: "PreTrainedModel") -> bool:
 
 
 def take_part(model: "PreTrainedModel") -> None:
-    """On the first rank, starts to lead the others; on another, follows, and ends the process.
+    """On the first rank, starts to lead the others. On another, follows it, and ends the process.
 
     Raises:
         TargetError: on another rank, the first has disappeared.
-        RankEnded: on another rank, the first has ended as it should.
+        RankEnded: on another rank, the first has ended normally.
     """
     global _first
     with reaching():
@@ -87,7 +88,7 @@ class FirstRank:
 
     @contextmanager
     def leading(self, order: Order | Table | None) -> Iterator[None]:
-        """Sends the others an order, which this rank has to run inside; None ends them.
+        """Sends the others an order, which this rank has to run inside the block; None ends them.
 
         order: a pass, or a table of embeddings to gather.
         """
@@ -99,13 +100,13 @@ class FirstRank:
                 self._together = True
                 yield
         except BaseException:
-            self._broken = True  # nobody knows what the others are doing
+            self._broken = True  # the state of the other ranks is unknown
             raise
         finally:
             self._together = False
 
     def _check(self, *_: Any) -> None:
-        """Raises, rather than wait for ever for ranks that have no order."""
+        """Raises `TargetError` instead of waiting forever for ranks that have no order."""
         if not self._together:
             raise TargetError(
                 "a model that is spread over ranks was run by the first alone: expected it to be"
@@ -126,7 +127,7 @@ _first: FirstRank | None = None
 class SpreadCache(PassCache):
     """The first rank's cache of one text; each of the others has its own part of it.
 
-    The others learn what is taken out of it with the next pass.
+    Rollbacks reach the others with the next pass.
     """
 
     _numbers = itertools.count()
@@ -163,7 +164,7 @@ class SpreadCache(PassCache):
 
 
 def gather_weight(model: "PreTrainedModel", table: Table) -> Float[Tensor, "vocab width"]:
-    """Returns the weights of a model's table of embeddings, also if it is spread over the ranks."""
+    """Returns a model's input or output embeddings, gathered if they are spread over the ranks."""
     if not is_sharded(model):
         weight: Tensor = _embeddings(model, table).weight
         return weight
@@ -180,7 +181,7 @@ def _embeddings(model: Any, table: Table) -> Any:
 
 
 def _follow(model: "PreTrainedModel", orders: Any) -> None:
-    """Does what the first rank orders, until it ends."""
+    """Runs what the first rank orders, until that ends."""
     caches: dict[int, GrowingCache] = {}
     models = {int(model.config.get_text_config().num_hidden_layers): model}
     while True:

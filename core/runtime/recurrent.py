@@ -1,4 +1,4 @@
-"""RecurrentCache: passes of a model with recurrent states, which no rollback can shorten."""
+"""RecurrentCache: passes of a model with recurrent states, which roll back to snapshots."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,10 +32,10 @@ STATELESS = frozenset({"full_attention", "sliding_attention", "chunked_attention
 """Types of layers that a model with states may have besides; the last two keep nothing."""
 
 AGAIN = 16
-"""Accepted tokens that the states lack are read again along with new ones, up to this many."""
+"""The most accepted tokens that are read again along with new ones after a rollback."""
 
 NO_MASK = "its states take each token in turn"
-"""Why there are no trees and no padding, in words that follow "since"."""
+"""The reason for having no trees and no padding, for messages."""
 
 
 def layer_types(model: "PreTrainedModel") -> frozenset[str]:
@@ -62,11 +62,11 @@ class _Snapshot:
 class RecurrentCache(PassCache):
     """The states of texts of one length, beside the keys and values of attention layers.
 
-    A state holds all tokens at once, so that none can be taken out. A rollback returns to a
-    snapshot instead, and the next pass reads the tokens behind it again, ahead of the new ones.
-    The first pass after a rollback takes the snapshot, before it reads anything that a later
-    rollback may take out. If that would be too many tokens to read again each time, a pass of its
-    own reads them first. A rollback beyond the snapshot reads the whole text again.
+    A state holds all tokens at once, so none can be removed. A rollback returns to a snapshot
+    instead, and the next pass reads the tokens after it again, ahead of the new ones. The first
+    pass after a rollback takes the snapshot, before it reads anything that a later rollback may
+    remove. If too many tokens would have to be read again each time, a separate pass reads them
+    first. After a rollback beyond the snapshot, the whole text is read again.
     """
 
     def __init__(self, model: "PreTrainedModel") -> None:
@@ -96,20 +96,22 @@ class RecurrentCache(PassCache):
         if self._outdated and self._cache.length == self.get_seq_length():
             self._keep()
         passes = []
-        certain = text.shape[1] - inputs.rows  # no logits are wanted of what may be rolled back
+        certain = text.shape[1] - inputs.rows  # tokens without logits are never rolled back
         if certain - self._cache.length > AGAIN:
             passes.append(self._read(text[:, :certain], replace(inputs, rows=1)))
             self._keep()
         passes.append(self._read(text, inputs))
         self._text = text
         states = {
-            number: torch.cat([one.states[number] for one in passes], 1)[:, -inputs.ids.shape[1] :]
+            number: torch.cat([part.states[number] for part in passes], 1)[
+                :, -inputs.ids.shape[1] :
+            ]
             for number in inputs.states
         }
         return Pass(passes[-1].logits, states)
 
     def _read(self, text: Int[Tensor, "texts tokens"], inputs: PassInput) -> Pass:
-        """Reads what the states lack of a text."""
+        """Reads the tokens of a text that the states lack."""
         known, length = self._cache.length, text.shape[1]
         # Bamba counts positions from 0 in each pass unless they are given.
         positions = torch.arange(known, length, device=text.device)[None]
@@ -119,7 +121,7 @@ class RecurrentCache(PassCache):
         return result
 
     def _keep(self) -> None:
-        """Takes a snapshot of the states as they are."""
+        """Takes a snapshot of the states."""
         states = [_copy(kept[number]) for kept in _states(self._cache) for number in kept]
         self._snapshot, self._outdated = _Snapshot(self._cache.length, states), False
 
@@ -160,7 +162,7 @@ class RecurrentCache(PassCache):
 class _Layers(Cache):
     """transformers' cache for a model, with attention layers that drop nothing.
 
-    length: the tokens that have been read; not every model has an attention layer that knows.
+    length: the number of tokens read. Not every model has an attention layer that counts them.
     """
 
     def __init__(self, model: "PreTrainedModel") -> None:
@@ -175,7 +177,7 @@ class _Layers(Cache):
 
 
 def _growing(layer: Any) -> Any:
-    """Returns a layer that drops nothing in the place of one that may."""
+    """Returns a layer that drops nothing in place of one that may."""
     if isinstance(layer, LinearAttentionAndSlidingWindowAttentionLayer):
         return LinearAttentionAndFullAttentionLayer(layer.number_of_states)
     if isinstance(layer, AttentionLayer) and not isinstance(layer, LinearAttentionCacheLayerMixin):

@@ -1,4 +1,4 @@
-"""Scans: Mamba's mixers, made to go on from their states with any number of tokens."""
+"""Scans: Mamba's mixers, made to continue from their states with any number of tokens."""
 
 from typing import TYPE_CHECKING, Any, final
 from weakref import WeakKeyDictionary
@@ -16,7 +16,7 @@ _scanning: "WeakKeyDictionary[PreTrainedModel, PreTrainedModel]" = WeakKeyDictio
 
 
 def scanning(model: "PreTrainedModel") -> "PreTrainedModel":
-    """Returns a model whose layers all go on from their states; it shares all tensors."""
+    """Returns a model whose layers all continue from their states; it shares all tensors."""
     if model not in _scanning:
         _scanning[model] = with_replaced(model, _replacement)
     return _scanning[model]
@@ -46,6 +46,6 @@ class SteppingMixer(nn.Module):
 
 
 def _replacement(module: nn.Module) -> nn.Module | None:
-    """Returns what takes the place of a mixer of the first Mamba; its steps have a projection."""
+    """Returns the replacement of a mixer of the first Mamba, None for any other module."""
     is_first = hasattr(module, "dt_proj") or hasattr(module, "dt_proj_weight")
     return SteppingMixer(module) if is_first and hasattr(module, "conv1d") else None

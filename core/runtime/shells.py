@@ -12,7 +12,7 @@ def with_replaced(module: Any, replace: Callable[[nn.Module], nn.Module | None])
 
     Modules that lead to such a part are copied, without their tensors. All others are shared.
 
-    replace: returns what takes the place of a module, or None to look at its parts.
+    replace: returns the replacement of a module, or None to look at its parts.
     """
     replacement = replace(module)
     if replacement is not None:

@@ -1,4 +1,4 @@
-"""StaticCache: passes of few sizes over a cache of one size, which a compiler makes into graphs."""
+"""StaticCache: passes of a few sizes over a cache of fixed size, which a compiler can speed up."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from transformers.cache_utils import Cache
 
 INITIAL_ROOM = 1024
-"""Tokens that a cache has room for at first; the room doubles once it is full."""
+"""How many tokens a new cache has room for; the room doubles when it is full."""
 
 SIZES = (1, 2, 4, 6, 8, 12, 16, 32)
-"""Tokens of a compiled pass; fewer are padded, and more are read as they are, without a graph."""
+"""The numbers of tokens of compiled passes. Fewer are padded; more than 32 run uncompiled."""
 
 GRAPHS = 64
-"""Graphs that a process may make."""
+"""How many graphs a process may make."""
 
 Compiler = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -37,10 +37,10 @@ _compiled: "WeakKeyDictionary[PreTrainedModel, Callable[..., Any]]" = WeakKeyDic
 def compile_passes(model: "PreTrainedModel", compiler: Compiler | None = None) -> None:
     """Has the model's passes compiled, each size on its first use.
 
-    compiler: makes a fast function of a plain one. Defaults to `torch.compile`, with CUDA graphs
+    compiler: turns a plain function into a fast one. Defaults to `torch.compile`, with CUDA graphs
         on a GPU ("reduce-overhead"). On a CPU its graphs could hold packed weights ("freezing"),
-        but then each size would hold its own, and still take longer than `packed`. A compiler must
-        not make numbers dynamic (`dynamic=False`), or it confuses which states are requested.
+        but each size would hold a copy, and still be slower than `packed`. A compiler must not make
+        numbers dynamic (`dynamic=False`), or it confuses which states are requested.
     """
     if compiler is None:
         mode = "reduce-overhead" if model.device.type == "cuda" else "default"
@@ -48,7 +48,7 @@ def compile_passes(model: "PreTrainedModel", compiler: Compiler | None = None) -
         def compiler(function: Callable[..., Any]) -> Callable[..., Any]:
             return torch.compile(function, fullgraph=True, dynamic=False, mode=mode)
 
-    # One graph for each size and room is intended, and no reason for a warning.
+    # One graph for each size and room is intended: raise torch's limit, which would warn.
     dynamo: Any = torch._dynamo.config
     dynamo.recompile_limit = max(dynamo.recompile_limit, GRAPHS)
     _compiled[model] = compiler(_uncompiled(model))
@@ -61,7 +61,7 @@ def is_compiled(model: "PreTrainedModel") -> bool:
 
 @final
 class _Rooms:
-    """The cache as a compiled pass sees it: it writes at `slots` and reads all of the room."""
+    """The cache of a compiled pass, which writes at `slots` and reads the whole room."""
 
     def __init__(self) -> None:
         self.keys: list[Tensor] = []
@@ -86,9 +86,9 @@ class _Layer:
 
 @final
 class StaticCache(PassCache):
-    """Keys and values of one text, in blocks that stay where they are.
+    """Keys and values of one text, in blocks that never move.
 
-    A rollback only moves the length; what lies behind it is masked, and written over later.
+    A rollback only changes the length; what lies beyond it is masked, and overwritten later.
     """
 
     def __init__(self, model: "PreTrainedModel") -> None:
@@ -105,7 +105,7 @@ class StaticCache(PassCache):
 
     @property
     def layers(self) -> list[_Layer]:
-        """Returns what is in each layer, as transformers' caches do."""
+        """Returns the keys and values of each layer, as transformers' caches do."""
         return [
             _Layer(keys[:, :, : self._length], values[:, :, : self._length])
             for keys, values in zip(self._rooms.keys, self._rooms.values, strict=True)
@@ -152,7 +152,7 @@ class StaticCache(PassCache):
             tuple(sorted(inputs.states)),
         )
         self._length += count
-        # The next run of a graph writes over its outputs.
+        # The next run of a graph overwrites its outputs.
         return Pass(
             logits[:, count - inputs.rows : count].clone(),
             {number: state[:, :count].clone() for number, state in states.items()},
@@ -161,7 +161,7 @@ class StaticCache(PassCache):
     def _full_mask(
         self, mask: Float[Tensor, "1 1 count all"] | None, count: int
     ) -> Float[Tensor, "1 1 size room"]:
-        """Returns the mask of a whole pass: the one given, and a chain's for all the rest."""
+        """Returns `mask` extended to the padded size and the whole room; the rest is a chain's."""
         slots, room = self._rooms.slots, self._rooms.keys[0].shape[2]
         sees = torch.arange(room, device=slots.device) <= slots[:, None]
         full = additive_mask(sees, self._model.dtype)

@@ -1,4 +1,4 @@
-"""Stems: a model's first layers and the states behind them, before any norm or head."""
+"""Stems: a model's first layers and their last states, before any norm or head."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +29,8 @@ def stem(model: "PreTrainedModel", layers: int) -> "PreTrainedModel":
     cut: PreTrainedModel = with_replaced(
         first_layers(model, layers), lambda module: nn.Identity() if module is norm else None
     )
-    right, states = _states(model, layers), _states(cut, -1)
-    if not torch.allclose(states, right, atol=0.01 * float(right.std())):
+    expected, states = _states(model, layers), _states(cut, -1)
+    if not torch.allclose(states, expected, atol=0.01 * float(expected.std())):
         name = type(model).__name__
         raise ConfigError(f"drafter.layers={layers}: {name} can't be cut there for an adapter")
     return cut
@@ -54,7 +54,7 @@ def last_norm(model: "PreTrainedModel") -> nn.Module:
     decoder = untyped.get_decoder()
     if not hasattr(decoder, "norm"):
         raise ConfigError(
-            f"target: {type(decoder).__name__} has no norm behind its layers: expected a decoder"
+            f"target: {type(decoder).__name__} has no norm after its layers: expected a decoder"
             " such as Llama's for a drafter with an adapter"
         )
     norm: nn.Module = decoder.norm

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @torch.no_grad()
 def run_pass(model: "PreTrainedModel", cache: "Cache | PassCache", inputs: PassInput) -> Pass:
-    """Appends tokens to a cache, and returns what the model says of them."""
+    """Appends tokens to a cache, and returns their logits and states."""
     if isinstance(cache, PassCache):
         return cache.feed(inputs)
     return plain_pass(model, cache, inputs)

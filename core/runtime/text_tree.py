@@ -1,4 +1,4 @@
-"""TextTree: texts that share their beginning, on one cache, with each of their tokens read once."""
+"""TextTree: texts with a common prefix on one cache, which reads shared tokens only once."""
 
 from collections.abc import Sequence
 from typing import final
@@ -12,12 +12,12 @@ from outrider.runtime.cached_model import CachedModel
 from outrider.runtime.tree_mask import tree_mask
 
 IDLE = 64
-"""Tokens that no text uses any more may stay in the cache, up to this many and those in use."""
+"""Unused tokens stay in the cache until there are this many more than tokens in use."""
 
 
 @final
 class TextTree:
-    """The model's logits after texts that all continue one root, from a single pass each time.
+    """The model's logits after texts that continue one root, in a single pass for each call.
 
     cached: a model whose cache holds the root, or nothing; the first pass then reads the root too.
         If it holds the root, there are no logits for the root itself.
@@ -33,11 +33,11 @@ class TextTree:
         self._children: dict[tuple[int, int], int] = {}
 
     def __len__(self) -> int:
-        """Returns the number of tokens in the cache behind the root."""
+        """Returns the number of tokens in the cache after the root."""
         return len(self._tokens)
 
     def logits(self, paths: Sequence[Sequence[int]]) -> Float[Tensor, "paths vocab"]:
-        """Returns the logits after each text; a text is the root and a path behind it."""
+        """Returns the logits after each text, which consists of the root and a path."""
         self._tidy(paths)
         known = len(self)
         ends = [self._end(path, known) for path in paths]
@@ -79,7 +79,7 @@ class TextTree:
         self._logits |= dict(zip(nodes, rows, strict=True))
 
     def _tidy(self, paths: Sequence[Sequence[int]]) -> None:
-        """Takes out the tokens that no path uses, once there are many."""
+        """Removes the tokens that no path uses, once there are many."""
         live = set[int]()
         for path in paths:
             node: int | None = ROOT

@@ -1,4 +1,4 @@
-"""Threads: the native library takes them all, while PyTorch's small operations take one."""
+"""Threads: the native library uses all of them, and PyTorch's small operations one."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,10 +16,10 @@ def native_threads() -> int:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Has PyTorch compute with one thread inside the block, and leaves the others to the library.
+    """Limits PyTorch to one thread inside the block; the native library still uses all.
 
-    PyTorch waits for all of its threads after each operation. Where another program keeps a core
-    busy, that can take milliseconds, even for the softmax of one row of logits.
+    PyTorch waits for all of its threads after each operation. If another program keeps a core busy,
+    that can take milliseconds, even for the softmax of one row of logits.
     """
     threads = torch.get_num_threads()
     if threads == 1:

@@ -1,4 +1,4 @@
-"""Tree masks: which tokens each new token of a pass sees, and where in the text it stands."""
+"""Tree masks: which tokens each new token of a pass attends to, and its position in the text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ from outrider.contract.draft import ROOT
 @final
 @dataclass(frozen=True, slots=True)
 class TreeMask:
-    """Who sees whom in a pass.
+    """What each new token of a pass attends to.
 
-    sees: which of all tokens, the cached ones first, each new token sees.
-    positions: of each new token, its distance from the beginning of the text.
+    sees: for each new token, which tokens it attends to, the cached ones first.
+    positions: the position of each new token in the text.
     """
 
     sees: Bool[Tensor, "tokens all"]
@@ -27,13 +27,13 @@ class TreeMask:
 def tree_mask(
     parents: Sequence[int], *, pending: int = 0, cached: int = 0, first: int = 0
 ) -> TreeMask:
-    """Returns what the new tokens of a text and of a tree behind it see: their own past alone.
+    """Returns the mask of a text's new tokens and of a tree after it: each sees only its own past.
 
     parents: the node that each node of the tree continues, parents before their children; -1 is
         the end of the text.
-    pending: the text's last tokens, which are read in the same pass, ahead of the tree.
-    cached: the text's tokens before those, which are in the cache.
-    first: the first node to read; those before it are in the cache, behind the text.
+    pending: the number of the text's last tokens, which the pass reads ahead of the tree.
+    cached: the number of the text's earlier tokens, which are in the cache.
+    first: the first node to read; those before it are in the cache, after the text.
     """
     text, nodes = cached + pending, len(parents)
     tokens = pending + nodes - first
@@ -58,7 +58,7 @@ def within(
 ) -> Bool[Tensor, "texts 1 tokens known"]:
     """Returns what tokens at some positions see of a chain of `known` tokens in a window.
 
-    window: the number of tokens in it, of which each token is the last.
+    window: the number of tokens in the window, which ends at the token itself.
     """
     distance = positions[..., None] - torch.arange(known, device=positions.device)
     return ((distance >= 0) & (distance < window))[:, None]
@@ -69,16 +69,16 @@ def padded_causal(
 ) -> Bool[Tensor, "texts tokens known"]:
     """Returns what the last `tokens` of `known` tokens see in texts that are padded on the left.
 
-    padding: how many tokens of each text are padding, which nothing sees.
+    padding: the number of padding tokens of each text, which no token sees.
     """
     is_text = torch.arange(known, device=padding.device) >= padding[:, None]
     return is_text[:, None] & causal(tokens, known, padding.device)
 
 
 def additive_mask(sees: Bool[Tensor, "*shape"], dtype: torch.dtype) -> Float[Tensor, "*shape"]:
-    """Returns what is added to attention's scores: 0 where a token is seen, else the lowest number.
+    """Returns what is added to attention's scores: 0 for what a token sees, else the lowest number.
 
-    That number is finite, so that a token that sees nothing does not become NaN.
+    That number is finite, so that the output of a token that sees nothing is not NaN.
     """
     mask = torch.zeros(sees.shape, dtype=dtype, device=sees.device)
     return mask.masked_fill_(~sees, torch.finfo(dtype).min)
@@ -87,9 +87,9 @@ def additive_mask(sees: Bool[Tensor, "*shape"], dtype: torch.dtype) -> Float[Ten
 def _ancestors(
     parents: Sequence[int], first: int
 ) -> tuple[Bool[Tensor, "new nodes"], Int[Tensor, "new"]]:
-    """Returns which nodes lie on the path to each node from `first` on, and how many they are.
+    """Returns which nodes are on the path to each node from `first` on, and the path's length.
 
-    All nodes climb at once, a step for each level of the tree.
+    All nodes climb at once, one level of the tree at a time.
     """
     # Column 0 stands for the root, which is its own parent and stops the climb.
     parent = torch.tensor([ROOT, *parents]) + 1

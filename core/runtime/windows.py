@@ -1,4 +1,4 @@
-"""Windows: how far back each layer of a model sees, carried into the masks of trees and batches."""
+"""Windows: how far back each layer of a model sees, applied to the masks of trees and batches."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +18,9 @@ LayerMasks = Tensor | dict[str, Tensor]
 
 
 def layer_masks(model: "PreTrainedModel", mask: Float[Tensor, "batch 1 tokens all"]) -> LayerMasks:
-    """Returns a mask that says who sees whom, narrowed to what each type of layer sees.
+    """Returns a mask narrowed to the window of each type of layer.
 
-    A mask that is handed to a decoder takes the place of its own, and with it of its windows.
+    A mask that is passed to a decoder replaces the decoder's own, and so its windows.
     """
     config: Any = model.config.get_text_config()
     window = getattr(config, "sliding_window", None)
@@ -43,21 +43,21 @@ def layer_masks(model: "PreTrainedModel", mask: Float[Tensor, "batch 1 tokens al
 def in_window(sees: Bool[Tensor, "*rows all"], size: int) -> Bool[Tensor, "*rows all"]:
     """Returns what tokens see through a window: the last `size` of those that they see.
 
-    A token sees its own past, from the beginning of its text, in the order of the text. Wherever
-    in a cache these tokens lie, their number is their distance.
+    Tokens see the whole past of their text, in order. So distances can be counted in these tokens,
+    wherever in the cache they are.
     """
     backwards = sees.flip(-1).cumsum(-1, dtype=torch.int32).flip(-1)
     return sees & (backwards <= size)
 
 
 def in_chunk(sees: Bool[Tensor, "*rows all"], size: int) -> Bool[Tensor, "*rows all"]:
-    """Returns what tokens see of the chunk of `size` tokens that they stand in."""
+    """Returns what tokens see of the chunk of `size` tokens that they are in."""
     positions = sees.cumsum(-1, dtype=torch.int32) - 1
     return sees & (positions // size == positions[..., -1:] // size)
 
 
 def context_window(model: "PreTrainedModel") -> int | None:
-    """Returns the longest text that a model takes, in tokens; None if there is no limit."""
+    """Returns the length of the longest text that a model takes, in tokens; None for no limit."""
     config: Any = model.config.get_text_config()
     limits = (getattr(config, "max_position_embeddings", None), longrope_window(model))
     return min((int(limit) for limit in limits if limit and limit > 0), default=None)
@@ -66,9 +66,9 @@ def context_window(model: "PreTrainedModel") -> int | None:
 def longrope_window(model: "PreTrainedModel") -> int | None:
     """Returns the original window of a model with LongRoPE, in tokens; None for any other.
 
-    LongRoPE (2402.13753) turns by other factors once a pass reaches past the original window,
-    drafts included, and does not turn what is in the cache again. A text that went on would depend
-    on the drafts, so that it ends there.
+    LongRoPE (2402.13753) rotates by other factors once a pass reaches beyond the original window,
+    drafts included, and leaves the cache as it is. A longer text would depend on the drafts, so
+    texts end there.
     """
     rope = getattr(model.config.get_text_config(), "rope_parameters", None) or {}
     limits = [

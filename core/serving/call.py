@@ -1,4 +1,4 @@
-"""Call: what one call of transformers' `generate` asks for, and which of it drafts rule out."""
+"""Call: what one call of transformers' `generate` asks for, and whether drafts allow it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ class Call:
         return self.returns_dict and bool(self.config.output_scores or self.config.output_logits)
 
     def check(self) -> None:
-        """Raises `ConfigError` if the call asks for something that can't be had with drafts."""
+        """Raises `ConfigError` if the call asks for something that drafts rule out."""
         for find_fault in CHECKS:
             if fault := find_fault(self):
                 raise ConfigError(fault)
@@ -102,7 +102,7 @@ def _unknown_inputs(call: Call) -> str | None:
         for name, value in call.inputs.items()
         if name not in HANDLED and value is not None and value != {}
     )
-    return f"{unknown[0]}: expected none, the model is given tokens alone" if unknown else None
+    return f"{unknown[0]}: expected none, the model takes only tokens" if unknown else None
 
 
 def _positions(call: Call) -> str | None:
@@ -116,8 +116,8 @@ def _positions(call: Call) -> str | None:
 
 
 def _states(call: Call) -> str | None:
-    wanted = call.config.output_attentions or call.config.output_hidden_states
-    if call.returns_dict and wanted:
+    asks_for_states = call.config.output_attentions or call.config.output_hidden_states
+    if call.returns_dict and asks_for_states:
         return "output_attentions, output_hidden_states: expected false, passes hold drafts too"
     return None
 

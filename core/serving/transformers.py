@@ -44,15 +44,16 @@ class Speculation:
     verifier: a name or an instance.
     gamma, budget: as for `outrider.decode`.
     policy: a name or an instance; each row gets a copy of it.
-    chance: makes all random decisions; each call and each row gets a part of its own. Defaults to
-        one for each call, with a seed from torch's global generator, so that `torch.manual_seed`
-        makes texts repeatable.
+    chance: makes all random decisions; each call and each row has a stream of its own.
+        Defaults to one for each call, with a seed from torch's global generator, so that
+        `torch.manual_seed` makes texts repeatable.
     tokenizer: for drafters and constraints that need one.
     constraint: what every row must follow, such as `outrider.regex(...)`. It comes after the logits
         processors; the output's `scores` are those before it. Defaults to none.
-    generations: counts, rounds and times of the last call, one `Generation` a row.
+    generations: counts, rounds and times of the last call, one `Generation` per row.
 
-    Threads may share one: their calls run one after another. `generations` is then the latest's.
+    Threads may share an instance: its calls run one after another, and `generations` is that of the
+    latest.
 
     A call raises `ConfigError`, which is a `ValueError`, if it asks for what drafts rule out.
     """
@@ -196,7 +197,7 @@ class Speculation:
         return [SampledChance.seeded(seed, row) for row in range(count)]
 
     def _bound(self, model: Any, eos: frozenset[int]) -> TransformersTarget:
-        """Returns the target that wraps a model, made anew only when the model is another."""
+        """Returns the target that wraps a model; a new one only if the model has changed."""
         if self._target is None or self._target.model is not model:
             self._target = TransformersTarget(model, self._tokenizer)
         self._target.eos = eos

@@ -127,13 +127,12 @@ class OutriderProposer:
         name = type(drafter).__name__
         if missing := sorted(drafter.needs - self._target.offers):
             raise ConfigError(
-                f"drafter {name} needs {', '.join(missing)}:"
-                " inside vLLM a drafter sees tokens alone"
+                f"drafter {name} needs {', '.join(missing)}: inside vLLM a drafter sees only tokens"
             )
         if drafter.trees or drafter.asks:
-            raise ConfigError(f"drafter {name} writes trees: vLLM takes chains alone")
+            raise ConfigError(f"drafter {name} writes trees: vLLM takes only chains")
         if drafter.observes:
-            raise ConfigError(f"drafter {name} observes: vLLM shows a drafter tokens alone")
+            raise ConfigError(f"drafter {name} observes: inside vLLM a drafter sees only tokens")
         drafter.bind(self._target)
         self._title = title(drafter)
         return drafter
@@ -174,7 +173,7 @@ def check_version(version: str | None = None) -> None:
     if not version.startswith(SUPPORTED):
         known = ", ".join(f"{prefix}x" for prefix in SUPPORTED)
         raise ConfigError(
-            f"vllm {version}: expected {known}, whose interface for custom drafters this is"
+            f"vllm {version}: expected {known}, whose interface for custom drafters is known"
         )
 
 

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 FULL = 0.8
-"""Texts that have ended leave the cache once no more than this share of a batch goes on."""
+"""Texts that have ended leave the cache once at most this share of the batch is in progress."""
 
 ROWS = 1024
-"""Tokens of all texts that are read at once; a pass over all of long prompts needs a large mask."""
+"""The most tokens in one pass, over all texts: whole long prompts would need a large mask."""
 
 
 @torch.no_grad()
@@ -102,7 +102,7 @@ class PaddedBatch:
         """Reads the next tokens, and returns the logits after them [texts, vocab].
 
         Raises:
-            TargetError: they are not numbers.
+            TargetError: a row of them is no distribution.
         """
         for tokens in torch.split(self._tokens, max(1, ROWS // len(self._tokens)), dim=1):
             logits = run_pass(self._model, self._cache, self._inputs(tokens)).logits[:, -1]
@@ -120,14 +120,14 @@ class PaddedBatch:
 
     def go_on(self, texts: Sequence[Sequence[int]]) -> None:
         """Makes each text's last token the next to read, and drops ended texts if they are many."""
-        going = [row for row, text in enumerate(self.running) if text not in self.ended]
-        if not going:
+        active = [row for row, text in enumerate(self.running) if text not in self.ended]
+        if not active:
             self.running = []
             return
-        if len(going) <= FULL * len(self.running):
-            rows = torch.tensor(going, device=self._tokens.device)
+        if len(active) <= FULL * len(self.running):
+            rows = torch.tensor(active, device=self._tokens.device)
             self._cache.batch_select_indices(rows)
             self._padding = self._padding[rows]
-            self.running = [self.running[row] for row in going]
+            self.running = [self.running[row] for row in active]
         last = [[texts[text][-1]] for text in self.running]
         self._tokens = torch.tensor(last, device=self._tokens.device)

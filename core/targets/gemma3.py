@@ -42,7 +42,7 @@ def gemma3(
 
     Raises:
         TargetError: the packages can't be fetched, or don't hold the expected weights.
-        ConfigError: the settings, which are those of `TransformersTarget`, don't go together.
+        ConfigError: the settings, which are those of `TransformersTarget`, are not compatible.
     """
     folder = model_folder(GEMMA3)
     return TransformersTarget(

@@ -15,7 +15,7 @@ def convert(weights: Path, folder: Path) -> None:
         quantization_config=GgufConfig(dequantize=True),
         dtype=torch.float32,
     )
-    # A model from a GGUF file keeps the file's settings, and could not be loaded once it is saved.
+    # With the settings of the GGUF file, a saved model could not be loaded.
     model.config.quantization_config = None
     del model.config.quantization_config
     plain = type(model)(model.config)

@@ -1,4 +1,4 @@
-"""Kept self-tests: results on disk, read only for the same weights, settings and code."""
+"""Kept self-tests: results on disk, each for the same weights, settings and code."""
 
 import hashlib
 import json
@@ -26,7 +26,7 @@ CODE = ("outrider.contract", "outrider.runtime", "outrider.targets")
 """The folders of Outrider whose code decides the result."""
 
 WORD = 8
-"""Bytes are added up as integers of this size."""
+"""The bytes of the integers that a checksum adds up."""
 
 
 def kept_folder() -> Path:
@@ -37,9 +37,9 @@ def kept_folder() -> Path:
 def kept_self_test(model: "PreTrainedModel", start: Sequence[int] = ()) -> SelfTest:
     """Returns what `self_test` does, from the disk if the same model was tested before.
 
-    Use it for models whose class is one of transformers: the code of another is not in the key. A
-    refusal is not kept, and nothing is for a model that is spread over ranks. A file that is
-    damaged, or a folder that can't be written, only means that the test runs again.
+    Use it for models of transformers' own classes: the code of other classes is not in the key.
+    Neither refusals nor results of models that are spread over ranks are kept. With a damaged file,
+    or a folder that can't be written, the test simply runs again.
 
     start: as for `self_test`, which raises the same errors.
     """
@@ -86,16 +86,16 @@ def _code() -> str:
 def _checksum(model: "PreTrainedModel") -> str:
     """Returns a hash of the names, shapes and sums of all tensors, in a single reading of them.
 
-    A cryptographic hash of every byte takes as long as the test. The sum of a tensor's bits shows
-    any change but one that was made to hide.
+    A cryptographic hash of every byte would take as long as the test. The sum of a tensor's bits
+    reveals any change that was not made to be hidden.
     """
     digest = hashlib.sha256()
     for name, tensor in _tensors(model):
         data = tensor.detach().contiguous().view(-1).view(torch.uint8)
         if data.storage_offset() % WORD:
             data = data.clone()
-        whole = len(data) // WORD * WORD
-        total = int(data[:whole].view(torch.int64).sum()) + int(data[whole:].sum())
+        aligned = len(data) // WORD * WORD
+        total = int(data[:aligned].view(torch.int64).sum()) + int(data[aligned:].sum())
         digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype} {total}\n".encode())
     return digest.hexdigest()
 
@@ -110,7 +110,7 @@ def _tensors(model: "PreTrainedModel") -> Iterator[tuple[str, Tensor]]:
 
 
 def _read(path: Path) -> SelfTest | None:
-    """Returns a kept result; None if there is none that can be read."""
+    """Returns a kept result; None if there is none, or it can't be read."""
     try:
         return SelfTest(**json.loads(path.read_text()))
     except (OSError, ValueError, TypeError):
@@ -118,9 +118,9 @@ def _read(path: Path) -> SelfTest | None:
 
 
 def _write(path: Path, result: SelfTest) -> None:
-    """Keeps a result, in one step: nobody reads half of it."""
+    """Writes a result in one step, so that no process reads half of it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, json.dumps(asdict(result)))
     except OSError:
-        return  # a full disk or a folder of someone else's costs a test at each load
+        return  # a full disk or another user's folder only costs a test at each load

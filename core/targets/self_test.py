@@ -1,4 +1,4 @@
-"""Self-test: a model shows in a few tiny passes which of its own abilities can be relied on."""
+"""Self-test: finds in a few tiny passes which abilities of a model can be relied on."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,9 +22,9 @@ from outrider.targets.readings import (
     Subject,
     batch_differs,
     padded_differs,
+    read_at_once,
     sources_differ,
     tree_differs,
-    whole,
 )
 from outrider.targets.trial import beyond_a_test, differ, ordinary_tokens, short_windows
 
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 class Property:
     """One row of a self-test.
 
-    name: what is tested. reason: why it does not hold, and is refused; "" if it holds.
+    name: what is tested.
+    reason: why it does not hold, and is refused; "" if it holds.
     """
 
     name: str
@@ -47,13 +48,13 @@ class Property:
 @final
 @dataclass(frozen=True, slots=True)
 class SelfTest:
-    """What does not hold for a model, each in words that follow "since"; "" for what holds.
+    """For each property, why it does not hold, worded to follow "since"; "" if it holds.
 
-    trees: a tree is scored as its paths are.
-    batches: texts of different lengths are scored together as each of them is alone.
-    padding: so they are when the shorter ones are padded on the left, as `write` does.
-    layers: the model's first layers make a model of their own, for early exit.
-    window: the length of the longest window that the test's text went past; 0 if there is none.
+    trees: a tree is scored like its paths.
+    batches: texts of different lengths are scored together as they are one by one.
+    padding: so are texts that are padded on the left, as `write` does.
+    layers: the model's first layers work as a model, for early exit.
+    window: the length of the longest window that the test's text exceeds; 0 if there is none.
     """
 
     trees: str = ""
@@ -65,7 +66,7 @@ class SelfTest:
     def properties(self) -> Iterator[Property]:
         """Yields every property that was tested, in the order of the test.
 
-        The first ones hold for every model that a target can be made of; others are refused.
+        The first ones hold for every target: a model without them is refused.
         """
         yield Property("the cache grows by what is fed", "")
         yield Property("a chain in one pass equals token by token", "")
@@ -75,7 +76,7 @@ class SelfTest:
         yield Property("a tree equals its paths", self.trees)
         yield Property("a batch equals its texts", self.batches)
         yield Property("write, with padding on the left, equals single texts", self.padding)
-        yield Property("fewer layers are fewer", self.layers)
+        yield Property("the first layers work as a model", self.layers)
 
 
 _results: "WeakKeyDictionary[PreTrainedModel, SelfTest]" = WeakKeyDictionary()
@@ -85,7 +86,7 @@ def self_test(model: "PreTrainedModel", start: Sequence[int] = ()) -> SelfTest:
     """Returns what holds for a model, tested once.
 
     The flat pass, packed or compiled, is not tested: its masks and positions are Outrider's own,
-    and each size of pass would keep a kernel or a graph.
+    and each size of pass would leave a kernel or a graph in memory.
 
     start: the first tokens of an encoder-decoder's text.
 
@@ -107,8 +108,8 @@ def is_exempt(model: "PreTrainedModel") -> bool:
 def run_self_test(model: "PreTrainedModel", start: Sequence[int] = ()) -> SelfTest:
     """Returns what holds for a model that is not compiled, tested now, also on the flat pass.
 
-    The test's text goes past a window of up to 64 tokens. A longer window is made shorter for the
-    test: the masks are the same computation.
+    The test's text exceeds a window of up to 64 tokens. A longer window is shortened for the test,
+    since its masks are computed in the same way.
 
     start: as for `self_test`, which raises the same errors.
     """
@@ -120,14 +121,14 @@ def run_self_test(model: "PreTrainedModel", start: Sequence[int] = ()) -> SelfTe
 def _tested(model: "PreTrainedModel", start: list[int], window: int) -> SelfTest:
     length = max(len(start), HEAD, window + 1) + TAIL
     length = min(length, context_window(model) or length)
-    if length < max(len(start), HEAD) + TAIL:  # there is no room for a test, nor for much else
+    if length < max(len(start), HEAD) + TAIL:  # the context window is too short for a test
         return SelfTest()
     cached, subject = _read_in_parts(model, start, length)
     result = SelfTest(layers=_uncut(model), window=window if window < length else 0)
     if reason := beyond_a_test(model):
         return replace(result, trees=reason, batches=reason, padding=reason)
     alone = is_sharded(model) or subject.source is not None
-    # A batch of trees shows all at once; only if it fails, each is tested by itself.
+    # A batch of trees tests everything at once. Only if it fails, each property is tested alone.
     if not alone and not _failure(lambda: batch_differs(subject, branches=True), "a batch"):
         return replace(result, padding=_failure(lambda: padded_differs(subject), "padded texts"))
     result = replace(result, trees=_failure(lambda: tree_differs(cached, subject), "a tree"))
@@ -135,9 +136,9 @@ def _tested(model: "PreTrainedModel", start: list[int], window: int) -> SelfTest
 
 
 def _tested_together(subject: Subject, result: SelfTest, start: int) -> SelfTest:
-    """Returns a result with what holds for several texts.
+    """Returns a result with the properties of several texts added.
 
-    start: how many tokens an encoder-decoder's text starts with.
+    start: the number of start tokens of an encoder-decoder's text.
     """
     if is_sharded(subject.model):
         reason = "its parts are on several ranks"
@@ -152,7 +153,7 @@ def _tested_together(subject: Subject, result: SelfTest, start: int) -> SelfTest
 
 
 def _uncut(model: "PreTrainedModel") -> str:
-    """Returns why a model's first layers make no model of their own; "" if they do."""
+    """Returns why a model's first layers don't work as a model; "" if they do."""
     layers = depth(model)
     if layers < 2:
         return "it has a single layer"
@@ -177,7 +178,8 @@ def _read_in_parts(
     source = drawn[:6] if start else None
     head = length - TAIL
     try:
-        logits, other_logits = whole(model, [text, text[:head] + others + text[head + 2 :]], source)
+        texts = [text, text[:head] + others + text[head + 2 :]]
+        logits, other_logits = read_at_once(model, texts, source)
         cached = CachedModel(model, source=source)
         rows = [cached.feed(text[:head] + others, head + 2)[:head]]
         grown = cached.length == head + 2
@@ -212,7 +214,7 @@ def _failure(differs: Callable[[], bool], what: str) -> str:
     """Returns why a test is not passed; "" if it is."""
     try:
         if differs():
-            return f"it reads {what} otherwise than one text: it ignores a mask or positions"
+            return f"it reads {what} differently from single texts: it ignores a mask or positions"
     except Exception as error:  # whatever a model may raise
         if lost():  # another rank is gone, which says nothing of the model
             raise

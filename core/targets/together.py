@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 LONG = 8
-"""Up to this many pending tokens are read along with other texts; more are read by themselves."""
+"""Up to this many pending tokens are read along with other texts; more get a separate pass."""
 
 
 @final
@@ -28,7 +28,7 @@ class TogetherSession(Session):
     group, number: the batch, and the text's number in it.
     pending: tokens that are committed but not yet in the cache.
     draft: the draft that was scored last.
-    state_of: the number of the hidden states behind each feature's name.
+    state_of: for each feature's name, the number of the hidden states that it stands for.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class TogetherSession(Session):
         return {name: states.content for name, states in self._states.items() if len(states)}
 
     def read_ahead(self) -> None:
-        """Reads many pending tokens, such as a prompt, apart from other texts; all but the last."""
+        """Reads many pending tokens, such as a prompt, in a separate pass, except the last one."""
         if len(self.pending) <= LONG:
             return
         tokens, self.pending = self.pending[:-1], self.pending[-1:]
@@ -70,7 +70,7 @@ class TogetherSession(Session):
             self._states[name].append(states[number])
 
     def add_states(self, states: dict[int, Float[Tensor, "tokens width"]]) -> None:
-        """Takes in the states of a pass; the last of them are this text's own."""
+        """Adds the states of a pass; the last of them are this text's own."""
         count = len(self.pending) + len(self.draft)
         for name, number in self.state_of.items():
             self._states[name].append(states[number][-count:])

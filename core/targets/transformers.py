@@ -47,24 +47,25 @@ class TransformersTarget(Target):
     The encoder reads the prompt, once; the text begins with the decoder's start token.
 
     model: a hub id, a folder, or a model that is already loaded.
-    tokenizer: the tokenizer of a loaded model; otherwise it comes from the same place.
+    tokenizer: the tokenizer of a loaded model; otherwise it is loaded along with the model.
     dtype: float32, bfloat16, float16, float64, or auto: float32 on a CPU, and the checkpoint's own
         elsewhere.
     device: cpu, cuda, cuda:1, ..., or auto: the accelerator if there is one.
-    optimize: packed stores the weights as the processor's kernels read them, which changes `model`
-        in place; compile makes passes of fixed sizes into graphs (CUDA graphs on a GPU), each on
-        its first use; none leaves the model alone; auto is packed for a decoder that is loaded
-        here, on a CPU, and none for all others.
+    optimize: packed stores the weights in the memory layout of the processor's kernels, which
+        changes `model` in place; compile makes passes of fixed sizes into graphs (CUDA graphs on a
+        GPU), each on its first use; none leaves the model unchanged; auto is packed for a decoder
+        that is loaded here, on a CPU, and none for all others.
     quantize: int8 packs the weights of linear layers as eight bits, with a scale for each output:
         passes of a few rows take a third of the time, and the text is that of the rounded weights.
         It needs float32 or bfloat16 on a CPU, and a C compiler. Defaults to None.
     tensor_parallel: whether to spread a decoder over the processes of torchrun, by transformers'
-        plan for it. The first process decides everything, and only it returns from this call; each
-        of the others stays in it for its part of the passes, and ends when the first does.
+        plan for it. The first process leads, and only it returns from this call; the others stay in
+        the call to run their parts of the passes, and end when the first does.
 
-    tested: what a few tiny passes showed when the target was made (`self_test`). If the model can't
-        score a tree as its paths, the target takes only chains; if it can't read several texts at
-        once, it reads them one by one. For a model that is loaded here, the result is kept on disk.
+    tested: the result of a few tiny passes when the target was made (`self_test`). If the model
+        can't score a tree like its paths, the target takes only chains; if it can't read several
+        texts at once, they are read one by one. For a model that is loaded here, the result is kept
+        on disk.
 
     Raises `ConfigError` if there is no such model, `TargetError` for weights that do not fit, for a
     model that can't be rolled back, and for one whose text would depend on the drafts.
@@ -100,8 +101,8 @@ class TransformersTarget(Target):
             require_native(model, f"target.quantize={quantize!r}")
         if optimize == "packed" and can_pack(model):
             pack(model, quantize=quantize is not None)
-        proven = kept_self_test if is_name else self_test  # another's class may be of any code
-        self.tested: SelfTest = proven(model, self._start)
+        test = kept_self_test if is_name else self_test  # the code of a loaded model is unknown
+        self.tested: SelfTest = test(model, self._start)
         if optimize == "compile":
             _compile(model)
         self.model: PreTrainedModel = model
@@ -110,7 +111,7 @@ class TransformersTarget(Target):
         self._describe()
 
     def test_again(self) -> SelfTest | None:
-        """Runs the self-test, whatever is kept of it, and offers what it shows.
+        """Runs the self-test again, ignoring a kept result, and offers what holds now.
 
         Returns None for compiled passes, whose sizes are not those of the test.
         """
@@ -121,7 +122,7 @@ class TransformersTarget(Target):
         return self.tested
 
     def _describe(self) -> None:
-        """Sets what a target says of itself, from the model's configuration."""
+        """Sets the attributes of a target from the model's configuration and its self-test."""
         config = self.model.config.get_text_config()
         self.offers: frozenset[str] = self._offers(depth(self.model))
         self.vocab_size: int = int(config.vocab_size)
@@ -135,11 +136,11 @@ class TransformersTarget(Target):
             self.no_trees: str = f"{name} takes only chains, since {self.tested.trees}"
 
     def _offers(self, layers: int) -> frozenset[str]:
-        """Returns what drafters may need of a model with that many layers."""
+        """Returns what drafters may need from a model with that many layers."""
         states = {f"{HIDDEN}.{number}" for number in range(layers)}
         offers = {SOURCE} if self._start else {"model", CACHE, HIDDEN, *states}
         if self._spread or has_states(self.model):
-            offers -= {CACHE}  # each rank has only a part of it, and states hold no single tokens
+            offers -= {CACHE}  # a rank has only a part of it, and a state is not split by tokens
         return frozenset(offers | ({"tokenizer"} if self.tokenizer else set()))
 
     def begin(self, prompt: Sequence[int]) -> tuple[list[int], Tokens | None]:
@@ -226,7 +227,7 @@ def _compile(model: "PreTrainedModel") -> None:
     """Has a model's passes compiled.
 
     Raises:
-        ConfigError: the model is of no kind that can be compiled.
+        ConfigError: models of this kind can't be compiled.
     """
     if not flat.supports(model):
         raise ConfigError(

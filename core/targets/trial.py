@@ -1,4 +1,4 @@
-"""The text of a self-test: its tokens, the windows it reaches past, and what counts as equal."""
+"""The text of a self-test: its tokens, the windows that it exceeds, and what counts as equal."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 SHORT = 64
-"""A window of up to this many tokens is tested as it is; a longer one is made `TINY`."""
+"""A window of up to this many tokens is tested unchanged; a longer one is shortened to `TINY`."""
 
 TINY = 8
 
 TOLERANCE = {torch.float16: 0.1, torch.bfloat16: 0.3}
-"""How far logits may be off, relative to their spread; other precisions have `EXACT`."""
+"""How far logits may differ, relative to their deviation; other precisions have `EXACT`."""
 
 EXACT = 1e-3
 
 
-def differ(logits: Float[Tensor, "rows vocab"], wanted: Float[Tensor, "rows vocab"]) -> bool:
-    """Returns whether logits are further off than rounding explains.
+def differ(logits: Float[Tensor, "rows vocab"], expected: Float[Tensor, "rows vocab"]) -> bool:
+    """Returns whether logits differ by more than rounding explains.
 
-    In half precision, rounding may send a token to another expert, so that half of the rows count.
+    In half precision, rounding may send a token to another expert, so the median row decides.
     """
-    gaps = (logits - wanted).double().square().mean(-1).sqrt()
-    relative = gaps / wanted.double().std(-1).clamp(min=1e-9)
-    tolerance = TOLERANCE.get(wanted.dtype)
+    gaps = (logits - expected).double().square().mean(-1).sqrt()
+    relative = gaps / expected.double().std(-1).clamp(min=1e-9)
+    tolerance = TOLERANCE.get(expected.dtype)
     worst = relative.max() if tolerance is None else relative.median()
     return not float(worst) <= (tolerance or EXACT)
 
@@ -48,10 +48,10 @@ def ordinary_tokens(model: "PreTrainedModel", count: int) -> list[int]:
 
 
 def beyond_a_test(model: "PreTrainedModel") -> str:
-    """Returns what no short text can show, in words that follow "since"; "" if there is nothing.
+    """Returns why a short text can't test a model, worded to follow "since"; "" if it can.
 
     Recurrent states take no masks. GPT-Neo's local layers and Llama 4's temperatures (one more
-    every 8,192 tokens) go by places in the cache.
+    every 8,192 tokens) depend on positions in the cache.
     """
     if has_states(model):
         return NO_MASK
@@ -60,13 +60,13 @@ def beyond_a_test(model: "PreTrainedModel") -> str:
     if isinstance(local, int) and local > SHORT:
         return f"no mask reaches its window of {local} tokens"
     if getattr(config, "attn_temperature_tuning", None):
-        return "its attention's temperature goes by places in the cache"
+        return "its attention's temperature depends on positions in the cache"
     return ""
 
 
 @contextmanager
 def short_windows(model: "PreTrainedModel") -> Iterator[int]:
-    """Makes long windows `TINY` while it runs, and gives the length of the longest then."""
+    """Shortens long windows to `TINY` in the block, and yields the length of the longest window."""
     modules: Any = model.modules()
     configs = {id(config): config for m in modules if (config := getattr(m, "config", None))}
     configs[0] = model.config.get_text_config()

@@ -31,8 +31,8 @@ class DFlashObjective(Objective):
     decoders: the number of decoder layers.
     layers, inner: as for `Eagle3Objective`.
     anchors: the number of blocks in each text, at random positions.
-    decay: the factor on the loss from each place of a block to the next (Equation 4).
-    soft: whether to learn the target's distributions, or else its tokens, as published.
+    decay: the factor on the loss from each position of a block to the next (Equation 4).
+    soft: whether to learn the target's distributions; if not, its tokens, as published.
 
     Raises `ConfigError` in `learner` if a number is out of range.
     """
@@ -63,7 +63,7 @@ class DFlashObjective(Objective):
             starts, counted = sample_anchors(batch.own, self.anchors)
             states = block_states(network, batch, starts)
             length = batch.ids.shape[1]
-            # Each place behind the anchor predicts the token after the state before it.
+            # The mask at position i predicts token i, as the target's state at i - 1 does.
             before = starts[..., None] + torch.arange(self.block - 1, device=starts.device)
             rows = torch.arange(len(starts), device=starts.device)[:, None, None]
             inside = counted[..., None] & (before < length)
@@ -89,27 +89,26 @@ def block_states(
 ) -> Float[Tensor, "texts blocks masks w"]:
     """Returns the states at the masks of blocks that begin at some positions of each text."""
     size, length, device = network.config.block, batch.ids.shape[1], starts.device
-    places = starts[..., None] + torch.arange(size, device=device)
-    tokens = torch.full_like(places, network.config.mask)
+    block_positions = starts[..., None] + torch.arange(size, device=device)
+    tokens = torch.full_like(block_positions, network.config.mask)
     tokens[..., 0] = batch.ids.gather(1, starts)
     positions = torch.arange(length, device=device)[None].expand(len(starts), -1)
     caches = LayerCaches(len(network.layers))
     network.read([batch.states[name] for name in network.reads], positions, caches)
-    states: Tensor = network(
-        tokens.flatten(1), places.flatten(1), block_reach(starts, length, size), caches
-    )
-    return states.reshape(*places.shape, -1)[:, :, 1:]
+    reach = block_reach(starts, length, size)
+    states: Tensor = network(tokens.flatten(1), block_positions.flatten(1), reach, caches)
+    return states.reshape(*block_positions.shape, -1)[:, :, 1:]
 
 
 def sample_anchors(
     own: Bool[Tensor, "texts tokens"], count: int
 ) -> tuple[Int[Tensor, "texts blocks"], Bool[Tensor, "texts blocks"]]:
-    """Returns different positions in each text at random, and which of them count.
+    """Returns random, different positions in each text, and which of them count.
 
-    Those that count stand before a token that the target wrote. A text with few of them has others
-    that don't.
+    A position counts if the target wrote the token after it. A text with too few of these is filled
+    up with positions that don't count.
 
-    count: of positions in each text, or as many as the longest answer has tokens.
+    count: the number of positions in each text; at most as many as the longest answer has tokens.
     """
     before = torch.zeros_like(own)
     before[:, :-1] = own[:, 1:]
@@ -123,7 +122,7 @@ def block_reach(
 ) -> Bool[Tensor, "texts 1 rows all"]:
     """Returns what each row of the blocks attends to: the text before its block, and its block.
 
-    length: of the texts. size: of the blocks.
+    length: the tokens of a text. size: the tokens of a block.
     """
     text = torch.arange(length, device=starts.device)
     before = text < starts.repeat_interleave(size, dim=1)[..., None]

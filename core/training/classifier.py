@@ -1,4 +1,4 @@
-"""The recipe of the classifier: rounds are decoded, and their acceptances are learned."""
+"""The recipe of the classifier: decodes rounds, and learns which draft tokens were accepted."""
 
 from dataclasses import dataclass
 from math import log
@@ -30,7 +30,7 @@ WIDTH = 16
 
 @final
 class Recorder(Policy):
-    """Drafts as deep as it may, and records every tested token for the classifier.
+    """Drafts to the full depth, and records every tested token for the classifier.
 
     features: what the classifier sees of each token. accepted: whether the token was accepted.
     """
@@ -71,7 +71,7 @@ class ClassifierRecipe:
         """Decodes and fits.
 
         Raises:
-            ConfigError: there are fewer than two prompts, or all tokens are of one kind.
+            ConfigError: there are fewer than two prompts, or all tokens have the same outcome.
         """
         require(len(job.prompts) > 1, "data", len(job.prompts), "two prompts, to hold one out")
         drafter = job.drafter()
@@ -117,7 +117,8 @@ def fit(
     if not (y.any() and not y.all() and len(held_y)):
         raise ConfigError(
             f"data: {int(y.sum())} of {len(y)} tokens were accepted, {len(held_y)} held out:"
-            " expected some of both kinds, so take more prompts, or a drafter that draws"
+            " expected accepted, rejected and held-out ones: use more prompts, or a drafter that"
+            " draws"
         )
     generator = torch.Generator().manual_seed(seed)
     first = torch.randn(FEATURES, WIDTH, generator=generator, dtype=x.dtype) / FEATURES**0.5

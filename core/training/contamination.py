@@ -16,7 +16,7 @@ def fingerprint(words: str) -> str:
 
 
 def write_fingerprints(folder: Path, target: Target, texts: Sequence[Text]) -> None:
-    """Writes the fingerprints of the prompts of texts, one a line.
+    """Writes the fingerprints of the texts' prompts, one per line.
 
     A prompt is everything before the answer, chat template included, without special tokens. So the
     prompts of a data set have to be rendered and decoded in the same way to be compared.

@@ -1,6 +1,7 @@
 """Corpus: the texts that a drafter learns from, written by its target and kept line by line."""
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -39,47 +40,59 @@ class Split:
         }
 
 
-def split_texts(
-    job: Job,
-    *,
-    texts: int,
-    held_out: int,
-    temperatures: Sequence[float],
-    batch_texts: int,
-    file: str | None,
-) -> Split:
-    """Returns a job's texts, which the target writes where the file lacks them.
+@dataclass(frozen=True, kw_only=True)
+class TextRecipe(ABC):
+    """A recipe that learns from texts of the target.
 
-    texts, held_out: the number of texts to learn from, and of those held out.
-    temperatures: of the answers, in turn.
-    batch_texts: the number of texts that are written at once.
-    file: where the texts are kept. Defaults to a file in the run's folder.
-
-    Raises:
-        ConfigError: a number is below 1, the target has an encoder, or the file holds anything
-            else.
+    texts, held_out: the number of texts to learn from, and of those held out to judge the drafter.
+    temperatures: of the target's answers, in turn.
+    batch_texts: the number of texts that the target writes at once.
+    file: where the texts are kept, to train other drafters on them. Defaults to the run's folder.
     """
-    model = type(job.target.model).__name__
-    is_decoder = SOURCE not in job.target.offers
-    require(is_decoder, "target", model, "a decoder-only model to learn from")
-    for name, value in (("texts", texts), ("held_out", held_out)):
-        is_valid = is_int(value) and value >= 1
-        require(is_valid, f"recipe.{name}", value, "a whole number of at least 1")
-    seed = job.sampling.seed
-    writing = Writing(
-        chat=job.chat,
-        openings=job.openings,
-        question_tokens=job.question_tokens,
-        samplings=[Sampling(temperature=temperature, seed=seed) for temperature in temperatures],
-        max_new_tokens=job.max_new_tokens,
-        batch=batch_texts,
-    )
-    path = Path(file).expanduser() if file else job.folder / "texts.jsonl"
-    corpus = collect_texts(
-        job.target, job.prompts, path, texts + held_out, writing=writing, console=job.console
-    )
-    # The held-out texts come first, so they stay the same if more texts are asked for.
-    return Split(corpus[held_out:], corpus[:held_out])
+
+    texts: int
+    held_out: int
+    temperatures: Sequence[float]
+    batch_texts: int
+    file: str | None = None
+
+    @abstractmethod
+    def __call__(self, job: Job) -> None:
+        """Trains, and writes what it trained.
+
+        Raises:
+            ConfigError: a setting makes no sense, or what is on disk belongs to other settings.
+        """
+
+    def split(self, job: Job) -> Split:
+        """Returns a job's texts, which the target writes where the file lacks them.
+
+        Raises:
+            ConfigError: a number is below 1, the target has an encoder, or the file holds anything
+                else.
+        """
+        model = type(job.target.model).__name__
+        is_decoder = SOURCE not in job.target.offers
+        require(is_decoder, "target", model, "a decoder-only model to learn from")
+        for name, value in (("texts", self.texts), ("held_out", self.held_out)):
+            is_valid = is_int(value) and value >= 1
+            require(is_valid, f"recipe.{name}", value, "a whole number of at least 1")
+        seed = job.sampling.seed
+        writing = Writing(
+            chat=job.chat,
+            openings=job.openings,
+            question_tokens=job.question_tokens,
+            samplings=[Sampling(temperature, seed=seed) for temperature in self.temperatures],
+            max_new_tokens=job.max_new_tokens,
+            batch=self.batch_texts,
+        )
+        path = Path(self.file).expanduser() if self.file else job.folder / "texts.jsonl"
+        count = self.held_out + self.texts
+        corpus = collect_texts(
+            job.target, job.prompts, path, count, writing=writing, console=job.console
+        )
+        # The held-out texts come first, so they stay the same if more texts are asked for.
+        return Split(corpus[self.held_out :], corpus[: self.held_out])
 
 
 def collect_texts(
@@ -114,9 +127,9 @@ def collect_texts(
 
 
 def _check_origin(path: Path, target: Target, prompts: Sequence[Prompt], writing: Writing) -> None:
-    """Writes beside a file of texts what decides them, or compares that with what is there.
+    """Writes what decides some texts beside their file, or compares it with what is there.
 
-    A file of texts that has no such file beside it is taken as it is.
+    Texts without an origin beside them are taken as they are.
 
     Raises:
         ConfigError: the texts there were written in another way.
@@ -142,4 +155,6 @@ def _read_texts(path: Path) -> list[Text]:
     try:
         return [Text(**json.loads(line)) for line in lines]
     except (ValueError, TypeError) as error:
-        raise ConfigError(f"{path}: expected texts of the target, a JSON object a line") from error
+        raise ConfigError(
+            f"{path}: expected texts of the target, a JSON object per line"
+        ) from error

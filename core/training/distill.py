@@ -32,7 +32,7 @@ class DistillationObjective(Objective):
     model: a folder or hub id to start from. None starts from the target's first `layers` layers;
         the embeddings and the head then stay the target's, and are not saved.
     divergence: a name in `outrider.training.losses.DIVERGENCES`.
-    on_policy: whether the student writes the texts, anew in each step, or else the target.
+    on_policy: whether the student writes the texts, anew in each step; if not, the target does.
     share: the share of the positions that each step learns from. The head is most of a small
         model's work.
 
@@ -49,7 +49,7 @@ class DistillationObjective(Objective):
     def learner(self, setup: Setup) -> Learner:
         is_known = self.divergence in DIVERGENCES
         expected = nearest(self.divergence, list(DIVERGENCES))
-        require(is_known, "recipe.options.divergence", self.divergence, f"another: {expected}")
+        require(is_known, "recipe.options.divergence", self.divergence, f"a divergence; {expected}")
         if len(setup.vocabulary) != setup.target.vocab_size:
             raise ConfigError("recipe.vocabulary: expected none, a small model knows all tokens")
         target = setup.target
@@ -60,8 +60,9 @@ class DistillationObjective(Objective):
         def loss(batch: Batch) -> Tensor:
             if self.on_policy and student.training:
                 batch = _own_texts(student, target, batch)
-            every = torch.ones(batch.ids.shape[1] - 1, dtype=torch.bool, device=batch.ids.device)
-            positions = sample_positions(every, self.share, student.training).nonzero()[:, 0]
+            all_positions = torch.ones_like(batch.ids[0, 1:], dtype=torch.bool)
+            sampled = sample_positions(all_positions, self.share, student.training)
+            positions = sampled.nonzero()[:, 0]
             logits: Tensor = student(batch.ids, logits_to_keep=positions).logits
             counted = batch.own[:, 1:][:, positions]
             target_logits = rule(linear(batch.states[HIDDEN][:, positions][counted], head))

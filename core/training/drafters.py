@@ -16,7 +16,7 @@ from outrider.plugins.registry import make
 from outrider.terminal import plain
 from outrider.training.card import write_card
 from outrider.training.contamination import write_fingerprints
-from outrider.training.corpus import split_texts
+from outrider.training.corpus import TextRecipe
 from outrider.training.families import make_learner
 from outrider.training.job import Job
 from outrider.training.loop import train_network
@@ -34,49 +34,28 @@ ANSWER_TOKENS = 48
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class DrafterRecipe:
+class DrafterRecipe(TextRecipe):
     """Trains a drafter of a family on texts of the target, and writes it with a card.
 
     A run that was interrupted continues from its last evaluation if it is given the same folder.
 
     family: a name in `outrider.training.families.FAMILIES`.
-    texts, held_out: the number of texts to learn from, and of those held out to judge the drafter.
     vocabulary: the number of tokens that the drafter knows, the most frequent ones; None for all.
-    temperatures: of the target's answers, in turn.
-    batch_texts: the number of texts that the target writes at once.
     schedule: the fields of `outrider.training.schedule.Schedule`.
     options: the fields of the family's objective.
-    file: where the texts are kept, to train other drafters on them. Defaults to the run's folder.
     states: the folder where the target's states are kept. Defaults to one in the run's folder.
     """
 
     family: str
-    texts: int
-    held_out: int
     vocabulary: int | None
-    temperatures: Sequence[float]
-    batch_texts: int
     schedule: Mapping[str, Any]
     options: Mapping[str, Any]
-    file: str | None = None
     states: str | None = None
 
     def __call__(self, job: Job) -> None:
-        """Trains.
-
-        Raises:
-            ConfigError: a setting makes no sense, or what is on disk belongs to other settings.
-        """
         schedule = Schedule(**{"seed": job.sampling.seed, **self.schedule})
         began = time.monotonic()
-        split = split_texts(
-            job,
-            texts=self.texts,
-            held_out=self.held_out,
-            temperatures=self.temperatures,
-            batch_texts=self.batch_texts,
-            file=self.file,
-        )
+        split = self.split(job)
         size = job.target.vocab_size
         written = (text.ids[text.start :] for text in split.learned)
         vocabulary = frequent(written, size, self.vocabulary or size)
@@ -129,10 +108,10 @@ def measure_drafter(
         answer = text.ids[text.answer : text.answer + ANSWER_TOKENS]
         if not answer:
             continue
-        along = reference(target, text.ids[: text.answer], answer, drafter.needs)
-        measured = overlap(along, drafter, Token(), Sampling(temperature=1.0), gamma)
+        answer_reference = reference(target, text.ids[: text.answer], answer, drafter.needs)
+        measured = overlap(answer_reference, drafter, Token(), Sampling(temperature=1.0), gamma)
         sums["alpha"][0] += measured.beta[0]
         sums["alpha"][1] += measured.prefixes[0]
         sums["block_efficiency"][0] += measured.accepted[-1] + measured.rounds[-1]
         sums["block_efficiency"][1] += measured.rounds[-1]
-    return {name: above / below if below else 0.0 for name, (above, below) in sums.items()}
+    return {name: total / count if count else 0.0 for name, (total, count) in sums.items()}

@@ -24,7 +24,7 @@ class ExitObjective(Objective):
     """Kangaroo (2404.18911): the cross entropy with the target's distributions.
 
     layers: how many of the target's layers lie below the adapter.
-    soft: whether to learn the target's distributions, or else its tokens.
+    soft: whether to learn the target's distributions; if not, its tokens.
     share: the share of the positions that each step learns from.
 
     Raises `ConfigError` in `learner` if the target has no more than `layers` layers.
@@ -50,9 +50,10 @@ class ExitObjective(Objective):
             states = network(early, positions, None, KeysAndValues())
             counted = learnable(batch, vocabulary, 1)
             picked = sample_positions(counted, self.share, network.training)
-            rows, places = picked.nonzero(as_tuple=True)
-            target_states, tokens = batch.states[HIDDEN][rows, places], batch.ids[rows, places + 1]
-            return head_loss(network.logits(states[rows, places]), target_states, tokens)
+            rows, columns = picked.nonzero(as_tuple=True)
+            target_states = batch.states[HIDDEN][rows, columns]
+            tokens = batch.ids[rows, columns + 1]
+            return head_loss(network.logits(states[rows, columns]), target_states, tokens)
 
         save_checkpoint = partial(network.save_checkpoint, target=target)
         return Learner(network, (HIDDEN, network.reads), loss, save_checkpoint)

@@ -93,7 +93,7 @@ class Eagle3Objective(Objective):
 @final
 @dataclass(frozen=True, slots=True)
 class FalconObjective(Objective):
-    """Falcon (AAAI 2025, doi 10.1609/aaai.v39i22.34566): a second pass glances at the target's.
+    """Falcon (AAAI 2025, doi 10.1609/aaai.v39i22.34566): a second pass that glances at states.
 
     block: the number of tokens that the network drafts in a pass.
     glance, feature, distribution, noise: see `glancing_loss`.

@@ -25,11 +25,11 @@ def write_fitted(
     """Measures a drafter on the held-out texts, writes its card, and prints how well it does.
 
     drafter: reads what has been made in the job's folder.
-    began: the time at which the job did, by `time.monotonic`.
-    facts: what else the card says.
+    began: when the job began, by `time.monotonic`.
+    facts: further facts for the card.
     """
     figures = measure_drafter(job.target, drafter, split.held_out, job.gamma)
-    own_facts = {
+    card_facts = {
         "family": family,
         "command": job.command,
         **split.facts(),
@@ -38,7 +38,7 @@ def write_fitted(
         **facts,
     }
     write_fingerprints(job.out, job.target, split.learned)
-    write_card(job.out, own_facts, [{"step": 1.0, **figures}])
+    write_card(job.out, card_facts, [{"step": 1.0, **figures}])
     line = ", ".join(f"{name} {value:.3f}" for name, value in figures.items())
-    job.console.print(f"{own_facts['tokens']} tokens; on held-out texts {line}", highlight=False)
+    job.console.print(f"{card_facts['tokens']} tokens; on held-out texts {line}", highlight=False)
     job.console.print(plain(job.out), soft_wrap=True)

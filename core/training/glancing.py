@@ -57,14 +57,14 @@ def glancing_loss(
         after
     )
     counted = batch.own[:, block + 1 :] & writable
-    own, expected = out[:, : target_states.shape[1]][counted], target_states[counted]
-    if not len(own):
+    predicted, expected = out[:, : target_states.shape[1]][counted], target_states[counted]
+    if not len(predicted):
         return out.sum() * 0
-    logits = network.logits(own)
+    logits = network.logits(predicted)
     divergence = forward_kl(logits, linear(expected, network.vocabulary.rows(head)))
     hard = cross_entropy(logits, network.vocabulary.numbers(after[counted]))
     soft_and_hard = 0.9 * divergence + 0.1 * hard
-    return (feature * nearness(own, expected) + distribution * soft_and_hard).mean()
+    return (feature * nearness(predicted, expected) + distribution * soft_and_hard).mean()
 
 
 def _block_states(
@@ -86,7 +86,7 @@ def _block_states(
 def _random_runs(
     wrong: Bool[Tensor, "batch tokens"], glance: float
 ) -> Bool[Tensor, "batch tokens"]:
-    """Returns a run of positions, at random, in each text.
+    """Returns a random run of consecutive positions in each text.
 
     wrong: where the predicted tokens are wrong; a run is `glance` times as long as their number.
     """

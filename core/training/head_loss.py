@@ -18,9 +18,9 @@ from outrider.training.states import Batch
 class HeadLoss:
     """The distance from the target's distributions, or from its tokens.
 
-    vocabulary: the tokens that logits are of.
+    vocabulary: the tokens that the logits stand for.
     matrix: the target's output matrix, [vocab, width].
-    soft: whether to learn the target's distributions, or else its tokens.
+    soft: whether to learn the target's distributions; if not, its tokens.
     """
 
     vocabulary: Vocabulary
@@ -54,9 +54,10 @@ class HeadLoss:
 
 
 def learnable(batch: Batch, vocabulary: Vocabulary, ahead: int) -> Bool[Tensor, "batch tokens"]:
-    """Returns the positions behind which the target wrote the token `ahead` positions further on.
+    """Returns the positions from which the token `ahead` positions later can be learned.
 
-    The vocabulary has to know the token, and the target's likeliest token there.
+    The target must have written that token, and the vocabulary must know it and the target's
+    likeliest token there.
     """
     counted = torch.zeros_like(batch.own)
     inside = batch.own[:, ahead:] & vocabulary.knows(batch.best[:, ahead - 1 : -1])

@@ -24,7 +24,7 @@ class MedusaObjective(Objective):
     """Medusa-1 (2401.10774, section 2.2.1): the summed cross entropy of the heads.
 
     heads, blocks, kind, own: of the network, see `MedusaNetwork`.
-    soft: whether to learn the target's distributions, or else its tokens.
+    soft: whether to learn the target's distributions; if not, its tokens.
     share: the share of the positions that each step learns from.
     """
 

@@ -38,7 +38,7 @@ def train_network(
     A run that was interrupted continues from the last checkpoint in `folder`, and has the same
     curve as one that was not.
 
-    evaluate: measures more than the losses at each evaluation. Defaults to nothing more.
+    evaluate: returns what to measure besides the losses at each evaluation. Defaults to nothing.
 
     Raises:
         ConfigError: the checkpoint belongs to another schedule, or a loss is not a finite number.
@@ -111,7 +111,7 @@ def _prepare(
 def _remaining_batches(
     examples: Examples, schedule: Schedule, done: int, steps: int
 ) -> Iterator[Batch]:
-    """Yields the batches of all epochs, but for the first `done` of `steps`."""
+    """Yields the batches of all epochs, except the first `done` of `steps`."""
     in_epoch = steps // schedule.epochs
     for epoch in range(done // in_epoch if in_epoch else 0, schedule.epochs):
         for number, batch in enumerate(examples.batches(schedule.batch, schedule.seed + epoch)):

@@ -22,10 +22,10 @@ from outrider.training.states import Batch
 @final
 @dataclass(frozen=True, slots=True)
 class PEagleObjective(Objective):
-    """P-EAGLE (2602.01469, section 3): the target's distributions, at all places of a draft.
+    """P-EAGLE (2602.01469, section 3): the target's distributions, at all positions of a draft.
 
     depth: how many tokens to predict in a pass.
-    retain: the share of the masks that stays from each place to the next; fewer cost less.
+    retain: the share of the masks that stays from each depth to the next; fewer cost less.
     decoders: the number of decoder layers.
     layers, inner: as for `Eagle3Objective`.
 
@@ -54,7 +54,7 @@ class PEagleObjective(Objective):
             network.lm_head.weight.copy_(vocabulary.rows(head_loss.matrix))
 
         def loss(batch: Batch) -> Tensor:
-            # A row takes the state before a token, and predicts the next token but one.
+            # The row at position i reads state i and token i + 1, and predicts token i + 2.
             rows = Rows.sampled(batch.ids.shape[1] - 2, self.depth, self.retain)
             states = row_states(network, batch, rows)
             after = rows.positions.to(batch.ids.device) + 1
@@ -74,9 +74,9 @@ def row_states(network: PEagleNetwork, batch: Batch, rows: Rows) -> Tensor:
     masks = int((rows.masks > 0).sum())
     count, device = len(rows.masks) - masks, batch.ids.device
     states = network.states([batch.states[name][:, :count] for name in network.reads], masks)
-    words = batch.ids[:, 1 : count + 1]
-    tokens = torch.cat([words, words.new_full((len(words), masks), network.config.mask)], dim=1)
-    positions = rows.positions.to(device).expand(len(words), -1)
+    text = batch.ids[:, 1 : count + 1]
+    tokens = torch.cat([text, text.new_full((len(text), masks), network.config.mask)], dim=1)
+    positions = rows.positions.to(device).expand(len(text), -1)
     caches = LayerCaches(network.config.decoders)
     after: Tensor = network(states, tokens, positions, rows.reach().to(device), caches)
     return after

@@ -36,12 +36,12 @@ class MaskedStudent(nn.Module):
         self, ids: Int[Tensor, "batch tokens"], rows: Rows, wanted: Int[Tensor, "wanted"]
     ) -> Float[Tensor, "batch wanted vocab"]:
         """Returns the logits of the wanted rows."""
-        words = self.student.get_input_embeddings()(ids)
+        embeddings = self.student.get_input_embeddings()(ids)
         masks = self.mask.expand(len(ids), int((rows.masks > 0).sum()), -1)
         device = ids.device
-        reach = additive_mask(rows.reach(), words.dtype)
+        reach = additive_mask(rows.reach(), embeddings.dtype)
         output = self.student(
-            inputs_embeds=torch.cat([words, masks], dim=1),
+            inputs_embeds=torch.cat([embeddings, masks], dim=1),
             attention_mask=reach.to(device).expand(len(ids), -1, -1, -1),
             position_ids=rows.positions[None].to(device).expand(len(ids), -1),
             logits_to_keep=wanted.to(device),
@@ -54,12 +54,12 @@ class MaskedStudent(nn.Module):
 @final
 @dataclass(frozen=True, slots=True)
 class ParallelObjective(Objective):
-    """PARD (2504.18583, section 3): the divergence from the target's distributions, at all places.
+    """PARD (2504.18583, section 3): the divergence from the target's distributions.
 
     layers: how many of the target's layers to start from. The embeddings and the head stay the
         target's, and are not saved.
     depth: how many tokens to predict in a pass.
-    retain: the share of the masks that stays from each place to the next; fewer cost less.
+    retain: the share of the masks that stays from each depth to the next; fewer cost less.
     divergence, share: as for `DistillationObjective`.
 
     Raises `ConfigError` in `learner` if a number is out of range, if the divergence is unknown, if
@@ -75,7 +75,7 @@ class ParallelObjective(Objective):
     def learner(self, setup: Setup) -> Learner:
         is_known = self.divergence in DIVERGENCES
         expected = nearest(self.divergence, list(DIVERGENCES))
-        require(is_known, "recipe.options.divergence", self.divergence, f"another: {expected}")
+        require(is_known, "recipe.options.divergence", self.divergence, f"a divergence; {expected}")
         require_rows(self.depth, self.retain)
         if len(setup.vocabulary) != setup.target.vocab_size:
             raise ConfigError("recipe.vocabulary: expected none, a small model knows all tokens")
@@ -85,10 +85,10 @@ class ParallelObjective(Objective):
         divergence = DIVERGENCES[self.divergence]
 
         def loss(batch: Batch) -> Tensor:
-            # The last token of the batch is behind no row.
+            # The last token is only predicted, so it has no row.
             rows = Rows.sampled(batch.ids.shape[1] - 1, self.depth, self.retain)
-            every = torch.ones_like(rows.masks, dtype=torch.bool)
-            wanted = sample_positions(every, self.share, network.training).nonzero()[:, 0]
+            all_rows = torch.ones_like(rows.masks, dtype=torch.bool)
+            wanted = sample_positions(all_rows, self.share, network.training).nonzero()[:, 0]
             logits: Tensor = network(batch.ids[:, :-1], rows, wanted)
             positions = rows.positions[wanted].to(batch.ids.device)
             counted = batch.own[:, 1:][:, positions]

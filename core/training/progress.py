@@ -52,7 +52,7 @@ class TrainingProgress:
         checkpoint = _load(self._folder / CHECKPOINT)
         for name, stored in checkpoint["facts"].items():
             value = self._facts.get(name)
-            expected = f"{stored!r}, as in the run that broke off"
+            expected = f"{stored!r}, as in the interrupted run"
             require(stored == value, f"recipe.{name}", value, expected)
         try:
             self._network.load_state_dict(checkpoint["network"])
@@ -113,8 +113,8 @@ def _load(path: Path) -> dict[str, Any]:
     except Exception as error:  # torch and pickle raise many types
         reason = " ".join(str(error).split()).partition(". ")[0]
         raise ConfigError(
-            f"{path}: damaged, no checkpoint can be read ({reason}): expected it to be deleted, to"
-            " train from the first step"
+            f"{path}: damaged, expected a checkpoint ({reason}); delete it to train from the first"
+            " step"
         ) from error
     if not (isinstance(checkpoint, dict) and checkpoint.keys() >= FIELDS):
         raise ConfigError(f"{path}: expected a checkpoint of `outrider train`")

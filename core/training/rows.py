@@ -30,7 +30,7 @@ class Rows:
         A mask stays only if the one before it does, which it has to see.
 
         depth: how many tokens are predicted behind each token of the text.
-        retain: the share that stays of those one mask nearer to the text.
+        retain: the share of the masks that stays from each depth to the next.
         """
         kept = torch.arange(length)
         positions, masks = [kept], [torch.zeros_like(kept)]

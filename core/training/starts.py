@@ -1,4 +1,4 @@
-"""Starts: what a network begins as, if something better than random weights is known."""
+"""Starts: initial weights that are better than random ones."""
 
 from collections.abc import Iterable
 
@@ -27,9 +27,9 @@ def start_eagle(network: EagleNetwork, target: Target, batches: Iterable[Batch])
 
     def pair(batch: Batch) -> tuple[Tensor, Tensor]:
         own = batch.own[:, 1:]
-        states, words = batch.states[HIDDEN], embedding(batch.ids[:, 1:], table)
-        ones = words.new_ones(*own.shape, 1)
-        return torch.cat([words, states[:, :-1], ones], dim=-1)[own], states[:, 1:][own]
+        states, embedded = batch.states[HIDDEN], embedding(batch.ids[:, 1:], table)
+        ones = embedded.new_ones(*own.shape, 1)
+        return torch.cat([embedded, states[:, :-1], ones], dim=-1)[own], states[:, 1:][own]
 
     matrix = least_squares(map(pair, batches))
     network.fc.weight.copy_(matrix[:, :-1])
@@ -46,10 +46,10 @@ def least_squares(
 
     pairs: batches of inputs and outputs.
     """
-    moment = mixed = torch.zeros(())
+    moment = cross = torch.zeros(())
     for inputs, outputs in pairs:
         inputs, outputs = inputs.double(), outputs.double()
-        moment, mixed = moment + inputs.T @ inputs, mixed + inputs.T @ outputs
+        moment, cross = moment + inputs.T @ inputs, cross + inputs.T @ outputs
     ridge = RIDGE * moment.diagonal().mean() * torch.eye(len(moment)).to(moment)
-    matrix: Tensor = torch.linalg.solve(moment + ridge, mixed)
+    matrix: Tensor = torch.linalg.solve(moment + ridge, cross)
     return matrix.T.float()

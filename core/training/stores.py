@@ -1,14 +1,13 @@
 """The recipe of REST's data store: texts of the target, or those of a data set as they are."""
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
 from outrider.drafter_parts.datastore import write_store
 from outrider.drafters.rest import Rest
 from outrider.errors import ConfigError, is_int, require
-from outrider.training.corpus import Split, split_texts
+from outrider.training.corpus import Split, TextRecipe
 from outrider.training.fitted import write_fitted
 from outrider.training.job import Job
 from outrider.training.writing import Text
@@ -16,44 +15,21 @@ from outrider.training.writing import Text
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class StoreRecipe:
+class StoreRecipe(TextRecipe):
     """Writes a store of texts, with a card.
 
-    answers: whether to store what the target writes, or else all texts of the data set: the turns
-        of its prompts, and the answers beside them.
-    texts, held_out, temperatures, batch_texts, file: see
-        `outrider.training.drafters.DrafterRecipe`. All texts of a data set but those held out are
-        stored.
+    answers: whether to store texts that the target writes. If not, all texts of the data set are
+        stored except those held out: the turns of its prompts, and the answers beside them.
     """
 
     answers: bool
-    texts: int
-    held_out: int
-    temperatures: Sequence[float]
-    batch_texts: int
-    file: str | None = None
 
     def __call__(self, job: Job) -> None:
-        """Writes the store.
-
-        Raises:
-            ConfigError: a setting makes no sense, or the data set has too few texts.
-        """
         began = time.monotonic()
-        split = self._written(job) if self.answers else self._read(job)
+        split = self.split(job) if self.answers else self._read(job)
         write_store(job.out, [text.ids[text.start :] for text in split.learned], job.target)
         drafter, facts = Rest(str(job.out)), {"answers": self.answers}
         write_fitted(job, drafter, split, family="rest", began=began, facts=facts)
-
-    def _written(self, job: Job) -> Split:
-        return split_texts(
-            job,
-            texts=self.texts,
-            held_out=self.held_out,
-            temperatures=self.temperatures,
-            batch_texts=self.batch_texts,
-            file=self.file,
-        )
 
     def _read(self, job: Job) -> Split:
         """Returns the texts of the data set. Of those held out, the second half is the answer."""

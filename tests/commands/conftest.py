@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def sketched(drawn_once: None) -> None:
-    """No command here is about its figures."""
+    """Draws each kind of figure only once: no test here is about the figures."""
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ def test_a_run_whose_drafters_remember_does_not_go_on() -> None:
         folder: Any = SimpleNamespace(
             measurements=[None] * count, run=SimpleNamespace(finished=finished)
         )
-        expected = pytest.raises(ConfigError, match="suffix would go on without a memory")
+        expected = pytest.raises(ConfigError, match="suffix would continue without a memory")
         with expected if refused else nullcontext():
             _check_memory(facts, folder)
 
@@ -177,7 +177,7 @@ def test_adding_a_drafter_writes_no_text_again(
     ("arguments", "message"),
     [
         (["gama=3"], "gama: no such setting; did you mean 'gamma'"),
-        (["protocol=overlp"], "protocol='overlp': expected another: did you mean 'overlap'"),
+        (["protocol=overlp"], "protocol='overlp': expected a protocol; did you mean 'overlap'"),
         (["drafters=[bigram,bigram]"], "two are named 'bigram'"),
         (["turns=0"], "turns=0: expected a whole number of at least 1"),
         (["batch=0"], "batch=0: expected a whole number of at least 1"),

@@ -63,7 +63,7 @@ def test_it_says_what_to_do_next(run: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["Echo", "9", "a b", "../up", "outrider-"])
 def test_what_is_no_name_is_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="expected small letters"):
+    with pytest.raises(ConfigError, match="expected lower-case letters"):
         write_plugin(name, "drafter", tmp_path)
 
 

@@ -66,8 +66,11 @@ def test_a_strangers_rule_of_the_same_name_is_refused(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("asked", "line"),
     [
-        ("eagle", "drafter Eagle can't go into vLLM: expected one that needs tokens alone, or"),
-        ("small_lm drafter.layers=3", "SmallLM can't go into vLLM: expected one that needs tokens"),
+        ("eagle", "Eagle can't go into vLLM: expected one that needs only tokens, or"),
+        (
+            "small_lm drafter.layers=3",
+            "SmallLM can't go into vLLM: expected one that needs only tokens",
+        ),
         ("lookahead_decoding", "can't go into vLLM: expected one that writes chains"),
         ("bigram drafter.tree=2x1", "can't go into vLLM: expected one that writes chains"),
         ("eagle3 drafter.tree=2x1", "can't go into vLLM: expected one that writes chains"),

@@ -124,7 +124,7 @@ def test_no_draft_is_the_best_where_drafting_does_not_pay() -> None:
         (["gamma=2.5"], "gamma=2.5: expected a whole number of at least 0"),
         (["c=-1"], "c=-1: expected a number of at least 0"),
         (["c_hat=x"], "c_hat='x': expected a number of at least 0, or null"),
-        (["layout=figure1"], "layout='figure1': expected another: did you mean"),
+        (["layout=figure1"], "layout='figure1': expected a layout; did you mean"),
         (["gama=3"], "gama: no such setting; did you mean 'gamma'"),
     ],
 )

@@ -155,7 +155,7 @@ def test_penalties_and_a_grammar_go_together(spelling: TabularTarget) -> None:
 
 def test_a_text_that_leaves_the_grammar_is_no_result(spelling: TabularTarget) -> None:
     begun = outrider.regex("ab").begin(spelling, PROMPT)
-    with pytest.raises(TargetError, match=r"^constraint: token 2 is none that"):
+    with pytest.raises(TargetError, match=r"^constraint: the grammar does not allow token 2"):
         begun.ends([*PROMPT, 2])
 
 

@@ -1,4 +1,4 @@
-"""A constraint has its say at each place of a draft, with the text before it."""
+"""A constraint changes the logits at each position of a draft, given the text before it."""
 
 from collections import Counter
 from collections.abc import Sequence

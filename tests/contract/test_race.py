@@ -1,4 +1,4 @@
-"""Races: the enumerated joint law is the published one, and the sampled noise follows it."""
+"""Races: the joint distribution is the published one, and the sampled noise follows it."""
 
 import itertools
 from collections import defaultdict
@@ -18,7 +18,7 @@ def laws(vocab: int, count: int, seed: int) -> list[torch.Tensor]:
 
 
 def joint(races: list[tuple[torch.Tensor, int]]) -> dict[tuple[int, ...], float]:
-    """Returns the exact law of the winners of several races, each at its position."""
+    """Returns the exact distribution of the winners of several races, each at its position."""
     law: dict[tuple[int, ...], float] = defaultdict(float)
 
     def play(chance: Chance) -> tuple[int, ...]:

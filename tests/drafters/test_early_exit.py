@@ -269,7 +269,7 @@ def test_a_target_with_windows_and_soft_caps(path: str | None) -> None:
 def test_targets_that_it_can_t_draft_for(monkeypatch: pytest.MonkeyPatch, llama: Any) -> None:
     gpt2 = TransformersTarget(build(ENTRIES["gpt2"]))
     EarlyExit(1).bind(gpt2)
-    with pytest.raises(ConfigError, match="GPT2Model has no norm behind its layers"):
+    with pytest.raises(ConfigError, match="GPT2Model has no norm after its layers"):
         EarlyExit(1, "untrained").bind(gpt2)
     with pytest.raises(ConfigError, match="drafter EarlyExit needs cache"):
         written(TransformersTarget(build(ENTRIES["mamba2"])), EarlyExit(1))

@@ -1,4 +1,4 @@
-"""PARD: one pass drafts what a pass for each place would, from AMD's folders and our own."""
+"""PARD: one pass drafts what a pass for each token would, from AMD's folders and our own."""
 
 import json
 from collections.abc import Callable

@@ -3,8 +3,9 @@
 python tests/evidence/architectures.py --results sweep --page docs/models.md
 python tests/evidence/architectures.py --only llama gemma3_text --modes tree batch --again
 
-Each row runs in a process of its own and leaves a file of JSON lines in `--results`; what is there
-already is not run again. The exit status is 1 where a text is wrong or an exception not Outrider's.
+Each row runs in a process of its own and leaves a file of JSON lines in `--results`; what is
+already there is not run again. The exit status is 1 if a text is wrong, or if an exception is not
+Outrider's.
 """
 
 import argparse
@@ -58,7 +59,7 @@ def group(subject: Subject) -> str:
 
 
 def run_row(entry: Entry, modes: Sequence[str], path: Path) -> None:
-    """Builds a model, runs the modes, and appends what comes of them to the file."""
+    """Builds a model, runs the modes, and appends the outcomes to the file."""
     warnings.filterwarnings("ignore")
     transformers.logging.set_verbosity_error()
     torch.set_num_threads(1)
@@ -73,8 +74,8 @@ def run_row(entry: Entry, modes: Sequence[str], path: Path) -> None:
             built = subject(entry)
         except Exception as error:  # noqa: BLE001  whatever transformers raises is the reason
             line = " ".join(str(error).split())[:200]
-            known = isinstance(error, ValueError) and line.startswith("it")
-            note(reason=line if known else f"{type(error).__name__}: {line}")
+            is_reason = isinstance(error, ValueError) and line.startswith("it")
+            note(reason=line if is_reason else f"{type(error).__name__}: {line}")
             return
         differs = any(len(truth.texts) > 1 for truth in built.truths)
         note(
@@ -83,8 +84,8 @@ def run_row(entry: Entry, modes: Sequence[str], path: Path) -> None:
             cache_differs=differs,
         )
         for mode in modes:
-            found = [outcome.record() for outcome in outcomes(built, [mode])]
-            note(mode=mode, checks=found)
+            checks = [outcome.record() for outcome in outcomes(built, [mode])]
+            note(mode=mode, checks=checks)
 
 
 def read(path: Path) -> tuple[dict[str, Any], dict[str, list[dict[str, str]]]]:
@@ -101,7 +102,7 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, list[dict[str, str]]]]:
 
 
 def run(rows: Sequence[tuple[Entry, list[str]]], folder: Path, workers: int) -> None:
-    """Runs rows in processes of their own, each ended after its time; shows how far it is."""
+    """Runs rows in processes of their own, each with a time limit, and shows the progress."""
     waiting = list(rows)[::-1]
     running: dict[Any, tuple[Entry, float]] = {}
     with Progress(console=Console(stderr=True)) as progress:
@@ -146,10 +147,10 @@ def summarised(names: Sequence[str], folder: Path, console: Console) -> bool:
             for check in checks:
                 if check["outcome"] in ("WRONG", "RAW"):
                     bad = True
-                    words = (
+                    line = (
                         f"{check['outcome']} {name} | {mode}, {check['check']}: {check['detail']}"
                     )
-                    console.print(words, markup=False, highlight=False, soft_wrap=True)
+                    console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print(", ".join(f"{sign} {count}" for sign, count in sorted(counts.items())))
     return bad
 
@@ -162,30 +163,29 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="also what has been run")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--page", type=Path, help="the page whose table to write")
-    wanted = parser.parse_args()
-    wanted.results.mkdir(parents=True, exist_ok=True)
+    options = parser.parse_args()
+    options.results.mkdir(parents=True, exist_ok=True)
     everything = list(entries())
-    unknown = set(wanted.only or ()) - {entry.name for entry in everything}
+    unknown = set(options.only or ()) - {entry.name for entry in everything}
     if unknown:
         parser.error(f"--only {', '.join(sorted(unknown))}: no such row")
     rows = []
     for entry in everything:
-        facts, cells = read(path_of(wanted.results, entry.name))
-        known = set() if wanted.again else set(cells)
-        modes = [mode for mode in wanted.modes if mode not in known]
-        done = not modes or (facts.get("reason") and not wanted.again)
-        if not done and (not wanted.only or entry.name in wanted.only):
+        facts, cells = read(path_of(options.results, entry.name))
+        modes = [mode for mode in options.modes if options.again or mode not in cells]
+        done = not modes or (facts.get("reason") and not options.again)
+        if not done and (not options.only or entry.name in options.only):
             rows.append((entry, modes))
-    run(rows, wanted.results, wanted.workers)
-    names = [entry.name for entry in everything if not wanted.only or entry.name in wanted.only]
-    bad = summarised(names, wanted.results, Console())
-    if wanted.page:
-        found = {entry.name: read(path_of(wanted.results, entry.name)) for entry in everything}
+    run(rows, options.results, options.workers)
+    names = [entry.name for entry in everything if not options.only or entry.name in options.only]
+    bad = summarised(names, options.results, Console())
+    if options.page:
+        results = {entry.name: read(path_of(options.results, entry.name)) for entry in everything}
         versions = f"Outrider {outrider.__version__}, transformers {transformers.__version__}"
-        facts = {name: fact for name, (fact, _) in found.items()}
-        cells = {name: cell for name, (_, cell) in found.items()}
-        written = placed(wanted.page.read_text(), table(facts, cells, versions))
-        wanted.page.write_text(written)
+        facts = {name: fact for name, (fact, _) in results.items()}
+        cells = {name: cell for name, (_, cell) in results.items()}
+        page = placed(options.page.read_text(), table(facts, cells, versions))
+        options.page.write_text(page)
     sys.exit(bad)
 
 

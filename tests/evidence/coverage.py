@@ -1,8 +1,8 @@
-"""How often a 95% interval holds the truth, in 2000 simulated experiments with a known truth.
+"""How often a 95% interval contains the true value, in 2000 simulated experiments.
 
 python tests/evidence/coverage.py
 
-Prints the tables of docs/measures.md. Fails if an interval holds the truth less often than --least.
+Prints the tables of docs/measures.md. Fails if an interval contains it less often than --least.
 """
 
 import argparse
@@ -28,7 +28,7 @@ def uniform(random: np.random.Generator, experiments: int, prompts: int) -> tupl
 
 
 def capped(random: np.random.Generator, experiments: int, prompts: int) -> tuple[Floats, Floats]:
-    """Texts that end by themselves, or else at 128 tokens."""
+    """Texts that end by themselves, and at 128 tokens at the latest."""
     shape = experiments, prompts
     return random.beta(3, 3, shape), np.minimum(random.geometric(1 / 80, shape), 128).astype(float)
 
@@ -43,8 +43,8 @@ def correlated(
     random: np.random.Generator, experiments: int, prompts: int
 ) -> tuple[Floats, Floats]:
     """Long texts are easier to draft."""
-    own = random.beta(2, 3, (experiments, prompts))
-    return own, np.ceil(random.lognormal(3.5 + 1.5 * own, 0.6))
+    rates = random.beta(2, 3, (experiments, prompts))
+    return rates, np.ceil(random.lognormal(3.5 + 1.5 * rates, 0.6))
 
 
 def bimodal(random: np.random.Generator, experiments: int, prompts: int) -> tuple[Floats, Floats]:
@@ -61,14 +61,14 @@ SCENARIOS: dict[str, Draw] = {
 
 
 def covered(draw: Draw, prompts: int, experiments: int) -> tuple[float, float, float]:
-    """Returns how often the intervals of a rate, a difference and a quotient hold the truth."""
+    """Returns how often the intervals of a rate, a difference and a quotient contain its value."""
     random = np.random.default_rng(prompts)
-    own, lengths = draw(random, 1, 1_000_000)
-    truth = float((own * lengths).sum() / lengths.sum())
-    own, lengths = draw(random, experiments, prompts)
+    rates, lengths = draw(random, 1, 1_000_000)
+    truth = float((rates * lengths).sum() / lengths.sum())
+    rates, lengths = draw(random, experiments, prompts)
     one, other = (
-        ratio(random.binomial(lengths.astype(int), rate).astype(float), lengths)
-        for rate in (own, own * SHIFT)
+        ratio(random.binomial(lengths.astype(int), share).astype(float), lengths)
+        for share in (rates, rates * SHIFT)
     )
     effective = np.minimum(one.effective, other.effective)
     with np.errstate(divide="ignore", invalid="ignore"):

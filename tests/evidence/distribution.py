@@ -61,7 +61,7 @@ class RememberedSession(Session):
         self.draft = draft
         rows, text, reachable = [self.target.row(self.text)], self.text, True
         for token in draft.tokens:
-            # A token without probability is rejected, so nothing behind it matters.
+            # A token without probability is rejected, so nothing after it matters.
             reachable = reachable and bool(self.target.sampling.probs(rows[-1])[token] > 0)
             text = (*text, token)
             rows.append(self.target.row(text) if reachable else torch.zeros_like(rows[0]))

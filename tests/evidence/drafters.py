@@ -1,10 +1,10 @@
-"""Every drafter that needs no training of one's own, side by side, at both temperatures.
+"""Every drafter that works without training one, side by side, at both temperatures.
 
     python tests/evidence/drafters.py --prompts questions.jsonl --page docs/drafters.md
 
 Runs `outrider compare` once for the chains and once for the trees, at temperature 0 and at 1. A run
-that is in `--results` already goes on where it ended, or is read. On a machine that does nothing
-else: what it measures is time.
+that is already in `--results` is continued if it is unfinished. It needs an idle machine, since it
+measures times.
 """
 
 import argparse
@@ -44,17 +44,17 @@ HEADINGS = (
 
 
 def compared(rule: str, sampling: str, options: argparse.Namespace) -> Run:
-    """Returns the comparison of the drafters of a rule, as far as it is not there yet."""
+    """Returns the comparison of the drafters of a rule; runs it first if it is not finished."""
     folder = Path(options.results).absolute() / f"{rule}-{sampling}"
-    known = (folder / FACTS).is_file()
-    if not known or not load(folder).finished:
+    exists = (folder / FACTS).is_file()
+    if not exists or not load(folder).finished:
         drafters = ["none", *(options.only or DRAFTERS[rule])]
         sys.argv = [
             *["outrider", "compare", f"drafters=[{','.join(drafters)}]", "protocol=decode", *SIZES],
             *[f"verifier={rule}", f"sampling={sampling}", f"target={options.target}", "turns=1"],
             *[f"data.limit={options.limit}", f"max_new_tokens={options.tokens}", "pairs=false"],
             *(["data=demo"] if options.prompts is None else from_file(options.prompts)),
-            *[f"hydra.run.dir={folder}", f"resume={str(known).lower()}", *options.settings],
+            *[f"hydra.run.dir={folder}", f"resume={str(exists).lower()}", *options.settings],
         ]
         cli.main()
     return load(folder)

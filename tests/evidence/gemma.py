@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from partings import Texts, generate, parting, read, until_eos
 
 PROMPTS = (-12, 48)
-"""How far the prompts go past the window: one ends within it and one behind it."""
+"""How far the prompts go past the window: one ends within it and one past it."""
 
 DRAFTERS: dict[str, tuple[dict[str, Any], str]] = {
     "plain": ({"drafter": "none"}, "token"),
@@ -56,7 +56,7 @@ def prompts(target: Target, window: int) -> Texts:
 
 def decoded(target: Target, drafter: Any, rule: Any, length: int, texts: Texts) -> Written:
     """Returns what follows texts that are decoded together; of one text, that is by itself."""
-    found: Texts = [[] for _ in texts]
+    continuations: Texts = [[] for _ in texts]
     calls = [0] * len(texts)
     rounds = decode_together(
         target,
@@ -67,33 +67,33 @@ def decoded(target: Target, drafter: Any, rule: Any, length: int, texts: Texts) 
         max_new_tokens=length,
     )
     for number, round in rounds:
-        found[number] += round.tokens
+        continuations[number] += round.tokens
         calls[number] += 1
-    return found, max(calls)
+    return continuations, max(calls)
 
 
 def one_by_one(write: Callable[[Texts], Written], texts: Texts) -> Written:
     alone = [write([text]) for text in texts]
-    return [text for found, _ in alone for text in found], sum(calls for _, calls in alone)
+    return [text for written, _ in alone for text in written], sum(calls for _, calls in alone)
 
 
 def written(target: Target, length: int, texts: Texts) -> Written:
     chances = [SampledChance.seeded(0) for _ in texts]
-    found = target.write(texts, Sampling(), chances, length)
-    return found, max(map(len, found))
+    continuations = target.write(texts, Sampling(), chances, length)
+    return continuations, max(map(len, continuations))
 
 
 def modes(target: Target, length: int) -> dict[str, Callable[[Texts], Written]]:
     """Returns the ways to write, by the names to print."""
-    ways: dict[str, Callable[[Texts], Written]] = {}
+    writers: dict[str, Callable[[Texts], Written]] = {}
     for name, (drafter, rule) in DRAFTERS.items():
         parts = make("drafter", drafter), make("verifier", rule)
         together = partial(decoded, target, *parts, length)
-        ways[name] = partial(one_by_one, together)
+        writers[name] = partial(one_by_one, together)
         if not name.startswith("small_lm"):
-            ways[f"{name}, batch of {len(PROMPTS)}"] = together
-    ways[f"write, batch of {len(PROMPTS)}"] = partial(written, target, length)
-    return ways
+            writers[f"{name}, batch of {len(PROMPTS)}"] = together
+    writers[f"write, batch of {len(PROMPTS)}"] = partial(written, target, length)
+    return writers
 
 
 def main() -> None:
@@ -113,22 +113,22 @@ def main() -> None:
         until_eos(plain, generate(plain, [text], length).sequences[0, len(text) :].tolist())
         for text in texts
     ]
-    ways = modes(target, length)
-    names = options.only or list(ways)
+    writers = modes(target, length)
+    names = options.only or list(writers)
     # A row at a time: all of them take minutes.
     print(ROW.format("mode", "tokens", "target calls", "differs from generate"), flush=True)
     different = 0
     for name in names:
-        found, calls = ways[name](texts)
-        places = []
-        for text, other, reference in zip(texts, found, references, strict=True):
+        continuations, calls = writers[name](texts)
+        partings = []
+        for text, other, reference in zip(texts, continuations, references, strict=True):
             rows = partial(read, plain, text, reference)
             apart = parting(other, reference, lambda rows=rows: (rows(), rows()))  # type: ignore[misc]
             if apart:
-                places.append(f"token {apart['position']}, logits {apart['gap']:.2g} apart")
-        different += len(places)
-        tokens = sum(map(len, found))
-        print(ROW.format(name, tokens, calls, "; ".join(places) or "nowhere"), flush=True)
+                partings.append(f"token {apart['position']}, logits {apart['gap']:.2g} apart")
+        different += len(partings)
+        tokens = sum(map(len, continuations))
+        print(ROW.format(name, tokens, calls, "; ".join(partings) or "nowhere"), flush=True)
     ends = ", ".join(str(len(text) + len(own)) for text, own in zip(texts, references, strict=True))
     print(f"window {window}, texts of {ends} tokens, {len(names)} modes: {different} texts differ")
     sys.exit(different > 0)

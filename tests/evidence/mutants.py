@@ -157,16 +157,16 @@ class _Finder(importlib.abc.MetaPathFinder):
 @cache
 def imports(file: str) -> frozenset[str]:
     """Returns the files of the package that a file imports, directly or not, and itself."""
-    found, waiting = {file}, [file]
+    files, waiting = {file}, [file]
     while waiting:
         for node in ast.walk(ast.parse((ROOT / waiting.pop()).read_text())):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("outrider."):
                 tail = str(node.module).removeprefix("outrider.").replace(".", "/") + ".py"
                 inner = tail if tail.startswith(("verifiers/", "drafters/")) else f"core/{tail}"
-                if inner not in found and (ROOT / inner).is_file():
-                    found.add(inner)
+                if inner not in files and (ROOT / inner).is_file():
+                    files.add(inner)
                     waiting.append(inner)
-    return frozenset(found)
+    return frozenset(files)
 
 
 def relevant(mutant: Mutant) -> list[tuple[str, str, dict[str, Any]]]:
@@ -208,17 +208,17 @@ def kit(mutant: Mutant | None) -> str:
             for check in checks_of(part):
                 check(part)
         except BaseException as error:  # noqa: BLE001  any fault counts
-            at = error.__traceback__
-            where = "making it" if at is None else _check_in(at)
+            traceback = error.__traceback__
+            where = "making it" if traceback is None else _check_in(traceback)
             return f"{name}: {where}: {' '.join(str(error).split())[:150]}"
     return ""
 
 
-def _check_in(at: Any) -> str:
+def _check_in(traceback: Any) -> str:
     names = []
-    while at is not None:
-        names.append(at.tb_frame.f_code.co_name)
-        at = at.tb_next
+    while traceback is not None:
+        names.append(traceback.tb_frame.f_code.co_name)
+        traceback = traceback.tb_next
     return next((name for name in names if name.startswith("check_")), names[-1])
 
 
@@ -270,7 +270,7 @@ def judged(stage: str, mutant: Mutant | None) -> int:
         sys.meta_path.insert(0, _Finder(mutant))
     try:
         says = kit(mutant) if stage == "kit" else tests(mutant)
-    except BaseException as error:  # noqa: BLE001  said in the table: it is not judged
+    except BaseException as error:  # noqa: BLE001  the table shows it: it is not judged
         says = f"{NOT_JUDGED}: {type(error).__name__}: {error}"[:300]
     os.write(output, json.dumps(says).encode())
     os._exit(0)
@@ -301,15 +301,17 @@ def judge(wanted: Sequence[Mutant], workers: int, results: Path, seconds: float)
                 running[judged(stage, mutant)] = (stage, mutant)
             process, _ = os.wait()
             stage, mutant = running.pop(process)
-            found = says(process)
-            if stage == "kit" and not found:
+            finding = says(process)
+            if stage == "kit" and not finding:
                 waiting.insert(0, ("tests", mutant, ""))
                 continue
-            by = "not run" if found.startswith(NOT_JUDGED) else stage if found else ""
-            line = {"mutant": mutant.key, "by": by, "says": found}
+            by = "not run" if finding.startswith(NOT_JUDGED) else stage if finding else ""
+            line = {"mutant": mutant.key, "by": by, "says": finding}
             file.write(json.dumps(line) + "\n")
             file.flush()
-            print(f"{line['by'] or 'SURVIVES':9}{mutant.file}: {mutant.old!r}: {found}", flush=True)
+            print(
+                f"{line['by'] or 'SURVIVES':9}{mutant.file}: {mutant.old!r}: {finding}", flush=True
+            )
 
 
 @contextmanager
@@ -393,8 +395,8 @@ def main() -> None:
     options.results.parent.mkdir(parents=True, exist_ok=True)
     lines = _lines(options.results)
     again = ("not run", "") if options.again else ("not run",)
-    known = {key for key, line in lines.items() if line["by"] not in again}
-    waiting = [mutant for mutant in every if mutant.key not in known]
+    judged_keys = {key for key, line in lines.items() if line["by"] not in again}
+    waiting = [mutant for mutant in every if mutant.key not in judged_keys]
     judge(waiting, options.workers, options.results, options.seconds)
     if not report(every, _lines(options.results)):
         sys.exit(1)

@@ -57,21 +57,21 @@ def first_difference(one: Sequence[int], other: Sequence[int]) -> int | None:
 def parting(
     text: Sequence[int], other: Sequence[int], rows: Callable[[], tuple[Tensor, Tensor]]
 ) -> dict[str, Any] | None:
-    """Returns where a text leaves another and how far apart the logits of the two tokens are there.
+    """Returns where a text departs from another, and how far apart the two tokens' logits are.
 
     rows: returns the logits at every position of `other`, in its own precision and in float32.
     """
     position = first_difference(text, other)
     if position is None:
         return None
-    own, exact = (logits[position] for logits in rows())
+    stored, exact = (logits[position] for logits in rows())
     tokens = [other[position], text[position]]
-    size = max(abs(float(own[token])) for token in tokens)
-    gap, exact_gap = (float(row[tokens[0]]) - float(row[tokens[1]]) for row in (own, exact))
+    size = max(abs(float(stored[token])) for token in tokens)
+    gap, exact_gap = (float(row[tokens[0]]) - float(row[tokens[1]]) for row in (stored, exact))
     return {
         "position": position,
         "tokens": tokens,
         "gap": gap,
-        "units": gap / last_place(size, own.dtype),
+        "units": gap / last_place(size, stored.dtype),
         "float32_gap": exact_gap,
     }

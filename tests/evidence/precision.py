@@ -4,7 +4,7 @@
 
 Each text is held to that of transformers' `generate(do_sample=False)` on a model of the same
 precision, and to Outrider's own plain text. Every prompt leaves a line in `--results`; what is
-there already is not run again. The exit status is 1 if a float32 text differs.
+already there is not run again. The exit status is 1 if a float32 text differs.
 """
 
 import argparse
@@ -103,7 +103,7 @@ def writers(plain: Target, packed: Target, modes: Sequence[str]) -> dict[str, Wr
     """
     token = make("verifier", "token")
     lookup = make("drafter", "prompt_lookup")
-    known: dict[str, Writer] = {
+    by_mode: dict[str, Writer] = {
         MODES[0]: partial(generated_together, plain),
         ALL: partial(decoded, plain, make("drafter", "none"), token),
         MODES[-2]: partial(decoded_together, packed, lookup, token),
@@ -111,8 +111,8 @@ def writers(plain: Target, packed: Target, modes: Sequence[str]) -> dict[str, Wr
     }
     for name, (drafter, rule) in DRAFTED.items():
         parts = make("drafter", drafter), make("verifier", rule)
-        known[name] = partial(decoded, packed, *parts)
-    return {mode: known[mode] for mode in modes}
+        by_mode[name] = partial(decoded, packed, *parts)
+    return {mode: by_mode[mode] for mode in modes}
 
 
 def top_two(stepped: Tensor, at_once: Tensor) -> dict[str, list[float]]:
@@ -131,7 +131,7 @@ def top_two(stepped: Tensor, at_once: Tensor) -> dict[str, list[float]]:
 def run_group(
     prompts: Sequence[tuple[Prompt, list[int]]],
     targets: Mapping[str, Target],
-    ways: Mapping[str, Writer],
+    by_mode: Mapping[str, Writer],
     dtype: str,
     length: int,
 ) -> list[dict[str, Any]]:
@@ -142,21 +142,22 @@ def run_group(
     target, exact = targets[dtype], targets["float32"]
     ids = [tokens for _, tokens in prompts]
     references = [generate(target, [tokens], length, output_logits=True) for tokens in ids]
-    texts = {mode: write(ids, length) for mode, write in ways.items()}
+    texts = {mode: write(ids, length) for mode, write in by_mode.items()}
     records = []
     for number, (prompt, tokens) in enumerate(prompts):
         reference = references[number].sequences[0, len(tokens) :].tolist()
-        own = {REFERENCE: reference, **{mode: found[number] for mode, found in texts.items()}}
+        of_prompt = {mode: written[number] for mode, written in texts.items()}
+        of_prompt[REFERENCE] = reference
 
         def rows(text: list[int], tokens: list[int] = tokens) -> tuple[Tensor, Tensor]:
             return read(target, tokens, text), read(exact, tokens, text)
 
         record: dict[str, Any] = {"id": prompt.id, "category": prompt.category, "dtype": dtype}
-        record["texts"] = own
+        record["texts"] = of_prompt
         record["top_two"] = top_two(torch.cat(references[number].logits), rows(reference)[0])
         for name in (REFERENCE, PLAIN):
-            base = own.get(name, reference)
-            others = {mode: text for mode, text in own.items() if mode != name}
+            base = of_prompt.get(name, reference)
+            others = {mode: text for mode, text in of_prompt.items() if mode != name}
             record[name] = {
                 mode: parting(text, base, partial(rows, base)) for mode, text in others.items()
             }
@@ -165,7 +166,7 @@ def run_group(
 
 
 def spread(prompts: Sequence[Prompt]) -> list[Sequence[Prompt]]:
-    """Returns the batches, in an order that has all parts of the file in it early."""
+    """Returns the batches, in an order that soon covers all parts of the file."""
     groups = [prompts[first : first + GROUP] for first in range(0, len(prompts), GROUP)]
     return [group for first in range(4) for group in groups[first::4]]
 
@@ -204,13 +205,13 @@ def run(options: argparse.Namespace, file: Path) -> list[dict[str, Any]]:
     records = saved(file, settings)
     done = {(record["id"], record["dtype"]) for record in records}
     for dtype in options.dtypes:
-        ways = writers(plain[dtype], load(dtype=dtype, optimize="packed"), options.modes)
+        by_mode = writers(plain[dtype], load(dtype=dtype, optimize="packed"), options.modes)
         for group in track(groups, f"Writing in {dtype}", disable=not sys.stderr.isatty()):
             if all((prompt.id, dtype) in done for prompt in group):
                 continue
             pairs = [(prompt, plain[dtype].encode(prompt.turns[0], chat=True)) for prompt in group]
-            found = run_group(pairs, plain, ways, dtype, options.tokens)
-            new = [{"settings": settings, **record} for record in found]
+            group_records = run_group(pairs, plain, by_mode, dtype, options.tokens)
+            new = [{"settings": settings, **record} for record in group_records]
             with file.open("a") as out:
                 out.writelines(json.dumps(record) + "\n" for record in new)
             records += new
@@ -229,8 +230,8 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--prompts", help="a JSONL data set; defaults to the demo prompts")
-    parser.add_argument("--every", type=int, default=1, help="take every so manieth prompt")
-    parser.add_argument("--batches", type=int, help=f"and no more than so many times {GROUP}")
+    parser.add_argument("--every", type=int, default=1, help="take every N-th prompt")
+    parser.add_argument("--batches", type=int, help=f"the most batches, of {GROUP} prompts")
     parser.add_argument("--dtypes", nargs="*", default=DTYPES, choices=DTYPES)
     parser.add_argument("--tokens", type=int, default=48)
     parser.add_argument("--target", default="smollm2", help="a name, hub id or folder")

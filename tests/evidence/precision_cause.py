@@ -8,7 +8,7 @@ from outrider.runtime.passes import PassInput
 from outrider.runtime.step import new_cache, run_pass
 
 TAIL = 16
-"""Tokens that are read in passes of several sizes, behind the others."""
+"""Tokens at the end that are read in passes of several sizes."""
 
 
 def _read(target: Target, tokens: list[int], size: int) -> Tensor:

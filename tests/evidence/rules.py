@@ -2,7 +2,6 @@
 
 On a chain of 8 tokens, and on trees of 64 nodes if the rule takes trees.
 
-
 python tests/evidence/rules.py --rounds 20
 """
 

@@ -1,9 +1,9 @@
-"""The same drafter entered three times: what `outrider compare` says of equal speeds.
+"""The same drafter entered three times: how `outrider compare` ranks equal speeds.
 
 python tests/evidence/same_drafter.py --drafter bigram --repeats 5
 
-On a machine that does nothing else the three speedups differ by less than 3%, and each interval of
-one over another holds 1. Otherwise the exit status is 1.
+On an idle machine, the three speedups differ by less than 3%, and the interval of each ratio of two
+of them contains 1. Otherwise the exit status is 1.
 """
 
 import argparse
@@ -33,9 +33,9 @@ def decoded(options: argparse.Namespace) -> dict[str, list[Decoding]]:
     settings = Settings(max_new_tokens=options.tokens, repeats=options.repeats)
     prompts = jsonl(options.prompts, options.limit) if options.prompts else demo(options.limit)
     fit(target, entrants)
-    asked = questions(target, prompts, settings, chat=True, answers=False)
+    all_questions = questions(target, prompts, settings, chat=True, answers=False)
     texts: dict[str, list[Decoding]] = {name: [] for name in NAMES}
-    for measurement in measure(target, entrants, asked, settings, protocol="decode"):
+    for measurement in measure(target, entrants, all_questions, settings, protocol="decode"):
         assert measurement.decoding is not None
         texts[measurement.drafter].append(measurement.decoding)
     return texts
@@ -49,9 +49,9 @@ def seconds_a_token(texts: Sequence[Decoding]) -> Statistic:
 def report(texts: Mapping[str, Sequence[Decoding]]) -> bool:
     """Prints the speedups and the ratios of each two; returns whether all are as they should be."""
     speedups = {}
-    for name, own in texts.items():
-        plain = sum(text.plain_seconds * text.counts.emitted for text in own)
-        speedups[name] = plain / sum(text.seconds for text in own)
+    for name, decodings in texts.items():
+        plain = sum(text.plain_seconds * text.counts.emitted for text in decodings)
+        speedups[name] = plain / sum(text.seconds for text in decodings)
         print(f"{name}: {speedups[name]:.3f} times as fast as plain decoding")
     hold = True
     for one, other in itertools.combinations(texts, 2):

@@ -119,7 +119,7 @@ def main() -> None:
         perplexity = math.exp(sum(surprise(target, text) for text in show(read, form)) / tokens)
         texts[form] = written(target, prompts, options.length)
         pairs = zip(texts[form], texts["float32"], strict=True)
-        differing = sum(text != right for text, right in pairs)
+        differing = sum(text != reference for text, reference in pairs)
         print(f"| {form} | {perplexity:.4f} | {differing} of {len(prompts)}", flush=True)
     sys.exit(not is_fast)
 

@@ -48,9 +48,11 @@ def main() -> None:
     options = parser.parse_args()
     target = make("target", "smollm2")
     model = str(target.model.config._name_or_path)
-    sane = [target.encode(prompt.turns[0], chat=True) for prompt in data.demo(4)]
-    prompts = [[13, *ids] if number % 2 else ids for number, ids in enumerate(sane)]
-    right = [generate(target, ids, "none", max_new_tokens=options.tokens).tokens for ids in prompts]
+    encoded = [target.encode(prompt.turns[0], chat=True) for prompt in data.demo(4)]
+    prompts = [[13, *ids] if number % 2 else ids for number, ids in enumerate(encoded)]
+    references = [
+        generate(target, ids, "none", max_new_tokens=options.tokens).tokens for ids in prompts
+    ]
     with tempfile.TemporaryDirectory() as folder:
         environment = _install(Path(folder))
         speculative = {"method": "custom_class", "num_speculative_tokens": 3}
@@ -70,13 +72,14 @@ def main() -> None:
             again = ask(fragile, prompts[:1], 1, options.tokens)
             drafted = fragile.drafted()
         failed = (Path(folder) / "fragile.log").read_text().count(LINE)
-        odd = differences([*texts, *again], [*right, right[0]], [*prompts, prompts[0]], target)
+        expected = [*references, references[0]]
+        differing = differences([*texts, *again], expected, [*prompts, prompts[0]], target)
         assert failed == len(prompts) // 2, failed
-        assert all(difference.tie for difference in odd), odd
+        assert all(difference.tie for difference in differing), differing
         assert drafted.drafts > 0, drafted
         print(f"{failed} requests lost their drafts: {LINE}")
         print(
-            f"{len(texts) + 1} texts are greedy, {len(odd)} of them up to ties;"
+            f"{len(texts) + 1} texts are greedy, {len(differing)} of them up to ties;"
             f" vLLM counts {drafted}"
         )
         try:

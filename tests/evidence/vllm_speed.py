@@ -47,14 +47,14 @@ def main() -> None:
         "min_n": settings.min_n,
     }
     custom = {"method": "custom_class", "model": "outrider.serving.vllm.OutriderProposer"}
-    ways = {
+    configs = {
         "ngram": ({}, {"method": "ngram", **sizes, **gamma}),
         "prompt_lookup": ({"OUTRIDER_DRAFTER": json.dumps(drafter)}, {**custom, **gamma}),
     }
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         servers = {}
-        for name, (environment, speculative) in ways.items():
+        for name, (environment, speculative) in configs.items():
             server = Server(
                 settings.python,
                 model,

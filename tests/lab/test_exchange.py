@@ -1,4 +1,4 @@
-"""The test of paired differences counts every exchange, and says no more than the prompts allow."""
+"""The test of paired differences counts all exchanges, and claims no more than prompts allow."""
 
 import itertools
 

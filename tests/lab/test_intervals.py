@@ -1,4 +1,4 @@
-"""Intervals hold the truth as often as they say, and say nothing where they can't."""
+"""Intervals contain the true value as often as they claim, and are left out where they can't."""
 
 from pathlib import Path
 from typing import Any

@@ -221,7 +221,7 @@ def tally(steps: list[Step], gamma: int) -> list[float]:
 
 
 def expected(drafter: Drafter, rule: Verifier, policy: Policy, gamma: int) -> np.ndarray:
-    """Returns the same as the distributions have it, over all texts of the little target."""
+    """Returns the same as the distributions predict it, over all texts of the little target."""
     total = np.zeros(3 + 2 * gamma)
     for p, text in texts(START, LENGTH):
         written = reference(LITTLE, START, text)
@@ -280,7 +280,7 @@ class Short(Policy):
 
 @final
 class Untold(Verifier):
-    """Says nothing about how likely it accepts what."""
+    """A rule that does not say how likely it accepts a token."""
 
     lossless = True
 
@@ -298,7 +298,7 @@ TOKENWISE = (Lenient(1.0), Candidates(), KSeq(), MultiStep(), OptimalTransport()
     ids=lambda rule: type(rule).__name__,
 )
 def test_the_expected_counts_are_those_of_the_runs_own_rule(rule: Verifier) -> None:
-    """Every rule had the token rule's tokens a call."""
+    """Every rule was given the token rule's tokens a call."""
     drafter = ChainDrafter(LITTLE, "drawn")
     own = expected(drafter, rule, Fixed(), 2)
     assert own == pytest.approx(counted(drafter, rule, Fixed(), 2), abs=1e-12)
@@ -308,7 +308,7 @@ def test_the_expected_counts_are_those_of_the_runs_own_rule(rule: Verifier) -> N
 
 @pytest.mark.parametrize("kind", ["drawn", "mixed", "written", "short", "disjoint"])
 def test_the_expected_counts_of_block_verification_are_exact(kind: str) -> None:
-    """It had none, because it decides over all tokens of a draft together."""
+    """They were missing, because the rule decides over all tokens of a draft together."""
     drafter = ChainDrafter(LITTLE, kind)
     for policy in (Fixed(), Confidence(0.6)):
         own = expected(drafter, Block(), policy, 3)
@@ -329,7 +329,7 @@ def test_block_verification_of_an_autoregressive_drafter_starts_anew_at_every_po
 )
 @pytest.mark.parametrize("kind", ["drawn", "mixed"])
 def test_the_expected_counts_are_those_of_the_runs_own_policy(policy: Policy, kind: str) -> None:
-    """A policy that stops early had the tokens a call of one that does not."""
+    """A policy that stops early was given the tokens a call of one that does not."""
     drafter = ChainDrafter(LITTLE, kind)
     own = expected(drafter, Token(), policy, 3)
     assert own == pytest.approx(counted(drafter, Token(), policy, 3), abs=1e-12)

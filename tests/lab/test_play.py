@@ -149,7 +149,7 @@ def test_texts_of_other_drafters_and_settings_are_added(opened: Callable[..., Pa
         ({"gamma": "0"}, "gamma=0: expected"),
         ({"gamma": "1,2"}, "gamma"),
         ({"more": "drafter.maxn=2"}, "did you mean 'drafter.max_n'"),
-        ({"more": "target=smollm2"}, "settings='target=smollm2': expected another"),
+        ({"more": "target=smollm2"}, "settings='target=smollm2': expected a known one"),
         ({"more": "gamma"}, "settings='gamma': expected SETTING=VALUE"),
         (
             {"more": "drafter._target_=os.getcwd"},

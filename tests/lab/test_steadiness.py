@@ -1,4 +1,4 @@
-"""A clock that can't be believed is reported."""
+"""Times that can't be trusted are reported."""
 
 from outrider.lab.intervals import Interval
 from outrider.lab.measurement import Decoding

@@ -192,9 +192,9 @@ class Watches(Drafter):
     [
         (lambda: Eagle(path="untrained"), "drafter Eagle needs hidden_states, model: inside vLLM"),
         (SmallLM, "drafter SmallLM needs model"),
-        (lambda: bigram(tree="2x1"), "writes trees: vLLM takes chains alone"),
-        (LookaheadDecoding, "writes trees: vLLM takes chains alone"),
-        (Watches, "drafter Watches observes: vLLM shows a drafter tokens alone"),
+        (lambda: bigram(tree="2x1"), "writes trees: vLLM takes only chains"),
+        (LookaheadDecoding, "writes trees: vLLM takes only chains"),
+        (Watches, "drafter Watches observes: inside vLLM a drafter sees only tokens"),
     ],
 )
 def test_drafters_that_can_not_run_in_vllm_are_refused_at_once(make: Any, line: str) -> None:

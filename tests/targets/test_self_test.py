@@ -144,9 +144,11 @@ def test_fewer_layers_are_fewer_or_refused() -> None:
     model = lively(FixedDepth(LlamaConfig(**SIZES)))
     model.__dict__["whole"] = llama()
     reason = "it can't be cut after its first layers"
-    assert refused(self_test(model)) == {"fewer layers are fewer": reason}
+    assert refused(self_test(model)) == {"the first layers work as a model": reason}
     single = lively(LlamaForCausalLM(LlamaConfig(**SIZES | {"num_hidden_layers": 1})))
-    assert refused(self_test(single)) == {"fewer layers are fewer": "it has a single layer"}
+    assert refused(self_test(single)) == {
+        "the first layers work as a model": "it has a single layer"
+    }
 
 
 class FixedWindow(MistralForCausalLM):
@@ -242,7 +244,7 @@ class NoPositions(LlamaForCausalLM):
 def test_masks_and_positions_that_are_ignored_leave_chains_one_by_one(model_class: Any) -> None:
     model = lively(model_class(LlamaConfig(**SIZES)))
     target = TransformersTarget(model)
-    line = f"{model_class.__name__} takes only chains, since it reads a tree otherwise"
+    line = f"{model_class.__name__} takes only chains, since it reads a tree differently"
     with pytest.raises(ConfigError, match=line):
         list(decode(target, NGram(tree="top:2x2"), Candidates(), PROMPTS[0], max_new_tokens=5))
     texts = [greedy(model, prompt, 12) for prompt in PROMPTS]

@@ -154,7 +154,7 @@ def _named(modes: set[str]) -> str:
 
 
 def _lines(cells: Cells, outcome: str) -> Iterator[tuple[str, str, str]]:
-    """Yields the line, mode and row of every check that came out so."""
+    """Yields the line, mode and row of every check with such an outcome."""
     for name, modes in cells.items():
         for mode, checks in modes.items():
             for check in checks:
@@ -163,7 +163,7 @@ def _lines(cells: Cells, outcome: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _line(outcome: str, detail: str) -> str:
-    """Returns what is said of a cell, without what differs from row to row."""
+    """Returns the reason in a cell, without what differs from row to row."""
     if "differs at token" in detail:
         return "The text is another."
     if detail.startswith("logits are off"):

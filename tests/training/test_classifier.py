@@ -40,7 +40,7 @@ def test_what_is_held_out_says_when_to_stop() -> None:
 @pytest.mark.parametrize("y", [[True, True], [False, False]])
 def test_one_kind_of_tokens_teaches_nothing(y: list[bool]) -> None:
     x = torch.zeros(2, FEATURES)
-    with pytest.raises(ConfigError, match="2 tokens were accepted, 2 held out: expected some"):
+    with pytest.raises(ConfigError, match="2 tokens were accepted, 2 held out: expected accepted"):
         fit(x, torch.tensor(y), x, torch.tensor(y))
 
 

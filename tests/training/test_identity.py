@@ -1,4 +1,4 @@
-"""A training that broke off goes on, and only as the run that it was."""
+"""An interrupted training continues, and only with the settings that it was started with."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ PROMPTS = [Prompt("1", "x", ("the cat",))]
 def test_another_run_in_the_folder_is_named(target: Any, tmp_path: Path) -> None:
     facts = identity({"recipe": {"texts": 5}, "sampling": {"seed": 0}}, target, PROMPTS)
     begin(tmp_path, facts)
-    begin(tmp_path, facts)  # it goes on
+    begin(tmp_path, facts)  # it continues
     for changed, line in (
         ({"recipe": {"texts": 6}}, r"recipe\.texts=6: expected 5, as in .*training\.json"),
         ({"sampling": {"seed": 1}}, r"sampling\.seed=1: expected 0"),
@@ -118,7 +118,7 @@ def test_a_training_that_broke_off_says_how_to_go_on(
         patch.setattr(drafters, "measure_drafter", breaks)
         status, _, err = run(*words_of_train, "hydra.run.dir=runs/a")
     assert status == (143 if fault == "SIGTERM" else 1)
-    assert f"the same command with hydra.run.dir={tmp_path / 'runs' / 'a'} goes on" in err
+    assert f"the same command with hydra.run.dir={tmp_path / 'runs' / 'a'} continues" in err
     assert (tmp_path / "runs" / "a" / CHECKPOINT).is_file()
     assert not (tmp_path / "out").exists()
     if fault == "memory":

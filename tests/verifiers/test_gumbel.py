@@ -151,7 +151,7 @@ def test_a_faster_drafter_guesses_with_the_noise_of_the_same_positions() -> None
 
 
 def test_siblings_without_replacement_are_the_first_to_arrive() -> None:
-    """Drawn by one race after another, they have the law of drawing from what is left."""
+    """Drawn by one race after another, they are distributed as draws from what is left."""
     logits = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64).log()
 
     def play(chance: Chance) -> tuple[int, ...]:

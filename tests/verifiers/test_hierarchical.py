@@ -36,7 +36,7 @@ def verdicts(rule: Verifier, draft: Draft, scores: Scores) -> dict[tuple[int, in
 
 @pytest.mark.parametrize("kind", ["drawn", "written", "mixed", "exact", "disjoint"])
 def test_every_draft_gets_the_verdicts_of_block(kind: str) -> None:
-    """Not on average only: draft by draft, so that outputs and lengths have one law."""
+    """Not on average only: draft by draft, so that outputs and lengths have one distribution."""
     for seed in range(24 if kind == "drawn" else 6):
         target = TabularTarget(3 + seed % 3, 2, seed, sharpness=1.5)
         drafter = ChainDrafter(target, kind, 1000 + seed)

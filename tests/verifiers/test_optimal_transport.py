@@ -157,7 +157,7 @@ def test_a_fourth_sibling_is_tested_after_three(count: int, kind: str) -> None:
 
 @pytest.mark.parametrize("count", [2, 3])
 def test_siblings_of_separate_calls_are_tested_one_by_one(count: int) -> None:
-    """Whether and how the second is drawn depends on the first, so no joint law is known."""
+    """Whether and how the second is drawn depends on the first, so no joint one is known."""
     p, q = pair(5, 0)
     other = pair(5, 3)[1]
 

@@ -1,4 +1,4 @@
-"""Beams of a drafter, which go ahead of the target's."""
+"""A drafter's beams, which run ahead of the target's."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from outrider.decoding.rounds import call_drafter
 from outrider.errors import ConfigError
 
 AVAILABLE = frozenset({"model", "tokenizer"})
-"""The needs that can be met here. There are no features of a text that is only a guess."""
+"""What a drafter of beams may need. There are no features: the target has not read the beams."""
 
 
 @final
@@ -85,7 +85,7 @@ def fit(target: Target, drafter: Drafter) -> None:
     if drafter.trees or drafter.asks:
         raise ConfigError(f"drafter {name} writes trees: expected one that writes chains")
     if drafter.observes:
-        raise ConfigError(f"drafter {name} observes: beams show a drafter nothing but texts")
+        raise ConfigError(f"drafter {name} observes: for beams there are no logits to observe")
     drafter.bind(target)
 
 
@@ -94,7 +94,7 @@ def log_probs(
 ) -> Float[Tensor, "texts vocab"]:
     """Returns the log-probabilities of the token that the drafter writes after each text.
 
-    They are -inf throughout where it writes nothing.
+    A row is -inf throughout where it writes nothing.
 
     Raises:
         DrafterError: the drafter failed.

@@ -74,7 +74,7 @@ def beam_search(  # noqa: PLR0913  the parameters of transformers' beam search, 
         is called `num_beams`.
 
     Raises:
-        ConfigError: at the call, for what can't work.
+        ConfigError: at the call: a setting is invalid, or the parts don't fit together.
         DrafterError, TargetError: during the search.
     """
     rules = Rules(width, length_penalty, early_stopping)

@@ -48,7 +48,7 @@ ORDER = ("speedup", "speedup_by_task", "tokens_against_cost", "time_over_rows")
 
 
 MOST_RUNS = 4
-"""Up to so many runs, a page has the differences between them: their number grows fast."""
+"""The most runs between which a page shows the differences: their number grows fast."""
 
 
 @final
@@ -56,8 +56,8 @@ MOST_RUNS = 4
 class Follow:
     """How a page follows a run that is measured.
 
-    address: where the state of the run is, as text that changes when the run has gone on.
-    state: what is there now. milliseconds: how often to look.
+    address: where to read the state of the run, a text that changes with its progress.
+    state: the present one. milliseconds: how often to read it.
     """
 
     address: str
@@ -68,7 +68,7 @@ class Follow:
 @final
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What a page has more of when it comes from a server.
+    """What a page has in addition when it comes from a server.
 
     downloads: by the run's label, names and addresses of files.
     more_texts: the address of all texts, or None.

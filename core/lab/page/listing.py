@@ -13,7 +13,7 @@ from outrider.lab.page.head import date, model
 from outrider.lab.store import FACTS, LINES
 
 ACTIVE_SECONDS = 120
-"""An unfinished run that was not written to for so long is taken to have broken off."""
+"""An unfinished run that was not written to for this long counts as interrupted."""
 
 
 @final
@@ -71,12 +71,12 @@ def listed(run_id: str, folder: Path) -> Listed:
 
 
 def state(folders: Sequence[Path]) -> str:
-    """Returns a text that changes when any of some runs goes on."""
+    """Returns a text that changes when one of the runs makes progress."""
     return hashlib.sha256(repr([_stamps(folder) for folder in folders]).encode()).hexdigest()[:16]
 
 
 def active(folder: Path) -> bool:
-    """Returns whether an unfinished run was written to just now, so that it seems to go on."""
+    """Returns whether an unfinished run was written to just now, so that it seems to be running."""
     return any(time.time() - stamp < ACTIVE_SECONDS for _, stamp in _stamps(folder))
 
 

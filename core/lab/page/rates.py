@@ -12,18 +12,18 @@ FIRST = ("speedup", "tokens_per_second", "block_efficiency", "alpha_tested", "al
 """The columns that come first, in this order."""
 
 MEANINGS = {
-    "speedup": "how many times faster than plain decoding",
+    "speedup": "how many times as fast as plain decoding",
     "tokens_per_second": "the tokens of the text per second",
     "block_efficiency": "tokens per call of the target, at most gamma + 1",
     "alpha_tested": "the share of the tested draft tokens that were accepted",
     "alpha": "the overlap of the draft and target distributions",
     "alpha_ceiling": "the best acceptance that any lossless rule could reach",
-    "coverage": "the share of places where the drafter had a draft",
+    "coverage": "the share of positions at which the drafter had a draft",
     "acceptance_rate": "accepted draft tokens over all draft tokens",
     "rouge2": "how many pairs of words the texts share with the references",
     "pass1": "the share of the texts whose code passes its test",
 }
-"""By column, what it holds, in a few words; see docs/measures.md."""
+"""By column, its meaning in a few words; see docs/measures.md."""
 
 
 @final
@@ -40,7 +40,7 @@ class Column:
 @final
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of the table: a drafter of a run. label: the run's, empty if there is one only."""
+    """A line of the table: a drafter of a run. label: the run's, empty if there is only one."""
 
     label: str
     row: Row

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 PACKAGE = "outrider.lab.page"
 
 SCRIPTS = ("page", "play")
-"""What every page runs, and what the page to write a text runs besides."""
+"""The script of every page, and the one that the page to write a text has besides."""
 
 
 def render(template: str, **values: Any) -> str:
-    """Returns the page that a template makes of some values, with its style and its script."""
+    """Returns a template filled with values, with its style and its script."""
     return _environment().get_template(f"{template}.html.jinja").render(**values)
 
 
@@ -29,7 +29,7 @@ def script(name: str) -> str:
 
 @cache
 def script_hashes() -> str:
-    """Returns what a content security policy says of the scripts, so that no other one runs."""
+    """Returns the hashes of the scripts for a content security policy, so that no other runs."""
     digests = [hashlib.sha256(script(name).encode()).digest() for name in SCRIPTS]
     return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
 

@@ -72,8 +72,8 @@ def leaders(summaries: Mapping[str, Summary]) -> list[Leader]:
     leading = []
     for task in [OVERALL, *(tasks if len(tasks) > 1 else [])]:
         by_run = [_leader(label, summary, task) for label, summary in summaries.items()]
-        found = [leader for leader in by_run if leader is not None]
-        leading += sorted(found, key=lambda leader: -leader.speedup.value)[:1]
+        candidates = [leader for leader in by_run if leader is not None]
+        leading += sorted(candidates, key=lambda leader: -leader.speedup.value)[:1]
     return leading
 
 
@@ -95,7 +95,7 @@ def _leader(label: str, summary: Summary, task: str) -> Leader | None:
 
 
 def task_tables(lines: Sequence[Line]) -> list[TaskTable]:
-    """Returns each rate by task, speed first; without those that have one task only.
+    """Returns each rate by task, speed first; rates with only one task are left out.
 
     The last is alpha by category, or alpha tested where there is no alpha.
     """

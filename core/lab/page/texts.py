@@ -11,7 +11,7 @@ from outrider.lab.overlap import Overlap
 from outrider.lab.summary import Summary
 
 SOME = 6
-"""How many questions a page shows texts of, where it can't show them all."""
+"""The number of questions whose texts a page shows, if it does not show all."""
 
 
 @final
@@ -54,7 +54,7 @@ class Column:
     """A token of the text that several drafters have written, with a mark for each drafter.
 
     marks: by drafter, the origin of the token and whether a round starts with it; None where its
-        text has become another one.
+        text has departed from this one.
     """
 
     piece: str
@@ -66,8 +66,8 @@ class Column:
 class ShownQuestion:
     """A question with its texts.
 
-    aligned: the text of the first drafter with the marks of all; empty if there is one text only.
-    agreed: whether all texts are the same to their ends.
+    aligned: the text of the first drafter with the marks of all; empty if there is only one text.
+    agreed: whether all texts are the same to the end.
     """
 
     prompt: str
@@ -117,9 +117,9 @@ def questions(summary: Summary, limit: int | None = SOME) -> list[ShownQuestion]
 def shown_rounds(steps: Sequence[Step], overlap: Overlap | None) -> list[ShownRound]:
     """Returns the rounds of a text, with p and q as far as the overlap protocol had this text."""
     tokens = [token for step in steps for token in step.tokens]
-    known = _common(tokens, overlap.text) if overlap else 0
-    ps = [*(overlap.text_p[:known] if overlap else ()), *[None] * (len(tokens) - known)]
-    qs = [*(overlap.text_q[:known] if overlap else ()), *[None] * (len(tokens) - known)]
+    shared = _common(tokens, overlap.text) if overlap else 0
+    ps = [*(overlap.text_p[:shared] if overlap else ()), *[None] * (len(tokens) - shared)]
+    qs = [*(overlap.text_q[:shared] if overlap else ()), *[None] * (len(tokens) - shared)]
     pieces = [pair for step in steps for pair in zip(step.pieces, step.origins, strict=True)]
     shown = [ShownToken(*pair, p, q) for pair, p, q in zip(pieces, ps, qs, strict=True)]
     ends = list(itertools.accumulate(len(step.tokens) for step in steps))

@@ -74,7 +74,7 @@ class Watches(Drafter):
         (Medusa(), "drafter Medusa needs hidden_states: for beams there is the text, model$"),
         (Random("iid:2"), "drafter Random writes trees: expected one that writes chains"),
         (LookaheadDecoding(), "drafter LookaheadDecoding writes trees"),
-        (Watches(), "drafter Watches observes: beams show a drafter nothing but texts"),
+        (Watches(), "drafter Watches observes: for beams there are no logits to observe"),
     ],
 )
 def test_what_can_not_draft_beams_is_refused(llama: Any, drafter: Drafter, line: str) -> None:
