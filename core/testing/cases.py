@@ -21,7 +21,15 @@ from outrider.testing.exact import (
     possible_drafts,
     round_distribution,
 )
-from outrider.testing.stage import CHAINS, SAMPLED, TREES, ChainDrafter, Shape, TreeDrafter
+from outrider.testing.stage import (
+    CHAINS,
+    SAMPLED,
+    TREES,
+    ChainDrafter,
+    SeparateDrafter,
+    Shape,
+    TreeDrafter,
+)
 from outrider.verifiers.sample_match import SampleMatch
 
 NARROW = Sampling(temperature=0.7, top_k=2)
@@ -35,6 +43,8 @@ WIDE: dict[str, tuple[tuple[int, int], ...]] = {
     "deterministic": ((3, 3), (4, 4), (3, 5), (2, 7)),
 }
 """By the kind of siblings, how many there are, and the size of the vocabulary."""
+SURE = ((1.0, 1e-17, 2e-17, 3e-17), (0.25, 0.75, 1e-17, 2e-17))
+"""Distributions of drafts in which one token or two are all but certain, to the last bit."""
 RAGGED: tuple[Shape, ...] = (
     {(): 2, (0,): 1, (0, 0): 2},
     {(): 2, (1,): 2, (1, 0): 1},
@@ -153,6 +163,11 @@ def _trees(kind: str) -> Iterator[Case]:
     for siblings in (2, 3):
         drafter = TreeDrafter(target, kind, shape={(): siblings}, tied=True)
         yield Case(f"{siblings} {kind} siblings with ties", tied_target(VOCAB), drafter, 1)
+    if kind == "iid":
+        drafter = TreeDrafter(target, kind, seed=8, shape={(): 4})  # the fourth decides, too
+        yield Case("4 iid siblings of another table", target, drafter, 1)
+    if kind == "distinct":
+        yield from _unlike_siblings()
     if kind == "paths":
         small = TabularTarget(2)
         for paths, gamma in ((2, 3), (3, 2)):
@@ -164,6 +179,15 @@ def _trees(kind: str) -> Iterator[Case]:
         if kind == "deterministic" or max(shape.values()) <= vocab:
             other = TabularTarget(max(VOCAB, vocab) if kind == "deterministic" else vocab)
             yield Case(f"ragged {kind} tree", other, TreeDrafter(other, kind, shape=shape), 3)
+
+
+def _unlike_siblings() -> Iterator[Case]:
+    target = TabularTarget(4)
+    yield Case("2 siblings of separate calls", target, SeparateDrafter(target, 2), 1)
+    for probs in SURE:
+        table = TabularTarget.of(torch.tensor([probs], dtype=torch.float64), order=0)
+        drafter = TreeDrafter(target, "distinct", shape={(): 3}, table=table)
+        yield Case(f"3 distinct siblings of {probs}", target, drafter, 1)
 
 
 def _long_chains() -> Iterator[Case]:

@@ -6,10 +6,12 @@ from collections.abc import Callable
 
 import torch
 
+from outrider.contract.chance import SampledChance
 from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.kinds import departure
+from outrider.contract.pen import Pen
 from outrider.contract.sampling import Sampling
 from outrider.decoding.decode import decode
 from outrider.testing.drafter_distributions import (
@@ -69,6 +71,28 @@ def check_siblings_are_of_the_declared_kind(make: Make) -> None:
             draft = draft_after(drafter, target, prompt, 3, sampling=sampling, seed=seed)
             reason = departure(draft, drafter.kind, SAME)
             assert reason is None, f"says kind={drafter.kind!r}, but {reason}"
+
+
+def check_paths_are_of_one_length(make: Make) -> None:
+    """All paths of a draft of "paths" have one length, wherever the budget ends the draft."""
+    drafter = make()
+    if drafter.kind != "paths":
+        return
+    target = stage(drafter)
+    context = context_after(drafter, target, PROMPTS[0])
+    for budget, sampling in itertools.product(range(1, 8), (SAMPLED, Sampling())):
+        pen = Pen(
+            sampling=sampling,
+            chance=SampledChance.seeded(budget),
+            vocab_size=target.vocab_size,
+            gamma=3,
+            budget=budget,
+        )
+        drafter.propose(context, pen)
+        draft = pen.finish()
+        leaves = (node for node in range(len(draft)) if not draft.children(node))
+        lengths = sorted({len(draft.path(node)) for node in leaves})
+        assert len(lengths) <= 1, f"with a budget of {budget}, it wrote paths of {lengths} tokens"
 
 
 def check_draws_only_from_chance(make: Make) -> None:
@@ -173,6 +197,7 @@ def check_batched_drafts_equal_single_ones(make: Make) -> None:
 CHECKS = (
     check_stays_within_gamma,
     check_siblings_are_of_the_declared_kind,
+    check_paths_are_of_one_length,
     check_draws_only_from_chance,
     check_depends_only_on_context,
     check_leaves_the_context_alone,

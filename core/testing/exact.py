@@ -148,7 +148,7 @@ def output_distribution(setup: Setup, make_policy: Callable[[], Policy] = Fixed)
         scores = conditionals.scores(draft, setup.sampling, setup.verifier)
         return _block(setup.verifier, draft, scores, chance)
 
-    return _filled_up(setup, _summed(play), conditionals)
+    return _filled_up(setup, distribution_of(play), conditionals)
 
 
 def round_distribution(
@@ -227,10 +227,10 @@ def loop_distribution(
             write(prompt, SampledChance.seeded(0, number))
         return write(setup.prompt, chance)
 
-    return _summed(play)
+    return distribution_of(play)
 
 
-def _summed(play: Callable[[Chance], tuple[int, ...]]) -> Distribution:
+def distribution_of(play: Callable[[Chance], tuple[int, ...]]) -> Distribution:
     """Returns the distribution of what `play` returns, over all outcomes of its decisions."""
     probs: Distribution = defaultdict(float)
     for probability, text in EnumeratedChance.outcomes(play):

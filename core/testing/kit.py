@@ -10,7 +10,7 @@ from outrider.contract.policy import Policy
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
 from outrider.errors import OutriderError
-from outrider.testing import drafters, policies, targets, verifiers
+from outrider.testing import drafters, ground, policies, targets, verifiers
 
 Make = Callable[[], Any]
 Check = Callable[[Any], str | None]
@@ -35,7 +35,7 @@ class Outcome:
 
 
 def checks_of(make: Make, thorough: bool = False) -> tuple[Check, ...]:
-    """Returns the checks for the part that `make` makes.
+    """Returns the checks for the part that `make` makes, after those of the ground it stands on.
 
     thorough: add those of larger cases, which may take minutes.
 
@@ -46,11 +46,11 @@ def checks_of(make: Make, thorough: bool = False) -> tuple[Check, ...]:
     _need_assertions()
     part = make()
     if isinstance(part, Drafter):
-        return drafters.CHECKS + (drafters.THOROUGH if thorough else ())
+        return ground.CHECKS + drafters.CHECKS + (drafters.THOROUGH if thorough else ())
     if isinstance(part, Verifier):
-        return verifiers.CHECKS + (verifiers.THOROUGH if thorough else ())
+        return ground.CHECKS + verifiers.CHECKS + (verifiers.THOROUGH if thorough else ())
     if isinstance(part, Policy):
-        return policies.CHECKS + (policies.THOROUGH if thorough else ())
+        return ground.CHECKS + policies.CHECKS + (policies.THOROUGH if thorough else ())
     if isinstance(part, Target):
         return targets.CHECKS
     raise TypeError(
@@ -61,17 +61,17 @@ def checks_of(make: Make, thorough: bool = False) -> tuple[Check, ...]:
 
 def check_drafter(make: Callable[[], Drafter]) -> None:
     """Runs every check of a drafter; raises AssertionError at the first that fails."""
-    _run(drafters.CHECKS, make)
+    _run(ground.CHECKS + drafters.CHECKS, make)
 
 
 def check_verifier(make: Callable[[], Verifier]) -> None:
     """Runs every check of an acceptance rule; raises AssertionError at the first that fails."""
-    _run(verifiers.CHECKS, make)
+    _run(ground.CHECKS + verifiers.CHECKS, make)
 
 
 def check_policy(make: Callable[[], Policy]) -> None:
     """Runs every check of a policy; raises AssertionError at the first that fails."""
-    _run(policies.CHECKS, make)
+    _run(ground.CHECKS + policies.CHECKS, make)
 
 
 def check_target(target: Target) -> None:

@@ -207,6 +207,7 @@ class TreeDrafter(Drafter):
     kind: one of `outrider.contract.draft.KINDS`. "deterministic" siblings are the likeliest tokens.
     shape: of the tree. Defaults to two siblings after each node; "paths" only branch at the root.
     tied: round the logits to whole numbers, so that many of them are equal.
+    table: draft from this one in place of a random one.
     """
 
     def __init__(
@@ -217,10 +218,11 @@ class TreeDrafter(Drafter):
         *,
         shape: Shape | None = None,
         tied: bool = False,
+        table: TabularTarget | None = None,
     ) -> None:
         self.kind = kind
         self._shape = shape
-        self._logits = _table(target, seed, tied).logits
+        self._logits = (table or _table(target, seed, tied)).logits
 
     def propose(self, context: Context, pen: Pen) -> None:
         layer: list[tuple[int, tuple[int, ...]]] = [(ROOT, ())]
@@ -253,6 +255,26 @@ class TreeDrafter(Drafter):
             if pen.room:
                 pen.write(token, after=parent)
         return range(first, pen.last + 1)
+
+
+@final
+class SeparateDrafter(Drafter):
+    """Draws siblings in separate calls of the pen, each from a random table of its own, without the
+    tokens of those before it.
+
+    siblings: how many.
+    """
+
+    kind = "distinct"
+
+    def __init__(self, target: TabularTarget, siblings: int) -> None:
+        self._tables = [_table(target, 7 + rank, tied=False) for rank in range(siblings)]
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        for table in self._tables[: pen.room if pen.gamma else 0]:
+            logits = table.logits(context.tokens[:]).clone()
+            logits[[pen.token(node) for node in range(len(pen))]] = float("-inf")
+            pen.draw(logits, after=ROOT)
 
 
 def _table(target: TabularTarget, seed: int, tied: bool) -> TabularTarget:

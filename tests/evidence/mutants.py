@@ -53,6 +53,7 @@ PARTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("verifier", "verifiers/lenient.py", "lenient", {"residual": "scaled"}),
     ("verifier", "verifiers/lenient.py", "lenient", {"lenience": 1.0}),
     ("verifier", "verifiers/scaled_uniform.py", "scaled_uniform", {"b": 0.7}),
+    ("verifier", "verifiers/scaled_uniform.py", "scaled_uniform", {"residual": "plain"}),
     ("verifier", "verifiers/cactus.py", "cactus", {"divergence": "kl"}),
     ("verifier", "verifiers/cactus.py", "cactus", {"budget": 0.0}),
     ("verifier", "verifiers/cascade.py", "cascade", {"deferral": "token"}),

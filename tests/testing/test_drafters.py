@@ -454,6 +454,17 @@ class PathsThatBranch(Siblings):
             pen.branch(logits, 2, replacement=True)
 
 
+class PathsOfTwoLengths(Siblings):
+    """Goes on with the first path alone where the budget ends."""
+
+    kind = "paths"
+
+    def write(self, logits: Tensor, pen: Pen) -> None:
+        for end in pen.branch(logits, min(2, pen.room), replacement=True):
+            if pen.gamma > 1 and pen.room:
+                pen.draw(logits, after=end)
+
+
 class RaisesGamma(Drafter):
     def propose(self, context: Context, pen: Pen) -> None:
         pen.gamma = pen.budget = 40  # type: ignore[misc]
@@ -575,6 +586,7 @@ CULPRITS: list[tuple[type[Drafter], Callable[[Callable[[], Drafter]], None]]] = 
     (OutOfVocabulary, drafters.check_stays_within_gamma),
     (BranchesUnasked, drafters.check_siblings_are_of_the_declared_kind),
     *((liar, drafters.check_siblings_are_of_the_declared_kind) for liar in LIARS),
+    (PathsOfTwoLengths, drafters.check_paths_are_of_one_length),
     (GlobalRandomness, drafters.check_draws_only_from_chance),
     (ForgetsToRollBack, drafters.check_depends_only_on_context),
     (CountsItsCalls, drafters.check_depends_only_on_context),

@@ -13,6 +13,7 @@ from outrider.testing.stage import (
     TREES,
     VOCAB_SIZE,
     ChainDrafter,
+    SeparateDrafter,
     TreeDrafter,
     play_draft,
     stage,
@@ -73,6 +74,15 @@ def test_trees_of_each_kind() -> None:
         first, second = draft.children(-1)
         assert kind in ("iid", "paths") or draft.tokens[first] != draft.tokens[second]
         assert (draft.probs[first] is None) == (kind == "deterministic")
+
+
+def test_siblings_of_separate_calls_never_repeat() -> None:
+    target = TabularTarget(3)
+    for gamma, count in ((0, 0), (1, 2)):
+        drafter = SeparateDrafter(target, 2)
+        draft = play_draft(drafter, target, CONTEXT, gamma=gamma, sampling=SAMPLED)
+        assert draft.calls == tuple(range(count)) and len(set(draft.tokens)) == count
+        assert departure(draft, drafter.kind) is None
 
 
 @pytest.mark.parametrize("kind", TREES)
