@@ -85,7 +85,7 @@ def test_there_is_something_to_run() -> None:
     assert sum(len(quoted(page)) for page in PAGES) >= 4
 
 
-@pytest.mark.usefixtures("shared_smollm2", "drawn_once", "forked_workers")
+@pytest.mark.usefixtures("shared_smollm2", "prompts_read_once", "drawn_once", "forked_workers")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_documented_command_runs(
     command: str, tmp_path: Path, request: pytest.FixtureRequest, run: Any, script: Any
