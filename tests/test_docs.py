@@ -33,7 +33,7 @@ QUICK = {
         "peers.transformers=false",
     ],  # beside it in tests/commands/test_bench.py
     "fuzz": ["runs=10", "targets=tables"],
-    "train": ["max_new_tokens=16", "data.limit=3"],
+    "train": ["max_new_tokens=8", "data.limit=3"],
     "recipe.texts=16": ["recipe.texts=2", "recipe.held_out=1"],
     # All their jobs run in tests/commands/test_experiments.py.
     "+experiment=lenience": ["verifier.lenience=1,0.3"],

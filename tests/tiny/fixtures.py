@@ -192,8 +192,8 @@ def edits(tmp_path_factory: pytest.TempPathFactory) -> Path:
             train.BATCH = 16
             train.make(
                 place.with_name("making-edits"),
-                target={"width": 64, "layers": 2, "steps": 250},
-                draft={"width": 32, "layers": 1, "steps": 200},
+                target={"width": 64, "layers": 2, "steps": 150},
+                draft={"width": 32, "layers": 1, "steps": 120},
             )
             place.with_name("making-edits").rename(place)
     return place
