@@ -72,6 +72,7 @@ def test_a_quoted_file_is_the_file(name: str, text: str) -> None:
     assert (ROOT / name).read_text() == text
 
 
+@pytest.mark.usefixtures("shared_smollm2", "prompts_read_once")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_code_of_a_page_runs(page: Path) -> None:
     names: dict[str, Any] = {}
