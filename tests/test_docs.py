@@ -33,7 +33,7 @@ QUICK = {
         "peers.transformers=false",
     ],  # beside it in tests/commands/test_bench.py
     "fuzz": ["runs=10", "targets=tables"],
-    "train": ["max_new_tokens=16", "data.limit=3"],
+    "train": ["max_new_tokens=8", "data.limit=3"],
     "recipe.texts=16": ["recipe.texts=2", "recipe.held_out=1"],
     # All their jobs run in tests/commands/test_experiments.py.
     "+experiment=lenience": ["verifier.lenience=1,0.3"],
@@ -72,6 +72,7 @@ def test_a_quoted_file_is_the_file(name: str, text: str) -> None:
     assert (ROOT / name).read_text() == text
 
 
+@pytest.mark.usefixtures("shared_smollm2", "prompts_read_once")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_code_of_a_page_runs(page: Path) -> None:
     names: dict[str, Any] = {}
@@ -85,7 +86,7 @@ def test_there_is_something_to_run() -> None:
     assert sum(len(quoted(page)) for page in PAGES) >= 4
 
 
-@pytest.mark.usefixtures("shared_smollm2", "drawn_once", "forked_workers")
+@pytest.mark.usefixtures("shared_smollm2", "prompts_read_once", "drawn_once", "forked_workers")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_documented_command_runs(
     command: str, tmp_path: Path, request: pytest.FixtureRequest, run: Any, script: Any

@@ -9,13 +9,17 @@ from typing import Any
 
 import pytest
 
+from outrider.bench import protocol
 from outrider.bench.worker import BenchError, Worker
 
-TALKER = """
+TALKER = f"""
 import os
 import subprocess
 import sys
-from outrider.bench.protocol import serve
+sys.path.insert(0, {str(Path(protocol.__file__).parent)!r})  # without Outrider, as peers do
+from protocol import serve
+"""
+TALKER += """
 
 def start(given):
     print("noise on stdout")
@@ -91,6 +95,7 @@ def test_a_worker_does_not_outlive_a_bench_that_is_killed(tmp_path: Path) -> Non
     bench = f"""
 import os, signal, sys
 from pathlib import Path
+from outrider.bench import protocol
 from outrider.bench.worker import Worker
 signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as `nohup` does
 worker = Worker("talker", [sys.executable, {str(script)!r}], {{}}, Path({str(tmp_path / "log")!r}))

@@ -81,7 +81,7 @@ def context(target: TransformersTarget, drafter: Drafter, text: list[int]) -> Co
 
 
 def draft(drafter: Drafter, context: Context) -> Draft:
-    pen = Pen(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=31, gamma=3, budget=6)
+    pen = Pen(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=31, gamma=2, budget=6)
     drafter.propose_batch([(context, pen)])
     return pen.finish()
 

@@ -81,14 +81,18 @@ def test_a_killed_ray_worker_loses_only_its_running_job(
 
 
 @pytest.mark.first
-def test_submitit_runs_each_job(folder: Path, data: Path, tmp_path: Path, run: Any) -> None:
+def test_submitit_runs_each_job(tmp_path: Path, run: Any) -> None:
     """On its local executor, which starts and watches processes as the one for SLURM does."""
-    status, _, complaint = run(*asked(folder, data, "protocol=overlap",
-        "hydra/launcher=submitit_local", "hydra.launcher.timeout_min=10"))  # fmt: skip
+    status, _, complaint = run(
+        *("generate", "--multirun", "target=tabular", "prompt=[0,1]", "drafter=random"),
+        *("gamma=1,2", "max_new_tokens=8", "hydra/launcher=submitit_local"),
+        *("hydra.launcher.timeout_min=10", "hydra.sweep.dir=sweep"),
+    )
     assert status == 0, complaint
-    status, printed, complaint = run("report", "sweep")
-    assert status == 0, complaint
-    assert "2 runs" in printed
+    for number, gamma in enumerate((1, 2)):
+        job = json.loads((tmp_path / "sweep" / str(number) / "generation.json").read_text())
+        assert len(job["tokens"]) == 8
+        assert max(len(round["draft"]) for round in job["rounds"]) == gamma
 
 
 def test_a_job_of_a_sweep_goes_on_in_its_own_folder(

@@ -54,11 +54,11 @@ def texts(target: TransformersTarget) -> dict[str, Any]:
         for temperature in (0.0, 1.0):
             sampling = Sampling(temperature=temperature, seed=5)
             rounds = decode(
-                target, make(), rule(), PROMPT, sampling=sampling, budget=9, max_new_tokens=16
+                target, make(), rule(), PROMPT, sampling=sampling, budget=9, max_new_tokens=8
             )
             report[f"{name}, {temperature}"] = [(r.tokens, r.draft, r.path) for r in rounds]
     # The depths depend on the clock; the text does not.
-    rounds = decode(target, PromptLookup(), Token(), PROMPT, policy=Goodput(), max_new_tokens=16)
+    rounds = decode(target, PromptLookup(), Token(), PROMPT, policy=Goodput(), max_new_tokens=8)
     report["goodput"] = [token for round in rounds for token in round.tokens]
     (report["written"],) = target.write([PROMPT], Sampling(), [SampledChance.seeded(0)], 6)
     question = Question("1", 1, "chat", PROMPT, report["written"])
@@ -67,7 +67,7 @@ def texts(target: TransformersTarget) -> dict[str, Any]:
     (alpha,) = measure(target, entrants, [question], Settings(gamma=2), protocol="overlap")
     assert alpha.overlap is not None
     report["beta"] = [round(beta, 9) for beta in alpha.overlap.beta]
-    both = generate_together(target, [PROMPT, [7, 8, 7]], max_new_tokens=16)
+    both = generate_together(target, [PROMPT, [7, 8, 7]], max_new_tokens=8)
     report["together"] = [generation.tokens for generation in both]
     return report
 

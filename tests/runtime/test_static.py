@@ -98,7 +98,7 @@ def test_texts_are_the_same(make: Any, rule: Any, pair: Any) -> None:
 
 def test_a_text_outgrows_its_room(pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(static, "INITIAL_ROOM", 16)
-    options: dict[str, Any] = {"gamma": 4, "max_new_tokens": 60}
+    options: dict[str, Any] = {"gamma": 4, "max_new_tokens": 24}
     texts = [
         [round.tokens for round in decode(target, PromptLookup(), Token(), [3, 4, 3], **options)]
         for target in pair

@@ -52,7 +52,7 @@ def greedy(target: Any) -> list[Text]:
 WAYS = [(31, True), (24, False)]
 """How many tokens are known, and whether matrices learn in whitened bases."""
 ONE_WAY = {"hydra": [WAYS[1]], "redrafter": [WAYS[0]], "early_exit": [WAYS[1]]}
-"""Families that learn by the code of others, or fast, and so in a shorter test."""
+"""Families that learn by the code of others, or fast."""
 
 
 @pytest.mark.parametrize(
@@ -72,9 +72,8 @@ def test_it_drafts_what_it_was_taught(
     vocabulary = frequent((text.ids for text in greedy), 31, known)
     learned = make_learner(family, target, vocabulary, 0, OPTIONS[family])
     examples = compute_states(target, greedy, learned.reads, tmp_path / "states", console)
-    epochs = 20 if family in ONE_WAY else 60
     schedule = Schedule(
-        epochs=epochs, batch=10, rate=0.02, warmup=5, evaluate=60, patience=9, whitened=whitened
+        epochs=20, batch=10, rate=0.02, warmup=5, evaluate=60, patience=9, whitened=whitened
     )
     folder = tmp_path / "weights"
 
