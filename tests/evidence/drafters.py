@@ -66,11 +66,8 @@ def from_file(prompts: str) -> list[str]:
 
 
 def cost(row: Row) -> str:
-    """Returns the time of a drafted token, as a share of the target's call."""
-    counts, seconds = row.counts, row.seconds
-    if counts is None or seconds is None or not counts.drafted:
-        return ""
-    return f"{seconds['draft'] / counts.drafted / (seconds['score'] / counts.rounds):.2f}"
+    """Returns the time of a drafted token, as a share of a target call for one token."""
+    return "" if row.prediction is None else f"{row.prediction.cost_ratio:.2f}"
 
 
 def figure(value: Interval | None) -> str:
