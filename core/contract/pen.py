@@ -109,11 +109,9 @@ class Pen:
         return pen
 
     def guide(self, after: int | None = None) -> Guide | None:
-        """Returns the guide to what may follow a node; None if no constraint steers drafts.
+        """Returns the guide to what may follow a node, the last by default; None without one.
 
         Draws follow the constraint anyway. Ask before writing a token that was chosen.
-
-        after: Defaults to the last node.
         """
         node = self._on_sheet(self.last if after is None else after)
         return None if self._guide is None else self._guide.after(self._sheet.path(node))

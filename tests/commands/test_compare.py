@@ -152,7 +152,7 @@ def test_only_the_same_config_goes_on(compared: Any, tmp_path: Path) -> None:
     assert lines.read_text().startswith("".join(first_lines))
     assert len(load(lines.parent).measurements) == 12
     printed, _ = compared("protocol=overlap", "resume=true", out="new", status=1)
-    assert "resume=True: expected a run in" in printed
+    assert "resume=True: expected an unfinished run in" in printed
 
 
 def test_adding_a_drafter_writes_no_text_again(

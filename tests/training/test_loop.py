@@ -86,9 +86,7 @@ def test_it_stops_early_and_keeps_the_best(go: Any, tmp_path: Path) -> None:
 
 def test_another_schedule_is_refused(go: Any, tmp_path: Path) -> None:
     go(tmp_path)
-    with pytest.raises(
-        ConfigError, match=r"recipe\.epochs=5: expected 4, as in the run that broke"
-    ):
+    with pytest.raises(ConfigError, match=r"recipe\.epochs=5: expected 4, as in the interrupted"):
         go(tmp_path, Schedule(epochs=5, batch=6, rate=0.02, warmup=2, evaluate=3, patience=9))
 
 
