@@ -30,6 +30,7 @@
 #define PANEL 32
 #define TALLEST 12 /* rows whose sums fit in the registers */
 #define DEPTH 32   /* inputs of a tile, and of a group */
+#define AHEAD 4096 /* bytes of a panel to fetch before they are needed */
 #define TILED 32   /* rows of two tiles */
 #define PARTS 3    /* numbers of sixteen bits that a float32 is the sum of */
 #define HIDDEN -1e29f /* a mask that adds less than this hides a token */
@@ -50,7 +51,7 @@ typedef struct {
     int64_t outputs, inputs, kind; /* 0: float32, 1: eight bits, 2: bfloat16, 3: four bits */
 } Matrix;
 
-enum { BFLOAT16 = 2 };
+enum { BFLOAT16 = 2, FOUR_BITS };
 
 /* ---- Threads ---------------------------------------------------------------------------------
 
@@ -260,6 +261,24 @@ static inline uvec load_bytes(const void *at)
 #endif
 }
 
+static inline float total(vec x)
+{
+    const eight halves_of_x = ((const eight *)&x)[0] + ((const eight *)&x)[1];
+    const four quarters = ((const four *)&halves_of_x)[0] + ((const four *)&halves_of_x)[1];
+    return quarters[0] + quarters[2] + (quarters[1] + quarters[3]);
+}
+
+/* The lower halves of bytes, as numbers. */
+static inline vec nibble(uvec pairs)
+{
+#if defined(__AVX512F__) /* looks only at the lowest four bits */
+    const vec numbers = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    return (vec)_mm512_permutexvar_ps((__m512i)pairs, (__m512)numbers);
+#else
+    return __builtin_convertvector((ivec)(pairs & 15), vec);
+#endif
+}
+
 /* Sixteen numbers of float16: the exponent's offset is 15 instead of 127. */
 static inline vec load_float16(const void *at)
 {
@@ -278,9 +297,9 @@ static inline vec load_float16(const void *at)
             (vec){0};                                                                              \
         for (int64_t input = 0; input < inputs; input++, panel += PANEL * SIZE) {                  \
             const vec first = load_##NAME(panel), second = load_##NAME(panel + LANES * SIZE);      \
-            __builtin_prefetch(panel + 4096);                                                      \
+            __builtin_prefetch(panel + AHEAD);                                                      \
             if (SIZE > 1)                                                                          \
-                __builtin_prefetch(panel + 4096 + LANES * SIZE);                                   \
+                __builtin_prefetch(panel + AHEAD + LANES * SIZE);                                   \
             _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                             \
             {                                                                                      \
                 const float value = x[row * inputs + input];                                       \
@@ -307,8 +326,8 @@ static inline vec load_float16(const void *at)
             const uvec first = *(const uvec *)panel;                                               \
             const uvec second = *(const uvec *)(panel + 2 * LANES * SIZE);                         \
             const int64_t odd = input + 1 < inputs;                                                \
-            __builtin_prefetch(panel + 4096);                                                      \
-            __builtin_prefetch(panel + 4096 + 2 * LANES * SIZE);                                   \
+            __builtin_prefetch(panel + AHEAD);                                                      \
+            __builtin_prefetch(panel + AHEAD + 2 * LANES * SIZE);                                   \
             _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                             \
             {                                                                                      \
                 const float *values = x + row * inputs + input;                                    \
@@ -325,7 +344,8 @@ static inline vec load_float16(const void *at)
         }                                                                                          \
     }
 
-/* The same for weights of four bits: each is scale * q + least, with q from 0 to 15. */
+/* The same for weights of four bits: each is scale * q + least, with q from 0 to 15. A group's sums
+   of q are scaled at its end. */
 #define GROUP_TILE(NAME, SIZE, R)                                                                  \
     static void NAME##_##R(const char *panel, const float *x, int64_t inputs, float *sums)         \
     {                                                                                              \
@@ -333,28 +353,33 @@ static inline vec load_float16(const void *at)
         _Pragma("GCC unroll 16") for (int row = 0; row < R; row++) sum[row][0] = sum[row][1] =     \
             (vec){0};                                                                              \
         for (int64_t group = 0; group < inputs; group += DEPTH) {                                  \
-            vec scale[2], least[2];                                                                \
-            for (int half = 0; half < 2; half++, panel += 2 * LANES) {                             \
-                scale[half] = load_float16(panel);                                                 \
-                least[half] = load_float16(panel + 2 * PANEL);                                     \
-            }                                                                                      \
-            panel += 2 * PANEL;                                                                    \
-            for (int64_t input = group; input < group + DEPTH; input += 2, panel += PANEL) {       \
-                __builtin_prefetch(panel + 4096);                                                  \
-                for (int half = 0; half < 2; half++) {                                             \
-                    const uvec pair = load_bytes(panel + half * LANES);                            \
-                    const vec first = __builtin_convertvector((ivec)(pair & 15), vec);             \
-                    const vec second = __builtin_convertvector((ivec)(pair >> 4), vec);            \
-                    const vec weights[2] = {first * scale[half] + least[half],                     \
-                                            second * scale[half] + least[half]};                   \
-                    _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                     \
-                    {                                                                              \
-                        const float *values = x + row * inputs + input;                            \
-                        sum[row][half] += values[0] * weights[0];                                  \
-                        sum[row][half] += values[1] * weights[1];                                  \
-                    }                                                                              \
+            vec first[R][2], second[R][2]; /* of a pair's inputs */                                \
+            _Pragma("GCC unroll 16") for (int row = 0; row < R; row++) first[row][0] =             \
+                first[row][1] = second[row][0] = second[row][1] = (vec){0};                        \
+            const char *pairs = panel + 4 * PANEL;                                                 \
+            for (int64_t input = group; input < group + DEPTH; input += 2, pairs += PANEL) {       \
+                const uvec low = load_bytes(pairs), high = load_bytes(pairs + LANES);              \
+                __builtin_prefetch(pairs + AHEAD);                                                  \
+                _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                         \
+                {                                                                                  \
+                    const float *values = x + row * inputs + input;                                \
+                    first[row][0] += values[0] * nibble(low);                                      \
+                    first[row][1] += values[0] * nibble(high);                                     \
+                    second[row][0] += values[1] * nibble(low >> 4);                                \
+                    second[row][1] += values[1] * nibble(high >> 4);                               \
                 }                                                                                  \
             }                                                                                      \
+            _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                             \
+            {                                                                                      \
+                const vec *values = (const vec *)(x + row * inputs + group);                       \
+                const float all = total(values[0] + values[1]);                                    \
+                for (int half = 0; half < 2; half++) {                                             \
+                    const vec whole = first[row][half] + second[row][half];                        \
+                    sum[row][half] += whole * load_float16(panel + 2 * LANES * half);              \
+                    sum[row][half] += all * load_float16(panel + 2 * LANES * half + 2 * PANEL);    \
+                }                                                                                  \
+            }                                                                                      \
+            panel = pairs;                                                                         \
         }                                                                                          \
         _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                                 \
         {                                                                                          \
@@ -380,12 +405,13 @@ static const int BITS_OF[] = {32, 8, 16, 5}; /* of a weight, with its part of a 
 
 /* Some rows to multiply with matrices of one kind.
 
+   tallest: how many rows to take at once.
    split: the rows as tiles of bfloat16, [group][DEPTH inputs][TILED][DEPTH], or none. A group has
    as many rows as fit; each row is `parts` of bfloat16, whose sum it is. */
 typedef struct {
     const float *x;
     int64_t inputs;
-    int rows, parts;
+    int rows, tallest, parts;
     uint16_t *split;
 } Rows;
 
@@ -518,7 +544,8 @@ static void multiply_split(const char *panel, const Rows *rows, int row, int cou
 /* Returns rows to multiply, split if tiles do it. They hold until this thread's next ones. */
 static Rows prepare(const Matrix *matrix, const float *x, int rows, int alone)
 {
-    Rows result = {x, matrix->inputs, rows, 1, NULL};
+    const int tallest = matrix->kind == FOUR_BITS ? TALLEST / 3 : TALLEST; /* it has more sums */
+    Rows result = {x, matrix->inputs, rows, tallest, 1, NULL};
 #if defined(HAS_TILES)
     static _Thread_local uint16_t *room;
     static _Thread_local size_t size;
@@ -553,7 +580,7 @@ static inline int next_rows(const Rows *rows, int row)
         const int height = TILED / rows->parts;
         return left < height ? left : height;
     }
-    const int parts = (left + TALLEST - 1) / TALLEST;
+    const int parts = (left + rows->tallest - 1) / rows->tallest;
     return (left + parts - 1) / parts;
 }
 
@@ -563,6 +590,8 @@ static void multiply(const Matrix *matrix, int64_t panel, const Rows *rows, int 
 {
     const int64_t inputs = matrix->kind == BFLOAT16 ? depth_of(matrix->inputs) * DEPTH : matrix->inputs;
     const char *weights = (const char *)matrix->panels + panel * PANEL * inputs * BITS_OF[matrix->kind] / 8;
+    for (int64_t at = 0; at < AHEAD; at += 64) /* another thread may have fetched these */
+        __builtin_prefetch(weights + at);
 #if defined(HAS_TILES)
     if (rows->split)
         multiply_split(weights, rows, row, count, sums);
@@ -687,13 +716,6 @@ static inline vec exponential(vec x)
     sum = sum * rest * rest + rest + 1.0f;
     const ivec exponent = (__builtin_convertvector(whole, ivec) + 127) << 23;
     return sum * (vec)exponent;
-}
-
-static inline float total(vec x)
-{
-    const eight halves_of_x = ((const eight *)&x)[0] + ((const eight *)&x)[1];
-    const four quarters = ((const four *)&halves_of_x)[0] + ((const four *)&halves_of_x)[1];
-    return quarters[0] + quarters[2] + (quarters[1] + quarters[3]);
 }
 
 /* Root mean square norm (1910.07467) of one row of a multiple of 16 numbers. */
