@@ -102,7 +102,7 @@ class Case:
     def _copies(self) -> Iterator[tuple[float, Draft]]:
         # A rule that writes into a draft must not spoil it for the rules after it.
         for p, draft in self._drafts:
-            probs = tuple(None if law is None else law.clone() for law in draft.probs)
+            probs = tuple(None if p is None else p.clone() for p in draft.probs)
             yield p, replace(draft, probs=probs)
 
 

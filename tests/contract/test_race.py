@@ -19,33 +19,33 @@ def laws(vocab: int, count: int, seed: int) -> list[torch.Tensor]:
 
 def joint(races: list[tuple[torch.Tensor, int]]) -> dict[tuple[int, ...], float]:
     """Returns the exact distribution of the winners of several races, each at its position."""
-    law: dict[tuple[int, ...], float] = defaultdict(float)
+    output: dict[tuple[int, ...], float] = defaultdict(float)
 
     def play(chance: Chance) -> tuple[int, ...]:
         return tuple(chance.race(probs, position) for probs, position in races)
 
     for probability, winners in EnumeratedChance.outcomes(play):
-        law[winners] += probability
-    return law
+        output[winners] += probability
+    return output
 
 
 @pytest.mark.parametrize("vocab", [1, 2, 3, 4, 5])
 def test_two_races_agree_as_often_as_the_paper_says(vocab: int) -> None:
     for seed in range(4):
         p, q = laws(vocab, 2, seed)
-        law = joint([(q, 7), (p, 7)])
+        output = joint([(q, 7), (p, 7)])
         for x in range(vocab):
             expected = 1 / float(torch.maximum(p / p[x], q / q[x]).sum())
-            assert law[x, x] == pytest.approx(expected, abs=1e-13)
-            assert sum(law[x, y] for y in range(vocab)) == pytest.approx(float(q[x]), abs=1e-13)
-            assert sum(law[y, x] for y in range(vocab)) == pytest.approx(float(p[x]), abs=1e-13)
+            assert output[x, x] == pytest.approx(expected, abs=1e-13)
+            assert sum(output[x, y] for y in range(vocab)) == pytest.approx(float(q[x]), abs=1e-13)
+            assert sum(output[y, x] for y in range(vocab)) == pytest.approx(float(p[x]), abs=1e-13)
 
 
 def test_two_different_winners_have_the_probability_of_the_integral() -> None:
     """P(i wins for q, j for p) = q_i p_j times the integral of (c + d t)^-2, piece by piece."""
     for seed in range(4):
         rows = laws(3, 2, seed)
-        law = joint([(rows[1], 0), (rows[0], 0)])
+        output = joint([(rows[1], 0), (rows[0], 0)])
         p, q = (row.tolist() for row in rows)
         for i, j in itertools.permutations(range(3), 2):
             # Arrival times s of i and s t of j, each divided by its probability.
@@ -59,17 +59,17 @@ def test_two_different_winners_have_the_probability_of_the_integral() -> None:
                 c = q[i] + sum(q[x] for x in others if q[x] >= p[x] * middle)
                 d = p[j] + sum(p[x] for x in others if q[x] < p[x] * middle)
                 total += q[i] * p[j] * (end - start) / ((c + d * start) * (c + d * end))
-            assert law[i, j] == pytest.approx(total, abs=1e-13)
+            assert output[i, j] == pytest.approx(total, abs=1e-13)
 
 
 def test_positions_have_independent_noise_and_a_race_repeats() -> None:
     p, q, r = laws(3, 3, 1)
-    law = joint([(p, 0), (q, 1), (p, 0), (r, 0), (q, 1)])
-    for (a, b, c, _, e), probability in law.items():
+    output = joint([(p, 0), (q, 1), (p, 0), (r, 0), (q, 1)])
+    for (a, b, c, _, e), probability in output.items():
         assert (a, b) == (c, e) or probability < 1e-13
-    assert sum(law.values()) == pytest.approx(1, abs=1e-13)
+    assert sum(output.values()) == pytest.approx(1, abs=1e-13)
     for a, b in itertools.product(range(3), repeat=2):
-        both = sum(probability for key, probability in law.items() if key[:2] == (a, b))
+        both = sum(probability for key, probability in output.items() if key[:2] == (a, b))
         assert both == pytest.approx(float(p[a] * q[b]), abs=1e-13)
 
 
@@ -93,13 +93,13 @@ def test_the_regions_of_the_winners_fill_the_whole() -> None:
 
 def test_sampled_noise_has_the_enumerated_law() -> None:
     p, q = laws(4, 2, 3)
-    law = joint([(q, 0), (p, 0)])
-    cells = [cell for cell, probability in law.items() if probability > 1e-12]
+    output = joint([(q, 0), (p, 0)])
+    cells = [cell for cell, probability in output.items() if probability > 1e-12]
     counts = dict.fromkeys(cells, 0)
     chance = SampledChance.seeded(11)
     for position in range(5_000):
         counts[chance.race(q, position), chance.race(p, position)] += 1
-    expected = torch.tensor([law[cell] for cell in cells], dtype=torch.float64)
+    expected = torch.tensor([output[cell] for cell in cells], dtype=torch.float64)
     observed = torch.tensor([counts[cell] for cell in cells])
     assert chi_square(observed, expected) > SIGNIFICANCE
 

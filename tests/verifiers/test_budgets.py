@@ -42,10 +42,10 @@ def pair(vocab: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     return p / p.sum(), q / q.sum()
 
 
-def law_and_rate(rule: Any, p: torch.Tensor, q: torch.Tensor) -> tuple[torch.Tensor, float]:
+def output_and_rate(rule: Any, p: torch.Tensor, q: torch.Tensor) -> tuple[torch.Tensor, float]:
     """Returns the exact distribution of the first token, and the probability of acceptance."""
     scores = Scores(p.log().expand(2, -1), SAMPLED)
-    law, rate = torch.zeros_like(p), 0.0
+    output, rate = torch.zeros_like(p), 0.0
 
     def play(chance: Chance) -> tuple[int, bool]:
         token = chance.categorical(q)
@@ -53,9 +53,9 @@ def law_and_rate(rule: Any, p: torch.Tensor, q: torch.Tensor) -> tuple[torch.Ten
         return token if verdict.accepted else verdict.next_token, bool(verdict.accepted)
 
     for probability, (token, was_accepted) in EnumeratedChance.outcomes(play):
-        law[token] += probability
+        output[token] += probability
         rate += probability * was_accepted
-    return law, rate
+    return output, rate
 
 
 @pytest.mark.parametrize("divergence", ["tv", "kl"])
@@ -64,8 +64,8 @@ def test_cactus_uses_its_budget_up_or_accepts_everything(limit: float, divergenc
     rule = Cactus(limit, divergence)
     for seed in range(5):
         p, q = pair(5, seed)
-        law, rate = law_and_rate(rule, p, q)
-        spent = Budget(limit, divergence).spent(law, p)
+        output, rate = output_and_rate(rule, p, q)
+        spent = Budget(limit, divergence).spent(output, p)
         assert spent <= limit + 1e-12
         assert spent == pytest.approx(limit, abs=1e-9) or rate == pytest.approx(1, abs=1e-9)
         if divergence == "tv":
@@ -83,7 +83,7 @@ def test_no_distribution_within_the_budget_overlaps_more_with_q(divergence: str)
     for seed in range(2):
         p, q = pair(3, seed)
         budget = Budget(0.05, divergence)
-        _, rate = law_and_rate(Cactus(0.05, divergence), p, q)
+        _, rate = output_and_rate(Cactus(0.05, divergence), p, q)
         within = torch.tensor([budget.spent(h, p) <= budget.limit for h in grid])
         best = float(grid[within].minimum(q).sum(-1).max())
         assert best <= rate + 1e-9
@@ -93,10 +93,10 @@ def test_no_distribution_within_the_budget_overlaps_more_with_q(divergence: str)
 def test_a_token_the_target_never_writes_costs_infinitely_much_in_kl() -> None:
     p = torch.tensor([0.6, 0.4, 0.0], dtype=torch.float64)
     q = torch.tensor([0.1, 0.2, 0.7], dtype=torch.float64)
-    law, _ = law_and_rate(Cactus(10.0, "kl"), p, q)
-    assert law[2] == 0
-    law, _ = law_and_rate(Cascade("chow", 1.0, 10.0, "kl"), p, q)
-    torch.testing.assert_close(law, p)
+    output, _ = output_and_rate(Cactus(10.0, "kl"), p, q)
+    assert output[2] == 0
+    output, _ = output_and_rate(Cascade("chow", 1.0, 10.0, "kl"), p, q)
+    torch.testing.assert_close(output, p)
 
 
 def test_a_budget_for_the_drafted_token_alone_does_not_bound_the_text() -> None:
@@ -130,10 +130,10 @@ def test_the_cascades_defer_as_they_say() -> None:
 def test_a_cascade_within_its_budget_is_the_papers_own() -> None:
     for seed, deferral in itertools.product(range(2), DEFERRALS):
         p, q = pair(4, seed)
-        law, _ = law_and_rate(Cascade(deferral, 0.4, budget=1.0), p, q)
-        torch.testing.assert_close(law, cascade(p, q, deferral, 0.4), atol=1e-12, rtol=0)
-        law, _ = law_and_rate(Cascade(deferral, 0.4, budget=0.03), p, q)
-        assert Budget(0.03).spent(law, p) <= 0.03 + 1e-12
+        output, _ = output_and_rate(Cascade(deferral, 0.4, budget=1.0), p, q)
+        torch.testing.assert_close(output, cascade(p, q, deferral, 0.4), atol=1e-12, rtol=0)
+        output, _ = output_and_rate(Cascade(deferral, 0.4, budget=0.03), p, q)
+        assert Budget(0.03).spent(output, p) <= 0.03 + 1e-12
 
 
 def test_without_a_budget_they_are_the_token_rule_and_lossless() -> None:
@@ -141,7 +141,9 @@ def test_without_a_budget_they_are_the_token_rule_and_lossless() -> None:
         p, q = pair(4, seed)
         for rule in (Cactus(0), Cactus(0, "kl"), Cascade(budget=0)):
             assert rule.lossless
-            assert law_and_rate(rule, p, q)[1] == pytest.approx(law_and_rate(Token(), p, q)[1])
+            assert output_and_rate(rule, p, q)[1] == pytest.approx(
+                output_and_rate(Token(), p, q)[1]
+            )
     assert not Cactus().lossless
     assert not Cascade().lossless
 

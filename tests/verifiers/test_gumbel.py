@@ -114,9 +114,9 @@ def test_the_loop_keeps_the_targets_law_where_trees_share_noise(kind: str) -> No
     drafter = TreeDrafter(target, kind)
     sampling = Sampling(temperature=1.0)
     setup = Setup(target, drafter, Gumbel(), [1], gamma=2, sampling=sampling, budget=2)
-    law = loop_distribution(setup, 3)
+    output = loop_distribution(setup, 3)
     exact = target_distribution(target, [1], 3, sampling, Gumbel())
-    assert all(law[text] == pytest.approx(p, abs=1e-12) for text, p in exact.items())
+    assert all(output[text] == pytest.approx(p, abs=1e-12) for text, p in exact.items())
 
 
 class Peeking(Drafter):
@@ -160,9 +160,9 @@ def test_siblings_without_replacement_are_the_first_to_arrive() -> None:
         pen.branch(logits, 2)
         return pen.finish().tokens
 
-    law: dict[tuple[int, ...], float] = {}
+    output: dict[tuple[int, ...], float] = {}
     for probability, tokens in EnumeratedChance.outcomes(play):
-        law[tokens] = law.get(tokens, 0.0) + probability
+        output[tokens] = output.get(tokens, 0.0) + probability
     for x, y in itertools.permutations(range(3), 2):
         p = [0.5, 0.3, 0.2]
-        assert law[x, y] == pytest.approx(p[x] * p[y] / (1 - p[x]), abs=1e-12)
+        assert output[x, y] == pytest.approx(p[x] * p[y] / (1 - p[x]), abs=1e-12)

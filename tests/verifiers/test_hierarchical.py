@@ -23,15 +23,15 @@ def test_conformance(make: Any, check: Any) -> None:
 
 def verdicts(rule: Verifier, draft: Draft, scores: Scores) -> dict[tuple[int, int], float]:
     """Returns the exact probability of each (accepted length, next token)."""
-    law: dict[tuple[int, int], float] = defaultdict(float)
+    output: dict[tuple[int, int], float] = defaultdict(float)
 
     def play(chance: Chance) -> tuple[int, int]:
         verdict = rule.verify(draft, scores, chance)
         return len(verdict.accepted), verdict.next_token
 
     for probability, verdict in EnumeratedChance.outcomes(play):
-        law[verdict] += probability
-    return law
+        output[verdict] += probability
+    return output
 
 
 @pytest.mark.parametrize("kind", ["drawn", "written", "mixed", "exact", "disjoint"])

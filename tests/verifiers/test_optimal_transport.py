@@ -45,7 +45,7 @@ def siblings_of(q: torch.Tensor, count: int, kind: str, chance: Chance) -> Draft
     return Draft(tuple(tokens), (ROOT,) * count, tuple(laws), calls=(0,) * count)
 
 
-def law_and_rate(
+def output_and_rate(
     rule: Any,
     p: torch.Tensor,
     q: torch.Tensor,
@@ -56,7 +56,7 @@ def law_and_rate(
 ) -> tuple[torch.Tensor, float]:
     """Returns the exact distribution of the first token, and how often a sibling is accepted."""
     scores = Scores(p.log().expand(count + 1, -1), SAMPLED)
-    law, rate = torch.zeros_like(p), 0.0
+    output, rate = torch.zeros_like(p), 0.0
 
     def play(chance: Chance) -> tuple[int, bool]:
         draft = siblings(q, count, kind, chance)
@@ -65,9 +65,9 @@ def law_and_rate(
         return draft.tokens[accepted[0]] if accepted else verdict.next_token, bool(accepted)
 
     for probability, (token, was_accepted) in EnumeratedChance.outcomes(play):
-        law[token] += probability
+        output[token] += probability
         rate += probability * was_accepted
-    return law, rate
+    return output, rate
 
 
 def brute_force(p: torch.Tensor, q: torch.Tensor, count: int, kind: str) -> float:
@@ -119,18 +119,18 @@ def test_it_is_exact_and_reaches_the_ceiling(count: int, vocab: int, kind: str) 
     sequential: Any = WithoutReplacement() if kind == "distinct" else KSeq()
     for seed in range(2):
         p, q = pair(vocab, seed)
-        law, rate = law_and_rate(OptimalTransport(), p, q, count, kind)
-        torch.testing.assert_close(law, p, atol=1e-12, rtol=0)
+        output, rate = output_and_rate(OptimalTransport(), p, q, count, kind)
+        torch.testing.assert_close(output, p, atol=1e-12, rtol=0)
         assert rate == pytest.approx(brute_force(p, q, count, kind), abs=1e-8)
-        assert rate >= law_and_rate(sequential, p, q, count, kind)[1] - 1e-9
+        assert rate >= output_and_rate(sequential, p, q, count, kind)[1] - 1e-9
 
 
 def test_tokens_of_one_ratio_are_one_class_and_lose_nothing() -> None:
     p = torch.tensor([0.4, 0.2, 0.1, 0.2, 0.1, 0.0], dtype=torch.float64)
     q = torch.tensor([0.2, 0.1, 0.2, 0.4, 0.0, 0.1], dtype=torch.float64)
     assert len(set(selection.ratio_classes(p[q > 0], q[q > 0], 24).tolist())) == 3
-    law, rate = law_and_rate(OptimalTransport(), p, q, 2)
-    torch.testing.assert_close(law, p, atol=1e-12, rtol=0)
+    output, rate = output_and_rate(OptimalTransport(), p, q, 2)
+    torch.testing.assert_close(output, p, atol=1e-12, rtol=0)
     assert rate == pytest.approx(brute_force(p, q, 2, "iid"), abs=1e-8)
 
 
@@ -142,17 +142,17 @@ def test_with_fewer_classes_than_tokens_it_stays_exact(
     monkeypatch.setitem(selection.CLASSES, count, 4 if kind == "distinct" else 2)
     for seed in range(2):
         p, q = pair(6 if count == 2 else 5, seed)
-        law, rate = law_and_rate(OptimalTransport(), p, q, count, kind)
-        torch.testing.assert_close(law, p, atol=1e-12, rtol=0)
+        output, rate = output_and_rate(OptimalTransport(), p, q, count, kind)
+        torch.testing.assert_close(output, p, atol=1e-12, rtol=0)
         assert rate <= brute_force(p, q, count, kind) + 1e-12
 
 
 @pytest.mark.parametrize(("count", "kind"), [(4, "iid"), (4, "distinct")])
 def test_a_fourth_sibling_is_tested_after_three(count: int, kind: str) -> None:
     p, q = pair(5 if kind == "distinct" else 3, 1)
-    law, rate = law_and_rate(OptimalTransport(), p, q, count, kind)
-    torch.testing.assert_close(law, p, atol=1e-12, rtol=0)
-    assert law_and_rate(OptimalTransport(), p, q, 3, kind)[1] < rate <= 1 + 1e-12
+    output, rate = output_and_rate(OptimalTransport(), p, q, count, kind)
+    torch.testing.assert_close(output, p, atol=1e-12, rtol=0)
+    assert output_and_rate(OptimalTransport(), p, q, 3, kind)[1] < rate <= 1 + 1e-12
 
 
 @pytest.mark.parametrize("count", [2, 3])
@@ -171,8 +171,8 @@ def test_siblings_of_separate_calls_are_tested_one_by_one(count: int) -> None:
         number = len(tokens)
         return Draft(tuple(tokens), (ROOT,) * number, tuple(laws), calls=tuple(range(number)))
 
-    law, _ = law_and_rate(OptimalTransport(), p, q, count, "distinct", siblings=siblings)
-    torch.testing.assert_close(law, p, atol=1e-12, rtol=0)
+    output, _ = output_and_rate(OptimalTransport(), p, q, count, "distinct", siblings=siblings)
+    torch.testing.assert_close(output, p, atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize("count", [2, 3])
@@ -183,8 +183,8 @@ def test_a_nearly_certain_draft_stays_exact(count: int, likely: tuple[float, ...
     q = torch.cat([torch.tensor(likely), rest / 6 * (1 - sum(likely))])
     q = q / q.sum()
     for p in (pair(len(q), 0)[0], q.flip(0)):
-        law, rate = law_and_rate(OptimalTransport(), p, q, count, "distinct")
-        torch.testing.assert_close(law, p, atol=1e-12, rtol=0)
+        output, rate = output_and_rate(OptimalTransport(), p, q, count, "distinct")
+        torch.testing.assert_close(output, p, atol=1e-12, rtol=0)
         assert rate == pytest.approx(brute_force(p, q, count, "distinct"), abs=1e-8)
         draft = siblings_of(q, count, "distinct", SampledChance.seeded(0))
         assert acceptance_ceiling(draft, ROOT, p, "distinct") == pytest.approx(rate, abs=1e-8)
@@ -220,7 +220,7 @@ def test_it_comes_close_to_the_ceiling_of_a_large_vocabulary(
 def test_distinct_siblings_have_a_higher_ceiling_that_their_own_rule_keeps_to() -> None:
     for seed in range(10):
         p, q = pair(4, seed)
-        _, rate = law_and_rate(WithoutReplacement(), p, q, 2, "distinct")
+        _, rate = output_and_rate(WithoutReplacement(), p, q, 2, "distinct")
         ceiling = brute_force(p, q, 2, "distinct")
         assert rate <= ceiling + 1e-12
         assert ceiling >= brute_force(p, q, 2, "iid") - 1e-12
