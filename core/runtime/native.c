@@ -287,6 +287,14 @@ static inline vec load_float16(const void *at)
     return (vec)((uvec)magnitude | (bits & 0x8000) << 16);
 }
 
+/* Writes the sums of R rows, which are in registers, to sums[row][output]. */
+#define STORE(SUM, SUMS, R)                                                                        \
+    _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                                     \
+    {                                                                                              \
+        *(vec *)(SUMS + row * PANEL) = SUM[row][0];                                                \
+        *(vec *)(SUMS + row * PANEL + LANES) = SUM[row][1];                                        \
+    }
+
 /* The sums of R rows with one panel, to sums[row][output]. R is a constant, so that they stay in
    registers. */
 #define TILE(NAME, SIZE, R)                                                                        \
@@ -307,11 +315,7 @@ static inline vec load_float16(const void *at)
                 sum[row][1] += value * second;                                                     \
             }                                                                                      \
         }                                                                                          \
-        _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                                 \
-        {                                                                                          \
-            *(vec *)(sums + row * PANEL) = sum[row][0];                                            \
-            *(vec *)(sums + row * PANEL + LANES) = sum[row][1];                                    \
-        }                                                                                          \
+        STORE(sum, sums, R)                                                                        \
     }
 
 /* The same for weights of bfloat16, which are the upper halves of float32. Two inputs share a
@@ -337,11 +341,7 @@ static inline vec load_float16(const void *at)
                 sum[row][1] += values[odd] * (vec)(second & 0xffff0000);                           \
             }                                                                                      \
         }                                                                                          \
-        _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                                 \
-        {                                                                                          \
-            *(vec *)(sums + row * PANEL) = sum[row][0];                                            \
-            *(vec *)(sums + row * PANEL + LANES) = sum[row][1];                                    \
-        }                                                                                          \
+        STORE(sum, sums, R)                                                                        \
     }
 
 /* The same for weights of four bits: each is scale * q + least, with q from 0 to 15. A group's sums
@@ -381,11 +381,7 @@ static inline vec load_float16(const void *at)
             }                                                                                      \
             panel = pairs;                                                                         \
         }                                                                                          \
-        _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                                 \
-        {                                                                                          \
-            *(vec *)(sums + row * PANEL) = sum[row][0];                                            \
-            *(vec *)(sums + row * PANEL + LANES) = sum[row][1];                                    \
-        }                                                                                          \
+        STORE(sum, sums, R)                                                                        \
     }
 #define TILES(TILE, NAME, SIZE)                                                                    \
     TILE(NAME, SIZE, 1) TILE(NAME, SIZE, 2) TILE(NAME, SIZE, 3) TILE(NAME, SIZE, 4)                \
