@@ -107,7 +107,9 @@ class DFlashNetwork(TrainedNetwork):
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
         config = DFlashConfig.read(folder)
         speculators.require_fit(folder, config.sizes, config.mask, target)
-        file, tensors, vocabulary = speculators.read_tensors(folder, target.vocab_size)
+        file, tensors, vocabulary = weights.read_tensors(
+            folder, target.vocab_size, speculators.take_vocabulary
+        )
         tensors.pop("embed_tokens.weight", None)  # a copy of the target's
         head = tensors.pop("lm_head.weight", None)
         return cls.with_tensors(tensors, file, target, vocabulary, config=config, head=head)

@@ -81,7 +81,9 @@ class Eagle3Network(FeatureNetwork):
         # The speculators library keeps the sizes of the layer in an entry of their own.
         sizes = config.get("transformer_layer_config") or config
         weights.require_fit(folder, sizes, target)
-        file, tensors, vocabulary = speculators.read_tensors(folder, target.vocab_size)
+        file, tensors, vocabulary = weights.read_tensors(
+            folder, target.vocab_size, speculators.take_vocabulary
+        )
         tensors.pop("embed_tokens.weight", None)  # a copy of the target's
         return cls.with_tensors(
             checkpoint.replace_prefixes(tensors, {"midlayer.": "layer.", "layers.0.": "layer."}),

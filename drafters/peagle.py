@@ -100,7 +100,9 @@ class PEagleNetwork(TrainedNetwork):
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
         config = PEagleConfig.read(folder)
         speculators.require_fit(folder, config.sizes, config.mask, target)
-        file, tensors, vocabulary = speculators.read_tensors(folder, target.vocab_size)
+        file, tensors, vocabulary = weights.read_tensors(
+            folder, target.vocab_size, speculators.take_vocabulary
+        )
         tensors = checkpoint.replace_prefixes(tensors, {"midlayer.": "layers.0."})
         if "mask_hidden" in tensors:  # checkpoints differ in the number of its dimensions
             tensors["mask_hidden"] = tensors["mask_hidden"].reshape(1, 1, -1)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from outrider.contract.target import Target
-from outrider.drafter_parts import checkpoint, weights
+from outrider.drafter_parts import weights
 from outrider.drafter_parts.layer import LayerConfig
 from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.errors import ConfigError, require
@@ -114,19 +114,16 @@ def read_decoder(folder: Path, stored: Mapping[str, Any]) -> Any:
     return config
 
 
-def read_tensors(folder: Path, size: int) -> tuple[Path, dict[str, Tensor], Vocabulary]:
-    """Returns the file of a checkpoint's tensors, the network's own ones, and its vocabulary.
+def take_vocabulary(tensors: dict[str, Tensor], size: int) -> Vocabulary:
+    """Removes all but the network's own tensors, and returns the vocabulary that they describe.
 
     size: the size of the target's vocabulary.
-
-    Raises:
-        ConfigError: there is no such file, or it can't be read.
     """
-    file, tensors = checkpoint.find_tensors(folder)
     shifts = tensors.pop("d2t", None)
     ids = None if shifts is None else torch.arange(len(shifts)) + shifts.long()
-    names = [name for name in tensors if name != "t2d" and not name.startswith("verifier_")]
-    return file, {name: tensors[name] for name in names}, Vocabulary(size, ids)
+    for name in [name for name in tensors if name == "t2d" or name.startswith("verifier_")]:
+        del tensors[name]
+    return Vocabulary(size, ids)
 
 
 def require_fit(folder: Path, decoder: Any, mask: int, target: Target) -> None:

@@ -105,16 +105,22 @@ def read_config(folder: Path, target: Target) -> dict[str, Any]:
     return config
 
 
-def read_tensors(folder: Path, size: int) -> tuple[Path, dict[str, Tensor], Vocabulary]:
+def read_tensors(
+    folder: Path,
+    size: int,
+    take: Callable[[dict[str, Tensor], int], Vocabulary] = Vocabulary.take_from,
+) -> tuple[Path, dict[str, Tensor], Vocabulary]:
     """Returns the file of a checkpoint's tensors, the network's own ones, and its vocabulary.
 
     size: the size of the target's vocabulary.
+    take: removes all but the network's own tensors, and returns the vocabulary that they describe.
 
     Raises:
         ConfigError: there is no such file, or it can't be read.
     """
     file, tensors = checkpoint.find_tensors(folder)
-    return file, tensors, Vocabulary.take_from(tensors, size)
+    vocabulary = take(tensors, size)
+    return file, tensors, vocabulary
 
 
 def target_sizes(target: Target) -> dict[str, int]:
