@@ -13,6 +13,7 @@ from outrider.contract.context import Context, Tokens
 from outrider.contract.counts import Counts
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
+from outrider.contract.examples import DrafterExample, PolicyExample, VerifierExample
 from outrider.contract.logprobs import TokenLogprob
 from outrider.contract.pen import Pen
 from outrider.contract.policy import Fixed, Policy
@@ -46,6 +47,7 @@ __all__ = [
     "Draft",
     "Drafter",
     "DrafterError",
+    "DrafterExample",
     "EnumeratedChance",
     "Fixed",
     "Generation",
@@ -54,6 +56,7 @@ __all__ = [
     "Penalties",
     "PluginError",
     "Policy",
+    "PolicyExample",
     "Round",
     "SampledChance",
     "Sampling",
@@ -65,6 +68,7 @@ __all__ = [
     "Tokens",
     "Verdict",
     "Verifier",
+    "VerifierExample",
     "beam_search",
     "decode",
     "decode_together",

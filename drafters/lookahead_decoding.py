@@ -9,6 +9,7 @@ from torch import Tensor
 from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
+from outrider.contract.examples import DrafterExample
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.errors import is_int, require
@@ -36,6 +37,28 @@ class LookaheadDecoding(Drafter):
 
     Raises `ConfigError` for a window or candidates below 1, or an ngram below 2.
     """
+
+    examples = (
+        DrafterExample(
+            text=(0,),
+            draft=(1, 2, 0, 1),
+            parents=(-1, 0, -1, 2),
+            rounds=5,
+            gamma=2,
+            budget=6,
+            vocab_size=5,
+            settings={"window": 3, "candidates": 2},
+        ),
+        DrafterExample(
+            text=(0,),
+            draft=(4, 0),
+            rounds=6,
+            gamma=2,
+            budget=6,
+            vocab_size=5,
+            settings={"window": 3, "candidates": 2},
+        ),
+    )
 
     kind = "deterministic"
     asks = True

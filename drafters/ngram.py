@@ -9,6 +9,7 @@ from torch import Tensor
 
 from outrider.contract.context import Context
 from outrider.contract.drafter import Drafter
+from outrider.contract.examples import DrafterExample
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafter_parts import checkpoint, weights
@@ -33,6 +34,41 @@ class NGram(Drafter):
 
     Raises `ConfigError` if a file is missing or does not fit.
     """
+
+    examples = (
+        DrafterExample(text=(1, 2, 3, 4, 1), draft=(2, 3, 4, 1)),
+        # A chain is drawn from counts that fall back to shorter contexts (Witten and Bell).
+        DrafterExample(
+            text=(0, 1, 0, 2, 0), draft=(1, 0), probs=(3 / 8, 3 / 4), gamma=2, vocab_size=3
+        ),
+        DrafterExample(
+            text=(0, 1, 0, 2, 0, 1),
+            draft=(0, 1),
+            probs=(31 / 36, 4 / 15),
+            gamma=2,
+            vocab_size=3,
+            settings={"order": 3},
+        ),
+        # After 1 comes 2, after 2 comes 3 or, less often, 4, and after both of them 1.
+        DrafterExample(
+            text=(1, 2, 3, 1, 2, 4, 1, 2, 3, 1),
+            draft=(2, 1, 2, 3),
+            parents=(-1, -1, 1, 2),
+            gamma=3,
+            budget=12,
+            vocab_size=5,
+            settings={"tree": "top:[[0],[1],[1,0],[1,0,0]]"},
+        ),
+        DrafterExample(
+            text=(1, 2, 3, 1, 2, 4, 1, 2, 3, 1),
+            draft=(2, 3, 4, 1, 1),
+            parents=(-1, 0, 0, 1, 2),
+            gamma=3,
+            budget=5,
+            vocab_size=5,
+            settings={"order": 3, "tree": "dynamic:2"},
+        ),
+    )
 
     def __init__(
         self,

@@ -4,6 +4,7 @@ from typing import final
 
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
+from outrider.contract.examples import DrafterExample
 from outrider.contract.pen import Pen
 from outrider.errors import is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
@@ -24,6 +25,18 @@ class PromptLookup(Drafter):
 
     Raises `ConfigError` unless 1 <= min_n <= max_n.
     """
+
+    examples = (
+        DrafterExample(text=(1, 2, 3, 1, 2), draft=(3, 1, 2, 3)),
+        DrafterExample(text=(1, 2, 1, 2), draft=(1, 2, 1, 2, 1), gamma=5),
+        DrafterExample(text=(4, 4), draft=(4, 4, 4), gamma=3),
+        DrafterExample(text=(1, 2, 9, 5, 2, 7, 1, 2), draft=(9, 5), gamma=2),  # the longer match
+        DrafterExample(text=(1, 2, 3), draft=()),
+        DrafterExample(text=(1, 2, 3, 1, 2, 4, 1, 2), draft=(4, 1), gamma=2),
+        DrafterExample(
+            text=(1, 2, 3, 1, 2, 4, 1, 2), draft=(3, 1), gamma=2, settings={"newest": False}
+        ),
+    )
 
     def __init__(self, max_n: int = 3, min_n: int = 1, newest: bool = True) -> None:
         is_valid = is_int(min_n) and min_n >= 1

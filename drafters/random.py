@@ -6,6 +6,7 @@ import torch
 
 from outrider.contract.context import Context
 from outrider.contract.drafter import Drafter
+from outrider.contract.examples import DrafterExample
 from outrider.contract.pen import Pen
 from outrider.drafter_parts.tree_forms import parse_tree
 from outrider.drafter_parts.trees import one_by_one
@@ -20,6 +21,38 @@ class Random(Drafter):
 
     tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`. Defaults to a chain.
     """
+
+    examples = (
+        DrafterExample(text=(1, 2), draft=(2, 0, 3), probs=(1 / 4,) * 3, gamma=3, vocab_size=4),
+        DrafterExample(  # the second sibling is drawn from the three tokens that are left
+            text=(1, 2),
+            draft=(3, 1, 2, 2),
+            parents=(-1, -1, 0, 1),
+            gamma=2,
+            budget=9,
+            probs=(1 / 4, 1 / 3, 1 / 4, 1 / 4),
+            vocab_size=4,
+            settings={"tree": "2x1"},
+        ),
+        DrafterExample(
+            text=(1, 2),
+            draft=(0, 0, 0, 0),
+            parents=(-1, -1, 0, 1),
+            gamma=2,
+            budget=9,
+            settings={"tree": "paths:2"},
+        ),
+        DrafterExample(
+            text=(1, 2),
+            draft=(1, 2, 3, 0),
+            parents=(-1, -1, 0, 2),
+            gamma=3,
+            budget=4,
+            probs=(1 / 4, 1 / 3, 1 / 4, 1 / 4),
+            vocab_size=4,
+            settings={"tree": "sequoia:.8,.1"},
+        ),
+    )
 
     autoregressive = True
 

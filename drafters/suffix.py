@@ -4,6 +4,7 @@ from typing import final
 
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
+from outrider.contract.examples import DrafterExample
 from outrider.contract.pen import Pen
 from outrider.drafter_parts.memory import Memory
 from outrider.drafter_parts.suffix_automaton import END, ROOT, SuffixAutomaton
@@ -28,6 +29,12 @@ class Suffix(Drafter):
 
     Raises `ConfigError` for a factor that is not above 0, or a probability outside [0, 1].
     """
+
+    examples = (
+        DrafterExample(text=(1, 2, 3, 4, 1, 2), draft=(3, 4, 1, 2, 3, 4), gamma=6),
+        DrafterExample(text=(7, 1, 2), draft=(3, 4), earlier=((1, 2, 3, 4),)),
+        DrafterExample(text=(7, 1, 2, 8), draft=(9,), earlier=((7, 1, 2), (2, 8, 9))),
+    )
 
     def __init__(
         self, factor: float = 4.0, min_probability: float = 0.1, remember: bool = True

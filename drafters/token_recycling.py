@@ -8,6 +8,7 @@ from torch import Tensor
 from outrider.contract.context import Context
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
+from outrider.contract.examples import DrafterExample
 from outrider.contract.pen import Pen
 from outrider.drafter_parts.memory import Memory
 from outrider.drafter_parts.sequoia import Path, best_widths
@@ -36,6 +37,20 @@ class TokenRecycling(Drafter):
 
     Raises `ConfigError` for candidates below 1.
     """
+
+    examples = (
+        # The text 0, 1, 2, 3, 0 is written: after 0 the target found 1 the likeliest, then 2.
+        DrafterExample(
+            text=(0,),
+            draft=(1, 2, 2, 3, 3, 0),
+            parents=(-1, -1, 0, 0, 1, 1),
+            rounds=4,
+            gamma=2,
+            budget=6,
+            vocab_size=4,
+            settings={"candidates": 2},
+        ),
+    )
 
     kind = "deterministic"
     observes = True

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from outrider.contract.budget import Budget
+from outrider.contract.examples import VerifierExample
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.towards import STEPS, Towards, within
 
@@ -37,6 +38,19 @@ class Cactus(Towards):
 
     Raises `ConfigError` for an unknown divergence or a negative budget.
     """
+
+    examples = (
+        VerifierExample(p=(0.5, 0.3, 0.2), q=(0.2, 0.3, 0.5), text=(0.4, 0.3, 0.3), accepted=0.8),
+        VerifierExample(
+            p=(0.5, 0.5),
+            q=(0.9, 0.1),
+            text=(0.75, 0.25),
+            settings={
+                "divergence": "kl",
+                "budget": 0.75 * math.log(0.75 / 0.5) + 0.25 * math.log(0.25 / 0.5),
+            },
+        ),
+    )
 
     def __init__(self, budget: float = 0.1, divergence: str = "tv") -> None:
         self.budget: Budget = Budget(budget, divergence)

@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.budget import Budget
+from outrider.contract.examples import VerifierExample
 from outrider.errors import is_number, require
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.towards import Towards, within
@@ -42,6 +43,22 @@ class Cascade(Towards):
     Raises `ConfigError` for an unknown deferral or divergence, a negative budget, or a margin
     outside [0, 1].
     """
+
+    examples = (
+        # Diff and OPT ask how much surer the target is, Chow's rule only how sure the drafter is.
+        VerifierExample(
+            p=(0.5, 0.3, 0.2),
+            q=(0.48, 0.32, 0.2),
+            text=(0.48, 0.32, 0.2),
+            settings={"deferral": "chow", "margin": 0.6},
+        ),
+        VerifierExample(
+            p=(0.5, 0.3, 0.2),
+            q=(0.48, 0.32, 0.2),
+            text=(0.5, 0.3, 0.2),
+            settings={"deferral": "chow", "margin": 0.1},
+        ),
+    )
 
     def __init__(
         self,

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from outrider.contract.chance import Chance
 from outrider.contract.draft import ROOT, Draft
+from outrider.contract.examples import VerifierExample
 from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.token import token_rates
@@ -30,6 +31,7 @@ class KSeq(Verifier):
 
     lossless = True
     takes: frozenset[str] = frozenset({"chain", "paths", "iid"})
+    examples = (VerifierExample(p=(0.25, 0.75), q=(0.75, 0.25), siblings=2, accepted=0.6482676),)
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         accepted: list[int] = []

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from outrider.contract.chance import Chance
 from outrider.contract.draft import Draft
+from outrider.contract.examples import VerifierExample
 from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.errors import require
 from outrider.plugins.hookspecs import Register, hookimpl
@@ -39,6 +40,28 @@ class Lenient(Verifier):
     Raises `ConfigError` if the lenience is outside (0, 1], the residual is unknown, or `within` is
     not two different ids.
     """
+
+    examples = (
+        VerifierExample(
+            p=(0.5, 0.3, 0.2), q=(0.1, 0.1, 0.8), accepted=0.6, text=(11 / 30, 7 / 30, 0.4)
+        ),
+        VerifierExample(
+            p=(0.5, 0.3, 0.2),
+            q=(0.1, 0.1, 0.8),
+            accepted=0.6,
+            text=(5 / 14, 17 / 70, 0.4),
+            settings={"residual": "scaled"},
+        ),
+        # At temperature 0, .31 is at least half of .6, and .2 is not.
+        VerifierExample(
+            p=(0.6, 0.31, 0.09), q=(0, 1, 0), accepted=1, text=(0, 1, 0), temperature=0
+        ),
+        VerifierExample(p=(0.6, 0.2, 0.2), q=(0, 1, 0), accepted=0, text=(1, 0, 0), temperature=0),
+        # Token 2 opens: only behind it is a token judged leniently.
+        VerifierExample(
+            p=(0.5, 0.3, 0.2), q=(0.1, 0.1, 0.8), gamma=2, accepted=0.6, settings={"within": [2, 1]}
+        ),
+    )
 
     def __init__(
         self,

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from outrider.contract.chance import Chance
 from outrider.contract.draft import Draft
+from outrider.contract.examples import VerifierExample
 from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.errors import require
 from outrider.plugins.hookspecs import Register, hookimpl
@@ -34,6 +35,7 @@ class MultiStep(Verifier):
 
     lossless = True
     takes: frozenset[str] = frozenset({"chain", "paths", "iid"})
+    examples = (VerifierExample(p=(0.25, 0.75), q=(0.75, 0.25), siblings=2, accepted=0.625),)
 
     def __init__(self, order: str = "drawn") -> None:
         require(order in ORDERS, "verifier.order", order, f"one of {', '.join(ORDERS)}")

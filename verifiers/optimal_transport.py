@@ -8,6 +8,7 @@ from torch import Tensor
 
 from outrider.contract.chance import Chance
 from outrider.contract.draft import ROOT, Draft
+from outrider.contract.examples import VerifierExample
 from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.ceiling import MOST_OF_THREE
@@ -40,6 +41,23 @@ class OptimalTransport(Verifier):
 
     lossless = True
     takes: frozenset[str] = frozenset({"chain", "paths", "iid", "distinct"})
+    examples = (
+        VerifierExample(p=(0.25, 0.75), q=(0.75, 0.25), siblings=2, accepted=0.6875),  # k_seq: .648
+        VerifierExample(
+            p=(0.25, 0.75), q=(0.75, 0.25), siblings=4, accepted=0.87109375
+        ),  # of three: .828
+        VerifierExample(
+            p=(0.5, 0.3, 0.2), q=(0.2, 0.3, 0.5), siblings=2, kind="distinct", accepted=69 / 70
+        ),
+        # Tokens of one ratio p / q are told apart, so that q itself is always accepted.
+        VerifierExample(
+            p=(0.4, 0.3, 0.2, 0.1),
+            q=(0.4, 0.3, 0.2, 0.1),
+            siblings=2,
+            kind="distinct",
+            accepted=1.0,
+        ),
+    )
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         accepted: list[int] = []

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from outrider.contract.chance import Chance
 from outrider.contract.draft import KINDS, ROOT, Draft
+from outrider.contract.examples import VerifierExample
 from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.errors import require
 from outrider.plugins.hookspecs import Register, hookimpl
@@ -27,6 +28,20 @@ class Typical(Verifier):
 
     Raises `ConfigError` if a threshold is outside (0, 1].
     """
+
+    examples = (
+        # The threshold is .09 here: the entropy is .92, so that .3 exp(-.92) is higher.
+        VerifierExample(
+            p=(0.6, 0.3, 0.06, 0.04), q=(0.25,) * 4, accepted=0.5, text=(0.55, 0.4, 0.03, 0.02)
+        ),
+        # And .03 here: the entropy is 2.16.
+        VerifierExample(
+            p=(0.4, *(0.05,) * 12),
+            q=(0.04, *(0.08,) * 12),
+            accepted=1.0,
+            text=(0.04, *(0.08,) * 12),
+        ),
+    )
 
     takes: frozenset[str] = frozenset(KINDS)
     lossless = False

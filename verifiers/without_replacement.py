@@ -7,6 +7,7 @@ from torch import Tensor
 
 from outrider.contract.chance import Chance
 from outrider.contract.draft import Draft
+from outrider.contract.examples import VerifierExample
 from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.recursive import descend
@@ -24,6 +25,11 @@ class WithoutReplacement(Verifier):
 
     lossless = True
     takes: frozenset[str] = frozenset({"chain", "distinct"})
+    examples = (
+        VerifierExample(
+            p=(0.5, 0.3, 0.2), q=(0.2, 0.3, 0.5), siblings=2, kind="distinct", accepted=0.82
+        ),
+    )
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         return descend(draft, scores, chance)

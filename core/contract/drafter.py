@@ -6,13 +6,14 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import BuiltinFunctionType, FunctionType, MemberDescriptorType, ModuleType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from outrider.contract.context import Context
 from outrider.contract.draft import Draft
+from outrider.contract.examples import DrafterExample
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 
@@ -43,6 +44,7 @@ class Drafter(ABC):
         `observe`. Such a drafter works on one text at a time; a fork takes another one.
     remembers: whether drafts may depend on texts that ended before this one began. Such texts are
         passed to `remember`, and all forks share the memory.
+    examples: what it writes after some texts. The conformance kit plays them.
     """
 
     needs: frozenset[str] = frozenset()
@@ -51,6 +53,7 @@ class Drafter(ABC):
     autoregressive: bool = False
     observes: bool = False
     remembers: bool = False
+    examples: ClassVar[Sequence[DrafterExample]] = ()
 
     @property
     def trees(self) -> bool:

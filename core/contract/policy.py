@@ -1,9 +1,11 @@
 """Policy: decides how long each draft is, by the tokens already in it and by earlier rounds."""
 
 from abc import ABC, abstractmethod
-from typing import final
+from collections.abc import Sequence
+from typing import ClassVar, final
 
 from outrider.contract.draft import Draft
+from outrider.contract.examples import PolicyExample
 from outrider.contract.round import Round
 
 
@@ -12,7 +14,11 @@ class Policy(ABC):
 
     Its answers never depend on a token that is not in the draft: to draw a token, look at it and
     then leave it out would bias the text.
+
+    examples: how long its drafts are in some rounds. The conformance kit plays them.
     """
+
+    examples: ClassVar[Sequence[PolicyExample]] = ()
 
     @abstractmethod
     def depth(self, gamma: int) -> int:

@@ -1,9 +1,10 @@
 """Verifier: an acceptance rule, which keeps part of a draft and adds one token."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import final
+from typing import ClassVar, final
 
 from jaxtyping import Float
 from torch import Tensor
@@ -12,6 +13,7 @@ from outrider.contract.budget import Budget
 from outrider.contract.chance import Chance
 from outrider.contract.context import Context
 from outrider.contract.draft import Draft
+from outrider.contract.examples import VerifierExample
 from outrider.contract.sampling import Sampling
 from outrider.errors import PluginError
 
@@ -77,11 +79,13 @@ class Verifier(ABC):
     budget: how far a lossy rule may take the distribution of each token from the target's. None,
         the default, promises nothing; the conformance kit holds a rule to what it promises.
     coupled: whether the rule draws with `Chance.race`, from noise that it shares with the pen.
+    examples: what it accepts of some drafts. The conformance kit plays them.
     """
 
     takes: frozenset[str] = frozenset({"chain"})
     budget: Budget | None = None
     coupled: bool = False
+    examples: ClassVar[Sequence[VerifierExample]] = ()
 
     @property
     @abstractmethod

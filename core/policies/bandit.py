@@ -3,6 +3,7 @@
 import math
 from typing import final
 
+from outrider.contract.examples import PolicyExample
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
 from outrider.errors import require
@@ -27,6 +28,15 @@ class Bandit(Policy):
 
     Raises `ConfigError` if `explore` or `c` is below 0.
     """
+
+    examples = (
+        # Each depth once, and then by gain and bonus; without a bonus it would stay at 2.
+        PolicyExample(
+            rounds=((1, 1), (2, 2), (3, 0), (2, 2), (1, 1), (2, 2), (3, 0)),
+            gamma=3,
+            settings={"c": 0.1},
+        ),
+    )
 
     def __init__(
         self, explore: float = math.sqrt(2), c: float | None = None, state: str | None = None

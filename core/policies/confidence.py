@@ -3,6 +3,7 @@
 from typing import final
 
 from outrider.contract.draft import Draft
+from outrider.contract.examples import PolicyExample
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
 from outrider.errors import require
@@ -31,6 +32,24 @@ class Confidence(Policy):
 
     Raises `ConfigError` if the threshold is outside [0, 1].
     """
+
+    examples = (
+        PolicyExample(probabilities=(0.9, 0.5, 0.3, 0.9), rounds=((3, 1), (3, 3)), gamma=8),
+        # The second of two siblings is unsure, and so is the child of the first.
+        PolicyExample(
+            probabilities=(0.9, 0.2, 0.3, 0.9), parents=(-1, -1, 0, 1), rounds=((3, 0),), gamma=8
+        ),
+        PolicyExample(
+            probabilities=(0.9, 0.2, 0.9, 0.2), parents=(-1, -1, 0, 2), rounds=((4, 0),), gamma=8
+        ),
+        # Six tokens are known after the third round: .2 was always rejected, .5 never.
+        PolicyExample(
+            probabilities=(0.5, 0.2, 0.5),
+            rounds=((3, 1), (3, 1), (3, 1), (2, 1)),
+            gamma=3,
+            settings={"threshold": 0.1, "refit": True},
+        ),
+    )
 
     def __init__(
         self, threshold: float = 0.4, refit: bool = False, state: str | None = None

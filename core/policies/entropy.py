@@ -6,6 +6,7 @@ from typing import final
 import torch
 
 from outrider.contract.draft import Draft
+from outrider.contract.examples import PolicyExample
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
 from outrider.errors import require
@@ -31,6 +32,16 @@ class Entropy(Policy):
 
     Raises `ConfigError` if `scale`, `limit` or `step` is below 0, or `target` is outside [0, 1].
     """
+
+    examples = (
+        # SVIP: sqrt(.15 H) is .22 for the first token, .30 for the second and .32 for the third.
+        PolicyExample(
+            probabilities=(0.9, 0.8, 0.7, 0.9),
+            rounds=((3, 0),),
+            gamma=8,
+            settings={"scale": 0.15, "limit": 0.3, "target": None},
+        ),
+    )
 
     def __init__(
         self,

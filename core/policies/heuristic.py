@@ -2,6 +2,7 @@
 
 from typing import final
 
+from outrider.contract.examples import PolicyExample
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
 from outrider.errors import is_int, require
@@ -19,6 +20,15 @@ class Heuristic(Policy):
 
     Raises `ConfigError` if `start` is below 1.
     """
+
+    examples = (
+        PolicyExample(rounds=((5, 5), (7, 7), (9, 3), (8, 0), (7, 7), (9, 0)), gamma=9),
+        PolicyExample(rounds=((2, 0), (1, 0), (1, 1), (3, 0)), gamma=9, settings={"start": 2}),
+        PolicyExample(rounds=((5, 5), (7, 7), (5, 5)), texts=(2, 1), gamma=9),
+        PolicyExample(
+            rounds=((5, 5), (7, 7), (9, 0)), texts=(2, 1), gamma=9, settings={"transient": False}
+        ),
+    )
 
     def __init__(self, start: int = 5, transient: bool = True) -> None:
         is_valid = is_int(start) and start >= 1

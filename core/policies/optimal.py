@@ -3,6 +3,7 @@
 from typing import final
 
 from outrider import theory
+from outrider.contract.examples import PolicyExample
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
 from outrider.errors import require
@@ -25,6 +26,14 @@ class Optimal(Policy):
 
     Raises `ConfigError` if `alpha` is outside [0, 1], `c` is below 0, or `weight` is not above 0.
     """
+
+    examples = (
+        PolicyExample(rounds=((8, 0),), gamma=20, settings={"alpha": 0.8, "c": 0.05}),
+        # With no draft at all it would learn nothing more.
+        PolicyExample(rounds=((1, 0), (1, 0)), gamma=20, settings={"alpha": 0.1, "c": 0.9}),
+        # It measures c = .1, and an acceptance of 7 / 11, 7 / 12 and so on.
+        PolicyExample(rounds=((5, 0), *((3, 0),) * 3, *((2, 0),) * 5), gamma=5, seconds=(0.1, 1.0)),
+    )
 
     def __init__(
         self,

@@ -33,6 +33,7 @@ from outrider.testing.drafter_histories import (
     check_observations_leave_the_text_exact,
     check_observations_over_more_rounds,
 )
+from outrider.testing.examples import check_its_examples_of_drafts_hold
 from outrider.testing.stage import (
     SAMPLED,
     context_after,
@@ -215,6 +216,7 @@ CHECKS = (
     check_observations_end_with_the_text,
     check_memory_leaves_the_text_exact,
     check_memory_is_shared_by_forks,
+    check_its_examples_of_drafts_hold,
 )
 THOROUGH = (
     check_every_length,

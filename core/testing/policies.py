@@ -24,6 +24,7 @@ from outrider.testing.exact import (
     output_distribution,
     target_distribution,
 )
+from outrider.testing.examples import check_its_examples_of_lengths_hold
 from outrider.testing.stage import SAMPLED, ChainDrafter, TreeDrafter
 from outrider.verifiers.block import Block
 from outrider.verifiers.token import Token
@@ -209,6 +210,7 @@ CHECKS = (
     check_the_same_rounds_give_the_same_answers,
     check_output_distribution_is_the_targets,
     check_several_rounds_and_trees,
+    check_its_examples_of_lengths_hold,
 )
 THOROUGH = (check_many_rounds,)
 """Checks that may take minutes."""

@@ -18,6 +18,7 @@ from outrider.decoding.decode import decode
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.cases import SETTINGS, VOCAB
 from outrider.testing.exact import assert_is_path
+from outrider.testing.examples import check_its_examples_of_verdicts_hold
 from outrider.testing.stage import SAMPLED, play_draft
 from outrider.testing.verifier_distributions import (
     GREEDY,
@@ -228,6 +229,7 @@ CHECKS = (
     check_text_depends_on_the_seed_alone,
     check_draws_only_from_chance,
     check_leaves_distributions_alone,
+    check_its_examples_of_verdicts_hold,
 )
 THOROUGH = (check_larger_drafts,)
 """Checks that take minutes."""
