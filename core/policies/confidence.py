@@ -35,12 +35,13 @@ class Confidence(Policy):
 
     examples = (
         PolicyExample(probabilities=(0.9, 0.5, 0.3, 0.9), rounds=((3, 1), (3, 3)), gamma=8),
-        # The second of two siblings is unsure, and so is the child of the first.
+        # Two siblings, the second unsure; a sure child of it; an unsure one of the first. Then no
+        # branch is left in which every token is sure.
         PolicyExample(
-            probabilities=(0.9, 0.2, 0.3, 0.9), parents=(-1, -1, 0, 1), rounds=((3, 0),), gamma=8
-        ),
-        PolicyExample(
-            probabilities=(0.9, 0.2, 0.9, 0.2), parents=(-1, -1, 0, 2), rounds=((4, 0),), gamma=8
+            probabilities=(0.9, 0.2, 0.9, 0.2, 0.9),
+            parents=(-1, -1, 1, 0, 2),
+            rounds=((4, 0),),
+            gamma=8,
         ),
         # Six tokens are known after the third round: .2 was always rejected, .5 never.
         PolicyExample(

@@ -130,13 +130,3 @@ def test_it_decodes_from_the_running_text() -> None:
     target = TabularTarget(6, sharpness=6.0)
     rounds = list(decode(target, bigram(order=3), Token(), [0, 1], max_new_tokens=60))
     assert sum(round.accepted for round in rounds) > 20  # a sharp chain repeats itself
-
-
-def test_a_draft_token_is_looked_up_after_the_one_before_it() -> None:
-    target = TabularTarget(5)
-    drafter = bigram()
-    drafter.bind(target)
-    draft = play_draft(
-        drafter, target, Context(Tokens([1, 2, 3, 4, 1])), gamma=4, sampling=Sampling()
-    )
-    assert draft.tokens == (2, 3, 4, 1)

@@ -52,11 +52,6 @@ def test_it_finds_what_a_search_finds(max_n: int, min_n: int, newest: bool) -> N
         assert draft(drafter, Tokens(text), 4) == searched(text, 4, max_n, min_n, newest)
 
 
-def test_a_periodic_text_continues() -> None:
-    assert draft(PromptLookup(), Tokens([1, 2, 3, 1, 2, 3]), 7) == [1, 2, 3, 1, 2, 3, 1]
-    assert draft(PromptLookup(), Tokens([4, 4]), 3) == [4, 4, 4]
-
-
 def test_without_a_match_there_is_no_draft() -> None:
     assert draft(PromptLookup(), Tokens([1, 2, 3]), 5) == []
     assert draft(PromptLookup(), Tokens([1]), 5) == []

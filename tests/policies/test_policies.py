@@ -129,21 +129,6 @@ def test_a_tree_goes_on_while_one_branch_is_sure(policy: Policy) -> None:
     assert sum(lengths) / len(lengths) > 12  # it is 3 where the last sibling decides
 
 
-def test_a_tree_stops_where_every_branch_has_an_unsure_token(sure: Any) -> None:
-    policy, chain = Confidence(0.4), sure(0.9, 0.2, 0.9, 0.2)
-
-    def more(*parents: int) -> bool:
-        count = len(parents)
-        return policy.more(
-            Draft(chain.tokens[:count], parents, chain.probs[:count], chain.logits[:count])
-        )
-
-    assert more(-1)
-    assert more(-1, -1)  # the second is unsure, the first is not
-    assert more(-1, -1, 1)  # sure, but behind an unsure token: the first still counts
-    assert not more(-1, -1, 1, 0)  # now no branch is left
-
-
 def test_a_refit_takes_each_node_of_a_tree_for_itself(outcome: Any, sure: Any) -> None:
     """Node 1 was accepted, its sibling 0 tested before; both children of 1 were rejected."""
     policy, chain = Confidence(threshold=0.0, refit=True), sure(0.1, 0.9, 0.3, 0.2, 0.15)
