@@ -187,7 +187,7 @@ def together(
 
 def batch(subject: Subject) -> Iterator[tuple[str, Check]]:
     wholes = [subject.whole(number) for number in range(len(subject.prompts))]
-    yield "scripted", lambda: together(subject, [ScriptedChain(each) for each in wholes], Token())
+    yield "scripted", lambda: together(subject, [ScriptedChain(whole) for whole in wholes], Token())
 
     def generated() -> Result:
         target = TransformersTarget(subject.model)
@@ -207,8 +207,8 @@ def write(subject: Subject) -> Iterator[tuple[str, Check]]:
     def texts(numbers: Sequence[int]) -> Result:
         chances = [SampledChance.seeded(number) for number in numbers]
         target = TransformersTarget(subject.model)
-        found = target.write([subject.prompts[n] for n in numbers], Sampling(), chances, NEW)
-        return Result(dict(zip(numbers, found, strict=True)))
+        result = target.write([subject.prompts[n] for n in numbers], Sampling(), chances, NEW)
+        return Result(dict(zip(numbers, result, strict=True)))
 
     yield "alone", lambda: texts([0])
     yield "together", lambda: texts(range(len(subject.prompts)))
@@ -218,9 +218,9 @@ def beams(subject: Subject) -> Iterator[tuple[str, Check]]:
     def searched(drafter: Drafter) -> Result:
         target = TransformersTarget(subject.model)
         sizes = {"width": 3, "draft_width": 4, "gamma": 3, "max_new_tokens": NEW}
-        found = beam_search(target, subject.prompts[0], drafter, **sizes)
+        result = beam_search(target, subject.prompts[0], drafter, **sizes)
         own = written(subject.model, subject.prompts[0], num_beams=3)
-        return Result({0: list(found.tokens[0])}, truths={0: own})
+        return Result({0: list(result.tokens[0])}, truths={0: own})
 
     yield "without a draft", lambda: searched(NoDraft())
     yield "small_lm", lambda: searched(SmallLM(copy.deepcopy(subject.model)))
