@@ -5,11 +5,14 @@ import os
 import re
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tiny import forked
+from tiny.models import build, entries
 from torch import distributed
 from transformers import CONFIG_MAPPING
 
@@ -17,6 +20,8 @@ from outrider import ConfigError
 from outrider.errors import RankEnded
 from outrider.runtime import launch, ranks
 from outrider.runtime.cache import GrowingCache
+from outrider.runtime.cached_model import CachedModel
+from outrider.runtime.first_layers import first_layers
 from outrider.runtime.step import new_cache
 from outrider.targets.transformers import TransformersTarget
 
@@ -189,6 +194,18 @@ def test_a_pass_that_fails_ends_another_rank_in_one_line(
         ranks.take_part(None)  # type: ignore[arg-type]
     assert end.value.code == 0
     assert capsys.readouterr().err == "rank 1: RuntimeError: sizes of tensors [2] and [4]\n"
+
+
+def test_an_order_counts_layers_as_the_other_ranks_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LongCat-Flash's `num_hidden_layers` is twice the number of its layers."""
+    (entry,) = (entry for entry in entries() if entry.name == "longcat_flash")
+    orders: list[ranks.Order] = []
+    first = SimpleNamespace(dropped=[], leading=lambda order: nullcontext(orders.append(order)))
+    monkeypatch.setattr(ranks, "_first", first)
+    model = first_layers(build(entry), 2)
+    monkeypatch.setattr("outrider.runtime.step.is_sharded", lambda model: True)
+    CachedModel(model).feed([5, 6], 1)
+    assert [order.layers for order in orders] == [2]
 
 
 def test_a_rank_that_torchrun_stops_says_so(
