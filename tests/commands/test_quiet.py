@@ -87,7 +87,7 @@ def test_json_is_all_of_stdout(run: Any, folder: Path) -> None:
     assert {"lossless", "plugin"} <= set(content("plugins")[0])
     (row,) = content("theory", "alpha=1", "gamma=3", "c=0")
     assert (row["gamma"], row["oracle"]) == (3, None)
-    assert len(content("theory", "paper=table1")) == 8
+    assert len(content("theory", "paper=table1")) == 6
     outcomes = content("check", "verifier=token")["verifier"]["checks"]
     assert outcomes and all(outcome["fault"] is None for outcome in outcomes)
     assert JSON not in os.environ and QUIET not in os.environ
