@@ -13,12 +13,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, distributed
 
-from outrider.errors import RankEnded, TargetError
+from outrider.errors import OutriderError, RankEnded, TargetError, described
 from outrider.runtime.cache import GrowingCache
 from outrider.runtime.first_layers import first_layers
 from outrider.runtime.launch import rank, reaching
 from outrider.runtime.passes import Pass, PassCache, PassInput
 from outrider.runtime.plain import plain_pass
+from outrider.terminal import plain, remarks
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -61,7 +62,7 @@ def take_part(model: "PreTrainedModel") -> None:
 
     Raises:
         TargetError: on another rank, the first has disappeared.
-        RankEnded: on another rank, the first has ended normally.
+        RankEnded: on another rank, the first has ended normally, or will since a pass failed.
     """
     global _first
     with reaching():
@@ -69,7 +70,12 @@ def take_part(model: "PreTrainedModel") -> None:
     if rank() == 0:
         _first = FirstRank(model, orders)
         return
-    _follow(model, orders)
+    try:
+        _follow(model, orders)
+    except OutriderError:
+        raise
+    except Exception as error:  # noqa: BLE001  whatever a model may raise; the first rank says it too
+        remarks().print(plain(f"rank {rank()}: {described(error)}"), soft_wrap=True)
     distributed.destroy_process_group()
     raise RankEnded(0)
 
