@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -79,6 +80,10 @@ def bloom(tmp_path_factory: pytest.TempPathFactory, words: Any) -> Path:
     BloomForCausalLM(BloomConfig(**sizes, eos_token_id=1)).save_pretrained(folder)
     words.save_pretrained(folder)
     return folder
+
+
+def test_version(run: Any) -> None:
+    assert run("--version") == (0, f"outrider {version('outrider')}\n", "")
 
 
 def test_help_needs_no_hydra(run: Any) -> None:
