@@ -22,6 +22,7 @@ from outrider.commands import bench
 from outrider.drafters.random import Random
 from outrider.folders import claimed
 
+pytestmark = pytest.mark.usefixtures("drawn_once")
 HERE = Path(__file__).parent
 TABULAR = (
     "target=tabular",
