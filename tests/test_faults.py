@@ -22,7 +22,6 @@ from outrider.commands import bench
 from outrider.drafters.random import Random
 from outrider.folders import claimed
 
-pytestmark = pytest.mark.usefixtures("drawn_once")
 HERE = Path(__file__).parent
 TABULAR = (
     "target=tabular",
@@ -223,6 +222,7 @@ def broken() -> Any:
     return breaks
 
 
+@pytest.mark.usefixtures("drawn_once")
 @pytest.mark.parametrize("fault", ["SIGTERM", "memory", "hang"])
 def test_compare_goes_on_where_it_ended(
     run: Any, small: tuple[str, ...], tmp_path: Path, broken: Any, fault: str
@@ -244,6 +244,7 @@ def test_compare_goes_on_where_it_ended(
     assert lines.read_text().count("\n") == 3
 
 
+@pytest.mark.usefixtures("drawn_once")
 def test_compare_on_a_full_disk_keeps_its_measurements(
     run: Any, small: tuple[str, ...], tmp_path: Path, failing: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
