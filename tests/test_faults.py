@@ -246,6 +246,7 @@ def test_compare_goes_on_where_it_ended(
     assert lines.read_text().count("\n") == 3
 
 
+@pytest.mark.usefixtures("drawn_once")
 def test_compare_on_a_full_disk_keeps_its_measurements(
     run: Any, small: tuple[str, ...], tmp_path: Path, failing: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

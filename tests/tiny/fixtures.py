@@ -344,15 +344,16 @@ PNG, SVG = cache(plotting.as_png), cache(plotting.as_svg)
 def drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draws each kind of figure of a single run once: the others only have other numbers.
 
-    What is drawn is tested in tests/lab.
+    Figures of several runs are drawn once for the same numbers. What is drawn is tested in
+    tests/lab.
     """
     inner = figures.drawn
 
     def drawn(plot: Any, rows: Any, height: float) -> Any:
-        if len(rows) > 1:  # of several runs
-            return inner(plot, rows, height)
         is_partial = isinstance(plot, partial)
         kind = str((plot.func, plot.keywords.get("rate"))) if is_partial else str(plot)
+        if len(rows) > 1:  # of several runs
+            kind = str((plot, rows, height))
         if kind not in PICTURES:
             PICTURES[kind] = inner(plot, rows, height)
         return PICTURES[kind]
