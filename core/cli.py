@@ -7,17 +7,18 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from importlib.metadata import version
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 
-from outrider.commands.usage import QUIET_FLAG, USAGE, command_help
+from outrider.commands.usage import JSON_COMMANDS, JSON_FLAG, QUIET_FLAG, USAGE, command_help
 from outrider.errors import ConfigError, OutriderError, TargetError, is_int, nearest, require
 from outrider.interruption import Terminated, advice_in, out_of_memory, terminable
 from outrider.prompts import is_encodable
 from outrider.runtime.launch import FIELD, lost, rank, world
-from outrider.terminal import is_quiet, quiet, visible
+from outrider.terminal import JSON, QUIET, is_json, is_quiet, switched_on, visible
 
 HYDRA_COMMANDS = (
     "generate",
@@ -68,8 +69,14 @@ def main() -> None:
     A line below it says how to go on, if something was finished before.
     """
     try:
-        arguments = [argument for argument in sys.argv[1:] if argument != QUIET_FLAG]
-        with terminable(), quiet(is_quiet() or QUIET_FLAG in sys.argv):
+        flags = (QUIET_FLAG, JSON_FLAG)
+        arguments = [argument for argument in sys.argv[1:] if argument not in flags]
+        as_json = JSON_FLAG in sys.argv
+        with (
+            terminable(),
+            switched_on(QUIET, as_json or QUIET_FLAG in sys.argv),
+            switched_on(JSON, as_json),
+        ):
             _run(*arguments or ["--help"])
     except KeyboardInterrupt as error:
         is_terminated = isinstance(error, Terminated)
@@ -95,8 +102,12 @@ def _line_of(error: Exception) -> str | None:
 def _run(command: str, *arguments: str) -> None:
     for argument in (command, *arguments):
         require(is_encodable(argument), "argument", argument, "text in UTF-8")
+    if is_json() and command in COMMANDS and command not in JSON_COMMANDS:
+        raise ConfigError(f"{JSON_FLAG}: expected one of {', '.join(JSON_COMMANDS)}")
     if command in ("-h", "--help", "help"):
         print(USAGE)
+    elif command in ("-V", "--version"):
+        print(f"outrider {version('outrider')}")
     elif command in PLAIN_COMMANDS:
         _command_function(command)(arguments)
     elif command in COMPLETION:

@@ -1,15 +1,20 @@
-"""Terminal: whether to print progress, and how to print untrusted text safely."""
+"""Terminal: what commands print, as text or as JSON, and how to print untrusted text safely."""
 
+import json
 import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
 QUIET = "OUTRIDER_QUIET"
 """The environment variable that `--quiet` sets to 1, for jobs in other processes too."""
+
+JSON = "OUTRIDER_JSON"
+"""The environment variable that `--json` sets to 1."""
 
 _CONTROLS = re.compile(
     r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -36,19 +41,35 @@ def is_quiet() -> bool:
     return os.environ.get(QUIET) == "1"
 
 
+def is_json() -> bool:
+    """Returns whether commands print their results as JSON."""
+    return os.environ.get(JSON) == "1"
+
+
 @contextmanager
-def quiet(wanted: bool = True) -> Iterator[None]:
-    """Makes commands print only their results in the block, if `wanted`."""
-    before = os.environ.get(QUIET)
+def switched_on(variable: str, wanted: bool) -> Iterator[None]:
+    """Sets an environment variable, `QUIET` or `JSON`, to 1 in the block, if `wanted`."""
+    before = os.environ.get(variable)
     if wanted:
-        os.environ[QUIET] = "1"
+        os.environ[variable] = "1"
     try:
         yield
     finally:
         if before is None:
-            os.environ.pop(QUIET, None)
+            os.environ.pop(variable, None)
         else:
-            os.environ[QUIET] = before
+            os.environ[variable] = before
+
+
+def results(*, soft_wrap: bool = False) -> Console:
+    """Returns a console for a command's result; it prints nothing if that is wanted as JSON."""
+    return Console(soft_wrap=soft_wrap, highlight=False, quiet=is_json())
+
+
+def print_json(content: Any) -> None:
+    """Prints a command's result as JSON, if that is wanted; a string is JSON already."""
+    if is_json():
+        print(content.rstrip() if isinstance(content, str) else json.dumps(content, indent=1))
 
 
 def remarks(*, stderr: bool = True) -> Console:

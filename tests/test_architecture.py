@@ -9,22 +9,22 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 
 
-def laid_out(place: Path) -> Path:
+def laid_out(folder: Path) -> Path:
     """Returns a copy of the sources laid out as the package that they install as."""
-    shutil.copytree(ROOT / "core", place / "outrider")
-    for folder in ("drafters", "verifiers", "conf"):
+    shutil.copytree(ROOT / "core", folder / "outrider")
+    for part in ("drafters", "verifiers", "conf"):
         leave = shutil.ignore_patterns("weights")
-        shutil.copytree(ROOT / folder, place / "outrider" / folder, ignore=leave)
-    return place
+        shutil.copytree(ROOT / part, folder / "outrider" / part, ignore=leave)
+    return folder
 
 
-def lint(place: Path) -> subprocess.CompletedProcess[str]:
+def lint(folder: Path) -> subprocess.CompletedProcess[str]:
     command = "from importlinter.cli import lint_imports_command; lint_imports_command()"
     return subprocess.run(
         [sys.executable, "-c", command, "--no-cache", "--config", str(ROOT / "pyproject.toml")],
         check=False,
-        env=os.environ | {"PYTHONPATH": str(place)},
-        cwd=place,
+        env=os.environ | {"PYTHONPATH": str(folder)},
+        cwd=folder,
         capture_output=True,
         text=True,
     )
@@ -38,9 +38,9 @@ def test_imports_run_downwards_and_never_in_a_circle(tmp_path: Path) -> None:
 
 def test_an_import_upwards_is_found(tmp_path: Path) -> None:
     """The contract sees the code that is checked, imports inside functions included."""
-    place = laid_out(tmp_path)
-    pen = place / "outrider" / "contract" / "pen.py"
+    folder = laid_out(tmp_path)
+    pen = folder / "outrider" / "contract" / "pen.py"
     pen.write_text(pen.read_text() + "\n\ndef up():\n    from outrider.decoding import rounds\n")
-    done = lint(place)
+    done = lint(folder)
     assert done.returncode == 1
     assert "outrider.contract.pen -> outrider.decoding.rounds" in done.stdout

@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -74,11 +75,15 @@ def written(folder: Path, name: str) -> Any:
 @pytest.fixture(scope="module")
 def bloom(tmp_path_factory: pytest.TempPathFactory, words: Any) -> Path:
     """A folder with a tiny model that can't read trees, and a tokenizer."""
-    place = tmp_path_factory.mktemp("tiny-bloom")
+    folder = tmp_path_factory.mktemp("tiny-bloom")
     sizes = {"vocab_size": len(words), "hidden_size": 16, "n_layer": 2, "n_head": 2}
-    BloomForCausalLM(BloomConfig(**sizes, eos_token_id=1)).save_pretrained(place)
-    words.save_pretrained(place)
-    return place
+    BloomForCausalLM(BloomConfig(**sizes, eos_token_id=1)).save_pretrained(folder)
+    words.save_pretrained(folder)
+    return folder
+
+
+def test_version(run: Any) -> None:
+    assert run("--version") == (0, f"outrider {version('outrider')}\n", "")
 
 
 def test_help_needs_no_hydra(run: Any) -> None:

@@ -134,9 +134,9 @@ def torchrun(*words: str, cwd: Path) -> tuple[int, str, str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     for link in re.findall(r"\]\(([^)#]+)\)|src=\"([^\"]+)\"", page.read_text()):
-        place = next(filter(None, link))
-        if not place.startswith("http"):
-            assert (page.parent / place).exists(), place
+        address = next(filter(None, link))
+        if not address.startswith("http"):
+            assert (page.parent / address).exists(), address
 
 
 def slug(heading: str) -> str:

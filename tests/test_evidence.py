@@ -24,7 +24,11 @@ UNTRAINED = (
 @pytest.mark.parametrize(
     ("name", "arguments", "line"),
     [
-        ("greedy.py", ["--count", "1", "--tokens", "6", "--only", *UNTRAINED], "0 texts differ"),
+        pytest.param(
+            *("greedy.py", ["--count", "1", "--tokens", "6", "--only", *UNTRAINED]),
+            "0 texts differ",
+            marks=pytest.mark.usefixtures("prompts_read_once"),  # all drafters have the same one
+        ),
         ("distribution.py", ["--samples", "150", "--drafters", "bigram"], "liar"),
     ],
 )
@@ -93,6 +97,7 @@ def test_the_same_drafter_is_compared_with_itself(script: Any, folder: Path, dat
     assert "spread " in out and "(at most 3%)" in out
 
 
+@pytest.mark.usefixtures("drawn_once")
 def test_all_drafters_are_put_in_one_table(
     script: Any, folder: Path, data: Path, tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import re
+import shlex
 import signal
 import time
 from collections.abc import Iterator
@@ -231,7 +232,9 @@ def test_compare_goes_on_where_it_ended(
         status, _, err = run(*words)
     assert status == (143 if fault == "SIGTERM" else 1), err
     (count,) = re.findall(r"(\d+) measurements are saved", err)
-    assert "the same command with resume=true hydra.run.dir=" in err
+    command = shlex.split(err.partition("To continue: ")[2])
+    where = f"hydra.run.dir={tmp_path / 'runs' / 'a'}"
+    assert command == ["outrider", *words[:-2], words[-1], "resume=true", where]
     lines = tmp_path / "runs" / "a" / "measurements.jsonl"
     assert 0 < int(count) < 3 and lines.read_text().count("\n") == int(count)
     if fault != "SIGTERM":
@@ -239,10 +242,11 @@ def test_compare_goes_on_where_it_ended(
     # `kill -9` leaves the same and prints nothing: the next run says how to go on.
     _, _, err = run("compare", *small, "protocol=overlap", "hydra.run.dir=runs/b")
     assert re.search(r"an unfinished run is in .*a: .* resume=true hydra\.run\.dir=", err)
-    assert run(*words, "resume=true")[0] == 0
+    assert run(*command[1:])[0] == 0
     assert lines.read_text().count("\n") == 3
 
 
+@pytest.mark.usefixtures("drawn_once")
 def test_compare_on_a_full_disk_keeps_its_measurements(
     run: Any, small: tuple[str, ...], tmp_path: Path, failing: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

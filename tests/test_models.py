@@ -47,10 +47,10 @@ def quiet() -> Iterator[None]:
 @pytest.mark.parametrize("name", ROWS)
 def test_texts_are_those_of_generate_or_refused(name: str) -> None:
     built = subject(ENTRIES[name])
-    found = {mode: [x.record() for x in outcomes(built, [mode])] for mode in CHECKED}
+    records = {mode: [x.record() for x in outcomes(built, [mode])] for mode in CHECKED}
     refused = REFUSED.get(name, set())
     expected = {mode: SIGNS["refused" if mode in refused else "right"] for mode in CHECKED}
-    assert {mode: sign(checks) for mode, checks in found.items()} == expected, found
+    assert {mode: sign(checks) for mode, checks in records.items()} == expected, records
 
 
 def test_the_page_has_every_row_and_mode_and_nothing_wrong() -> None:

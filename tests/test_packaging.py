@@ -35,12 +35,12 @@ def run(*command: object, cwd: Path, **variables: str) -> str:
 
 def test_every_folder_with_code_or_configs_is_listed() -> None:
     listed = set(SETTINGS["tool"]["setuptools"]["packages"])
-    found = set()
+    packages = set()
     for folder, package in SETTINGS["tool"]["setuptools"]["package-dir"].items():
         for path in [*(ROOT / package).rglob("*.py"), *(ROOT / package).rglob("*.yaml")]:
             parts = path.parent.relative_to(ROOT / package).parts
-            found.add(".".join([folder, *parts]))
-    assert found == listed
+            packages.add(".".join([folder, *parts]))
+    assert packages == listed
 
 
 def test_ci_runs_scripts_that_can_be_run() -> None:
@@ -72,16 +72,27 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if "OUTRIDER_WHEEL" in os.environ:
         (built,) = (ROOT / os.environ["OUTRIDER_WHEEL"]).glob("*.whl")
         return built
-    place = tmp_path_factory.mktemp("wheel")
+    folder = tmp_path_factory.mktemp("wheel")
     leave = shutil.ignore_patterns(
         ".*", "build", "outputs", "multirun", "*.egg-info", "__pycache__"
     )
-    shutil.copytree(ROOT, place / "copy", ignore=leave)
+    shutil.copytree(ROOT, folder / "copy", ignore=leave)
     script = "import sys; from setuptools.build_meta import build_sdist; build_sdist(sys.argv[1])"
-    run(sys.executable, "-c", script, place, cwd=place / "copy")
-    (sdist,) = place.glob("*.tar.gz")
-    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", place, sdist, cwd=place)
-    (built,) = place.glob("*.whl")
+    run(sys.executable, "-c", script, folder, cwd=folder / "copy")
+    (sdist,) = folder.glob("*.tar.gz")
+    run(
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "-w",
+        folder,
+        sdist,
+        cwd=folder,
+    )
+    (built,) = folder.glob("*.whl")
     return built
 
 
@@ -109,16 +120,16 @@ def stranger(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     Their dependencies come from the environment that the tests run in, through a path file.
     """
-    place = tmp_path_factory.mktemp("stranger")
-    venv.create(place / "venv", with_pip=False)
-    python = place / "venv" / "bin" / "python"
+    folder = tmp_path_factory.mktemp("stranger")
+    venv.create(folder / "venv", with_pip=False)
+    python = folder / "venv" / "bin" / "python"
     site = Path(
-        run(python, "-c", "import site; print(site.getsitepackages()[0])", cwd=place).strip()
+        run(python, "-c", "import site; print(site.getsitepackages()[0])", cwd=folder).strip()
     )
-    copy = place / "outrider-echo"
+    copy = folder / "outrider-echo"
     shutil.copytree(EXAMPLE, copy)
     run(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", site, wheel,
-        copy, cwd=place)  # fmt: skip
+        copy, cwd=folder)  # fmt: skip
     own = [path for path in sys.path if path.endswith("site-packages")]
     # As plain paths: their .pth files, and with them this checkout, stay out.
     (site / "dependencies.pth").write_text("\n".join(own))
@@ -158,16 +169,16 @@ DRAFTERS = ("echo", "echo_word")
 @pytest.fixture(scope="module")
 def printed(stranger: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     """A folder in which a stranger ran each command, and what each of them printed."""
-    place = tmp_path_factory.mktemp("commands")
+    folder = tmp_path_factory.mktemp("commands")
     commands = [
         *([*GENERATE, f"drafter={name}", f"hydra.run.dir={name}"] for name in DRAFTERS),
         ["check", "drafter=echo"],
         [*GENERATE, "drafter=echo_word", "--cfg", "job"],
         ["plugins"],
     ]
-    out = run(stranger, "-c", COMMANDS, json.dumps(commands), EXAMPLE / "test_echo.py", cwd=place,
+    out = run(stranger, "-c", COMMANDS, json.dumps(commands), EXAMPLE / "test_echo.py", cwd=folder,
               COLUMNS="120")  # fmt: skip
-    return place, out.split("\f")
+    return folder, out.split("\f")
 
 
 def test_a_strangers_plugin_is_listed(printed: tuple[Path, list[str]]) -> None:
@@ -180,9 +191,9 @@ def test_a_strangers_plugin_is_listed(printed: tuple[Path, list[str]]) -> None:
 def test_a_strangers_plugin_decodes_with_its_preset_and_is_checked(
     printed: tuple[Path, list[str]],
 ) -> None:
-    place, (_, _, _, checked, config, *_) = printed
+    folder, (_, _, _, checked, config, *_) = printed
     for name in DRAFTERS:
-        report = json.loads((place / name / "generation.json").read_text())
+        report = json.loads((folder / name / "generation.json").read_text())
         assert report["counts"]["emitted"] == 30
         assert report["counts"]["drafted"] > 0
     assert "NO" not in checked
@@ -206,7 +217,9 @@ def test_what_goes_into_vllm_needs_no_more_than_make_installs_there(tmp_path: Pa
     # Of these vLLM has its own: the rest of ours may not be imported there.
     has = {"filelock", "jinja2", "numpy", "packaging", "rich", "safetensors"}
     has |= {"torch", "transformers"}
-    names = {re.split(r"[>=<]", each)[0] for each in SETTINGS["project"]["dependencies"]}
+    names = {
+        re.split(r"[>=<]", requirement)[0] for requirement in SETTINGS["project"]["dependencies"]
+    }
     missing = sorted(names - has - set(inside[1].split()))
     script = (
         "import socket\n"
@@ -219,5 +232,5 @@ def test_what_goes_into_vllm_needs_no_more_than_make_installs_there(tmp_path: Pa
         "outrider.plugins.registry.installed()"
     )
     drafter = '{"_target_": "outrider.drafters.ngram.bigram"}'
-    found = run(sys.executable, "-c", script, cwd=tmp_path, OUTRIDER_DRAFTER=drafter)
-    assert found.splitlines() == ["drafter NGram of outrider", "[]"]
+    result = run(sys.executable, "-c", script, cwd=tmp_path, OUTRIDER_DRAFTER=drafter)
+    assert result.splitlines() == ["drafter NGram of outrider", "[]"]

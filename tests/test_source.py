@@ -59,9 +59,9 @@ def consistent(witness: Witness, source: Sequence[int], text: Sequence[int]) -> 
 
 def test_decoding_shows_it() -> None:
     witness = Witness()
-    found = generate(TARGET, [3, 1, 4], witness, sampling=SAMPLED, max_new_tokens=12)
-    assert len(found.tokens) == 12
-    assert consistent(witness, [3, 1, 4], found.tokens)
+    result = generate(TARGET, [3, 1, 4], witness, sampling=SAMPLED, max_new_tokens=12)
+    assert len(result.tokens) == 12
+    assert consistent(witness, [3, 1, 4], result.tokens)
 
 
 def test_texts_of_a_batch_have_each_their_own() -> None:
@@ -79,7 +79,7 @@ def test_texts_of_a_batch_have_each_their_own() -> None:
         for number, prompt in enumerate(prompts)
     ]
     together = generate_together(TARGET, prompts, Random(), sampling=SAMPLED)
-    assert [each.tokens for each in together] == alone
+    assert [generation.tokens for generation in together] == alone
 
 
 def test_the_lab_shows_it_and_takes_alpha_along_the_decoders_text() -> None:
@@ -89,12 +89,12 @@ def test_the_lab_shows_it_and_takes_alpha_along_the_decoders_text() -> None:
     along = reference(TARGET, source, text)
     assert (along.ids, along.start, along.source) == ([0, *text], 1, source)
     witness = Witness()
-    found = overlap(along, witness, Token(), SAMPLED, gamma=2)
+    result = overlap(along, witness, Token(), SAMPLED, gamma=2)
     assert consistent(witness, source, text)
     q = torch.arange(6.0).softmax(-1)
-    p = [TARGET.logits([0, *text[:place]], source).softmax(-1) for place in range(len(text))]
-    assert found.beta[0] == pytest.approx(sum(float(each.minimum(q).sum()) for each in p), abs=1e-6)
-    assert found.prefixes == (10.0, 9.0)
+    p = [TARGET.logits([0, *text[:position]], source).softmax(-1) for position in range(len(text))]
+    assert result.beta[0] == pytest.approx(sum(float(row.minimum(q).sum()) for row in p), abs=1e-6)
+    assert result.prefixes == (10.0, 9.0)
 
 
 def test_the_kit_shows_it() -> None:
@@ -178,7 +178,7 @@ def test_drafts_at_many_places_take_a_pass_and_another_source_another(t5: Any) -
     for sources in ([[5, 6, 1]] * 3, [[5, 6, 1], [7, 1], [5, 6, 1]]):
         drafter = SmallLM(t5(seed=3).double())
         drafter.bind(target)
-        contexts = [Context(Tokens(ids, 3 + i), Tokens(each)) for i, each in enumerate(sources)]
+        contexts = [Context(Tokens(ids, 3 + i), Tokens(source)) for i, source in enumerate(sources)]
         for draft, context in zip(play(drafter, contexts=contexts), contexts, strict=True):
             fresh = SmallLM(t5(seed=3).double())
             fresh.bind(target)

@@ -6,18 +6,17 @@ from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
-from rich.console import Console
 
 from outrider.decoding.beams.speculation import beam_search
 from outrider.folders import write_whole
 from outrider.plugins.config import build, plain_values
 from outrider.prompts import prompt_text
-from outrider.terminal import plain, remarks
+from outrider.terminal import plain, print_json, remarks, results
 
 
 def beams(config: DictConfig) -> None:
     """Prints the beams, best first, and writes `beams.json` in Hydra's run dir."""
-    console = Console(soft_wrap=True, highlight=False)
+    console = results(soft_wrap=True)
     settings = plain_values(config)
     options = {
         name: value
@@ -37,5 +36,7 @@ def beams(config: DictConfig) -> None:
     )
     path = Path(HydraConfig.get().runtime.output_dir) / "beams.json"
     counts = {"calls": calls, "steps": result.steps, "saved": result.saved}
-    write_whole(path, json.dumps(asdict(result) | counts, indent=1))
+    content = json.dumps(asdict(result) | counts, indent=1)
+    write_whole(path, content)
+    print_json(content)
     notes.print(plain(path), soft_wrap=True)

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from outrider.bench.curves import count_curve_steps, measure_curves
@@ -26,7 +25,7 @@ from outrider.folders import append_line, claimed, write_whole
 from outrider.interruption import advising
 from outrider.plugins.config import build, plain_values
 from outrider.prompts import Prompt
-from outrider.terminal import plain, remarks, visible
+from outrider.terminal import plain, print_json, remarks, results, visible
 
 RUNS = "runs.jsonl"
 """The file of a bench's runs, in its folder."""
@@ -151,8 +150,10 @@ def _advice(folder: Path) -> str | None:
 def _report(result: BenchResult, settings: Mapping[str, Any], title: str, folder: Path) -> None:
     """Saves `bench.json` and the plots, and prints the table and the lines below it."""
     path = folder / "bench.json"
-    write_whole(path, json.dumps(result.plain(settings), indent=1) + "\n")
-    console = Console()
+    content = json.dumps(result.plain(settings), indent=1) + "\n"
+    write_whole(path, content)
+    print_json(content)
+    console = results()
     console.print(bench_table(result, title))
     for line in bench_lines(result):
         console.print(plain(line))

@@ -1,6 +1,7 @@
 """`outrider check`: runs the conformance kit on a drafter, a rule, a policy or a target."""
 
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,7 @@ from outrider.contract.verifier import Verifier
 from outrider.errors import ConfigError, OutriderError
 from outrider.plugins.config import build
 from outrider.targets.transformers import TransformersTarget
-from outrider.terminal import plain, remarks
+from outrider.terminal import plain, print_json, remarks, results
 from outrider.testing import Outcome, run_checks
 from outrider.testing.stage import stage
 
@@ -33,7 +34,8 @@ def check(config: DictConfig) -> None:
         raise ConfigError(
             "nothing to check: expected drafter=NAME, verifier=NAME, policy=NAME or target=NAME"
         )
-    console, failed = Console(), 0
+    console, failed = results(), 0
+    outcomes: dict[str, dict[str, Any]] = {}
     for role, node in configs.items():
         part = build(node)
         make: Callable[[], Any] = partial(build, node)
@@ -47,7 +49,9 @@ def check(config: DictConfig) -> None:
         for heading in ("check", "held", "seconds", "what it says, or what went wrong"):
             table.add_column(heading)
         with remarks().status(f"Checking {role} {type(part).__name__}") as status:
+            outcomes[role] = {"part": type(part).__name__, "checks": []}
             for outcome in run_checks(make, config.thorough):
+                outcomes[role]["checks"].append(asdict(outcome))
                 status.update(f"Checked {outcome.check}")
                 failed += outcome.fault is not None
                 table.add_row(
@@ -57,6 +61,7 @@ def check(config: DictConfig) -> None:
                     plain(outcome.fault or outcome.refused or outcome.says),
                 )
         console.print(table)
+    print_json(outcomes)
     if failed:
         raise OutriderError(f"{failed} checks failed")
 

@@ -4,6 +4,7 @@ import hashlib
 import itertools
 import json
 import logging
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from outrider.contract.target import Target
 from outrider.errors import ConfigError, nearest, require
 from outrider.interruption import advising
 from outrider.lab.compare import PROTOCOLS, fit, measure, questions
-from outrider.lab.export import write_json, write_parquet
+from outrider.lab.export import comparison, write_json, write_parquet
 from outrider.lab.finding import finding
 from outrider.lab.identity import identity, provenance
 from outrider.lab.planning import check_precision, plan_lines
@@ -34,7 +35,7 @@ from outrider.lab.trial import Entrant, Question, Settings
 from outrider.plugins.config import build, option_configs, plain_values
 from outrider.plugins.registry import plural
 from outrider.prompts import Prompt
-from outrider.terminal import plain, remarks, visible
+from outrider.terminal import plain, print_json, remarks, results, visible
 
 EntrantConfig = tuple[DictConfig, DictConfig, DictConfig]
 """The configs of a drafter, an acceptance rule and a policy."""
@@ -122,11 +123,19 @@ def _advice(run_folder: RunFolder) -> str | None:
     if not run_folder.measurements:
         return None
     hydra = HydraConfig.get()
-    where = f"hydra.run.dir={run_folder.path}"
+    saved = f"{len(run_folder.measurements)} measurements are saved"
     if hydra.mode == RunMode.MULTIRUN:
         where = f"hydra.sweep.dir={hydra.sweep.dir}"
-    count = len(run_folder.measurements)
-    return f"{count} measurements are saved: the same command with resume=true {where} continues"
+        return f"{saved}: the same command with resume=true {where} continues"
+    replaced = ("resume", "hydra.run.dir", "hydra.mode")
+    kept = [
+        override
+        for override in (*hydra.overrides.task, *hydra.overrides.hydra)
+        if override.partition("=")[0] not in replaced
+    ]
+    words = [*kept, "resume=true", f"hydra.run.dir={run_folder.path}"]
+    command = shlex.join(["outrider", str(hydra.job.config_name), *words])
+    return f"{saved}. To continue: {command}"
 
 
 def _say_what_is_unfinished(config: DictConfig, console: Console) -> None:
@@ -276,7 +285,8 @@ def _facts(
 
 
 def _print(summary: Summary, title: str, config: DictConfig) -> None:
-    console = Console()
+    print_json(comparison(summary))
+    console = results()
     rows = summary.rows if config.sort is None else by_rate(summary.rows, config.sort)
     console.print(table({"": rows}, title))
     if sentences := finding(summary.rows, summary.pairs):

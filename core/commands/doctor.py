@@ -1,6 +1,5 @@
 """`outrider doctor`: what is installed, what the machine can do, and whether Outrider works."""
 
-import json
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +12,6 @@ from typing import Any, final
 
 import platformdirs
 from packaging.requirements import Requirement
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -25,7 +23,7 @@ from outrider.plugins.registry import GROUP, installed, make, plugin_manager, re
 from outrider.runtime.kernels import kernels
 from outrider.runtime.native import has_tiles, library
 from outrider.targets.tabular import TabularTarget
-from outrider.terminal import remarks
+from outrider.terminal import print_json, remarks, results
 from outrider.testing import run_checks
 
 FREE_GB = 1.0
@@ -54,15 +52,12 @@ def doctor(arguments: Sequence[str]) -> None:
         "doctor",
         description="Says what is installed, what this machine can do, and whether Outrider works.",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    as_json = parser.parse_args(arguments).json
+    parser.parse_args(arguments)
     notes = remarks()
     with notes.status("Examining this machine"):
         examination = examine()
-    if as_json:
-        print(json.dumps({**examination.facts, "faults": examination.faults}, indent=1))
-    else:
-        _print(examination.facts)
+    print_json({**examination.facts, "faults": examination.faults})
+    _print(examination.facts)
     if examination.faults:
         raise OutriderError("\n".join(examination.faults))
     notes.print("[green]All is well.[/]")
@@ -192,4 +187,4 @@ def _print(facts: Mapping[str, Mapping[str, Any]]) -> None:
         for key, value in values.items():
             text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
             table.add_row(f"  {escape(key)}", escape(text))
-    Console(highlight=False).print(table)
+    results().print(table)

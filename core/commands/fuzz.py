@@ -22,7 +22,7 @@ from outrider.lab.identity import LIBRARIES, provenance
 from outrider.plugins.config import plain_values
 from outrider.plugins.origin import origin
 from outrider.plugins.registry import installed
-from outrider.terminal import plain, remarks
+from outrider.terminal import plain, print_json, remarks, results
 
 TARGETS: dict[str, tuple[str, ...]] = {
     "tables": ("tables",),
@@ -39,7 +39,7 @@ def fuzz(config: DictConfig) -> None:
         ConfigError: a setting has a value that it can't have, or hypothesis is not installed.
         OutriderError: an example failed; the line above it is the command that repeats it.
     """
-    console = Console(soft_wrap=True, highlight=False)
+    console = results(soft_wrap=True)
     if config.example is not None:
         _run_one(Example.of(plain_values(config.example)), console)
         return
@@ -51,7 +51,9 @@ def fuzz(config: DictConfig) -> None:
         finally:  # an interrupted run reports what it did
             console.print(_table(tally))
             overrides = list(HydraConfig.get().overrides.task)
-            write_whole(path, json.dumps(_report(settings, tally, overrides), indent=1) + "\n")
+            content = json.dumps(_report(settings, tally, overrides), indent=1) + "\n"
+            write_whole(path, content)
+            print_json(content)
             remarks(stderr=False).print(plain(path), soft_wrap=True)
     if tally.failure is not None:
         example, reason = tally.failure
@@ -64,6 +66,7 @@ def _run_one(example: Example, console: Console) -> None:
         outcome = run_example(example)
     except Exception as error:
         raise OutriderError(described(error)) from error
+    print_json({"refused": outcome.refused, "kept": list(outcome.kinds)})
     if outcome.refused is not None:
         console.print(plain(f"refused: {outcome.refused}"))
     else:

@@ -20,7 +20,7 @@ from outrider.folders import claimed, write_whole
 from outrider.interruption import advising
 from outrider.plugins.config import build, plain_values
 from outrider.prompts import prompt_text
-from outrider.terminal import is_quiet, plain, remarks, visible
+from outrider.terminal import is_quiet, plain, print_json, remarks, results, visible
 
 STYLES = {"accepted": "green", "recovered": "red", "bonus": "blue"}
 """By who wrote a token (see `outrider.Round`), its colour."""
@@ -28,7 +28,7 @@ STYLES = {"accepted": "green", "recovered": "red", "bonus": "blue"}
 
 def generate(config: DictConfig) -> None:
     """Streams the text to stdout and writes `generation.json` in Hydra's run dir."""
-    console = Console(soft_wrap=True, highlight=False)
+    console = results(soft_wrap=True)
     path = Path(HydraConfig.get().runtime.output_dir) / "generation.json"
     prompt = config.prompt if isinstance(config.prompt, str) else plain_values(config.prompt)
     options: dict[str, Any] = {
@@ -79,9 +79,10 @@ def _generate_one(
         raise
     finally:  # an interrupted run leaves what it wrote
         console.print("" if is_quiet() else "\n")
-        report = plain_report(generation, verifier.lossless, fault)
+        report = json.dumps(plain_report(generation, verifier.lossless, fault), indent=1)
         remarks(stderr=False).print(counts_table(generation, verifier.lossless))
-        write_whole(path, json.dumps(report, indent=1))
+        write_whole(path, report)
+        print_json(report)
         remarks(stderr=False).print(plain(path), soft_wrap=True)
 
 
@@ -99,9 +100,11 @@ def _generate_batch(
     constraint = _constraint(config)
     generations, fault = [Generation() for _ in prompts], None
 
-    def save() -> None:
+    def save() -> str:
         reports = [plain_report(text, verifier.lossless, fault) for text in generations]
-        write_whole(path, json.dumps(reports, indent=1))
+        content = json.dumps(reports, indent=1)
+        write_whole(path, content)
+        return content
 
     try:
         for number, round in decode_together(
@@ -124,7 +127,7 @@ def _generate_batch(
             console.rule(plain(prompt), align="left")
             console.print(Text.assemble(*_pieces(generation)))
             remarks(stderr=False).print(counts_table(generation, verifier.lossless))
-        save()
+        print_json(save())
         remarks(stderr=False).print(plain(path), soft_wrap=True)
 
 

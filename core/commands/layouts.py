@@ -6,7 +6,6 @@ from typing import Any, final
 
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
-from rich.console import Console
 
 from outrider.errors import nearest, require
 from outrider.folders import write_whole
@@ -14,7 +13,7 @@ from outrider.lab.layouts import FIGURES, TABLES
 from outrider.lab.plotting import as_png
 from outrider.lab.store import gather
 from outrider.lab.summary import Summary
-from outrider.terminal import plain
+from outrider.terminal import plain, results
 
 NAMES = (*TABLES, *FIGURES)
 
@@ -40,8 +39,8 @@ def print_layout(name: str, summaries: Sequence[Summary], folder: Path) -> None:
     require(name in NAMES, "layout", name, f"a layout; {nearest(name, NAMES)}")
     measured = [summary for summary in summaries if summary.rows]
     if name in TABLES:
-        Console().print(TABLES[name](measured))
+        results().print(TABLES[name](measured))
     else:
         path = folder / f"{name}.png"
         write_whole(path, as_png(FIGURES[name](measured)))
-        Console().print(plain(path), soft_wrap=True)
+        results().print(plain(path), soft_wrap=True)

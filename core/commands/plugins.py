@@ -1,13 +1,13 @@
 """`outrider plugins`: the registered parts, where they come from, and which rules are lossless."""
 
 from collections.abc import Sequence
+from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from outrider.commands.usage import argument_parser
 from outrider.plugins.registry import Entry, installed
-from outrider.terminal import plain
+from outrider.terminal import plain, print_json, results
 
 
 def plugins(arguments: Sequence[str]) -> None:
@@ -20,7 +20,19 @@ def plugins(arguments: Sequence[str]) -> None:
     for entry in installed().entries:
         names = (entry.name, entry.distribution, entry.plugin)
         table.add_row(entry.role, *map(plain, names), lossless(entry))
-    Console().print(table)
+    results().print(table)
+    print_json([_plain(entry) for entry in installed().entries])
+
+
+def _plain(entry: Entry) -> dict[str, Any]:
+    """Returns a part as plain values; `lossless` is null where the question has no answer."""
+    return {
+        "role": entry.role,
+        "name": entry.name,
+        "distribution": entry.distribution,
+        "plugin": entry.plugin,
+        "lossless": {"yes": True, "LOSSY": False}.get(lossless(entry)),
+    }
 
 
 def lossless(entry: Entry) -> str:

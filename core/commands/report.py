@@ -17,7 +17,7 @@ from outrider.lab.report import labels, write_report
 from outrider.lab.store import gather
 from outrider.lab.summary import Summary
 from outrider.lab.table import pair_table, settings_table, table
-from outrider.terminal import plain, remarks
+from outrider.terminal import plain, print_json, remarks, results
 
 
 def report(arguments: Sequence[str]) -> None:
@@ -48,8 +48,10 @@ def report(arguments: Sequence[str]) -> None:
     rows = {label: summary.rows for label, summary in summaries.items()}
     pairs = pairs_across(summaries) if options.pairs else []
     content = {"rows": plain_rows(summaries), "pairs": [asdict(pair) for pair in pairs]}
-    write_whole(folder / "report.json", json.dumps(content, indent=1))
-    console = Console()
+    as_json = json.dumps(content, indent=1)
+    write_whole(folder / "report.json", as_json)
+    print_json(as_json)
+    console = results()
     console.print(table(rows, f"{len(runs)} run{'s' if len(runs) > 1 else ''}"))
     if options.layout is not None:
         print_layout(options.layout, list(summaries.values()), folder)

@@ -10,7 +10,6 @@ from typing import Any, final
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -24,7 +23,7 @@ from outrider.plugins.config import build, option_configs, plain_values
 from outrider.serving.check import Difference, ask, differences, lab_counts
 from outrider.serving.server import Drafted, Server, version_in
 from outrider.serving.vllm import check_version
-from outrider.terminal import plain, remarks
+from outrider.terminal import plain, print_json, remarks, results
 
 
 @final
@@ -94,10 +93,11 @@ def serve_check(config: DictConfig) -> None:
     launcher = Launcher(python, weights_location(settings), folder, options)
     comparisons = _compare(config, target, prompts, drafters, launcher=launcher, vllm=vllm)
     title = f"{len(prompts)} prompts, {config.clients} clients, gamma {config.gamma}"
-    console = Console()
-    console.print(_table(comparisons, len(prompts), title))
+    results().print(_table(comparisons, len(prompts), title))
     path = folder / "serve-check.json"
-    write_whole(path, json.dumps(_report(settings, comparisons), indent=1) + "\n")
+    content = json.dumps(_report(settings, comparisons), indent=1) + "\n"
+    write_whole(path, content)
+    print_json(content)
     remarks(stderr=False).print(plain(path), soft_wrap=True)
     wrong = sum(
         not difference.tie

@@ -2,13 +2,12 @@
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from outrider import theory as formulas
@@ -17,7 +16,7 @@ from outrider.folders import write_whole
 from outrider.lab.plotting import as_png
 from outrider.lab.theory_figures import FIGURES, Values, figure
 from outrider.plugins.config import plain_values
-from outrider.terminal import plain, remarks
+from outrider.terminal import plain, print_json, remarks, results
 
 HEADINGS = {
     "alpha": "alpha",
@@ -65,32 +64,40 @@ def theory(config: DictConfig) -> None:
     expected = f"a layout; {nearest(str(layout), layouts)}"
     require(layout is None or layout in layouts, "layout", layout, expected)
     if layout is None:
-        _print_rows(
-            [predictions(*row, c_hat) for row in itertools.product(alphas, gammas, costs)], c_hat
-        )
+        rows = [predictions(*row, c_hat) for row in itertools.product(alphas, gammas, costs)]
+        _print_rows(rows, c_hat)
     elif layout == TABLE1:
-        Console(highlight=False).print(table1(alphas, gammas, costs[0], c_hat or 0))
+        rows = table1(alphas, gammas, costs[0], c_hat or 0)
+        results().print(_as_table1(rows))
+        print_json([_finite(row) for row in rows])
     else:
         values = Values(alphas, gammas, costs, c_hat or 0)
         path = Path(config.out or f"{layout}.png")
         write_whole(path, as_png(figure(layout, values)))
-        Console().print(plain(path), soft_wrap=True)
+        results().print(plain(path), soft_wrap=True)
+        print_json({"figure": str(path)})
 
 
-def table1(alphas: Sequence[float], gammas: Sequence[int], c: float, c_hat: float) -> Table:
+def table1(
+    alphas: Sequence[float], gammas: Sequence[int], c: float, c_hat: float
+) -> list[dict[str, float]]:
     """Returns Table 1 of Leviathan et al., a row for each alpha with its gamma.
 
     Raises:
         ConfigError: there are not as many alphas as gammas, or a number is out of range.
     """
     require(len(alphas) == len(gammas), "gamma", list(gammas), "as many values as alpha has")
+    pairs = zip(alphas, gammas, strict=True)
+    return [predictions(alpha, gamma, c, c_hat) for alpha, gamma in pairs]
+
+
+def _as_table1(rows: Sequence[Mapping[str, float]]) -> Table:
     table = Table(box=SIMPLE_HEAD, show_edge=False)
     for heading in ("alpha", "gamma", "OPERATIONS", "SPEED"):
         table.add_column(heading, justify="right")
-    for alpha, gamma in zip(alphas, gammas, strict=True):
-        row = predictions(alpha, gamma, c, c_hat)
+    for row in rows:
         factors = (f"{row[name]:.2f}X" for name in ("operations", "speedup"))
-        table.add_row(f"{alpha:g}", f"{gamma}", *factors)
+        table.add_row(f"{row['alpha']:g}", f"{row['gamma']}", *factors)
     return table
 
 
@@ -100,11 +107,17 @@ def _print_rows(rows: Sequence[dict[str, float]], c_hat: float | None) -> None:
         table.add_column(HEADINGS[name], justify="right", no_wrap=True)
     for row in rows:
         table.add_row(*(_cell(name, value) for name, value in row.items()))
-    Console(highlight=False).print(table)
+    results().print(table)
+    print_json([_finite(row) for row in rows])
     notes = remarks(stderr=False)
     notes.print(f"\n{LEGEND}", soft_wrap=True)
     if c_hat is not None:
         notes.print(OPERATIONS_LEGEND.format(f"{c_hat:g}"), soft_wrap=True)
+
+
+def _finite(row: Mapping[str, float]) -> dict[str, float | None]:
+    """Returns a row for JSON, which has no infinity: null instead."""
+    return {name: value if math.isfinite(value) else None for name, value in row.items()}
 
 
 def predictions(alpha: float, gamma: int, c: float, c_hat: float | None) -> dict[str, float]:

@@ -32,13 +32,34 @@ Commands:
   fuzz          try random combinations
 
 `outrider COMMAND --help` shows examples and the settings that matter.
-`--quiet` prints only a command's result."""
+`--quiet` prints only a command's result, `--json` prints it as JSON."""
 """What `outrider` alone prints."""
 
 QUIET_FLAG = "--quiet"
 """The flag that every command takes besides its own arguments."""
 
 QUIET_HELP = "print only the result: no progress, no notes; errors still go to stderr"
+
+JSON_FLAG = "--json"
+"""The flag of the commands that can print their result as JSON."""
+
+JSON_COMMANDS = (
+    "generate",
+    "beams",
+    "compare",
+    "demo",
+    "bench",
+    "theory",
+    "check",
+    "fuzz",
+    "serve-check",
+    "report",
+    "plugins",
+    "doctor",
+)
+"""The commands that take it."""
+
+JSON_HELP = "print only the result, as JSON"
 
 GROUPS = {
     "target": "the model whose text is wanted",
@@ -56,7 +77,7 @@ GROUPS = {
 ALL_SETTINGS = """\
 `outrider {command} --help-all` shows every setting, those of the chosen parts included.
 `--multirun gamma=3,5` runs the command for each value.
-`--quiet` prints only the result."""
+`--quiet` prints only the result{as_json}."""
 
 LIST_WIDTH = 40
 """Longer lists are left out of the help."""
@@ -99,7 +120,10 @@ def command_help(command: str) -> str:
         _section("Examples:", [f"  {example}" for example in settings.examples]),
         _section(listed, [_line(name, *row) for name, row in groups.items()]),
         _section("Settings:", [_line(name, *row) for name, row in values.items()]),
-        ALL_SETTINGS.format(command=command),
+        ALL_SETTINGS.format(
+            command=command,
+            as_json=", `--json` prints it as JSON" if command in JSON_COMMANDS else "",
+        ),
     ]
     return "\n\n".join(filter(None, parts))
 
@@ -111,8 +135,10 @@ def argument_parser(
     parser = argparse.ArgumentParser(
         prog=f"outrider {command}", description=description, epilog=epilog
     )
-    # Only for the help: the console script removes the flag first.
+    # Only for the help: the console script removes the flags first.
     parser.add_argument(QUIET_FLAG, action="store_true", help=QUIET_HELP)
+    if command in JSON_COMMANDS:
+        parser.add_argument(JSON_FLAG, action="store_true", help=JSON_HELP)
     return parser
 
 

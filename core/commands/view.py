@@ -42,7 +42,8 @@ def view(arguments: Sequence[str]) -> None:
     options = parser.parse_args(arguments)
     folders = options.folders or [path for name in FOLDERS if (path := Path(name)).is_dir()]
     has_content = len(folders) > 0 or options.play is not None
-    expected = f"a folder with runs, there is no {' or '.join(FOLDERS)} here"
+    none = f"there is no {' or '.join(FOLDERS)} here"
+    expected = f"a folder with runs ({none}), or --play smollm2 to write texts"
     require(has_content, "view", "", expected)
     for folder in folders:
         require(folder.is_dir(), "view", str(folder), "a folder that exists")

@@ -49,10 +49,22 @@ def join() -> None:
         distributed.init_process_group(timeout=TIMEOUT)
 
 
-def require_divisible(config: Any) -> None:
-    """Raises `ConfigError` unless a model is a decoder whose heads the ranks divide."""
+MISPLANNED = ("hrm_text",)
+"""Types of models whose logits are others once transformers has spread them over ranks."""
+
+
+def require_fit(config: Any) -> None:
+    """Raises `ConfigError` unless a model is a decoder that the ranks can share.
+
+    They have to divide its heads, and transformers has to spread its type rightly.
+    """
     if config.is_encoder_decoder:
         raise ConfigError(f"{FIELD}=True: expected a decoder, {config.model_type} has an encoder")
+    if config.model_type in MISPLANNED:
+        raise ConfigError(
+            f"{FIELD}=True: transformers does not spread {config.model_type} rightly over ranks:"
+            " expected another model"
+        )
     config = config.get_text_config()
     heads = int(config.num_attention_heads)
     narrow = int(getattr(config, "num_key_value_heads", None) or heads)

@@ -13,12 +13,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, distributed
 
-from outrider.errors import RankEnded, TargetError
+from outrider.errors import OutriderError, RankEnded, TargetError, described
 from outrider.runtime.cache import GrowingCache
-from outrider.runtime.first_layers import first_layers
+from outrider.runtime.first_layers import depth, first_layers
 from outrider.runtime.launch import rank, reaching
 from outrider.runtime.passes import Pass, PassCache, PassInput
 from outrider.runtime.plain import plain_pass
+from outrider.terminal import plain, remarks
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -61,7 +62,7 @@ def take_part(model: "PreTrainedModel") -> None:
 
     Raises:
         TargetError: on another rank, the first has disappeared.
-        RankEnded: on another rank, the first has ended normally.
+        RankEnded: on another rank, the first has ended normally, or will since a pass failed.
     """
     global _first
     with reaching():
@@ -69,7 +70,12 @@ def take_part(model: "PreTrainedModel") -> None:
     if rank() == 0:
         _first = FirstRank(model, orders)
         return
-    _follow(model, orders)
+    try:
+        _follow(model, orders)
+    except OutriderError:
+        raise
+    except Exception as error:  # noqa: BLE001  whatever a model may raise; the first rank says it too
+        remarks().print(plain(f"rank {rank()}: {described(error)}"), soft_wrap=True)
     distributed.destroy_process_group()
     raise RankEnded(0)
 
@@ -135,7 +141,7 @@ class SpreadCache(PassCache):
     def __init__(self, model: "PreTrainedModel") -> None:
         assert _first is not None, "only the first rank has sessions"
         self._model, self._first = model, _first
-        self._own = GrowingCache()
+        self._own, self._layers = GrowingCache(), depth(model)
         self._number = next(self._numbers)
         self._edits: list[Edit] = []
         weakref.finalize(self, _first.dropped.append, self._number)
@@ -153,10 +159,9 @@ class SpreadCache(PassCache):
 
     def feed(self, inputs: PassInput) -> Pass:
         """Appends tokens on every rank."""
-        layers = int(self._model.config.get_text_config().num_hidden_layers)
         dropped, edits = tuple(self._first.dropped), tuple(self._edits)
         sent = replace(inputs.to(torch.device("cpu")), states=tuple(sorted(inputs.states)))
-        order = Order(self._number, edits, layers, dropped, sent)
+        order = Order(self._number, edits, self._layers, dropped, sent)
         self._edits.clear()
         del self._first.dropped[: len(dropped)]
         with self._first.leading(order):
@@ -183,7 +188,7 @@ def _embeddings(model: Any, table: Table) -> Any:
 def _follow(model: "PreTrainedModel", orders: Any) -> None:
     """Runs what the first rank orders, until that ends."""
     caches: dict[int, GrowingCache] = {}
-    models = {int(model.config.get_text_config().num_hidden_layers): model}
+    models = {depth(model): model}
     while True:
         received: list[Any] = [None]
         with reaching():

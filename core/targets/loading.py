@@ -72,7 +72,7 @@ def _from_pretrained(name: str, dtype: str, tensor_parallel: bool) -> tuple[Any,
     if tensor_parallel:
         from transformers.distributed.configuration_utils import DistributedConfig
 
-        launch.require_divisible(config)
+        launch.require_fit(config)
         options["distributed_config"] = DistributedConfig(tp_plan="auto")
     model, report = auto_model.from_pretrained(
         name, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True, **options

@@ -190,6 +190,11 @@ def _read_in_parts(
     except Exception as error:  # whatever a model may raise
         if lost():
             raise
+        if is_sharded(model):
+            raise TargetError(
+                f"model {name} can't be read on several ranks: {_line(error)}: expected a model"
+                " that transformers can spread"
+            ) from None
         raise TargetError(
             f"model {name} can't be read in parts: {_line(error)}: expected a decoder that keeps"
             " its keys and values in the cache that it is given"

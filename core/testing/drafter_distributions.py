@@ -26,6 +26,7 @@ from outrider.testing.exact import (
     possible_drafts,
     round_distribution,
     target_distribution,
+    text_distribution,
 )
 from outrider.testing.stage import (
     SAMPLED,
@@ -232,12 +233,13 @@ def check_output_distribution_is_the_targets(make: Make) -> None:
     if not drafter.trees:
         rules.append(Token())
     budget = _budget(drafter)
-    conditionals = Conditionals(target, [0, 2])
+    # The target scores each text once, whatever the sampling and the rule.
+    conditionals, after_one = Conditionals(target, [0, 2]), Conditionals(target, [1])
     for sampling in (SAMPLED, NARROW):
         setup = Setup(target, drafter, rules[0], [0, 2], gamma=2, sampling=sampling, budget=budget)
         # All of these rules are lossless, so one target distribution serves them all.
-        of_round = target_distribution(target, [0, 2], 3, sampling, rules[0])
-        of_loop = target_distribution(target, [1], 2, sampling, rules[0])
+        of_round = text_distribution(conditionals, 3, sampling, rules[0])
+        of_loop = text_distribution(after_one, 2, sampling, rules[0])
         drafts = list(possible_drafts(setup))
         for verifier in rules:
             setup = replace(setup, verifier=verifier)

@@ -66,10 +66,11 @@ def check_siblings_are_of_the_declared_kind(make: Make) -> None:
     """Siblings come about as the drafter's kind says, by the pen's record of how it wrote them."""
     drafter = make()
     target = stage(drafter)
-    for prompt, sampling in itertools.product(PROMPTS, (SAMPLED, NARROW, Sampling())):
+    contexts = [context_after(drafter, target, prompt) for prompt in PROMPTS]
+    for context, sampling in itertools.product(contexts, (SAMPLED, NARROW, Sampling())):
         # Tokens that are drawn twice show whether equal texts go on equally.
         for seed in range(12 if drafter.trees else 1):
-            draft = draft_after(drafter, target, prompt, 3, sampling=sampling, seed=seed)
+            draft = play_draft(drafter, target, context, gamma=3, sampling=sampling, seed=seed)
             reason = departure(draft, drafter.kind, SAME)
             assert reason is None, f"says kind={drafter.kind!r}, but {reason}"
 

@@ -93,7 +93,13 @@ def target_distribution(
 
     ceiling: the rule.
     """
-    conditionals = Conditionals(target, prompt)
+    return text_distribution(Conditionals(target, prompt), length, sampling, ceiling)
+
+
+def text_distribution(
+    conditionals: Conditionals, length: int, sampling: Sampling, ceiling: Verifier
+) -> Distribution:
+    """Returns the same as `target_distribution`, from conditionals that may be known already."""
 
     def after(text: Text) -> Float[Tensor, "vocab"]:
         shown = conditionals.shown(text, ceiling)

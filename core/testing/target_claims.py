@@ -81,7 +81,7 @@ def check_write_equals_plain_decoding(make: Make) -> None:
         assert len(texts) == len(prompts), f"{len(texts)} texts for {len(prompts)} prompts"
         for prompt, text, chance in zip(prompts, texts, chances, strict=True):
             case = f"a prompt of {len(prompt)} tokens, {sampling}"
-            ends = [place for place, token in enumerate(text) if token in target.eos]
+            ends = [position for position, token in enumerate(text) if token in target.eos]
             assert ends == [len(text) - 1] or (not ends and len(text) == WRITTEN), (
                 f"{len(text)} tokens: expected {WRITTEN}, or the first of eos at the end ({case})"
             )
@@ -155,9 +155,9 @@ def _assert_likeliest(rows: Tensor, text: Sequence[int], case: str) -> None:
     probs = rows.double().softmax(-1).cpu()
     chosen = probs[torch.arange(len(text)), torch.tensor(text)]
     gap = float((probs.amax(-1) - chosen).max())
-    place = int((probs.amax(-1) - chosen).argmax())
+    worst = int((probs.amax(-1) - chosen).argmax())
     assert gap <= tolerance(rows.dtype), (
-        f"token {place + 1} is {gap:.1e} less likely than the likeliest ({case})"
+        f"token {worst + 1} is {gap:.1e} less likely than the likeliest ({case})"
     )
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from outrider.cli import COMMANDS
-from outrider.terminal import QUIET, remarks
+from outrider.commands.usage import JSON_COMMANDS
+from outrider.terminal import JSON, QUIET, remarks
 
 TABULAR = ("target=tabular", "prompt=[0,1]")
 
@@ -63,3 +64,45 @@ def test_the_environment_asks_for_it_too(
     monkeypatch.setenv(QUIET, "1")
     remarks().print("within")
     assert capsys.readouterr().err == "before\n"
+
+
+@pytest.mark.parametrize("command", JSON_COMMANDS)
+def test_the_help_names_json_where_it_works(run: Any, command: str) -> None:
+    assert "--json" in run(command, "--help")[1]
+
+
+def test_json_is_all_of_stdout(run: Any, folder: Path) -> None:
+    def content(*words: str) -> Any:
+        status, out, err = run(*words, "--json")
+        assert (status, err) == (0, "")
+        return json.loads(out)
+
+    words = (*TABULAR, "max_new_tokens=4", "hydra.run.dir=out")
+    written = content("generate", *words)
+    assert written == json.loads(Path("out/generation.json").read_text())
+    model = ("target=transformers", f"target.model={folder}", 'prompt=["the","cat"]')
+    assert len(content("generate", *model, "max_new_tokens=4")) == 2
+    beams = content("beams", *TABULAR, "drafter=none", "width=2", "max_new_tokens=4")
+    assert len(beams["scores"]) == 1
+    assert {"lossless", "plugin"} <= set(content("plugins")[0])
+    (row,) = content("theory", "alpha=1", "gamma=3", "c=0")
+    assert (row["gamma"], row["oracle"]) == (3, None)
+    assert len(content("theory", "paper=table1")) == 6
+    outcomes = content("check", "verifier=token")["verifier"]["checks"]
+    assert outcomes and all(outcome["fault"] is None for outcome in outcomes)
+    assert JSON not in os.environ and QUIET not in os.environ
+
+
+def test_json_of_comparisons(run: Any, quick: list[str]) -> None:
+    words = (*quick, "turns=1", "protocol=overlap", "hydra.run.dir=out", "--json")
+    status, out, err = run("compare", *words)
+    assert (status, err) == (0, "")
+    assert json.loads(out) == json.loads(Path("out/comparison.json").read_text())
+    assert json.loads(run("report", "out", "--json")[1])["rows"]
+
+
+def test_commands_without_json_refuse_it(run: Any) -> None:
+    status, out, err = run("new-plugin", "my-echo", "--json")
+    assert (status, out) == (1, "")
+    assert "--json: expected one of generate, beams" in err
+    assert not Path("outrider-my-echo").exists()

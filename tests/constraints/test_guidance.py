@@ -162,10 +162,10 @@ def test_a_text_that_leaves_the_grammar_is_no_result(spelling: TabularTarget) ->
 def test_positions_may_be_asked_about_in_any_order(spelling: TabularTarget) -> None:
     begun, zeros = outrider.regex("a(ba)*").begin(spelling, PROMPT), torch.zeros(4)
     asked = [[1], [], [1, 2, 1], [1, 2], [3, 1, 3], [1, 0], [2], [1]]
-    found = [torch.isfinite(begun.logits([*PROMPT, *ids], zeros)).tolist() for ids in asked]
+    allowed = [torch.isfinite(begun.logits([*PROMPT, *ids], zeros)).tolist() for ids in asked]
     start, end = [False, True, False, True], [True, False, True, False]
     over, fault = [True, False, False, False], [True] * 4
-    assert found == [end, start, end, start, fault, over, fault, end]
+    assert allowed == [end, start, end, start, fault, over, fault, end]
 
 
 def test_json_of_a_schema_comes_out_of_a_model(ascii_model: Any) -> None:

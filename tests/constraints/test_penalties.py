@@ -71,8 +71,8 @@ def test_the_distribution_is_the_penalised_one(drafter: Any, rule: str, budget: 
         probs[text] += probability  # type: ignore[assignment]
     for text in product(range(3), repeat=3):
         expected = 1.0
-        for place, token in enumerate(text):
-            before = [*PROMPT, *text[:place]]
+        for position, token in enumerate(text):
+            before = [*PROMPT, *text[:position]]
             logits = torch.tensor(penalised(before, TABLE.logits(before)), dtype=torch.float64)
             expected *= float(logits.softmax(-1)[token])
         assert probs[text] == pytest.approx(expected, abs=1e-12)
@@ -116,8 +116,8 @@ def test_the_logits_are_those_of_transformers() -> None:
 
 def test_presence_and_frequency_leave_the_prompt_out() -> None:
     penalties = Penalties(presence_penalty=1.0, frequency_penalty=0.25)
-    found = penalties.begin(TABLE, [0, 0]).logits([0, 0, 1, 1, 2], torch.zeros(3))
-    assert found.tolist() == [0, -1.5, -1.25]
+    penalized = penalties.begin(TABLE, [0, 0]).logits([0, 0, 1, 1, 2], torch.zeros(3))
+    assert penalized.tolist() == [0, -1.5, -1.25]
 
 
 def test_a_word_is_banned_in_both_of_its_forms(llama: Any, words: Any) -> None:
@@ -132,8 +132,8 @@ def test_a_word_is_banned_in_both_of_its_forms(llama: Any, words: Any) -> None:
 def test_half_precision_is_raised_and_its_argument_left_alone() -> None:
     logits = torch.zeros(3, dtype=torch.bfloat16)
     begun = Penalties(logit_bias={"1": 0.001}, bad_words=[[0]]).begin(TABLE, [0])
-    found = begun.logits([0], logits)
-    assert found.tolist() == pytest.approx([float("-inf"), 0.001, 0])
+    penalized = begun.logits([0], logits)
+    assert penalized.tolist() == pytest.approx([float("-inf"), 0.001, 0])
     assert not logits.any()
 
 

@@ -65,8 +65,8 @@ def test_the_distribution_is_the_guided_one(drafter: Any, rule: Any, budget: int
         probs[text] += probability  # type: ignore[assignment]
     for text in product(range(3), repeat=3):
         expected = 1.0
-        for place, token in enumerate(text):
-            before = [*PROMPT, *text[:place]]
+        for position, token in enumerate(text):
+            before = [*PROMPT, *text[:position]]
             expected *= float(Shy().logits(before, TARGET.logits(before)).softmax(-1)[token])
         assert probs[text] == pytest.approx(expected, abs=1e-12)
 
@@ -88,10 +88,10 @@ def test_the_text_ends_where_the_guide_says(scripted: Any) -> None:
                 constraint=Until(last),
             )
         )
-        found = [token for round in rounds for token in round.tokens]
-        assert found == tokens[: tokens.index(last) + 1]
+        written = [token for round in rounds for token in round.tokens]
+        assert written == tokens[: tokens.index(last) + 1]
         assert rounds[-1].stop == "constraint"
-        assert sum(round.drafted for round in rounds) <= len(found)
+        assert sum(round.drafted for round in rounds) <= len(written)
 
 
 def test_each_of_several_texts_has_its_own() -> None:

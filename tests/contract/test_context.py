@@ -23,9 +23,9 @@ def test_a_view_is_the_list_up_to_its_length() -> None:
 
 def test_what_lies_past_the_view_can_not_be_seen() -> None:
     view = Tokens([1, 2, 3], 2)
-    for place in (2, -3):
+    for position in (2, -3):
         with pytest.raises(IndexError, match="of 2 tokens"):
-            view[place]
+            view[position]
     with pytest.raises(TypeError):
         view[0] = 5  # type: ignore[index]
 
@@ -43,7 +43,7 @@ def test_shared_is_the_longest_common_prefix() -> None:
 
 def test_two_views_of_one_list_compare_without_reading_it() -> None:
     class Unread(list[int]):
-        def __getitem__(self, place: object) -> int:  # type: ignore[override]
+        def __getitem__(self, position: object) -> int:  # type: ignore[override]
             raise AssertionError("read")
 
     ids = Unread(range(5))

@@ -63,8 +63,8 @@ def test_a_constraint_leaves_them_as_they_are() -> None:
     assert any(logprob.rank > 1 for logprob in text.logprobs)
 
 
-def close(found: list[TokenLogprob], expected: list[TokenLogprob]) -> None:
-    for one, other in zip(found, expected, strict=True):
+def close(reported: list[TokenLogprob], expected: list[TokenLogprob]) -> None:
+    for one, other in zip(reported, expected, strict=True):
         assert (one.logprob, one.rank) == (pytest.approx(other.logprob, abs=1e-5), other.rank)
         assert [id for id, _ in one.top] == [id for id, _ in other.top]
         values = [value for _, value in other.top]

@@ -91,7 +91,7 @@ def test_the_last_draft_leaves_room_for_the_targets_token(scripted: Any) -> None
 
 
 def test_a_token_past_eos_is_never_emitted(scripted: Any, monkeypatch: Any) -> None:
-    end = next(place for place in range(1, 12) if GREEDY[place] not in GREEDY[:place])
+    end = next(position for position in range(1, 12) if GREEDY[position] not in GREEDY[:position])
     monkeypatch.setattr(TARGET, "eos", frozenset({GREEDY[end]}))
     for gamma in (1, 2, 3, 11):
         rounds = run(scripted([*PROMPT, *GREEDY]), gamma=gamma)

@@ -87,9 +87,9 @@ def test_several_prompts_at_once_are_those_that_each_is_alone(folder: Path) -> N
     prompts = ["the cat sat", "one two one two one"]
     options: dict[str, Any] = {"gamma": 3, "max_new_tokens": 12}
     both = outrider.generate_together(str(folder), prompts, "prompt_lookup", **options)
-    for prompt, found in zip(prompts, both, strict=True):
+    for prompt, generation in zip(prompts, both, strict=True):
         alone = outrider.generate(str(folder), prompt, "prompt_lookup", **options)
-        assert found.text == alone.text and found.counts == alone.counts
+        assert generation.text == alone.text and generation.counts == alone.counts
 
 
 def test_one_prompt_several_times_gives_several_texts_that_can_be_repeated() -> None:
@@ -133,4 +133,4 @@ def test_what_was_written_together_survives_a_fault() -> None:
     with pytest.raises(DrafterError) as caught:
         outrider.generate_together(TARGET, [[0], [1]], Late(), sampling=Sampling(temperature=1.0))
     kept = caught.value.generations  # type: ignore[attr-defined]
-    assert [len(each.tokens) for each in kept] == [3, 3]
+    assert [len(generation.tokens) for generation in kept] == [3, 3]

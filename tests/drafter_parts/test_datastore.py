@@ -52,17 +52,17 @@ def test_it_finds_what_a_search_by_hand_finds(size: int, tmp_path: Path) -> None
             for end in ends:
                 assert sorted(store.find(end, 999).tolist()) == places[tuple(end)]
             right = next((places[tuple(end)] for end in ends[::-1] if places[tuple(end)]), [])
-            found = store.longest(text, range(2, 5), 999)
-            assert sorted(found.tolist()) == right
+            match = store.longest(text, range(2, 5), 999)
+            assert sorted(match.tolist()) == right
             if right:
-                behind = [all_tokens[place] for place in right]
+                behind = [all_tokens[position] for position in right]
                 counts = {token: behind.count(token) for token in set(behind) - {END}}
                 order = sorted(counts, key=lambda token, seen=counts: (-seen[token], token))
-                groups = store.following(found)
+                groups = store.following(match)
                 assert [token for token, _ in groups] == order
                 for token, group in groups:
                     assert sorted(group.tolist()) == [
-                        place for place in right if all_tokens[place] == token
+                        position for position in right if all_tokens[position] == token
                     ]
 
 

@@ -118,7 +118,7 @@ def test_recorded_is_the_drafters_distribution_over_the_shared_tokens() -> None:
         sampling = Sampling(temperature=0.5, top_k=top_k)
         probs = play_draft(drafter, scored, context, gamma=1, sampling=sampling).probs[0]
         assert probs is not None
-        weights = {token: float(own.table[5, place] / 0.5) for token, place in shared.items()}
+        weights = {token: float(own.table[5, column] / 0.5) for token, column in shared.items()}
         kept = sorted(weights, key=weights.__getitem__)[-top_k:]
         expected = torch.full((scored.vocab_size,), float("-inf"), dtype=torch.float64)
         for token in kept:

@@ -65,10 +65,10 @@ def masked_distribution(target: Any, kept: list[list[int]]) -> Any:
 
 
 def test_with_room_for_everything_it_drafts_what_the_target_writes(target: Any) -> None:
-    found = list(decode(target, SelfSparse(window=64), Token(), TEXT, gamma=4, max_new_tokens=24))
-    drafted = [each for each in found if each.drafted]
+    rounds = list(decode(target, SelfSparse(window=64), Token(), TEXT, gamma=4, max_new_tokens=24))
+    drafted = [round for round in rounds if round.drafted]
     assert len(drafted) >= 4
-    assert all(each.accepted == each.drafted for each in drafted)
+    assert all(round.accepted == round.drafted for round in drafted)
 
 
 def test_the_distribution_is_the_targets_with_the_middle_masked(target: Any) -> None:

@@ -28,8 +28,8 @@ class Served(NamedTuple):
     folder: Path
 
     def id_of(self, name: str) -> str:
-        (found,) = (key for key, run in run_folders([self.folder]).items() if run.name == name)
-        return found
+        (key,) = (key for key, run in run_folders([self.folder]).items() if run.name == name)
+        return key
 
     def get(self, path: str, **headers: str) -> tuple[int, bytes]:
         try:

@@ -5,15 +5,23 @@ import os
 import re
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tiny import forked
+from tiny.models import build, entries
+from torch import distributed
+from transformers import CONFIG_MAPPING
 
 from outrider import ConfigError
-from outrider.runtime import launch
+from outrider.errors import RankEnded
+from outrider.runtime import launch, ranks
 from outrider.runtime.cache import GrowingCache
+from outrider.runtime.cached_model import CachedModel
+from outrider.runtime.first_layers import first_layers
 from outrider.runtime.step import new_cache
 from outrider.targets.transformers import TransformersTarget
 
@@ -153,14 +161,51 @@ def test_each_rank_says_what_does_not_go_with_torchrun(
 
 def test_ranks_have_to_divide_the_heads(two_ranks: Any, llama: Any) -> None:
     two_ranks(0)
-    launch.require_divisible(llama(num_attention_heads=4, num_key_value_heads=2).config)
+    launch.require_fit(llama(num_attention_heads=4, num_key_value_heads=2).config)
     config = llama(hidden_size=36, num_attention_heads=9, num_key_value_heads=3).config
     with pytest.raises(
         ConfigError, match="2 ranks don't divide 9 heads and 3 of keys and values: expected 3 ranks"
     ):
-        launch.require_divisible(config)
+        launch.require_fit(config)
     with pytest.raises(ConfigError, match="expected no ranks for this model"):
-        launch.require_divisible(llama(num_key_value_heads=1).config)
+        launch.require_fit(llama(num_key_value_heads=1).config)
+
+
+def test_a_type_that_is_not_spread_rightly_is_refused(two_ranks: Any) -> None:
+    two_ranks(0)
+    config = CONFIG_MAPPING["hrm_text"]()
+    with pytest.raises(ConfigError, match="does not spread hrm_text rightly over ranks"):
+        launch.require_fit(config)
+
+
+def test_a_pass_that_fails_ends_another_rank_in_one_line(
+    two_ranks: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first rank reports the error, and would be stopped by a status that is not 0."""
+    two_ranks(1)
+    monkeypatch.setattr(distributed, "new_group", lambda **_: None)
+    monkeypatch.setattr(distributed, "destroy_process_group", lambda: None)
+
+    def fail(*_: Any) -> None:
+        raise RuntimeError("sizes\nof tensors [2] and [4]")
+
+    monkeypatch.setattr(ranks, "_follow", fail)
+    with pytest.raises(RankEnded) as end:
+        ranks.take_part(None)  # type: ignore[arg-type]
+    assert end.value.code == 0
+    assert capsys.readouterr().err == "rank 1: RuntimeError: sizes of tensors [2] and [4]\n"
+
+
+def test_an_order_counts_layers_as_the_other_ranks_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LongCat-Flash's `num_hidden_layers` is twice the number of its layers."""
+    (entry,) = (entry for entry in entries() if entry.name == "longcat_flash")
+    orders: list[ranks.Order] = []
+    first = SimpleNamespace(dropped=[], leading=lambda order: nullcontext(orders.append(order)))
+    monkeypatch.setattr(ranks, "_first", first)
+    model = first_layers(build(entry), 2)
+    monkeypatch.setattr("outrider.runtime.step.is_sharded", lambda model: True)
+    CachedModel(model).feed([5, 6], 1)
+    assert [order.layers for order in orders] == [2]
 
 
 def test_a_rank_that_torchrun_stops_says_so(

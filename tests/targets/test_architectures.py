@@ -26,9 +26,9 @@ def with_truths(name: str) -> Subject:
 
 def signs(subject: Subject, mode: Any) -> str:
     """Returns what comes of each check of a mode."""
-    found = [(check, *judged(subject, run)) for check, run in mode(subject)]
-    assert not {"WRONG", "RAW"} & {outcome for _, outcome, _ in found}, found
-    return "".join(sign([{"outcome": outcome}]) for _, outcome, _ in found)
+    judgements = [(check, *judged(subject, run)) for check, run in mode(subject)]
+    assert not {"WRONG", "RAW"} & {outcome for _, outcome, _ in judgements}, judgements
+    return "".join(sign([{"outcome": outcome}]) for _, outcome, _ in judgements)
 
 
 @pytest.mark.parametrize("name", ["falcon (ALiBi)", "mpt"])

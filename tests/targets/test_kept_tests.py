@@ -16,7 +16,7 @@ from outrider.targets.transformers import TransformersTarget
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder for results."""
     kept = tmp_path / "kept"
     monkeypatch.setattr(kept_tests, "kept_folder", lambda: kept)
@@ -36,11 +36,11 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return models
 
 
-def test_the_same_model_is_tested_once(place: Path, runs: list[Any], llama: Any) -> None:
+def test_the_same_model_is_tested_once(results: Path, runs: list[Any], llama: Any) -> None:
     first = kept_self_test(llama())
     assert kept_self_test(llama()) == first == SelfTest(trees="it was not asked", window=3)
     assert len(runs) == 1
-    (path,) = place.iterdir()
+    (path,) = results.iterdir()
     assert json.loads(path.read_text())["trees"] == "it was not asked"
 
 
@@ -70,16 +70,16 @@ def changed_setting(model: Any) -> Any:
     [changed_weight, changed_buffer, eager, changed_setting, torch.nn.Module.half],
 )
 def test_another_model_is_tested_itself(
-    place: Path, runs: list[Any], llama: Any, change: Callable[[Any], Any]
+    results: Path, runs: list[Any], llama: Any, change: Callable[[Any], Any]
 ) -> None:
     kept_self_test(llama())
     kept_self_test(change(llama()))
-    assert len(runs) == len(list(place.iterdir())) == 2
+    assert len(runs) == len(list(results.iterdir())) == 2
 
 
 @pytest.mark.parametrize("what", ["_versions", "_code"])
 def test_other_versions_or_sources_are_tested_again(
-    place: Path, runs: list[Any], llama: Any, monkeypatch: pytest.MonkeyPatch, what: str
+    results: Path, runs: list[Any], llama: Any, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     kept_self_test(llama())
     monkeypatch.setattr(kept_tests, what, lambda: "another")
@@ -89,10 +89,10 @@ def test_other_versions_or_sources_are_tested_again(
 
 @pytest.mark.parametrize("damaged", ["", "{", "[1]", '{"shape": 3}', "\x00\xff"])
 def test_a_damaged_file_is_written_again(
-    place: Path, runs: list[Any], llama: Any, damaged: str
+    results: Path, runs: list[Any], llama: Any, damaged: str
 ) -> None:
     result = kept_self_test(llama())
-    (path,) = place.iterdir()
+    (path,) = results.iterdir()
     path.write_text(damaged)
     assert kept_self_test(llama()) == result
     assert len(runs) == 2
@@ -101,20 +101,20 @@ def test_a_damaged_file_is_written_again(
 
 
 def test_a_folder_that_cannot_be_written_only_costs_the_test(
-    place: Path, runs: list[Any], llama: Any
+    results: Path, runs: list[Any], llama: Any
 ) -> None:
-    place.write_text("a file where the folder should be")
+    results.write_text("a file where the folder should be")
     kept_self_test(llama())
     kept_self_test(llama())
     assert len(runs) == 2
 
 
 def test_targets_keep_what_they_load_and_nothing_else(
-    place: Path, runs: list[Any], folder: Path, llama: Any
+    results: Path, runs: list[Any], folder: Path, llama: Any
 ) -> None:
     TransformersTarget(llama())
     TransformersTarget(str(folder))  # its flat pass needs no test
-    assert not place.exists()
+    assert not results.exists()
     runs.clear()
     plain = [TransformersTarget(str(folder), optimize="none") for _ in range(2)]
     assert len(runs) == 1
@@ -132,7 +132,7 @@ def test_compiled_passes_have_no_self_test(llama: Any) -> None:
     assert target.tested == SelfTest()
 
 
-def test_packed_weights_and_odd_sizes_count(place: Path, llama: Any) -> None:
+def test_packed_weights_and_odd_sizes_count(results: Path, llama: Any) -> None:
     """Packed layers are no parameters; a tensor of 3 bytes fills no word."""
     model, other = llama(), changed_weight(llama())
     for one in (model, other):

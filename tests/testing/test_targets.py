@@ -65,7 +65,7 @@ class PlainSession(Session):
 
     def row(self, seen: Seen) -> Tensor:
         table = TABLE.double()
-        return 4 * torch.stack([table[place, token] for token, place in seen]).mean(0)
+        return 4 * torch.stack([table[position, token] for token, position in seen]).mean(0)
 
     def commit(self, verdict: Verdict) -> None:
         self.cache += [self.nodes[node] for node in verdict.accepted]

@@ -98,9 +98,9 @@ def seeded() -> None:
 @pytest.fixture(scope="session", autouse=True)
 def own_self_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Results of self-tests are kept for these tests alone."""
-    place = tmp_path_factory.mktemp("self-tests")
+    folder = tmp_path_factory.mktemp("self-tests")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("outrider.targets.kept_tests.kept_folder", lambda: place)
+        patch.setattr("outrider.targets.kept_tests.kept_folder", lambda: folder)
         yield
 
 
@@ -183,20 +183,20 @@ def t5() -> Callable[..., Any]:
 def edits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example's pair of T5 models, smaller and trained for ten seconds, once."""
     base = tmp_path_factory.getbasetemp()  # with xdist each process has its own below one
-    place = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "edits"
-    with FileLock(f"{place}.lock"):
-        if not place.is_dir():
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "edits"
+    with FileLock(f"{folder}.lock"):
+        if not folder.is_dir():
             sys.path.insert(0, str(EDITS))
             train: Any = importlib.import_module("train")
             sys.path.remove(str(EDITS))
             train.BATCH = 16
             train.make(
-                place.with_name("making-edits"),
+                folder.with_name("making-edits"),
                 target={"width": 64, "layers": 2, "steps": 150},
                 draft={"width": 32, "layers": 1, "steps": 120},
             )
-            place.with_name("making-edits").rename(place)
-    return place
+            folder.with_name("making-edits").rename(folder)
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -212,8 +212,8 @@ def shared_smollm2(smollm2: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     parameters = inspect.signature(load_smollm2).parameters.values()
     defaults = {parameter.name: parameter.default for parameter in parameters}
 
-    def shared(place: str, **settings: Any) -> Any:
-        return smollm2 if settings == defaults else TransformersTarget(place, **settings)
+    def shared(name: str, **settings: Any) -> Any:
+        return smollm2 if settings == defaults else TransformersTarget(name, **settings)
 
     monkeypatch.setattr("outrider.targets.smollm2.TransformersTarget", shared)
 
@@ -257,10 +257,10 @@ def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory, llama: Any, words: Any) -> Path:
     """A folder that holds such a model and tokenizer."""
-    place = tmp_path_factory.mktemp("tiny-llama")
-    llama().save_pretrained(place)
-    words.save_pretrained(place)
-    return place
+    path = tmp_path_factory.mktemp("tiny-llama")
+    llama().save_pretrained(path)
+    words.save_pretrained(path)
+    return path
 
 
 @pytest.fixture(scope="session")
@@ -268,9 +268,9 @@ def foresight(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A trained classifier: a token is likely to be accepted where it was likely to be drawn."""
     x = -3 * torch.rand(200, FEATURES, generator=torch.Generator().manual_seed(0)).double()
     weights, _ = fit(x, x[:, 0] > -1, x, x[:, 0] > -1)
-    place = tmp_path_factory.mktemp("classifier") / "foresight.safetensors"
-    save_weights(weights, place, {})
-    return place
+    path = tmp_path_factory.mktemp("classifier") / "foresight.safetensors"
+    save_weights(weights, path, {})
+    return path
 
 
 @pytest.fixture
@@ -323,11 +323,11 @@ class Scripted(Drafter):
         self.text, self.wrong = text, wrong
 
     def propose(self, context: Context, pen: Pen) -> None:
-        place = len(context.tokens)
-        while pen.open and place < len(self.text):
-            right = self.text[place]
-            pen.write(right if place < self.wrong else (right + 1) % pen.vocab_size)
-            place += 1
+        position = len(context.tokens)
+        while pen.open and position < len(self.text):
+            right = self.text[position]
+            pen.write(right if position < self.wrong else (right + 1) % pen.vocab_size)
+            position += 1
 
 
 @pytest.fixture
@@ -344,15 +344,16 @@ PNG, SVG = cache(plotting.as_png), cache(plotting.as_svg)
 def drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draws each kind of figure of a single run once: the others only have other numbers.
 
-    What is drawn is tested in tests/lab.
+    Figures of several runs are drawn once for the same numbers. What is drawn is tested in
+    tests/lab.
     """
     inner = figures.drawn
 
     def drawn(plot: Any, rows: Any, height: float) -> Any:
-        if len(rows) > 1:  # of several runs
-            return inner(plot, rows, height)
         is_partial = isinstance(plot, partial)
         kind = str((plot.func, plot.keywords.get("rate"))) if is_partial else str(plot)
+        if len(rows) > 1:  # of several runs
+            kind = str((plot, rows, height))
         if kind not in PICTURES:
             PICTURES[kind] = inner(plot, rows, height)
         return PICTURES[kind]

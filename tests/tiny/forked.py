@@ -6,7 +6,7 @@ import os
 import runpy
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -66,7 +66,7 @@ def _run(words: list[str], cwd: Path, ranks: int) -> None:
     if ranks == 1:
         _program(words)
     else:
-        _launch(words, ranks)
+        on_ranks(ranks, _program, words)
 
 
 class Program:
@@ -126,8 +126,8 @@ def _program(words: list[str]) -> None:
         atexit._run_exitfuncs()  # which a process that was forked leaves out
 
 
-def _launch(words: list[str], ranks: int) -> None:
-    """Does what torchrun does, which would start each rank as a new interpreter."""
+def on_ranks(ranks: int, function: Callable[..., Any], *arguments: Any) -> dict[int, Any]:
+    """Returns what a function returns on each rank, started as torchrun does, but forked."""
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
     config = LaunchConfig(
@@ -140,4 +140,5 @@ def _launch(words: list[str], ranks: int) -> None:
         max_restarts=0,
         start_method="fork",
     )
-    elastic_launch(config, _program)(words)
+    returned: dict[int, Any] = elastic_launch(config, function)(*arguments)
+    return returned

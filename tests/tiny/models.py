@@ -76,7 +76,7 @@ def build(entry: Entry, seed: int = 0) -> Any:
 
 def configured(config_class: Any, entry: Entry) -> Any:
     """Returns a tiny configuration, with tiny ones inside it where it is made of several."""
-    names = {each.name for each in dataclasses.fields(config_class)}
+    names = {declared.name for declared in dataclasses.fields(config_class)}
     settings = {name: value for name, value in BY_FIELD.items() if name in names}
     model_type = config_class.model_type
     if entry.class_name in ENCODER_DECODERS.values():

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -34,6 +35,7 @@ from tiny.logits import differences
 from tiny.models import build
 from tiny.settings import LAYERS
 from tiny.subject import NEW, Subject, ended, room, written
+from tiny.two_ranks import has_plan, run_spread
 
 GAMMA = 4
 SIZES: dict[str, Any] = {"gamma": GAMMA, "budget": 24, "max_new_tokens": NEW}
@@ -171,10 +173,12 @@ def eagle(subject: Subject) -> Iterator[tuple[str, Check]]:
     yield "tree", lambda: alone(subject, Eagle("untrained", tree="top:2x2"))
 
 
-def together(subject: Subject, drafters: Sequence[Drafter], rule: Any) -> Result:
+def together(
+    subject: Subject, drafters: Sequence[Drafter], rule: Any, *, target: Any = None
+) -> Result:
     """Returns the texts of one batch, written by `decode_together`."""
     texts: dict[int, list[int]] = {number: [] for number in range(len(drafters))}
-    target = TransformersTarget(subject.model)
+    target = target or TransformersTarget(subject.model)
     rounds = decode_together(target, drafters, rule, subject.prompts, **SIZES)
     for number, round in rounds:
         texts[number] += round.tokens
@@ -183,7 +187,7 @@ def together(subject: Subject, drafters: Sequence[Drafter], rule: Any) -> Result
 
 def batch(subject: Subject) -> Iterator[tuple[str, Check]]:
     wholes = [subject.whole(number) for number in range(len(subject.prompts))]
-    yield "scripted", lambda: together(subject, [ScriptedChain(each) for each in wholes], Token())
+    yield "scripted", lambda: together(subject, [ScriptedChain(whole) for whole in wholes], Token())
 
     def generated() -> Result:
         target = TransformersTarget(subject.model)
@@ -203,8 +207,8 @@ def write(subject: Subject) -> Iterator[tuple[str, Check]]:
     def texts(numbers: Sequence[int]) -> Result:
         chances = [SampledChance.seeded(number) for number in numbers]
         target = TransformersTarget(subject.model)
-        found = target.write([subject.prompts[n] for n in numbers], Sampling(), chances, NEW)
-        return Result(dict(zip(numbers, found, strict=True)))
+        result = target.write([subject.prompts[n] for n in numbers], Sampling(), chances, NEW)
+        return Result(dict(zip(numbers, result, strict=True)))
 
     yield "alone", lambda: texts([0])
     yield "together", lambda: texts(range(len(subject.prompts)))
@@ -214,9 +218,9 @@ def beams(subject: Subject) -> Iterator[tuple[str, Check]]:
     def searched(drafter: Drafter) -> Result:
         target = TransformersTarget(subject.model)
         sizes = {"width": 3, "draft_width": 4, "gamma": 3, "max_new_tokens": NEW}
-        found = beam_search(target, subject.prompts[0], drafter, **sizes)
+        result = beam_search(target, subject.prompts[0], drafter, **sizes)
         own = written(subject.model, subject.prompts[0], num_beams=3)
-        return Result({0: list(found.tokens[0])}, truths={0: own})
+        return Result({0: list(result.tokens[0])}, truths={0: own})
 
     yield "without a draft", lambda: searched(NoDraft())
     yield "small_lm", lambda: searched(SmallLM(copy.deepcopy(subject.model)))
@@ -256,6 +260,30 @@ def packed(subject: Subject) -> Iterator[tuple[str, Check]]:
     yield "layers=2", lambda: alone(subject, SmallLM(layers=2), target=make())
 
 
+def two_ranks(subject: Subject) -> Iterator[tuple[str, Check]]:
+    if not has_plan(subject.model):
+        return
+    wholes = [subject.whole(number) for number in range(len(subject.prompts))]
+    calls: dict[str, Callable[[Any], Result]] = {
+        "plain": lambda target: alone(subject, NoDraft(), target=target),
+        "chain": lambda target: alone(subject, ScriptedChain(wholes[0]), target=target),
+        "tree": lambda target: alone(subject, ScriptedTree(wholes[0]), target=target),
+        "layers=2": lambda target: alone(subject, SmallLM(layers=2), target=target),
+        "batch": lambda target: together(
+            subject, [ScriptedChain(whole) for whole in wholes], Token(), target=target
+        ),
+    }
+    answers = cache(lambda: run_spread(subject.model, calls))
+
+    def answer(name: str) -> Result:
+        result = answers()[name]
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    yield from ((name, partial(answer, name)) for name in calls)
+
+
 def logits(subject: Subject) -> Iterator[tuple[str, Check]]:
     target = TransformersTarget(subject.model)
     for name, difference in differences(subject, target):
@@ -281,4 +309,5 @@ MODES: dict[str, Mode] = {
     "beams": beams,
     "custom_generate": custom_generate,
     "packed": packed,
+    "two ranks": two_ranks,
 }

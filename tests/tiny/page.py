@@ -75,7 +75,7 @@ def table(facts: Facts, cells: Cells, versions: str) -> str:
 def _counts(facts: Facts, cells: Cells) -> Iterator[str]:
     """Yields how many rows came out in each way."""
     built = [name for name, fact in facts.items() if not fact.get("reason")]
-    signs = {name: {sign(outcomes) for outcomes in cells[name].values()} for name in built}
+    signs = {name: {sign(checks) for checks in cells[name].values() if checks} for name in built}
     refused = sum(signs[name] == {SIGNS["refused"]} for name in built)
     bad = sum(bool(signs[name] & {"✗", "!"}) for name in built)
     full = sum(signs[name] <= {"✓", "✓°"} for name in built)
@@ -141,14 +141,15 @@ def _reasons(cells: Cells) -> Iterator[str]:
             yield f"- {line}"
             by_modes: dict[str, list[str]] = defaultdict(list)
             for name, modes in by_line[line].items():
-                by_modes[_named(modes)].append(name)
+                tried = {mode for mode, checks in cells[name].items() if checks}
+                by_modes[_named(modes, tried)].append(name)
             yield from (f"  - {modes}: {', '.join(names)}" for modes, names in by_modes.items())
         if by_line:
             yield ""
 
 
-def _named(modes: set[str]) -> str:
-    if len(modes) == len(MODES):
+def _named(modes: set[str], tried: set[str]) -> str:
+    if modes == tried:
         return "all modes"
     return ", ".join(HEADS.get(mode, mode) for mode in MODES if mode in modes)
 

@@ -49,14 +49,14 @@ def test_the_loss_is_that_of_drafts(
     drafter.bind(target)
     total = weight = 0.0
     head = target.model.get_output_embeddings().weight.detach()
-    for row, place in itertools.product(range(6), range(3)):
-        start = int(anchors[0][row, place])
+    for row, position in itertools.product(range(6), range(3)):
+        start = int(anchors[0][row, position])
         features = {name: batch.states[name][row] for name in drafter.needs if name != "model"}
         context = Context(Tokens(batch.ids[row, : start + 1].tolist()), None, features)
         draft = play_draft(drafter, target, context, gamma=3, sampling=Sampling(temperature=1.0))
         for step, probs in enumerate(draft.probs):
             token = start + 1 + step
-            if not anchors[1][row, place] or token >= batch.ids.shape[1]:
+            if not anchors[1][row, position] or token >= batch.ids.shape[1]:
                 continue
             best, written = batch.best[row, token - 1], batch.ids[row, token][None]
             if not (batch.own[row, token] and known.knows(best) and known.knows(written)):

@@ -35,11 +35,11 @@ def test_the_loss_is_that_of_drafts(
     terms = []
     for text in range(3):
         features = {name: batch.states[name][text] for name in drafter.needs if name != "model"}
-        for place, masks in zip(rows.positions.tolist(), rows.masks.tolist(), strict=True):
-            best, token = batch.best[text, place + 1], batch.ids[text, place + 2]
-            if not (batch.own[text, place + 2] and known.knows(best) and known.knows(token)):
+        for position, masks in zip(rows.positions.tolist(), rows.masks.tolist(), strict=True):
+            best, token = batch.best[text, position + 1], batch.ids[text, position + 2]
+            if not (batch.own[text, position + 2] and known.knows(best) and known.knows(token)):
                 continue
-            prefix = Tokens(batch.ids[text, : place - masks + 2].tolist())
+            prefix = Tokens(batch.ids[text, : position - masks + 2].tolist())
             draft = play_draft(
                 drafter,
                 target,
@@ -48,7 +48,7 @@ def test_the_loss_is_that_of_drafts(
                 sampling=Sampling(temperature=1.0),
             )
             own = known.rows(draft.probs[-1].log()[:, None]).T
-            right = (batch.states[HIDDEN][text, place + 1] @ known.rows(head).T)[None].double()
+            right = (batch.states[HIDDEN][text, position + 1] @ known.rows(head).T)[None].double()
             terms.append(float(forward_kl(own, right)))
     assert len(terms) > 5
     loss = learned.loss(batch)

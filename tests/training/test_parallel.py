@@ -25,7 +25,7 @@ def test_rows_are_dropped_only_behind_rows_that_were_dropped() -> None:
     rows = Rows.sampled(40, 4, 0.5)
     assert [int((rows.masks == count).sum()) for count in range(4)] == [40, 20, 10, 5]
     pairs = set(zip(rows.positions.tolist(), rows.masks.tolist(), strict=True))
-    assert all((place - 1, count - 1) in pairs for place, count in pairs if count)
+    assert all((position - 1, count - 1) in pairs for position, count in pairs if count)
 
 
 def test_each_row_predicts_what_a_draft_would(target: Any, texts: Any, tmp_path: Path) -> None:
@@ -38,10 +38,10 @@ def test_each_row_predicts_what_a_draft_would(target: Any, texts: Any, tmp_path:
     rows = Rows.sampled(ids.shape[1], 3, 0.7)
     logits = learned.network(ids, rows, torch.arange(len(rows.masks)))[0]
     probs = logits.detach().softmax(-1)
-    for row, (place, masks) in enumerate(
+    for row, (position, masks) in enumerate(
         zip(rows.positions.tolist(), rows.masks.tolist(), strict=True)
     ):
-        context = Context(Tokens(texts[0].ids[: place - masks + 1]))
+        context = Context(Tokens(texts[0].ids[: position - masks + 1]))
         draft = play_draft(
             drafter, target, context, gamma=masks + 1, sampling=Sampling(temperature=1.0)
         )

@@ -55,8 +55,8 @@ def test_a_small_models_distributions_are_those_of_each_text(llama: Any) -> None
         [[8], [9]],
     ]
     for texts in batches:
-        found = log_probs(drafter, texts, 31)
-        for text, row in zip(texts, found, strict=True):
+        rows = log_probs(drafter, texts, 31)
+        for text, row in zip(texts, rows, strict=True):
             with torch.no_grad():
                 expected = model(torch.tensor([text])).logits[0, -1].log_softmax(-1)
             torch.testing.assert_close(row, expected.float(), rtol=1e-5, atol=1e-5)

@@ -21,8 +21,8 @@ def search(rules: Rules, eos: frozenset[int], longest: int) -> State:
 
 
 def likelihood(text: tuple[int, ...]) -> float:
-    places = range(len(text))
-    probs = [TARGET.logits([0, *text[:place]]).log_softmax(-1) for place in places]
+    positions = range(len(text))
+    probs = [TARGET.logits([0, *text[:position]]).log_softmax(-1) for position in positions]
     return sum(float(distribution[token]) for distribution, token in zip(probs, text, strict=True))
 
 

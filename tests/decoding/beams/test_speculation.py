@@ -34,7 +34,7 @@ def transformers_own(
     model: Any, prompt: list[int], width: int, **settings: Any
 ) -> tuple[list[tuple[int, ...]], list[float]]:
     """Its beams, without what fills them up, and their scores."""
-    found = model.generate(
+    result = model.generate(
         torch.tensor([prompt]),
         num_beams=width,
         num_return_sequences=width,
@@ -43,12 +43,12 @@ def transformers_own(
         output_scores=True,
         **settings,
     )
-    lengths = (found.beam_indices >= 0).sum(-1).tolist()
+    lengths = (result.beam_indices >= 0).sum(-1).tolist()
     beams = [
         tuple(row[len(prompt) : len(prompt) + length])
-        for row, length in zip(found.sequences.tolist(), lengths, strict=True)
+        for row, length in zip(result.sequences.tolist(), lengths, strict=True)
     ]
-    return beams, found.sequences_scores.tolist()
+    return beams, result.sequences_scores.tolist()
 
 
 @pytest.mark.parametrize("width", [2, 4])
@@ -64,7 +64,7 @@ def test_the_beams_are_transformers_own(llama: Any, width: int, number: int) -> 
         (SmallLM(layers=2), width + 2),
         (Random(), 2 * width),
     ):
-        found = outrider.beam_search(
+        result = outrider.beam_search(
             TransformersTarget(model),
             prompt,
             drafter,
@@ -74,17 +74,17 @@ def test_the_beams_are_transformers_own(llama: Any, width: int, number: int) -> 
             num_return_sequences=width,
             **settings,
         )
-        assert list(found.tokens) == beams
-        assert list(found.scores) == pytest.approx(scores, rel=1e-5, abs=1e-4)
-        assert all(1 <= each <= 4 for each in found.rounds)
-        steps.add(found.steps)
+        assert list(result.tokens) == beams
+        assert list(result.scores) == pytest.approx(scores, rel=1e-5, abs=1e-4)
+        assert all(1 <= tokens <= 4 for tokens in result.rounds)
+        steps.add(result.steps)
     assert len(steps) == 1
 
 
 def test_a_drafter_like_the_target_saves_all_that_can_be_saved(llama: Any) -> None:
     model = llama(eos_token_id=None)
     for gamma, calls in ((1, 12), (3, 6), (5, 4), (23, 1)):
-        found = outrider.beam_search(
+        result = outrider.beam_search(
             TransformersTarget(model),
             [5, 6],
             SmallLM(model=model),
@@ -93,15 +93,15 @@ def test_a_drafter_like_the_target_saves_all_that_can_be_saved(llama: Any) -> No
             gamma=gamma,
             max_new_tokens=24,
         )
-        assert (found.steps, len(found.rounds), found.saved) == (24, calls, 24 - calls)
+        assert (result.steps, len(result.rounds), result.saved) == (24, calls, 24 - calls)
 
 
 def test_a_drafter_without_a_clue_saves_nothing(llama: Any) -> None:
     target = TransformersTarget(llama(eos_token_id=None))
-    found = outrider.beam_search(target, [5, 6], "none", width=3, max_new_tokens=15)
-    assert (found.steps, found.saved) == (15, 0)
+    result = outrider.beam_search(target, [5, 6], "none", width=3, max_new_tokens=15)
+    assert (result.steps, result.saved) == (15, 0)
     blind = outrider.beam_search(target, [5, 6], Random(), width=3, max_new_tokens=15)
-    assert (blind.tokens, blind.steps) == (found.tokens, 15)
+    assert (blind.tokens, blind.steps) == (result.tokens, 15)
     assert blind.saved <= 1
 
 
@@ -116,7 +116,7 @@ def test_one_call_of_the_target_a_round(llama: Any, monkeypatch: pytest.MonkeyPa
     counted.__signature__ = __import__("inspect").signature(forward)  # type: ignore[attr-defined]
     target = TransformersTarget(model)  # whose self-test is not counted
     monkeypatch.setattr(model, "forward", counted)
-    found = outrider.beam_search(
+    result = outrider.beam_search(
         target,
         [5, 6, 7],
         SmallLM(model=llama()),
@@ -124,23 +124,23 @@ def test_one_call_of_the_target_a_round(llama: Any, monkeypatch: pytest.MonkeyPa
         draft_width=3,
         gamma=2,
     )
-    assert len(passes) == len(found.rounds)
+    assert len(passes) == len(result.rounds)
     assert max(passes) <= 3 + 2 + 3 * 2  # the prompt, w and u gamma
 
 
 def test_a_target_without_a_model_has_beams_too() -> None:
     target = TabularTarget(5, order=2, seed=1)
-    found = outrider.beam_search(target, [0, 1], "none", width=3, max_new_tokens=9)
+    result = outrider.beam_search(target, [0, 1], "none", width=3, max_new_tokens=9)
     again = outrider.beam_search(target, [0, 1], "bigram", width=3, max_new_tokens=9)
-    assert again.tokens == found.tokens
-    assert again.scores == pytest.approx(found.scores, abs=1e-6)
-    assert found.texts == ("",)
+    assert again.tokens == result.tokens
+    assert again.scores == pytest.approx(result.scores, abs=1e-6)
+    assert result.texts == ("",)
 
 
 def test_the_context_window_bounds_the_beams(llama: Any) -> None:
     target = TransformersTarget(llama(max_position_embeddings=16, eos_token_id=None))
-    found = outrider.beam_search(target, [5] * 10, "bigram", width=2, max_new_tokens=50)
-    assert len(found.tokens[0]) == 6
+    result = outrider.beam_search(target, [5] * 10, "bigram", width=2, max_new_tokens=50)
+    assert len(result.tokens[0]) == 6
 
 
 @pytest.mark.parametrize(
