@@ -20,15 +20,11 @@ UNTRAINED = (
 """What tests/drafters/test_built_in.py does not run on SmolLM2."""
 
 
-@pytest.mark.usefixtures("shared_smollm2")
+@pytest.mark.usefixtures("shared_smollm2", "prompts_read_once")  # all drafters have the same one
 @pytest.mark.parametrize(
     ("name", "arguments", "line"),
     [
-        pytest.param(
-            *("greedy.py", ["--count", "1", "--tokens", "6", "--only", *UNTRAINED]),
-            "0 texts differ",
-            marks=pytest.mark.usefixtures("prompts_read_once"),  # all drafters have the same one
-        ),
+        ("greedy.py", ["--count", "1", "--tokens", "6", "--only", *UNTRAINED], "0 texts differ"),
         ("distribution.py", ["--samples", "150", "--drafters", "bigram"], "liar"),
     ],
 )
