@@ -127,7 +127,12 @@ def _program(words: list[str]) -> None:
 
 
 def on_ranks(ranks: int, function: Callable[..., Any], *arguments: Any) -> dict[int, Any]:
-    """Returns what a function returns on each rank, started as torchrun does, but forked."""
+    """Returns what a function returns on each rank, started as torchrun does, but forked.
+
+    Raises:
+        RuntimeError: a rank failed; the message has its exit code.
+    """
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
     config = LaunchConfig(
@@ -140,5 +145,10 @@ def on_ranks(ranks: int, function: Callable[..., Any], *arguments: Any) -> dict[
         max_restarts=0,
         start_method="fork",
     )
-    returned: dict[int, Any] = elastic_launch(config, function)(*arguments)
+    try:
+        returned: dict[int, Any] = elastic_launch(config, function)(*arguments)
+    except ChildFailedError as error:
+        rank, failure = error.get_first_failure()
+        code = failure.exitcode
+        raise RuntimeError(f"rank {rank} ended with status {code}: {failure.message}") from error
     return returned
