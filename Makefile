@@ -23,10 +23,10 @@ demo: install
 test:
 	$(MAKE) --no-print-directory --jobs=2 pytest typecheck style docs
 
-# Three at a time on two cores: some tests wait for processes that they have started.
+# Two at a time on two cores, beside the checks of types, style and site.
 pytest: browser wheel
 	OUTRIDER_WHEEL=build/wheel OMP_NUM_THREADS=1 PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 \
-	$(BIN)/pytest -p xdist -n 3 --dist worksteal
+	$(BIN)/pytest -p xdist -n 2 --dist worksteal
 
 style: install
 	$(BIN)/ruff check .

@@ -173,6 +173,7 @@ def _line(outcome: str, detail: str) -> str:
         return f"`{re.sub(r'[0-9]+', 'n', CLASS.sub('…', detail))}`"
     _, chains, reason = detail.partition("takes only chains, ")
     detail = f"… {chains}{reason}" if chains else detail
+    detail = re.sub(r"model='[^']*'", "model='…'", detail)  # a temporary folder
     detail = re.sub(r"^drafter (\w+)\.?", "drafter …", CLASS.sub("…", detail))
     return f"`{re.sub(r'layers=[0-9]+', 'layers=n', detail)}`"
 
