@@ -1,7 +1,6 @@
 """The console script: finds the command in `sys.argv`, runs it, and prints errors as one line."""
 
 import os
-import re
 import signal
 import sys
 from collections.abc import Callable
@@ -13,8 +12,9 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from outrider.commands.quoting import quote_prompt
 from outrider.commands.usage import JSON_COMMANDS, JSON_FLAG, QUIET_FLAG, USAGE, command_help
-from outrider.errors import ConfigError, OutriderError, TargetError, is_int, nearest, require
+from outrider.errors import ConfigError, OutriderError, TargetError, nearest, require
 from outrider.interruption import Terminated, advice_in, out_of_memory, terminable
 from outrider.prompts import is_encodable
 from outrider.runtime.launch import FIELD, lost, rank, world
@@ -55,12 +55,6 @@ SWEEP_FLAGS = ("-m", "--multirun")
 
 FAULTS = (OutriderError, OSError, MemoryError, RuntimeError)
 """The errors that may be reported in one line: the user's, those of files and those of memory."""
-
-QUOTATION = ("'", '"', "[")
-"""How a quotation or a list begins."""
-
-TYPED = ("constraint.pattern", "constraint.schema", "constraint.text")
-"""The settings, besides the prompt, whose text is taken as typed."""
 
 
 def main() -> None:
@@ -200,49 +194,6 @@ def _hydra_arguments(arguments: list[str]) -> list[str]:
     if is_quiet() and flags:
         overrides.append("hydra.hydra_logging.root.level=WARNING")  # it reports each job
     return [*flags, *(overrides if flags else map(quote_prompt, overrides))]
-
-
-def quote_prompt(override: str) -> str:
-    """Returns the override, quoted if it is a prompt or a grammar, so that Hydra reads it as typed.
-
-    Hydra would read a comma as a sweep, a quotation as its content, and ${...} as a reference. A
-    prompt in quotation marks, or a list of prompts or ids in brackets, is taken as one if all of it
-    is; otherwise the marks and brackets are a part of the text.
-    """
-    key, equals, text = override.partition("=")
-    if key in TYPED and equals:
-        return f"{key}={_literal(text)}"
-    if key != "prompt" or not equals:
-        return override
-    return f"prompt={_literal(_content(override) if text[:1] in QUOTATION else text)}"
-
-
-def _content(override: str) -> Any:
-    """Returns a prompt that may be a quotation, or a list of prompts or ids, as Hydra reads it."""
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.errors import HydraException
-
-    try:
-        value: Any = OverridesParser.create().parse_override(override).value()
-    except HydraException:
-        return override.partition("=")[2]
-    items = [value] if isinstance(value, str) else value
-    is_prompt = all(isinstance(item, str | list) or is_int(item) for item in items)
-    return value if is_prompt else override.partition("=")[2]
-
-
-def _literal(value: Any) -> str:
-    """Returns a prompt, or a list of prompts or ids, in Hydra's grammar."""
-    if isinstance(value, list):
-        return f"[{','.join(map(_literal, value))}]"
-    if not isinstance(value, str):
-        return str(value)
-
-    # A backslash stands for itself, except before what is escaped, where it must be doubled.
-    def escape_mark(match: re.Match[str]) -> str:
-        return 2 * match[1] + (f"\\{match[2]}" if match[2] else "")
-
-    return '"' + re.sub(r'(\\*)(\$\{|"|\Z)', escape_mark, value) + '"'
 
 
 def _run_guarded(function: Callable[[Any], None], command: str, config: Any) -> None:

@@ -14,7 +14,7 @@ import torch
 from transformers import BloomConfig, BloomForCausalLM
 
 from outrider import Context, Drafter, Pen, cli, hookimpl
-from outrider.cli import quote_prompt
+from outrider.commands.quoting import quote_prompt
 from outrider.commands.usage import GROUPS, read_settings
 from outrider.plugins import registry as plugins
 from outrider.targets.transformers import TransformersTarget

@@ -12,7 +12,7 @@ from tiny import forked
 from torch.distributed.run import parse_args
 
 import outrider
-from outrider.cli import quote_prompt
+from outrider.commands.quoting import quote_prompt
 from outrider.contract.draft import KINDS
 from outrider.plugins.config import build, compose
 from outrider.plugins.registry import BUILTIN, installed

@@ -4,7 +4,6 @@ import hashlib
 import itertools
 import json
 import logging
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +12,8 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
-from rich.console import Console
 
+from outrider.commands.continuing import advice, say_what_is_unfinished
 from outrider.commands.screen import Screen
 from outrider.contract.target import Target
 from outrider.errors import ConfigError, nearest, require
@@ -58,7 +57,7 @@ def compare(config: DictConfig) -> None:
     # Hydra would print the log of all libraries, and matplotlib logs where it finds its fonts.
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
     configs = _entrant_configs(config)
-    _say_what_is_unfinished(config, remarks())
+    say_what_is_unfinished(config, remarks())
     prompts = _with_turns(build(config.data), config.turns)
     quality = _read_quality(config, prompts)
     target = build(config.target)
@@ -78,7 +77,7 @@ def compare(config: DictConfig) -> None:
     facts = _facts(config, configs, entrants, target, prompts)
     with (
         RunFolder(_run_path(config), facts, resume=config.resume) as run_folder,
-        advising(lambda: _advice(run_folder)),
+        advising(lambda: advice(run_folder)),
         Screen(live=config.live and config.together == 1) as screen,
     ):
         _check_memory(facts, run_folder)
@@ -116,37 +115,6 @@ def compare(config: DictConfig) -> None:
     _print(summary, title, config)
     for line in (run_folder.path / "comparison.json", page.absolute().as_uri()):
         remarks(stderr=False).print(plain(line), soft_wrap=True)
-
-
-def _advice(run_folder: RunFolder) -> str | None:
-    """Returns how to continue an interrupted run; None if it has measured nothing."""
-    if not run_folder.measurements:
-        return None
-    hydra = HydraConfig.get()
-    saved = f"{len(run_folder.measurements)} measurements are saved"
-    if hydra.mode == RunMode.MULTIRUN:
-        where = f"hydra.sweep.dir={hydra.sweep.dir}"
-        return f"{saved}: the same command with resume=true {where} continues"
-    replaced = ("resume", "hydra.run.dir", "hydra.mode")
-    kept = [
-        override
-        for override in (*hydra.overrides.task, *hydra.overrides.hydra)
-        if override.partition("=")[0] not in replaced
-    ]
-    words = [*kept, "resume=true", f"hydra.run.dir={run_folder.path}"]
-    command = shlex.join(["outrider", str(hydra.job.config_name), *words])
-    return f"{saved}. To continue: {command}"
-
-
-def _say_what_is_unfinished(config: DictConfig, console: Console) -> None:
-    """Prints how to continue the newest run beside this one, if it is unfinished."""
-    output = Path(HydraConfig.get().runtime.output_dir)
-    is_sweep = HydraConfig.get().mode == RunMode.MULTIRUN
-    path = None if config.resume or is_sweep else unfinished(output.parent)
-    if path is not None:
-        settings = f"resume=true hydra.run.dir={path}"
-        line = f"an unfinished run is in {path}: to continue it, add {settings} to its command"
-        console.print(plain(line), soft_wrap=True)
 
 
 def _check_protocol(protocol: str) -> None:

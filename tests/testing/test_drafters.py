@@ -10,7 +10,18 @@ import torch
 from scipy.stats import binom
 from torch import Tensor
 
-from outrider import Chance, Context, Draft, Drafter, Pen, SampledChance, Sampling, Target, decode
+from outrider import (
+    Chance,
+    Context,
+    Draft,
+    Drafter,
+    DrafterExample,
+    Pen,
+    SampledChance,
+    Sampling,
+    Target,
+    decode,
+)
 from outrider.contract.draft import ROOT
 from outrider.contract.round import Round
 from outrider.drafters.hierarchy import Hierarchy
@@ -581,6 +592,13 @@ LIARS = (
 )
 
 
+class SaysWhatIsWrong(Drafter):
+    examples = (DrafterExample(text=(1,), draft=(2,)),)
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        pass
+
+
 CULPRITS: list[tuple[type[Drafter], Callable[[Callable[[], Drafter]], None]]] = [
     (Overreaches, drafters.check_stays_within_gamma),
     (OutOfVocabulary, drafters.check_stays_within_gamma),
@@ -618,6 +636,7 @@ CULPRITS: list[tuple[type[Drafter], Callable[[Callable[[], Drafter]], None]]] = 
     (MakesItsForksForget, drafters.check_memory_is_shared_by_forks),
     (MiscountsItsTexts, drafters.check_memory_is_shared_by_forks),
     (KeepsItsMemoryFromForks, drafters.check_memory_is_shared_by_forks),
+    (SaysWhatIsWrong, drafters.check_its_examples_of_drafts_hold),
 ]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from outrider import Draft, Fixed, Pen, Policy, Round
+from outrider import Draft, Fixed, Pen, Policy, PolicyExample, Round
 from outrider.testing import check_policy, policies
 
 
@@ -60,12 +60,20 @@ class LearnsToCheat(DropsADrawnToken):
         return self.seen not in (1, 2) or super().more(draft)
 
 
+class SaysWhatIsWrong(Policy):
+    examples = (PolicyExample(rounds=((1, 0),), gamma=2),)
+
+    def depth(self, gamma: int) -> int:
+        return gamma
+
+
 CULPRITS: list[tuple[type[Policy], Callable[[Any], None]]] = [
     (TooDeep, policies.check_depth_is_within_gamma),
     (Moody, policies.check_the_same_rounds_give_the_same_answers),
     (DropsADrawnToken, policies.check_output_distribution_is_the_targets),
     (TiresOfTrees, policies.check_several_rounds_and_trees),
     (LearnsToCheat, policies.check_several_rounds_and_trees),
+    (SaysWhatIsWrong, policies.check_its_examples_of_lengths_hold),
 ]
 
 

@@ -17,6 +17,7 @@ from outrider import (
     Scores,
     Verdict,
     Verifier,
+    VerifierExample,
     generate,
 )
 from outrider.contract.draft import KINDS
@@ -283,6 +284,10 @@ class GrowsLenient(Mutant):
         return ratios
 
 
+class SaysWhatIsWrong(Mutant):
+    examples = (VerifierExample(p=(0.5, 0.5), q=(0.5, 0.5), accepted=0.5),)
+
+
 CULPRITS: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] = [
     *(
         (mutant, verifiers.check_output_distribution_is_as_claimed)
@@ -312,6 +317,7 @@ CULPRITS: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] 
     (Overdrawn, verifiers.check_output_distribution_is_as_claimed),
     (Overdrawn, verifiers.check_tokens_keep_to_the_budget),
     (Uncoupled, verifiers.check_text_depends_on_the_seed_alone),
+    (SaysWhatIsWrong, verifiers.check_its_examples_of_verdicts_hold),
 ]
 
 
