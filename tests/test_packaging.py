@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import tomllib
 import venv
 import zipfile
@@ -65,12 +66,17 @@ def test_modules_stay_small() -> None:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, made from the sdist: the one that `make test` has just built, or one built here.
+    """The wheel, made from the sdist: the one that `make test` builds meanwhile, or one built here.
 
     That is built of a copy, since setuptools leaves its folders in the tree.
     """
     if "OUTRIDER_WHEEL" in os.environ:
-        (built,) = (ROOT / os.environ["OUTRIDER_WHEEL"]).glob("*.whl")
+        made = ROOT / os.environ["OUTRIDER_WHEEL"]
+        end = time.monotonic() + 180
+        while not made.is_dir():
+            assert time.monotonic() < end, f"no wheel in {made}: run `make wheel`"
+            time.sleep(0.1)
+        (built,) = made.glob("*.whl")
         return built
     folder = tmp_path_factory.mktemp("wheel")
     leave = shutil.ignore_patterns(
@@ -80,18 +86,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     script = "import sys; from setuptools.build_meta import build_sdist; build_sdist(sys.argv[1])"
     run(sys.executable, "-c", script, folder, cwd=folder / "copy")
     (sdist,) = folder.glob("*.tar.gz")
-    run(
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--quiet",
-        "--no-deps",
-        "-w",
-        folder,
-        sdist,
-        cwd=folder,
-    )
+    build = ("-m", "pip", "wheel", "--quiet", "--no-deps", "-w", folder, sdist)
+    run(sys.executable, *build, cwd=folder)
     (built,) = folder.glob("*.whl")
     return built
 

@@ -34,6 +34,7 @@ from outrider.plugins.registry import make
 from outrider.policies.classifier import FEATURES, save_weights
 from outrider.runtime import native_pass
 from outrider.runtime.passes import Pass, PassInput
+from outrider.runtime.quantized import quantized
 from outrider.targets.smollm2 import smollm2 as load_smollm2
 from outrider.targets.transformers import TransformersTarget
 from outrider.training.classifier import fit
@@ -207,7 +208,7 @@ def smollm2() -> Any:
 
 @pytest.fixture
 def shared_smollm2(smollm2: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands and scripts that load SmolLM2 as it comes get the one that is there."""
+    """Commands and scripts that load SmolLM2 as it comes, or round it, get what is there."""
 
     parameters = inspect.signature(load_smollm2).parameters.values()
     defaults = {parameter.name: parameter.default for parameter in parameters}
@@ -215,7 +216,19 @@ def shared_smollm2(smollm2: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def shared(name: str, **settings: Any) -> Any:
         return smollm2 if settings == defaults else TransformersTarget(name, **settings)
 
+    def rounded(model: Any, setting: str, bits: int | None) -> Any:
+        if model is not smollm2.model:
+            return quantized(model, setting, bits)
+        if bits not in ROUNDED:
+            ROUNDED[bits] = quantized(model, setting, bits)
+        return ROUNDED[bits]
+
     monkeypatch.setattr("outrider.targets.smollm2.TransformersTarget", shared)
+    monkeypatch.setattr("outrider.drafters.quantized.quantized", rounded)
+
+
+ROUNDED: dict[int | None, Any] = {}
+"""SmolLM2 in rounded weights, by the bits that were asked for."""
 
 
 @pytest.fixture
