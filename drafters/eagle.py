@@ -47,7 +47,9 @@ class EagleNetwork(FeatureNetwork):
         self.post_attention_layernorm: RMSNorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.mlp: FeedForward = FeedForward(config)
         self._embedding = weights.embedding(target).detach()
-        self.borrowed_head = weights.BorrowedHead.of(target, vocabulary)
+        self.borrowed_head: weights.BorrowedHead | None = weights.BorrowedHead.of(
+            target, vocabulary
+        )
 
     def forward(
         self,

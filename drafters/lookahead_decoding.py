@@ -1,7 +1,7 @@
 """LookaheadDecoding: n-grams that the target itself guesses, in the pass that scores the draft."""
 
 from collections.abc import Sequence
-from typing import final
+from typing import ClassVar, final
 
 from jaxtyping import Float
 from torch import Tensor
@@ -38,7 +38,7 @@ class LookaheadDecoding(Drafter):
     Raises `ConfigError` for a window or candidates below 1, or an ngram below 2.
     """
 
-    examples = (
+    examples: ClassVar[tuple[DrafterExample, ...]] = (
         DrafterExample(
             text=(0,),
             draft=(1, 2, 0, 1),

@@ -58,7 +58,9 @@ class MtpNetwork(FeatureNetwork):
                 nn.init.normal_(parameter, std=0.02)
         self._rotation = [decoder.rotary_emb]  # in a list, so that it is no part of the network
         self._embedding = weights.embedding(target).detach()
-        self.borrowed_head = weights.BorrowedHead.of(target, vocabulary)
+        self.borrowed_head: weights.BorrowedHead | None = weights.BorrowedHead.of(
+            target, vocabulary
+        )
 
     def forward(
         self,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import torch
 from torch import Tensor
@@ -35,7 +35,7 @@ class NGram(Drafter):
     Raises `ConfigError` if a file is missing or does not fit.
     """
 
-    examples = (
+    examples: ClassVar[tuple[DrafterExample, ...]] = (
         DrafterExample(text=(1, 2, 3, 4, 1), draft=(2, 3, 4, 1)),
         # A chain is drawn from counts that fall back to shorter contexts (Witten and Bell).
         DrafterExample(

@@ -1,6 +1,6 @@
 """PromptLookup: copies what followed an earlier occurrence of the text's last tokens."""
 
-from typing import final
+from typing import ClassVar, final
 
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
@@ -26,7 +26,7 @@ class PromptLookup(Drafter):
     Raises `ConfigError` unless 1 <= min_n <= max_n.
     """
 
-    examples = (
+    examples: ClassVar[tuple[DrafterExample, ...]] = (
         DrafterExample(text=(1, 2, 3, 1, 2), draft=(3, 1, 2, 3)),
         DrafterExample(text=(1, 2, 1, 2), draft=(1, 2, 1, 2, 1), gamma=5),
         DrafterExample(text=(4, 4), draft=(4, 4, 4), gamma=3),

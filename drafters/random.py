@@ -1,6 +1,6 @@
 """Random: uniform guesses, which every drafter should beat."""
 
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import torch
 
@@ -22,7 +22,7 @@ class Random(Drafter):
     tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`. Defaults to a chain.
     """
 
-    examples = (
+    examples: ClassVar[tuple[DrafterExample, ...]] = (
         DrafterExample(text=(1, 2), draft=(2, 0, 3), probs=(1 / 4,) * 3, gamma=3, vocab_size=4),
         DrafterExample(  # the second sibling is drawn from the three tokens that are left
             text=(1, 2),

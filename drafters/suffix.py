@@ -1,6 +1,6 @@
 """Suffix: copies what most often followed the text's last tokens, in this text and in others."""
 
-from typing import final
+from typing import ClassVar, final
 
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
@@ -30,7 +30,7 @@ class Suffix(Drafter):
     Raises `ConfigError` for a factor that is not above 0, or a probability outside [0, 1].
     """
 
-    examples = (
+    examples: ClassVar[tuple[DrafterExample, ...]] = (
         DrafterExample(text=(1, 2, 3, 4, 1, 2), draft=(3, 4, 1, 2, 3, 4), gamma=6),
         DrafterExample(text=(7, 1, 2), draft=(3, 4), earlier=((1, 2, 3, 4),)),
         DrafterExample(text=(7, 1, 2, 8), draft=(9,), earlier=((7, 1, 2), (2, 8, 9))),

@@ -1,6 +1,6 @@
 """TokenRecycling: a tree of the tokens that the target last found likely after each token."""
 
-from typing import final
+from typing import ClassVar, final
 
 from jaxtyping import Float
 from torch import Tensor
@@ -38,7 +38,7 @@ class TokenRecycling(Drafter):
     Raises `ConfigError` for candidates below 1.
     """
 
-    examples = (
+    examples: ClassVar[tuple[DrafterExample, ...]] = (
         # The text 0, 1, 2, 3, 0 is written: after 0 the target found 1 the likeliest, then 2.
         DrafterExample(
             text=(0,),

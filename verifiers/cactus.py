@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 from jaxtyping import Float
@@ -39,7 +39,7 @@ class Cactus(Towards):
     Raises `ConfigError` for an unknown divergence or a negative budget.
     """
 
-    examples = (
+    examples: ClassVar[tuple[VerifierExample, ...]] = (
         VerifierExample(p=(0.5, 0.3, 0.2), q=(0.2, 0.3, 0.5), text=(0.4, 0.3, 0.3), accepted=0.8),
         VerifierExample(
             p=(0.5, 0.5),

@@ -1,6 +1,6 @@
 """Cascade: speculative cascades, which keep the drafter's tokens where the target gains little."""
 
-from typing import final
+from typing import ClassVar, final
 
 import torch
 from jaxtyping import Float
@@ -44,7 +44,7 @@ class Cascade(Towards):
     outside [0, 1].
     """
 
-    examples = (
+    examples: ClassVar[tuple[VerifierExample, ...]] = (
         # Diff and OPT ask how much surer the target is, Chow's rule only how sure the drafter is.
         VerifierExample(
             p=(0.5, 0.3, 0.2),

@@ -1,7 +1,7 @@
 """KSeq: SpecTr's rule, which tests every sibling in the same way."""
 
 from bisect import bisect_right
-from typing import final
+from typing import ClassVar, final
 
 from jaxtyping import Float
 from torch import Tensor
@@ -31,7 +31,9 @@ class KSeq(Verifier):
 
     lossless = True
     takes: frozenset[str] = frozenset({"chain", "paths", "iid"})
-    examples = (VerifierExample(p=(0.25, 0.75), q=(0.75, 0.25), siblings=2, accepted=0.6482676),)
+    examples: ClassVar[tuple[VerifierExample, ...]] = (
+        VerifierExample(p=(0.25, 0.75), q=(0.75, 0.25), siblings=2, accepted=0.6482676),
+    )
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         accepted: list[int] = []

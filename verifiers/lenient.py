@@ -1,6 +1,6 @@
 """Lenient: Leviathan et al.'s lenience, which trades exactness for acceptance. Lossy."""
 
-from typing import final
+from typing import ClassVar, final
 
 import torch
 from jaxtyping import Bool, Float
@@ -41,7 +41,7 @@ class Lenient(Verifier):
     not two different ids.
     """
 
-    examples = (
+    examples: ClassVar[tuple[VerifierExample, ...]] = (
         VerifierExample(
             p=(0.5, 0.3, 0.2), q=(0.1, 0.1, 0.8), accepted=0.6, text=(11 / 30, 7 / 30, 0.4)
         ),

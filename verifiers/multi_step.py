@@ -1,7 +1,7 @@
 """MultiStep: SpecInfer's rule for siblings drawn independently."""
 
 from collections.abc import Sequence
-from typing import final
+from typing import ClassVar, final
 
 import torch
 from jaxtyping import Float
@@ -35,7 +35,9 @@ class MultiStep(Verifier):
 
     lossless = True
     takes: frozenset[str] = frozenset({"chain", "paths", "iid"})
-    examples = (VerifierExample(p=(0.25, 0.75), q=(0.75, 0.25), siblings=2, accepted=0.625),)
+    examples: ClassVar[tuple[VerifierExample, ...]] = (
+        VerifierExample(p=(0.25, 0.75), q=(0.75, 0.25), siblings=2, accepted=0.625),
+    )
 
     def __init__(self, order: str = "drawn") -> None:
         require(order in ORDERS, "verifier.order", order, f"one of {', '.join(ORDERS)}")

@@ -1,6 +1,6 @@
 """OptimalTransport: the rule that accepts one of two or three siblings most often."""
 
-from typing import final
+from typing import ClassVar, final
 
 import torch
 from jaxtyping import Float, Int
@@ -41,7 +41,7 @@ class OptimalTransport(Verifier):
 
     lossless = True
     takes: frozenset[str] = frozenset({"chain", "paths", "iid", "distinct"})
-    examples = (
+    examples: ClassVar[tuple[VerifierExample, ...]] = (
         VerifierExample(p=(0.25, 0.75), q=(0.75, 0.25), siblings=2, accepted=0.6875),  # k_seq: .648
         VerifierExample(
             p=(0.25, 0.75), q=(0.75, 0.25), siblings=4, accepted=0.87109375

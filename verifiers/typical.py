@@ -1,6 +1,6 @@
 """Typical: Medusa's typical acceptance, which accepts any token that is likely enough. Lossy."""
 
-from typing import final
+from typing import ClassVar, final
 
 import torch
 from jaxtyping import Bool, Float
@@ -29,7 +29,7 @@ class Typical(Verifier):
     Raises `ConfigError` if a threshold is outside (0, 1].
     """
 
-    examples = (
+    examples: ClassVar[tuple[VerifierExample, ...]] = (
         # The threshold is .09 here: the entropy is .92, so that .3 exp(-.92) is higher.
         VerifierExample(
             p=(0.6, 0.3, 0.06, 0.04), q=(0.25,) * 4, accepted=0.5, text=(0.55, 0.4, 0.03, 0.02)

@@ -1,6 +1,6 @@
 """WithoutReplacement: recursive rejection for siblings that are all different."""
 
-from typing import final
+from typing import ClassVar, final
 
 from jaxtyping import Float
 from torch import Tensor
@@ -25,7 +25,7 @@ class WithoutReplacement(Verifier):
 
     lossless = True
     takes: frozenset[str] = frozenset({"chain", "distinct"})
-    examples = (
+    examples: ClassVar[tuple[VerifierExample, ...]] = (
         VerifierExample(
             p=(0.5, 0.3, 0.2), q=(0.2, 0.3, 0.5), siblings=2, kind="distinct", accepted=0.82
         ),

@@ -1,7 +1,7 @@
 """Bandit: tries the draft lengths and settles on the one that pays most, by UCB1."""
 
 import math
-from typing import final
+from typing import ClassVar, final
 
 from outrider.contract.examples import PolicyExample
 from outrider.contract.policy import Policy
@@ -29,7 +29,7 @@ class Bandit(Policy):
     Raises `ConfigError` if `explore` or `c` is below 0.
     """
 
-    examples = (
+    examples: ClassVar[tuple[PolicyExample, ...]] = (
         # Each depth once, and then by gain and bonus; without a bonus it would stay at 2.
         PolicyExample(
             rounds=((1, 1), (2, 2), (3, 0), (2, 2), (1, 1), (2, 2), (3, 0)),

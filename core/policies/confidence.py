@@ -1,6 +1,6 @@
 """Confidence: drafts on while the drafter is sure enough of the token that it drew."""
 
-from typing import final
+from typing import ClassVar, final
 
 from outrider.contract.draft import Draft
 from outrider.contract.examples import PolicyExample
@@ -33,7 +33,7 @@ class Confidence(Policy):
     Raises `ConfigError` if the threshold is outside [0, 1].
     """
 
-    examples = (
+    examples: ClassVar[tuple[PolicyExample, ...]] = (
         PolicyExample(probabilities=(0.9, 0.5, 0.3, 0.9), rounds=((3, 1), (3, 3)), gamma=8),
         # Two siblings, the second unsure; a sure child of it; an unsure one of the first. Then no
         # branch is left in which every token is sure.

@@ -1,7 +1,7 @@
 """Entropy: drafts on while the drafter's distribution is sharp enough to promise acceptance."""
 
 import math
-from typing import final
+from typing import ClassVar, final
 
 import torch
 
@@ -33,7 +33,7 @@ class Entropy(Policy):
     Raises `ConfigError` if `scale`, `limit` or `step` is below 0, or `target` is outside [0, 1].
     """
 
-    examples = (
+    examples: ClassVar[tuple[PolicyExample, ...]] = (
         # SVIP: sqrt(.15 H) is .22 for the first token, .30 for the second and .32 for the third.
         PolicyExample(
             probabilities=(0.9, 0.8, 0.7, 0.9),

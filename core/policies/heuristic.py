@@ -1,6 +1,6 @@
 """Heuristic: two more tokens after a draft that was fully accepted, one fewer after any other."""
 
-from typing import final
+from typing import ClassVar, final
 
 from outrider.contract.examples import PolicyExample
 from outrider.contract.policy import Policy
@@ -21,7 +21,7 @@ class Heuristic(Policy):
     Raises `ConfigError` if `start` is below 1.
     """
 
-    examples = (
+    examples: ClassVar[tuple[PolicyExample, ...]] = (
         PolicyExample(rounds=((5, 5), (7, 7), (9, 3), (8, 0), (7, 7), (9, 0)), gamma=9),
         PolicyExample(rounds=((2, 0), (1, 0), (1, 1), (3, 0)), gamma=9, settings={"start": 2}),
         PolicyExample(rounds=((5, 5), (7, 7), (5, 5)), texts=(2, 1), gamma=9),

@@ -1,6 +1,6 @@
 """Optimal: the draft length of Theorem 3.8, for the acceptance and cost measured so far."""
 
-from typing import final
+from typing import ClassVar, final
 
 from outrider import theory
 from outrider.contract.examples import PolicyExample
@@ -27,7 +27,7 @@ class Optimal(Policy):
     Raises `ConfigError` if `alpha` is outside [0, 1], `c` is below 0, or `weight` is not above 0.
     """
 
-    examples = (
+    examples: ClassVar[tuple[PolicyExample, ...]] = (
         PolicyExample(rounds=((8, 0),), gamma=20, settings={"alpha": 0.8, "c": 0.05}),
         # With no draft at all it would learn nothing more.
         PolicyExample(rounds=((1, 0), (1, 0)), gamma=20, settings={"alpha": 0.1, "c": 0.9}),
