@@ -69,6 +69,10 @@ def test_texts_of_low_precision_are_kept_and_put_on_a_page(
     assert page.read_text() == around.format(out.strip())
     assert "| plain, optimize=none | 0 of 3 |" in out
     assert "instead of one by one, moves a logit by up to" in " ".join(out.split())
+    exact = ["--dtypes", "float32", "--results", "exact.jsonl"]
+    status, out, err = script(EVIDENCE / "precision.py", *arguments, *exact)
+    assert status == 0, out + err
+    assert out.strip().endswith("| 0 of 3 |")
     arguments[arguments.index("6")] = "5"
     status, _, err = script(EVIDENCE / "precision.py", *arguments)
     assert (status, err.strip().splitlines()[-1]) == (2, "kept.jsonl: tokens 6: expected 5")

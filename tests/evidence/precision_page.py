@@ -22,10 +22,12 @@ HEADINGS = (
 
 
 def page_lines(records: Sequence[dict[str, Any]], moves: float) -> list[str]:
-    """Returns the table and what explains it.
+    """Returns the table and what explains it; only the table if there are no bfloat16 texts.
 
     moves: by how much logits of the packed model move with the size of a pass.
     """
+    if all(record["dtype"] != DTYPES[0] for record in records):
+        return _table(records)
     text = (
         f"{_summary(records)} Outrider's packed model, reading sixteen tokens 2, 4, 8 or 16 at a"
         f" time instead of one by one, moves a logit by up to {moves:.2g}."
