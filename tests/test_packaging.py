@@ -48,7 +48,7 @@ def test_ci_runs_scripts_that_can_be_run() -> None:
     (workflow,) = (ROOT / ".github" / "workflows").glob("*.yml")
     jobs = yaml.safe_load(workflow.read_text())["jobs"]
     scripts = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
-    assert scripts == [".ci/run", ".ci/clean-install"]
+    assert scripts == [".ci/run", ".ci/mutants", ".ci/clean-install"]
     assert all(os.access(ROOT / script, os.X_OK) for script in scripts)
 
 
