@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import uvicorn
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 from starlette.applications import Starlette
 
 from outrider import Drafter, Sampling, Verifier
@@ -40,6 +40,7 @@ QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-backgroun
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
+    expect.set_options(timeout=30_000)
     with sync_playwright() as playwright:
         # Without one of the system's, Playwright starts its own, or says how to get it.
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))

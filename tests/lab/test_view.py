@@ -12,7 +12,7 @@ from urllib.request import Request, urlopen
 import pyarrow.parquet
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from outrider.lab.export import write_json
 from outrider.lab.page.listing import run_folders
@@ -130,16 +130,18 @@ def test_the_list_is_filtered_and_leads_to_the_runs(opened: Callable[..., Page])
     rows = page.locator("#runs tbody tr:visible")
     assert rows.count() == 1 and "finished" in rows.inner_text()
     rows.locator("a").click()
-    assert page.locator("#rates tbody tr").count() == 3
-    assert page.locator("figure svg").count() >= 10
+    expect(page.locator("#rates tbody tr")).to_have_count(3)
+    page.locator("figure svg").nth(9).wait_for()
     page.get_by_role("link", name="Texts of all prompts").click()
-    assert page.locator(".question").count() == 5
+    expect(page.locator(".question")).to_have_count(5)
     page.get_by_role("link", name="The run").click()
+    expect(page.locator("#rates tbody tr")).to_have_count(3)
     page.get_by_role("link", name="All runs").click()
+    expect(page.locator("#runs input")).to_have_count(2)
     for box in page.locator("#runs input").all():
         box.check()
     page.get_by_role("button", name="Compare the chosen runs").click()
-    assert page.locator("#rates tbody tr").count() == 6
+    expect(page.locator("#rates tbody tr")).to_have_count(6)
 
 
 def test_files_are_made_of_unfinished_runs_too(served: Served) -> None:
