@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page
+from playwright.sync_api import Page, Request
 
 from outrider.lab.finding import ranked
 from outrider.lab.page.contents import runs_page
@@ -25,34 +25,69 @@ def report(whole_run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_report({"": Summary(whole_run)}, tmp_path_factory.mktemp("report"))
 
 
-@pytest.fixture
-def opened(browser: Any, report: Path) -> Iterator[Callable[..., Page]]:
-    """Opens the report at some width; it must log nothing and load nothing else."""
-    complaints: list[str] = []
-    pages: list[Page] = []
+class Opener:
+    """Opens pages; they must log nothing and load nothing else."""
 
-    def go(width: int = 1280, path: Path = report, scheme: str = "light") -> Page:
-        page: Page = browser.new_page(viewport={"width": width, "height": 844}, color_scheme=scheme)
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: complaints.append(request.url)
-                if not request.url.startswith(("file:", "data:")) else None)  # fmt: skip
-        page.goto(path.as_uri())
-        pages.append(page)
+    def __init__(self, browser: Any, report: Path) -> None:
+        self._browser, self._report = browser, report
+        self._pages: list[Page] = []
+        self.complaints: list[str] = []
+
+    def __call__(self, width: int = 1280, path: Path | None = None, scheme: str = "light") -> Page:
+        """Opens the report, or another page, at some width and in a colour scheme."""
+        size = {"width": width, "height": 844}
+        page: Page = self._browser.new_page(viewport=size, color_scheme=scheme)
+        page.on("console", lambda message: self.complaints.append(message.text))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("request", self._watch)
+        page.goto((path or self._report).as_uri())
+        self._pages.append(page)
         return page
 
-    yield go
-    for page in pages:
-        page.close()
-    assert complaints == []
+    def _watch(self, request: Request) -> None:
+        if not request.url.startswith(("file:", "data:")):
+            self.complaints.append(request.url)
+
+    def close(self) -> None:
+        for page in self._pages:
+            page.close()
+        assert self.complaints == []
+
+
+@pytest.fixture
+def opened(browser: Any, report: Path) -> Iterator[Opener]:
+    """Opens pages that a test changes."""
+    opener = Opener(browser, report)
+    yield opener
+    opener.close()
+
+
+@pytest.fixture(scope="module")
+def shared_page(browser: Any, report: Path) -> Iterator[Page]:
+    opener = Opener(browser, report)
+    yield opener()
+    opener.close()
+
+
+@pytest.fixture
+def report_at(shared_page: Page) -> Callable[..., Page]:
+    """Shows the report at some width to tests that only read it: one page, with details open."""
+
+    def go(width: int = 1280, scheme: Any = "light") -> Page:
+        shared_page.set_viewport_size({"width": width, "height": 844})
+        shared_page.emulate_media(color_scheme=scheme)
+        open_all(shared_page)
+        return shared_page
+
+    return go
 
 
 def open_all(page: Page) -> None:
     page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
 
 
-def test_the_page_needs_no_other_file(opened: Callable[..., Page], report: Path) -> None:
-    page = opened()
+def test_the_page_needs_no_other_file(report_at: Callable[..., Page], report: Path) -> None:
+    page = report_at()
     assert page.locator("figure [role=img][aria-label] svg").count() >= 10
     assert not re.search(r"""\s(?:src|href)=["'](?!data:|#)""", page.content())
     assert not re.search(r"""url\((?!#)""", page.content())
@@ -61,24 +96,24 @@ def test_the_page_needs_no_other_file(opened: Callable[..., Page], report: Path)
     assert len(ids) == len(set(ids))
 
 
-def test_speed_comes_first_and_the_fastest_drafter_on_top(opened: Callable[..., Page]) -> None:
-    page = opened()
+def test_speed_comes_first_and_the_fastest_drafter_on_top(report_at: Callable[..., Page]) -> None:
+    page = report_at()
     heads = page.locator("#rates th[scope=col]").all_inner_texts()
     assert [head.strip(" ↕↓↑") for head in heads[:4]] == [
         "drafter", "speedup", "tokens per second", "block efficiency",
     ]  # fmt: skip
     assert page.locator("#rates tbody tr").count() == 3
-    shown = [float(x) for x in page.locator("#rates td:nth-child(2)").evaluate_all(
+    speedups = [float(x) for x in page.locator("#rates td:nth-child(2)").evaluate_all(
         "cells => cells.map(cell => cell.dataset.value)")]  # fmt: skip
-    assert shown == sorted(shown, reverse=True)
+    assert speedups == sorted(speedups, reverse=True)
     assert page.locator(".fastest").count() == 1
     assert "plain decoding" in page.locator(".finding").inner_text()
 
 
 def test_the_fastest_on_each_task_stands_on_top(
-    opened: Callable[..., Page], whole_run: Run
+    report_at: Callable[..., Page], whole_run: Run
 ) -> None:
-    rows = opened().locator("#leaders tbody tr")
+    rows = report_at().locator("#leaders tbody tr")
     shown = [row.locator("th, td").all_inner_texts() for row in rows.all()]
     summary = Summary(whole_run)
     for (task, fastest, speedup, *_), name in zip(shown, (None, "chat", "code"), strict=True):
@@ -88,9 +123,8 @@ def test_the_fastest_on_each_task_stands_on_top(
         assert (fastest, speedup.split()[0]) == (best.drafter, f"{interval.value:.2f}")
 
 
-def test_every_rate_is_shown_by_task(opened: Callable[..., Page], whole_run: Run) -> None:
-    page = opened()
-    open_all(page)
+def test_every_rate_is_shown_by_task(report_at: Callable[..., Page], whole_run: Run) -> None:
+    page = report_at()
     for rate in ("speedup", "block_efficiency", "tokens_per_second"):
         figures = {row.drafter: row.tasks for row in Summary(whole_run).rows}
         table = page.locator(f"#tasks-{rate}")
@@ -103,7 +137,7 @@ def test_every_rate_is_shown_by_task(opened: Callable[..., Page], whole_run: Run
 
 
 def test_doubts_are_marked_in_the_table_and_explained_below(
-    opened: Callable[..., Page], whole_run: Run, tmp_path: Path
+    opened: Opener, whole_run: Run, tmp_path: Path
 ) -> None:
     summary = Summary(whole_run)
     summary.rows = [replace(row, doubts=("the clock is wrong",)) for row in summary.rows]
@@ -117,9 +151,8 @@ def test_doubts_are_marked_in_the_table_and_explained_below(
     assert "Doubtful: the clock is wrong" in page.locator(".finding").inner_text()
 
 
-def test_the_differences_name_their_family(opened: Callable[..., Page]) -> None:
-    page = opened()
-    open_all(page)
+def test_the_differences_name_their_family(report_at: Callable[..., Page]) -> None:
+    page = report_at()
     shown = page.locator("#pairs-1").inner_text()
     assert "Holm's correction for the 3 differences of this table together" in shown
     assert page.locator("#pair-table-1 td:nth-child(3)").all_inner_texts() == [
@@ -128,7 +161,7 @@ def test_the_differences_name_their_family(opened: Callable[..., Page]) -> None:
 
 
 def test_a_page_of_several_runs_has_the_differences_between_them(
-    opened: Callable[..., Page], run_in: Callable[..., Any], tmp_path: Path
+    opened: Opener, run_in: Callable[..., Any], tmp_path: Path
 ) -> None:
     runs = [run_in(tmp_path / str(gamma), gamma=gamma, protocol="decode").run for gamma in (1, 3)]
     summaries = {name: Summary(run) for name, run in zip(labels(runs), runs, strict=True)}
@@ -145,7 +178,7 @@ def test_a_page_of_several_runs_has_the_differences_between_them(
     assert page.locator(".finding").inner_text().startswith((fastest, "No drafter is"))
 
 
-def test_a_heading_sorts_the_table(opened: Callable[..., Page]) -> None:
+def test_a_heading_sorts_the_table(opened: Opener) -> None:
     page = opened()
     names = page.locator("#rates tbody th")
     button = page.locator("#rates thead button").first
@@ -156,7 +189,7 @@ def test_a_heading_sorts_the_table(opened: Callable[..., Page]) -> None:
     assert page.locator("#rates th[aria-sort]").get_attribute("aria-sort") == "descending"
 
 
-def test_the_first_column_stays_in_sight(opened: Callable[..., Page]) -> None:
+def test_the_first_column_stays_in_sight(opened: Opener) -> None:
     page = opened(400)
     page.locator(".wide").first.evaluate("wide => wide.scrollLeft = 300")
     box = page.locator("#rates tbody th").first.bounding_box()
@@ -164,22 +197,21 @@ def test_the_first_column_stays_in_sight(opened: Callable[..., Page]) -> None:
     assert 80 <= box["width"] <= 200
 
 
-def test_the_head_has_the_command_and_the_date(opened: Callable[..., Page]) -> None:
-    page = opened()
+def test_the_head_has_the_command_and_the_date(report_at: Callable[..., Page]) -> None:
+    page = report_at()
     assert page.locator("#command-1").inner_text() == "outrider compare gamma=3"
     assert "2026-01-02 03:04 UTC" in page.locator(".facts").first.inner_text()
 
 
-def test_the_rates_can_be_downloaded(opened: Callable[..., Page]) -> None:
-    address = opened().locator("a[download]").get_attribute("href") or ""
+def test_the_rates_can_be_downloaded(report_at: Callable[..., Page]) -> None:
+    address = report_at().locator("a[download]").get_attribute("href") or ""
     rows = json.loads(b64decode(address.partition(",")[2]))["rows"]
     assert {row["drafter"] for row in rows} == {"none", "lookup", "bigram"}
 
 
 @pytest.mark.parametrize("width", [1280, 820, 400, 320])
-def test_nothing_hangs_over_or_overlaps(opened: Callable[..., Page], width: int) -> None:
-    page = opened(width)
-    open_all(page)
+def test_nothing_hangs_over_or_overlaps(report_at: Callable[..., Page], width: int) -> None:
+    page = report_at(width)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     boxes = page.evaluate(
         """[...document.querySelectorAll('h1, h2, h3, p, figure, .wide, .text, summary')]
@@ -196,9 +228,8 @@ def test_nothing_hangs_over_or_overlaps(opened: Callable[..., Page], width: int)
             assert apart, f"{tag} and {other} overlap at {width}"
 
 
-def test_text_is_large_enough_on_a_phone(opened: Callable[..., Page]) -> None:
-    page = opened(400)
-    open_all(page)
+def test_text_is_large_enough_on_a_phone(report_at: Callable[..., Page]) -> None:
+    page = report_at(400)
     sizes = page.evaluate(
         """[...document.querySelectorAll('p, td, th, li, .text, figcaption, small, dd, i')]
            .map(e => parseFloat(getComputedStyle(e).fontSize))"""
@@ -213,14 +244,13 @@ def test_text_is_large_enough_on_a_phone(opened: Callable[..., Page]) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 400])
-def test_axe_finds_nothing_serious(opened: Callable[..., Page], width: int, scheme: str) -> None:
-    page = opened(width, scheme=scheme)
-    open_all(page)
+def test_axe_finds_nothing_serious(report_at: Callable[..., Page], width: int, scheme: str) -> None:
+    page = report_at(width, scheme=scheme)
     problems = Axe().run(page).response["violations"]
     assert [p for p in problems if p["impact"] in ("serious", "critical")] == []
 
 
-def test_the_scheme_follows_the_system_and_the_button(opened: Callable[..., Page]) -> None:
+def test_the_scheme_follows_the_system_and_the_button(opened: Opener) -> None:
     page = opened(scheme="dark")
     ground = "getComputedStyle(document.body).backgroundColor"
     dark = page.evaluate(ground)
@@ -232,8 +262,10 @@ def test_the_scheme_follows_the_system_and_the_button(opened: Callable[..., Page
     assert page.evaluate(ground) == dark
 
 
-def test_each_token_shows_who_wrote_it_by_colour_and_by_line(opened: Callable[..., Page]) -> None:
-    page = opened()
+def test_each_token_shows_its_origin_by_colour_and_by_line(
+    report_at: Callable[..., Page],
+) -> None:
+    page = report_at()
     kinds = ("accepted", "recovered", "bonus")
     for style in ("backgroundColor", "textDecorationStyle"):
         values = {
@@ -245,7 +277,7 @@ def test_each_token_shows_who_wrote_it_by_colour_and_by_line(opened: Callable[..
     assert set(spans) == set(kinds)
 
 
-def test_rounds_show_what_was_thrown_away(opened: Callable[..., Page], whole_run: Run) -> None:
+def test_rounds_show_what_was_thrown_away(opened: Opener, whole_run: Run) -> None:
     page = opened()
     texts = page.locator(".rounds")
     summaries = page.locator(".question summary").all_inner_texts()
@@ -265,7 +297,7 @@ def test_rounds_show_what_was_thrown_away(opened: Callable[..., Page], whole_run
     assert not page.locator(".rounds del").first.is_visible()
 
 
-def test_a_token_tells_its_round_and_depth(opened: Callable[..., Page]) -> None:
+def test_a_token_tells_its_round_and_depth(opened: Opener) -> None:
     page = opened()
     open_all(page)
     text = page.locator(".rounds").first
@@ -279,9 +311,8 @@ def test_a_token_tells_its_round_and_depth(opened: Callable[..., Page]) -> None:
     assert re.search(r"round \d · depth \d", about.inner_text())
 
 
-def test_a_token_tells_its_probabilities(opened: Callable[..., Page], whole_run: Run) -> None:
-    page = opened()
-    open_all(page)
+def test_a_token_tells_its_probabilities(report_at: Callable[..., Page], whole_run: Run) -> None:
+    page = report_at()
     overlap = next(m.overlap for m in whole_run.measurements if m.overlap and m.drafter == "bigram")
     text = page.get_by_role("region", name="The text of bigram").first
     tokens = text.locator("[data-token]")
@@ -294,7 +325,7 @@ def test_a_token_tells_its_probabilities(opened: Callable[..., Page], whole_run:
     assert f"p {overlap.text_p[0]:.3g}" in page.locator("#about").inner_text()
 
 
-def test_drafters_are_aligned_on_the_same_text(opened: Callable[..., Page], whole_run: Run) -> None:
+def test_drafters_are_aligned_on_the_same_text(opened: Opener, whole_run: Run) -> None:
     page = opened()
     decoding = next(
         m.decoding for m in whole_run.measurements if m.decoding and m.drafter == "lookup"
@@ -308,8 +339,8 @@ def test_drafters_are_aligned_on_the_same_text(opened: Callable[..., Page], whol
     assert not marks.first.is_visible()
 
 
-def test_predictions_stand_beside_what_was_measured(opened: Callable[..., Page]) -> None:
-    page = opened()
+def test_predictions_stand_beside_what_was_measured(report_at: Callable[..., Page]) -> None:
+    page = report_at()
     rows = page.locator("#predictions tbody tr")
     assert rows.count() == 2
     heads = page.locator("#predictions thead th").all_inner_texts()
@@ -322,7 +353,7 @@ def test_predictions_stand_beside_what_was_measured(opened: Callable[..., Page])
 
 
 def test_lossy_and_unfinished_runs_say_so(
-    opened: Callable[..., Page], run_in: Callable[..., Any], tmp_path: Path
+    opened: Opener, run_in: Callable[..., Any], tmp_path: Path
 ) -> None:
     run = run_in(
         tmp_path, verifier=Lenient(0.1), temperature=1.0, protocol="decode", stop_after=8
@@ -335,9 +366,7 @@ def test_lossy_and_unfinished_runs_say_so(
     assert any("Unfinished" in banner and "1 of 4 prompts" in banner for banner in banners)
 
 
-def test_markup_in_a_text_is_text(
-    opened: Callable[..., Page], whole_run: Run, tmp_path: Path
-) -> None:
+def test_markup_in_a_text_is_text(opened: Opener, whole_run: Run, tmp_path: Path) -> None:
     questions = [
         [prompt, turn, "<b id=bad>bold</b>"] for prompt, turn, _ in whole_run.facts["questions"]
     ]
