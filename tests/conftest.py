@@ -7,6 +7,7 @@ import pytest
 
 def pytest_configure(config: pytest.Config) -> None:
     """Loads the fixtures, and PyTorch with them, but not where xdist only hands out the tests."""
+    gc.disable()  # while modules are imported, of which nothing is garbage
     if config.getoption("dist", "no") == "no":
         config.pluginmanager.import_plugin("tiny.fixtures")
 
@@ -19,4 +20,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     """The garbage collector leaves alone what was imported, and comes less often."""
     gc.freeze()
+    gc.enable()
     gc.set_threshold(50_000)
