@@ -271,11 +271,12 @@ def test_compare_on_a_full_disk_keeps_its_measurements(
     after = (tmp_path / "runs" / "a" / "measurements.jsonl").read_text().splitlines()
     assert after[:2] == lines and len(after) == 3
     # A report that can't be written leaves the run, and the next one writes it.
-    failing("report.json", errno.EROFS)
-    status, _, err = run("report", "runs")
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", Path.open)  # what it is again afterwards
+        failing("report.json", errno.EROFS)
+        status, _, err = run("report", "runs")
     assert status == 1
     assert "report.json: Read-only file system" in err
-    monkeypatch.undo()
     assert len((tmp_path / "runs" / "a" / "measurements.jsonl").read_text().splitlines()) == 3
     _a_report_that_breaks_off_leaves_the_one_before(run, tmp_path / "runs", monkeypatch)
 
