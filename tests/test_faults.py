@@ -223,6 +223,7 @@ def broken() -> Any:
     return breaks
 
 
+@pytest.mark.usefixtures("drawn_once")
 @pytest.mark.parametrize("fault", ["SIGTERM", "memory", "hang"])
 def test_compare_goes_on_where_it_ended(
     run: Any, small: tuple[str, ...], tmp_path: Path, broken: Any, fault: str
