@@ -29,13 +29,21 @@ MODELS = ("small_lm", "pard")
 """Families that are whole models."""
 
 
+@pytest.fixture(scope="module")
+def shared_texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the first family that is trained keeps its texts, for the others to learn from."""
+    return tmp_path_factory.mktemp("texts") / "texts.jsonl"
+
+
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_family_is_trained_and_used(family: str, run: Any, folder: Path, tmp_path: Path) -> None:
+def test_a_family_is_trained_and_used(
+    family: str, run: Any, folder: Path, shared_texts: Path, tmp_path: Path
+) -> None:
     settings = ["target=transformers", f"target.model={folder}"]
     known = [] if family in MODELS else ["recipe.vocabulary=25"]
     path = tmp_path / "made"
     out = [f"out={path}", f"hydra.run.dir={tmp_path / 'run'}"]
-    more = [*SMALL, *known, *MORE.get(family, [])]
+    more = [*SMALL, f"recipe.file={shared_texts}", *known, *MORE.get(family, [])]
     status, printed, complaint = run("train", f"drafter={family}", *settings, *more, *out)
     assert status == 0, complaint
     assert "alpha" in printed and "block_efficiency" in printed
