@@ -228,7 +228,7 @@ def broken() -> Any:
 def test_compare_goes_on_where_it_ended(
     run: Any, small: tuple[str, ...], tmp_path: Path, broken: Any, fault: str
 ) -> None:
-    words = ("compare", *small, "protocol=decode", "hydra.run.dir=runs/a", "draft_timeout=0.2")
+    words = ("compare", *small, "protocol=decode", "hydra.run.dir=runs/a", "draft_timeout=1")
     with broken(fault):
         status, _, err = run(*words)
     assert status == (143 if fault == "SIGTERM" else 1), err
