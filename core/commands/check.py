@@ -99,7 +99,7 @@ def _check_fit(drafter: Drafter) -> None:
     except ConfigError as error:
         raise ConfigError(
             f"{error}; checks run on a tiny target of their own: for trained networks set"
-            " path=untrained"
+            " path=untrained, in a drafter of drafters as {drafter: NAME, path: untrained}"
         ) from error
 
 
