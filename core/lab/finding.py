@@ -89,7 +89,11 @@ def _lead(first: Row, second: Row, pairs: Sequence[Pair]) -> str:
     lead = _figure(pair.difference if pair.one == first.drafter else opposite(pair.difference))
     if pair.p_holm < LEVEL:
         return f"It leads {second.drafter} by {lead} (p {pair.p_holm:.2g} by Holm)."
-    return f"Its lead over {second.drafter}, {lead}, may be chance (p {pair.p_holm:.2g} by Holm)."
+    # The interval is of this difference alone, so it need not hold 0.
+    return (
+        f"Its lead over {second.drafter}, {lead}, may be chance: p is {pair.p_holm:.2g}, after"
+        " Holm's correction for all differences in the table."
+    )
 
 
 def opposite(difference: Interval) -> Interval:
