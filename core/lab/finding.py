@@ -92,7 +92,7 @@ def _lead(first: Row, second: Row, pairs: Sequence[Pair]) -> str:
     # The interval is of this difference alone, so it need not hold 0.
     return (
         f"Its lead over {second.drafter}, {lead}, may be chance: p is {pair.p_holm:.2g}, after"
-        " Holm's correction for all differences in the table."
+        " Holm's correction for all comparisons."
     )
 
 

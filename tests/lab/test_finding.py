@@ -59,7 +59,7 @@ def test_the_lead_over_the_next_is_said_to_be_sure_or_not() -> None:
     turned = Pair("speedup", "bigram", "eagle", Interval(-0.3, -0.7, 0.1), 0.1, 0.2, 12)
     assert text_of(rows, [lead("eagle", "other", 0.01), turned]).endswith(
         "Its lead over bigram, 0.30 [-0.10, 0.70], may be chance: p is 0.2, after Holm's"
-        " correction for all differences in the table."
+        " correction for all comparisons."
     )
     assert "lead" not in text_of(rows, [lead("eagle", "other", 0.01)])
 
