@@ -73,8 +73,8 @@ def test_a_batch_keeps_the_texts_that_have_ended(
 ) -> None:
     model = ("target=transformers", f"target.model={folder}", "prompt=[the cat,a dog ran on]")
     # The first text ends when it can be saved; then the disk is full.
-    failing("generation.json", errno.ENOSPC, after=1)
-    status, _, err = run("generate", *model, "max_new_tokens=3", "hydra.run.dir=d")
+    with failing("generation.json", errno.ENOSPC, after=1):
+        status, _, err = run("generate", *model, "max_new_tokens=3", "hydra.run.dir=d")
     assert status == 1
     assert "generation.json: No space left on device" in err
     texts = report(tmp_path / "d")
@@ -83,8 +83,8 @@ def test_a_batch_keeps_the_texts_that_have_ended(
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
 def test_a_text_that_can_not_be_saved_was_shown(run: Any, failing: Any, number: int) -> None:
-    failing("generation.json", number)
-    status, out, err = run("generate", *SAMPLED, "hydra.run.dir=d")
+    with failing("generation.json", number):
+        status, out, err = run("generate", *SAMPLED, "hydra.run.dir=d")
     assert status == 1
     assert err == f"outrider: {Path.cwd() / 'd' / 'generation.json'}: {os.strerror(number)}\n"
     assert "block_efficiency" in out
@@ -252,16 +252,7 @@ def test_compare_on_a_full_disk_keeps_its_measurements(
     run: Any, small: tuple[str, ...], tmp_path: Path, failing: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ("compare", *small, "protocol=decode", "hydra.run.dir=runs/a")
-    with monkeypatch.context() as patch:
-        inner, calls = Path.open, list[int]()
-
-        def open_file(self: Path, mode: str = "r", *rest: Any, **options: Any) -> Any:
-            calls.extend([1] * (self.name == "measurements.jsonl" and mode == "a"))
-            if len(calls) > 2:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            return inner(self, mode, *rest, **options)
-
-        patch.setattr(Path, "open", open_file)
+    with failing("measurements.jsonl", errno.ENOSPC, after=2):
         status, _, err = run(*words)
     assert status == 1
     assert "No space left on device" in err
@@ -272,9 +263,7 @@ def test_compare_on_a_full_disk_keeps_its_measurements(
     after = (tmp_path / "runs" / "a" / "measurements.jsonl").read_text().splitlines()
     assert after[:2] == lines and len(after) == 3
     # A report that can't be written leaves the run, and the next one writes it.
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "open", Path.open)  # what it is again afterwards
-        failing("report.json", errno.EROFS)
+    with failing("report.json", errno.EROFS):
         status, _, err = run("report", "runs")
     assert status == 1
     assert "report.json: Read-only file system" in err

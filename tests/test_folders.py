@@ -17,13 +17,13 @@ from outrider.folders import append_line, claimed, replacing, write_whole
 def test_a_file_that_can_not_be_written_stays_as_it_was(tmp_path: Path, failing: Any) -> None:
     path = tmp_path / "x.json"
     write_whole(path, "old")
-    failing("x.json", errno.ENOSPC)
-    with pytest.raises(OSError) as caught:
-        write_whole(path, "new")
-    assert (caught.value.filename, caught.value.errno) == (str(path), errno.ENOSPC)
-    with pytest.raises(OSError) as caught:
-        append_line(path, "new")
-    assert caught.value.filename == str(path)
+    with failing("x.json", errno.ENOSPC):
+        with pytest.raises(OSError) as caught:
+            write_whole(path, "new")
+        assert (caught.value.filename, caught.value.errno) == (str(path), errno.ENOSPC)
+        with pytest.raises(OSError) as caught:
+            append_line(path, "new")
+        assert caught.value.filename == str(path)
     assert path.read_text() == "old"
     assert [file.name for file in tmp_path.iterdir()] == ["x.json"]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, Request
+from playwright.sync_api import Page
+from tiny.browsing import Opener, assert_fits_and_is_accessible
 
 from outrider.lab.finding import ranked
 from outrider.lab.page.contents import runs_page
@@ -25,47 +25,22 @@ def report(whole_run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_report({"": Summary(whole_run)}, tmp_path_factory.mktemp("report"))
 
 
-class Opener:
-    """Opens pages; they must log nothing and load nothing else."""
-
-    def __init__(self, browser: Any, report: Path) -> None:
-        self._browser, self._report = browser, report
-        self._pages: list[Page] = []
-        self.complaints: list[str] = []
-
-    def __call__(self, width: int = 1280, path: Path | None = None, scheme: str = "light") -> Page:
-        """Opens the report, or another page, at some width and in a colour scheme."""
-        size = {"width": width, "height": 844}
-        page: Page = self._browser.new_page(viewport=size, color_scheme=scheme)
-        page.on("console", lambda message: self.complaints.append(message.text))
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("request", self._watch)
-        page.goto((path or self._report).as_uri())
-        self._pages.append(page)
-        return page
-
-    def _watch(self, request: Request) -> None:
-        if not request.url.startswith(("file:", "data:")):
-            self.complaints.append(request.url)
-
-    def close(self) -> None:
-        for page in self._pages:
-            page.close()
-        assert self.complaints == []
-
-
 @pytest.fixture
-def opened(browser: Any, report: Path) -> Iterator[Opener]:
-    """Opens pages that a test changes."""
-    opener = Opener(browser, report)
-    yield opener
+def opened(browser: Any, report: Path) -> Iterator[Callable[..., Page]]:
+    """Opens the report, or another page, for a test that changes it."""
+    opener = Opener(browser)
+
+    def go(width: int = 1280, path: Path = report, scheme: str = "light") -> Page:
+        return opener(path.as_uri(), width, scheme)
+
+    yield go
     opener.close()
 
 
 @pytest.fixture(scope="module")
 def shared_page(browser: Any, report: Path) -> Iterator[Page]:
-    opener = Opener(browser, report)
-    yield opener()
+    opener = Opener(browser)
+    yield opener(report.as_uri())
     opener.close()
 
 
@@ -73,9 +48,9 @@ def shared_page(browser: Any, report: Path) -> Iterator[Page]:
 def report_at(shared_page: Page) -> Callable[..., Page]:
     """Shows the report at some width to tests that only read it: one page, with details open."""
 
-    def go(width: int = 1280, scheme: Any = "light") -> Page:
+    def go(width: int = 1280) -> Page:
         shared_page.set_viewport_size({"width": width, "height": 844})
-        shared_page.emulate_media(color_scheme=scheme)
+        shared_page.emulate_media(color_scheme="light")
         open_all(shared_page)
         return shared_page
 
@@ -137,7 +112,7 @@ def test_every_rate_is_shown_by_task(report_at: Callable[..., Page], whole_run: 
 
 
 def test_doubts_are_marked_in_the_table_and_explained_below(
-    opened: Opener, whole_run: Run, tmp_path: Path
+    opened: Callable[..., Page], whole_run: Run, tmp_path: Path
 ) -> None:
     summary = Summary(whole_run)
     summary.rows = [replace(row, doubts=("the clock is wrong",)) for row in summary.rows]
@@ -161,7 +136,7 @@ def test_the_differences_name_their_family(report_at: Callable[..., Page]) -> No
 
 
 def test_a_page_of_several_runs_has_the_differences_between_them(
-    opened: Opener, run_in: Callable[..., Any], tmp_path: Path
+    opened: Callable[..., Page], run_in: Callable[..., Any], tmp_path: Path
 ) -> None:
     runs = [run_in(tmp_path / str(gamma), gamma=gamma, protocol="decode").run for gamma in (1, 3)]
     summaries = {name: Summary(run) for name, run in zip(labels(runs), runs, strict=True)}
@@ -178,7 +153,7 @@ def test_a_page_of_several_runs_has_the_differences_between_them(
     assert page.locator(".finding").inner_text().startswith((fastest, "No drafter is"))
 
 
-def test_a_heading_sorts_the_table(opened: Opener) -> None:
+def test_a_heading_sorts_the_table(opened: Callable[..., Page]) -> None:
     page = opened()
     names = page.locator("#rates tbody th")
     button = page.locator("#rates thead button").first
@@ -189,7 +164,7 @@ def test_a_heading_sorts_the_table(opened: Opener) -> None:
     assert page.locator("#rates th[aria-sort]").get_attribute("aria-sort") == "descending"
 
 
-def test_the_first_column_stays_in_sight(opened: Opener) -> None:
+def test_the_first_column_stays_in_sight(opened: Callable[..., Page]) -> None:
     page = opened(400)
     page.locator(".wide").first.evaluate("wide => wide.scrollLeft = 300")
     box = page.locator("#rates tbody th").first.bounding_box()
@@ -242,15 +217,11 @@ def test_text_is_large_enough_on_a_phone(report_at: Callable[..., Page]) -> None
     assert min(shown) >= 340
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 400])
-def test_axe_finds_nothing_serious(report_at: Callable[..., Page], width: int, scheme: str) -> None:
-    page = report_at(width, scheme=scheme)
-    problems = Axe().run(page).response["violations"]
-    assert [p for p in problems if p["impact"] in ("serious", "critical")] == []
+def test_axe_finds_nothing_serious(report_at: Callable[..., Page]) -> None:
+    assert_fits_and_is_accessible(report_at())
 
 
-def test_the_scheme_follows_the_system_and_the_button(opened: Opener) -> None:
+def test_the_scheme_follows_the_system_and_the_button(opened: Callable[..., Page]) -> None:
     page = opened(scheme="dark")
     ground = "getComputedStyle(document.body).backgroundColor"
     dark = page.evaluate(ground)
@@ -277,7 +248,7 @@ def test_each_token_shows_its_origin_by_colour_and_by_line(
     assert set(spans) == set(kinds)
 
 
-def test_rounds_show_what_was_thrown_away(opened: Opener, whole_run: Run) -> None:
+def test_rounds_show_what_was_thrown_away(opened: Callable[..., Page], whole_run: Run) -> None:
     page = opened()
     texts = page.locator(".rounds")
     summaries = page.locator(".question summary").all_inner_texts()
@@ -297,7 +268,7 @@ def test_rounds_show_what_was_thrown_away(opened: Opener, whole_run: Run) -> Non
     assert not page.locator(".rounds del").first.is_visible()
 
 
-def test_a_token_tells_its_round_and_depth(opened: Opener) -> None:
+def test_a_token_tells_its_round_and_depth(opened: Callable[..., Page]) -> None:
     page = opened()
     open_all(page)
     text = page.locator(".rounds").first
@@ -325,7 +296,7 @@ def test_a_token_tells_its_probabilities(report_at: Callable[..., Page], whole_r
     assert f"p {overlap.text_p[0]:.3g}" in page.locator("#about").inner_text()
 
 
-def test_drafters_are_aligned_on_the_same_text(opened: Opener, whole_run: Run) -> None:
+def test_drafters_are_aligned_on_the_same_text(opened: Callable[..., Page], whole_run: Run) -> None:
     page = opened()
     decoding = next(
         m.decoding for m in whole_run.measurements if m.decoding and m.drafter == "lookup"
@@ -353,7 +324,7 @@ def test_predictions_stand_beside_what_was_measured(report_at: Callable[..., Pag
 
 
 def test_lossy_and_unfinished_runs_say_so(
-    opened: Opener, run_in: Callable[..., Any], tmp_path: Path
+    opened: Callable[..., Page], run_in: Callable[..., Any], tmp_path: Path
 ) -> None:
     run = run_in(
         tmp_path, verifier=Lenient(0.1), temperature=1.0, protocol="decode", stop_after=8
@@ -366,7 +337,9 @@ def test_lossy_and_unfinished_runs_say_so(
     assert any("Unfinished" in banner and "1 of 4 prompts" in banner for banner in banners)
 
 
-def test_markup_in_a_text_is_text(opened: Opener, whole_run: Run, tmp_path: Path) -> None:
+def test_markup_in_a_text_is_text(
+    opened: Callable[..., Page], whole_run: Run, tmp_path: Path
+) -> None:
     questions = [
         [prompt, turn, "<b id=bad>bold</b>"] for prompt, turn, _ in whole_run.facts["questions"]
     ]

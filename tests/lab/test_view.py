@@ -1,7 +1,6 @@
 """The server shows the runs of a folder to whoever has its token, and changes nothing."""
 
 import io
-import itertools
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -12,8 +11,8 @@ from urllib.request import Request, urlopen
 
 import pyarrow.parquet
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
+from tiny.browsing import Opener, assert_fits_and_is_accessible
 
 from outrider.lab.export import write_json
 from outrider.lab.page.listing import run_folders
@@ -64,22 +63,10 @@ def cut(folder: Path, lines: int) -> list[str]:
 
 @pytest.fixture
 def opened(browser: Any, served: Served) -> Iterator[Callable[..., Page]]:
-    complaints: list[str] = []
-    pages: list[Page] = []
-
-    def go(path: str = "") -> Page:
-        page: Page = browser.new_page(viewport={"width": 1280, "height": 844})
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        pages.append(page)
-        page.goto(served.address + path)
-        return page
-
-    yield go
-    for page in pages:
-        page.close()
     # Browsers ask for an icon by themselves.
-    assert [line for line in complaints if "favicon" not in line and "404" not in line] == []
+    opener = Opener(browser, ignored=("favicon", "404"))
+    yield lambda path="": opener(served.address + path)
+    opener.close()
 
 
 def test_without_the_token_everything_is_refused(served: Served) -> None:
@@ -173,10 +160,4 @@ def test_the_page_follows_a_run(opened: Callable[..., Page], served: Served) -> 
 
 @pytest.mark.parametrize("path", ["", "texts?run={whole}"])
 def test_axe_finds_nothing_serious(opened: Callable[..., Page], served: Served, path: str) -> None:
-    page = opened(path.format(whole=served.id_of("whole")))
-    for width, scheme in itertools.product((1280, 400), ("light", "dark")):
-        page.set_viewport_size({"width": width, "height": 844})
-        page.emulate_media(color_scheme=scheme)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        problems = Axe().run(page).response["violations"]
-        assert [p for p in problems if p["impact"] in ("serious", "critical")] == []
+    assert_fits_and_is_accessible(opened(path.format(whole=served.id_of("whole"))))

@@ -10,6 +10,7 @@ import runpy
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -386,10 +387,13 @@ def drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Makes writing fail, as on a full disk: to files with a name, after some that succeeded."""
+def failing() -> Any:
+    """A context in which writing fails, as on a full disk: to files with a name, after some that
+    succeeded.
+    """
 
-    def fail(name: str, number: int, after: int = 0) -> None:
+    @contextmanager
+    def fails(name: str, number: int, after: int = 0) -> Iterator[None]:
         inner, opened = Path.open, list[Path]()
 
         def open_file(self: Path, mode: str = "r", *rest: Any, **options: Any) -> Any:
@@ -399,9 +403,11 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
                     raise OSError(number, os.strerror(number))
             return inner(self, mode, *rest, **options)
 
-        monkeypatch.setattr(Path, "open", open_file)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Path, "open", open_file)
+            yield
 
-    return fail
+    return fails
 
 
 @pytest.fixture

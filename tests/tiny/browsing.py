@@ -1,0 +1,61 @@
+"""Pages in a real browser: what they log and load, and whether everybody can read them."""
+
+import itertools
+from typing import Any
+from urllib.parse import urlsplit
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, Request
+
+
+class Opener:
+    """Opens pages; they must log nothing, and load nothing from elsewhere.
+
+    ignored: what a complaint may contain.
+    """
+
+    def __init__(self, browser: Any, ignored: tuple[str, ...] = ()) -> None:
+        self._browser, self._ignored = browser, ignored
+        self._pages: list[Page] = []
+        self._complaints: list[str] = []
+
+    def __call__(self, address: str, width: int = 1280, scheme: str = "light") -> Page:
+        """Opens a page at some width and in a colour scheme."""
+        parts = urlsplit(address)
+        own = ("data:", f"{parts.scheme}://{parts.netloc}")
+
+        def watch(request: Request) -> None:
+            if not request.url.startswith(own):
+                self._complaints.append(request.url)
+
+        size = {"width": width, "height": 844}
+        page: Page = self._browser.new_page(viewport=size, color_scheme=scheme)
+        page.on("console", lambda message: self._complaints.append(message.text))
+        page.on("pageerror", lambda error: self._complaints.append(str(error)))
+        page.on("request", watch)
+        self._pages.append(page)
+        page.goto(address)
+        return page
+
+    def close(self) -> None:
+        for page in self._pages:
+            page.close()
+        left = [
+            line for line in self._complaints if not any(word in line for word in self._ignored)
+        ]
+        assert left == [], left
+
+
+def assert_fits_and_is_accessible(page: Page) -> None:
+    """Asserts that a page is no wider than the window, and that axe finds nothing serious, on a
+    screen and on a phone, in both colour schemes.
+    """
+    schemes: tuple[Any, ...] = ("light", "dark")
+    for width, scheme in itertools.product((1280, 400), schemes):
+        page.set_viewport_size({"width": width, "height": 844})
+        page.emulate_media(color_scheme=scheme)
+        shown = page.evaluate("document.documentElement.scrollWidth")
+        assert shown <= width, f"{shown} pixels wide at {width}"
+        problems = Axe().run(page).response["violations"]
+        serious = [p for p in problems if p["impact"] in ("serious", "critical")]
+        assert serious == [], serious
