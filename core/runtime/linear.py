@@ -33,6 +33,7 @@ class PackedLinear(nn.Module):
         restored from the packed weights each time `weight` is read.
     bits: 8 or 4, to round the weights to so many bits, which needs the native library. Defaults to
         None: the weights stay exact.
+    grouped: whether products may round their inputs too; see `Panels`. Defaults to False.
     """
 
     in_features: int
@@ -40,7 +41,12 @@ class PackedLinear(nn.Module):
     bias: Tensor | None
 
     def __init__(
-        self, layer: "nn.Linear | PackedLinear", *, shared: bool = False, bits: int | None = None
+        self,
+        layer: "nn.Linear | PackedLinear",
+        *,
+        shared: bool = False,
+        bits: int | None = None,
+        grouped: bool = False,
     ) -> None:
         super().__init__()
         self.in_features, self.out_features = layer.in_features, layer.out_features
@@ -48,7 +54,7 @@ class PackedLinear(nn.Module):
         self.bias = None if layer.bias is None else layer.bias.detach()
         # Neither is a buffer, since packed weights can't be moved, cast or saved.
         self.packed: Panels | Tensor = (
-            Panels(weight, self.bias, bits=bits)
+            Panels(weight, self.bias, bits=bits, grouped=grouped)
             if can_panel(weight)
             else torch.ops.mkldnn._reorder_linear_weight(weight, ROWS)
         )

@@ -5,9 +5,12 @@
 
    Matrices are packed in panels of 32 outputs: [panel][input][32]. Those of bfloat16 have their
    inputs in pairs, [panel][pair][32][2], with zeros up to a multiple of 32 inputs. In four bits,
-   32 inputs are a group: its scales and its least weights, [32] of float16 each, and [pair][32]
-   bytes, with the first input of a pair in the lower half. Whatever the weights are stored as,
-   everything else is float32. */
+   32 inputs are a group, and a panel is two halves, [half][group]: a group has its scales and its
+   least weights, [16] of float16 each, and [8 inputs][16 outputs][4] bytes, where the lower half
+   of byte i is input i of the eight, and the upper half input i + 4. In eight bits of which 128 is
+   a zero, it has [4 inputs][16 outputs][4] bytes instead. Whatever the weights are stored as,
+   everything else is float32, but for inputs of groups: where the processor has instructions for
+   products of bytes (VNNI), each row's are rounded to eight bits, with a scale for each group. */
 
 #include <pthread.h>
 #include <sched.h>
@@ -21,6 +24,9 @@
 #if defined(__AVX2__)
 #include <immintrin.h>
 #endif
+#if defined(__AVX512VNNI__)
+#define HAS_BYTES
+#endif
 #if defined(__AMX_BF16__) && defined(__linux__)
 #include <sys/syscall.h>
 #define HAS_TILES
@@ -30,7 +36,9 @@
 #define PANEL 32
 #define TALLEST 12 /* rows whose sums fit in the registers */
 #define DEPTH 32   /* inputs of a tile, and of a group */
+#define GROUP (4 * LANES + DEPTH * LANES / 2) /* bytes of a group of four bits */
 #define AHEAD 4096 /* bytes of a panel to fetch before they are needed */
+#define PIECE 65536 /* bytes of panels for one thread to take, at most if they are more than one */
 #define TILED 32   /* rows of two tiles */
 #define PARTS 3    /* numbers of sixteen bits that a float32 is the sum of */
 #define HIDDEN -1e29f /* a mask that adds less than this hides a token */
@@ -48,10 +56,10 @@ typedef struct {
     const void *panels;
     const float *bias;  /* [outputs], or none */
     const float *scale; /* [outputs] of eight bits, or none */
-    int64_t outputs, inputs, kind; /* 0: float32, 1: eight bits, 2: bfloat16, 3: four bits */
+    int64_t outputs, inputs, kind;
 } Matrix;
 
-enum { BFLOAT16 = 2, FOUR_BITS };
+enum { FLOAT32, EIGHT_BITS, BFLOAT16, FOUR_BITS, EIGHT_BITS_IN_GROUPS };
 
 /* ---- Threads ---------------------------------------------------------------------------------
 
@@ -245,22 +253,6 @@ static inline vec load_int8(const void *at)
 #endif
 }
 
-/* Sixteen bytes as whole numbers. */
-static inline uvec load_bytes(const void *at)
-{
-#if defined(__AVX512F__)
-    return (uvec)_mm512_cvtepu8_epi32(_mm_loadu_si128(at));
-#elif defined(__AVX2__)
-    uvec numbers;
-    for (int half = 0; half < 2; half++)
-        _mm256_storeu_si256((__m256i *)&numbers + half,
-                            _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)((const char *)at + 8 * half))));
-    return numbers;
-#else
-    return __builtin_convertvector(*(const ubytes *)at, uvec);
-#endif
-}
-
 static inline float total(vec x)
 {
     const eight halves_of_x = ((const eight *)&x)[0] + ((const eight *)&x)[1];
@@ -268,20 +260,23 @@ static inline float total(vec x)
     return quarters[0] + quarters[2] + (quarters[1] + quarters[3]);
 }
 
-/* The lower halves of bytes, as numbers. */
-static inline vec nibble(uvec pairs)
+/* The lowest four bits of each word, as numbers. */
+static inline vec nibble(uvec words)
 {
 #if defined(__AVX512F__) /* looks only at the lowest four bits */
     const vec numbers = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    return (vec)_mm512_permutexvar_ps((__m512i)pairs, (__m512)numbers);
+    return (vec)_mm512_permutexvar_ps((__m512i)words, (__m512)numbers);
 #else
-    return __builtin_convertvector((ivec)(pairs & 15), vec);
+    return __builtin_convertvector((ivec)(words & 15), vec);
 #endif
 }
 
 /* Sixteen numbers of float16: the exponent's offset is 15 instead of 127. */
 static inline vec load_float16(const void *at)
 {
+#if defined(__AVX512F__)
+    return (vec)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)at));
+#endif
     const uvec bits = __builtin_convertvector(*(const halves *)at, uvec);
     const vec magnitude = (vec)((bits & 0x7fff) << 13) * 0x1p112f;
     return (vec)((uvec)magnitude | (bits & 0x8000) << 16);
@@ -349,39 +344,32 @@ static inline vec load_float16(const void *at)
 #define GROUP_TILE(NAME, SIZE, R)                                                                  \
     static void NAME##_##R(const char *panel, const float *x, int64_t inputs, float *sums)         \
     {                                                                                              \
-        vec sum[R][2];                                                                             \
-        _Pragma("GCC unroll 16") for (int row = 0; row < R; row++) sum[row][0] = sum[row][1] =     \
-            (vec){0};                                                                              \
-        for (int64_t group = 0; group < inputs; group += DEPTH) {                                  \
-            vec first[R][2], second[R][2]; /* of a pair's inputs */                                \
-            _Pragma("GCC unroll 16") for (int row = 0; row < R; row++) first[row][0] =             \
-                first[row][1] = second[row][0] = second[row][1] = (vec){0};                        \
-            const char *pairs = panel + 4 * PANEL;                                                 \
-            for (int64_t input = group; input < group + DEPTH; input += 2, pairs += PANEL) {       \
-                const uvec low = load_bytes(pairs), high = load_bytes(pairs + LANES);              \
-                __builtin_prefetch(pairs + AHEAD);                                                  \
+        for (int half = 0; half < 2; half++, sums += LANES) {                                      \
+            vec sum[R] = {{0}};                                                                    \
+            for (int64_t group = 0; group < inputs; group += DEPTH, panel += GROUP) {              \
+                vec first[R] = {{0}}, second[R] = {{0}};                                           \
+                for (int64_t word = 0; word < DEPTH / 8; word++) {                                 \
+                    const uvec words = *(const uvec *)(panel + 4 * LANES * (word + 1));            \
+                    __builtin_prefetch(panel + AHEAD + 4 * LANES * word);                          \
+                    _Pragma("GCC unroll 4") for (int byte = 0; byte < 4; byte++)                   \
+                        _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                 \
+                    {                                                                              \
+                        const float *values = x + row * inputs + group + 8 * word + byte;          \
+                        first[row] += values[0] * nibble(words >> 8 * byte);                       \
+                        second[row] += values[4] * nibble(words >> (8 * byte + 4));                \
+                    }                                                                              \
+                }                                                                                  \
+                const vec scale = load_float16(panel), least = load_float16(panel + 2 * LANES);    \
                 _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                         \
                 {                                                                                  \
-                    const float *values = x + row * inputs + input;                                \
-                    first[row][0] += values[0] * nibble(low);                                      \
-                    first[row][1] += values[0] * nibble(high);                                     \
-                    second[row][0] += values[1] * nibble(low >> 4);                                \
-                    second[row][1] += values[1] * nibble(high >> 4);                               \
+                    const vec *values = (const vec *)(x + row * inputs + group);                   \
+                    sum[row] += (first[row] + second[row]) * scale;                                \
+                    sum[row] += total(values[0] + values[1]) * least;                              \
                 }                                                                                  \
             }                                                                                      \
-            _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                             \
-            {                                                                                      \
-                const vec *values = (const vec *)(x + row * inputs + group);                       \
-                const float all = total(values[0] + values[1]);                                    \
-                for (int half = 0; half < 2; half++) {                                             \
-                    const vec whole = first[row][half] + second[row][half];                        \
-                    sum[row][half] += whole * load_float16(panel + 2 * LANES * half);              \
-                    sum[row][half] += all * load_float16(panel + 2 * LANES * half + 2 * PANEL);    \
-                }                                                                                  \
-            }                                                                                      \
-            panel = pairs;                                                                         \
+            for (int row = 0; row < R; row++)                                                      \
+                *(vec *)(sums + row * PANEL) = sum[row];                                           \
         }                                                                                          \
-        STORE(sum, sums, R)                                                                        \
     }
 #define TILES(TILE, NAME, SIZE)                                                                    \
     TILE(NAME, SIZE, 1) TILE(NAME, SIZE, 2) TILE(NAME, SIZE, 3) TILE(NAME, SIZE, 4)                \
@@ -397,18 +385,29 @@ TILES(TILE, int8, 1)
 TILES(PAIR_TILE, bfloat16, 2)
 TILES(GROUP_TILE, int4, 0)
 static Tile *const *const TILES_OF[] = {float32_tiles, int8_tiles, bfloat16_tiles, int4_tiles};
-static const int BITS_OF[] = {32, 8, 16, 5}; /* of a weight, with its part of a group's numbers */
+static const int BITS_OF[] = {32, 8, 16, 5, 8}; /* of a weight, with its part of a group's numbers */
+
+/* A group of a row's inputs in eight bits: each is about `step` times a whole number.
+
+   sum: of the inputs. bytes: the sum of the whole numbers. */
+typedef struct {
+    float step, sum;
+    int32_t bytes;
+} Group;
 
 /* Some rows to multiply with matrices of one kind.
 
    tallest: how many rows to take at once.
    split: the rows as tiles of bfloat16, [group][DEPTH inputs][TILED][DEPTH], or none. A group has
-   as many rows as fit; each row is `parts` of bfloat16, whose sum it is. */
+   as many rows as fit; each row is `parts` of bfloat16, whose sum it is.
+   groups, bytes: the rows in eight bits, or none. */
 typedef struct {
     const float *x;
     int64_t inputs;
     int rows, tallest, parts;
     uint16_t *split;
+    Group *groups; /* [rows][inputs / DEPTH] */
+    int8_t *bytes; /* [rows][inputs] */
 } Rows;
 
 static inline int64_t depth_of(int64_t inputs)
@@ -537,11 +536,155 @@ static void multiply_split(const char *panel, const Rows *rows, int row, int cou
 }
 #endif
 
-/* Returns rows to multiply, split if tiles do it. They hold until this thread's next ones. */
+#if defined(HAS_BYTES)
+/* Rounds one row's inputs to eight bits. */
+static void round_chunk(const void *job, int row)
+{
+    const Rows *rows = job;
+    const float *x = rows->x + row * rows->inputs;
+    int8_t *bytes = rows->bytes + row * rows->inputs;
+    Group *group = rows->groups + row * (rows->inputs / DEPTH);
+    for (int64_t at = 0; at < rows->inputs; at += DEPTH, group++) {
+        const __m512 first = _mm512_loadu_ps(x + at), second = _mm512_loadu_ps(x + at + LANES);
+        const float most = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps(first), _mm512_abs_ps(second)));
+        const __m512 scale = _mm512_set1_ps(most > 0 ? 127 / most : 0);
+        const __m512i low = _mm512_cvtps_epi32(_mm512_mul_ps(first, scale));
+        const __m512i high = _mm512_cvtps_epi32(_mm512_mul_ps(second, scale));
+        _mm_storeu_si128((__m128i *)(bytes + at), _mm512_cvtepi32_epi8(low));
+        _mm_storeu_si128((__m128i *)(bytes + at + LANES), _mm512_cvtepi32_epi8(high));
+        group->step = most / 127;
+        group->sum = total((vec)_mm512_add_ps(first, second));
+        group->bytes = _mm512_reduce_add_epi32(_mm512_add_epi32(low, high));
+    }
+}
+
+/* Four bytes of a row, for all lanes. */
+static inline __m512i four_bytes(const int8_t *at)
+{
+    int32_t word;
+    memcpy(&word, at, sizeof word);
+    return _mm512_set1_epi32(word);
+}
+
+#define MIDDLE 8 /* of a weight's whole number in four bits */
+#define ZERO 128 /* the byte of a weight of 0 */
+
+/* The products of R rows in eight bits with one panel of four bits, to sums[row][output]. The
+   weights are taken from their middle, so that what the inputs lose in rounding counts less. */
+#define BYTES4(R)                                                                                  \
+    static void bytes4_##R(const char *panel, const Rows *rows, int first, float *sums)            \
+    {                                                                                              \
+        const int64_t inputs = rows->inputs, groups = inputs / DEPTH;                              \
+        const __m512i lower = _mm512_set1_epi8(15);                                                \
+        for (int half = 0; half < 2; half++, sums += LANES) {                                      \
+            const int8_t *bytes = rows->bytes + first * inputs;                                    \
+            const Group *group = rows->groups + first * groups;                                    \
+            __m512 sum[R];                                                                         \
+            _Pragma("GCC unroll 16") for (int row = 0; row < R; row++) sum[row] =                  \
+                _mm512_setzero_ps();                                                               \
+            for (int64_t at = 0; at < groups; at++, group++, bytes += DEPTH, panel += GROUP) {     \
+                __m512i whole[R];                                                                  \
+                _Pragma("GCC unroll 16") for (int row = 0; row < R; row++) whole[row] =            \
+                    _mm512_set1_epi32(-MIDDLE * group[row * groups].bytes);                        \
+                _Pragma("GCC unroll 4") for (int word = 0; word < DEPTH / 8; word++)               \
+                {                                                                                  \
+                    const __m512i both = _mm512_loadu_si512(panel + 4 * LANES * (word + 1));       \
+                    const __m512i low = _mm512_and_si512(both, lower);                             \
+                    const __m512i high = _mm512_and_si512(_mm512_srli_epi32(both, 4), lower);      \
+                    __builtin_prefetch(panel + AHEAD + 4 * LANES * word);                          \
+                    _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                     \
+                    {                                                                              \
+                        const int8_t *values = bytes + row * inputs + 8 * word;                    \
+                        whole[row] = _mm512_dpbusd_epi32(whole[row], low, four_bytes(values));     \
+                        whole[row] = _mm512_dpbusd_epi32(whole[row], high, four_bytes(values + 4)); \
+                    }                                                                              \
+                }                                                                                  \
+                const __m512 scale = (__m512)load_float16(panel);                                  \
+                const __m512 middle = _mm512_fmadd_ps(scale, _mm512_set1_ps(MIDDLE),               \
+                                                      (__m512)load_float16(panel + 2 * LANES));    \
+                _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                         \
+                {                                                                                  \
+                    const Group *own = group + row * groups;                                       \
+                    const __m512 step = _mm512_mul_ps(scale, _mm512_set1_ps(own->step));           \
+                    sum[row] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(whole[row]), step, sum[row]);    \
+                    sum[row] = _mm512_fmadd_ps(middle, _mm512_set1_ps(own->sum), sum[row]);        \
+                }                                                                                  \
+            }                                                                                      \
+            for (int row = 0; row < R; row++)                                                      \
+                _mm512_storeu_ps(sums + row * PANEL, sum[row]);                                    \
+        }                                                                                          \
+    }
+
+/* The same for a panel of eight bits, whose bytes are 128 more than the weights. */
+#define BYTES8(R)                                                                                  \
+    static void bytes8_##R(const char *panel, const Rows *rows, int first, float *sums)            \
+    {                                                                                              \
+        const int64_t inputs = rows->inputs, groups = inputs / DEPTH;                              \
+        for (int half = 0; half < 2; half++, sums += LANES) {                                      \
+            const int8_t *bytes = rows->bytes + first * inputs;                                    \
+            const Group *group = rows->groups + first * groups;                                    \
+            __m512 sum[R];                                                                         \
+            _Pragma("GCC unroll 16") for (int row = 0; row < R; row++) sum[row] =                  \
+                _mm512_setzero_ps();                                                               \
+            for (int64_t at = 0; at < groups; at++, group++, bytes += DEPTH) {                     \
+                __m512i whole[R];                                                                  \
+                _Pragma("GCC unroll 16") for (int row = 0; row < R; row++) whole[row] =            \
+                    _mm512_set1_epi32(-ZERO * group[row * groups].bytes);                            \
+                _Pragma("GCC unroll 8") for (int word = 0; word < DEPTH / 4; word++, panel += 64)  \
+                {                                                                                  \
+                    const __m512i weights = _mm512_loadu_si512(panel);                             \
+                    __builtin_prefetch(panel + AHEAD);                                             \
+                    _Pragma("GCC unroll 16") for (int row = 0; row < R; row++) whole[row] =        \
+                        _mm512_dpbusd_epi32(whole[row], weights,                                   \
+                                            four_bytes(bytes + row * inputs + 4 * word));          \
+                }                                                                                  \
+                _Pragma("GCC unroll 16") for (int row = 0; row < R; row++) sum[row] =              \
+                    _mm512_fmadd_ps(_mm512_cvtepi32_ps(whole[row]),                                \
+                                    _mm512_set1_ps(group[row * groups].step), sum[row]);           \
+            }                                                                                      \
+            for (int row = 0; row < R; row++)                                                      \
+                _mm512_storeu_ps(sums + row * PANEL, sum[row]);                                    \
+        }                                                                                          \
+    }
+#define OF_BYTES(TILE, NAME)                                                                       \
+    TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) TILE(6) TILE(7) TILE(8) TILE(9) TILE(10) TILE(11)      \
+    TILE(12)                                                                                       \
+    static TileOfBytes *const NAME##_tiles[] = {NAME##_1, NAME##_2, NAME##_3, NAME##_4,  NAME##_5, \
+                                                NAME##_6, NAME##_7, NAME##_8, NAME##_9,  NAME##_10, \
+                                                NAME##_11, NAME##_12};
+
+typedef void TileOfBytes(const char *panel, const Rows *rows, int first, float *sums);
+OF_BYTES(BYTES4, bytes4)
+OF_BYTES(BYTES8, bytes8)
+
+/* Rounds the rows to eight bits. They hold until this thread's next ones. */
+static void round_rows(Rows *rows, int alone)
+{
+    static _Thread_local char *room;
+    static _Thread_local size_t size;
+    const size_t groups = (size_t)(rows->rows * (rows->inputs / DEPTH));
+    const size_t needed = groups * (sizeof(Group) + DEPTH);
+    if (needed > size) {
+        free(room);
+        room = malloc(needed);
+        size = needed;
+    }
+    rows->groups = (Group *)room;
+    rows->bytes = (int8_t *)(room + groups * sizeof(Group));
+    rows->tallest = TALLEST;
+    run(round_chunk, rows, rows->rows, alone || rows->rows < TALLEST);
+}
+#endif
+
+/* Returns rows to multiply, split or rounded for the matrix. They hold until this thread's next ones. */
 static Rows prepare(const Matrix *matrix, const float *x, int rows, int alone)
 {
     const int tallest = matrix->kind == FOUR_BITS ? TALLEST / 3 : TALLEST; /* it has more sums */
-    Rows result = {x, matrix->inputs, rows, tallest, 1, NULL};
+    Rows result = {x, matrix->inputs, rows, tallest, 1, NULL, NULL, NULL};
+#if defined(HAS_BYTES)
+    if (matrix->kind >= FOUR_BITS)
+        round_rows(&result, alone);
+#endif
 #if defined(HAS_TILES)
     static _Thread_local uint16_t *room;
     static _Thread_local size_t size;
@@ -593,6 +736,11 @@ static void multiply(const Matrix *matrix, int64_t panel, const Rows *rows, int 
         multiply_split(weights, rows, row, count, sums);
     else
 #endif
+#if defined(HAS_BYTES)
+    if (rows->bytes && matrix->kind >= FOUR_BITS)
+        (matrix->kind == FOUR_BITS ? bytes4_tiles : bytes8_tiles)[count - 1](weights, rows, row, sums);
+    else
+#endif
         TILES_OF[matrix->kind][count - 1](weights, rows->x + row * rows->inputs, rows->inputs, sums);
     const int64_t first = panel * PANEL;
     const int64_t outputs = matrix->outputs - first < PANEL ? matrix->outputs - first : PANEL;
@@ -606,6 +754,13 @@ static void multiply(const Matrix *matrix, int64_t panel, const Rows *rows, int 
                 sums[next * PANEL + output] += matrix->bias[first + output];
 }
 
+/* How many panels a thread takes at once: memory is faster where it is read in one piece. */
+static int grain(const Matrix *matrix)
+{
+    const int64_t bytes = PANEL * matrix->inputs * BITS_OF[matrix->kind] / 8;
+    return bytes < PIECE ? (int)(PIECE / bytes) : 1;
+}
+
 /* The next outputs of several matrices side by side: out = x W^T + b, or added to what is there. */
 typedef struct {
     const Matrix *matrices;
@@ -613,15 +768,14 @@ typedef struct {
     Rows rows;
     float *out;
     int64_t stride; /* of a row of `out` */
+    int panels;     /* in all; set by `run_product` */
 } Product;
 
-static void product_chunk(const void *job, int chunk)
+static void product_panel(const Product *product, int64_t panel)
 {
-    const Product *product = job;
     const Rows *rows = &product->rows;
     const Matrix *matrix = product->matrices;
     float *out = product->out, sums[TILED * PANEL];
-    int64_t panel = chunk;
     for (; panel >= panels(matrix); matrix++) {
         panel -= panels(matrix);
         out += matrix->outputs;
@@ -639,20 +793,38 @@ static void product_chunk(const void *job, int chunk)
     }
 }
 
-static void run_product(const Product *product, int alone)
+static void product_chunk(const void *job, int chunk)
 {
-    int chunks = 0;
-    for (int index = 0; index < product->count; index++)
-        chunks += (int)panels(product->matrices + index);
-    run(product_chunk, product, chunks, alone);
+    const Product *product = job;
+    const int size = grain(product->matrices), first = chunk * size;
+    for (int panel = first; panel < first + size && panel < product->panels; panel++)
+        product_panel(product, panel);
+}
+
+static void run_product(Product product, int alone)
+{
+    const int size = grain(product.matrices);
+    for (int index = 0; index < product.count; index++)
+        product.panels += (int)panels(product.matrices + index);
+    run(product_chunk, &product, (product.panels + size - 1) / size, alone);
 }
 
 void outrider_product(const Matrix *matrix, const float *x, float *out, int rows, int threads)
 {
     const int alone = is_alone(threads);
-    const Product product = {matrix, 1, 0, prepare(matrix, x, rows, alone), out, matrix->outputs};
-    run_product(&product, alone);
+    const Product product = {matrix, 1, 0, prepare(matrix, x, rows, alone), out, matrix->outputs, 0};
+    run_product(product, alone);
     release(alone);
+}
+
+/* Returns whether inputs of groups are rounded to eight bits. */
+int outrider_rounds_inputs(void)
+{
+#if defined(HAS_BYTES)
+    return 1;
+#else
+    return 0;
+#endif
 }
 
 /* Returns whether products with bfloat16 run on tiles. */
@@ -749,8 +921,8 @@ static void enter(const Pass *pass, const Entry *entry, int alone)
     const int64_t heads = pass->heads + pass->narrow, stride = (heads + pass->narrow) * pass->dim;
     normalize_all(pass, entry->norm, entry->epsilon);
     const Rows normed = prepare(entry->matrices, pass->normed, (int)pass->rows, alone);
-    const Product product = {entry->matrices, 3, 0, normed, pass->qkv, stride};
-    run_product(&product, alone);
+    const Product product = {entry->matrices, 3, 0, normed, pass->qkv, stride, 0};
+    run_product(product, alone);
     for (int64_t row = 0; row < pass->rows; row++)
         for (int64_t index = 0; index < heads; index++) {
             float *head = pass->qkv + row * stride + index * pass->dim;
@@ -768,18 +940,17 @@ typedef struct {
 } Gate;
 
 /* 32 outputs of the gated feed-forward's inside: silu(gate) * up. */
-static void gate_chunk(const void *job, int chunk)
+static void gate_panel(const Gate *gate, int panel)
 {
-    const Gate *gate = job;
     const Exit *exit = gate->exit;
     const Rows *rows = &gate->rows;
     float gates[TILED * PANEL], sums[TILED * PANEL];
-    const int64_t first = (int64_t)chunk * PANEL, width = exit->up.outputs;
+    const int64_t first = (int64_t)panel * PANEL, width = exit->up.outputs;
     const int64_t outputs = width - first < PANEL ? width - first : PANEL;
     for (int row = 0, count; row < rows->rows; row += count) {
         count = next_rows(rows, row);
-        multiply(&exit->gate, chunk, rows, row, count, gates);
-        multiply(&exit->up, chunk, rows, row, count, sums);
+        multiply(&exit->gate, panel, rows, row, count, gates);
+        multiply(&exit->up, panel, rows, row, count, sums);
         for (int at = 0; at < count * PANEL; at += LANES) {
             const vec x = *(const vec *)(gates + at);
             *(vec *)(sums + at) *= x / (exponential(-x) + 1.0f);
@@ -788,6 +959,14 @@ static void gate_chunk(const void *job, int chunk)
             memcpy(gate->out + (row + next) * width + first, sums + next * PANEL,
                    (size_t)outputs * sizeof(float));
     }
+}
+
+static void gate_chunk(const void *job, int chunk)
+{
+    const Gate *gate = job;
+    const int size = grain(&gate->exit->up), first = chunk * size;
+    for (int panel = first; panel < first + size && panel < panels(&gate->exit->up); panel++)
+        gate_panel(gate, panel);
 }
 
 static inline float dot(const float *a, const float *b, int64_t dim)
@@ -889,8 +1068,8 @@ static void attend_chunk(const void *job, int chunk)
 static void add(const Pass *pass, const Matrix *matrix, const float *x, int alone)
 {
     const Rows rows = prepare(matrix, x, (int)pass->rows, alone);
-    const Product product = {matrix, 1, 1, rows, pass->x, pass->width};
-    run_product(&product, alone);
+    const Product product = {matrix, 1, 1, rows, pass->x, pass->width, 0};
+    run_product(product, alone);
 }
 
 /* From a layer's attention to its output. */
@@ -900,7 +1079,8 @@ static void leave(const Pass *pass, const Exit *exit, int alone)
     normalize_all(pass, exit->norm, exit->epsilon);
     const Rows normed = prepare(&exit->up, pass->normed, (int)pass->rows, alone);
     const Gate gate = {exit, normed, pass->active};
-    run(gate_chunk, &gate, (int)panels(&exit->up), alone);
+    const int size = grain(&exit->up);
+    run(gate_chunk, &gate, ((int)panels(&exit->up) + size - 1) / size, alone);
     add(pass, &exit->down, pass->active, alone);
 }
 

@@ -8,14 +8,23 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
 
-from outrider.runtime.native import library
+from outrider.runtime.native import library, rounds_inputs
 from outrider.runtime.threads import native_threads
 
 WIDTH = 32
 """The number of outputs in a panel."""
 
-KINDS = {torch.float32: 0, torch.int8: 1, torch.bfloat16: 2, torch.uint8: 3}
+LANES = 16
+"""The number of outputs in half a panel."""
+
+KINDS = {torch.float32: 0, torch.int8: 1, torch.bfloat16: 2}
 """The library's numbers for the types that a matrix is stored in."""
+
+GROUPED = {4: 3, 8: 4}
+"""The library's numbers for matrices in groups, by their bits."""
+
+ZERO = 128
+"""What stands for 0 in groups of eight bits."""
 
 PRECISIONS = (torch.float32, torch.bfloat16)
 """The types of matrices that are stored unchanged."""
@@ -50,6 +59,9 @@ class Panels:
         becomes 127. 4 stores them as numbers from 0 to 15. Each 32 inputs of an output have a scale
         and a smallest weight, both in float16, so the number of inputs must be a multiple of 32.
         None stores the weights unchanged.
+    grouped: whether products may round their inputs too, which a multiple of 32 inputs allows: each
+        32 inputs of a row share a scale, and the largest becomes 127. They do so with four bits, and
+        with eight if this is set, where `rounds_inputs`; it is faster there. Defaults to False.
     """
 
     def __init__(
@@ -58,6 +70,7 @@ class Panels:
         bias: Float[Tensor, "out"] | None,
         *,
         bits: int | None = None,
+        grouped: bool = False,
     ) -> None:
         outputs, inputs = weight.shape
         self._scale: Tensor | None = None
@@ -68,7 +81,11 @@ class Panels:
             largest = weight.abs().amax(dim=1, keepdim=True)
             self._scale = largest.clamp(min=torch.finfo(weight.dtype).tiny) / LARGEST
             weight = (weight / self._scale).round().to(torch.int8)
-        self._panels = _grouped(weight) if bits == 4 else _arranged(weight)
+        self._grouped = bits == 4 or (bits == 8 and grouped and rounds_inputs())
+        if bits == 4:
+            self._panels = _scaled_groups(weight)
+        else:
+            self._panels = _groups(weight) if self._grouped else _arranged(weight)
         self._bias = None if bias is None else _single(bias)
         self.matrix: Matrix = Matrix(
             panels=self._panels.data_ptr(),
@@ -76,12 +93,14 @@ class Panels:
             scale=None if self._scale is None else self._scale.data_ptr(),
             outputs=outputs,
             inputs=inputs,
-            kind=KINDS[self._panels.dtype],
+            kind=GROUPED[bits] if bits and self._grouped else KINDS[self._panels.dtype],
         )
 
     def to_dense(self) -> Float[Tensor, "out in"]:
         """Returns the weights as a plain matrix, rounded if they were quantized."""
-        full = _ungrouped(self._panels) if self.bits == 4 else self._panels
+        full = self._panels
+        if self._grouped:
+            full = _unscaled_groups(full) if self.bits == 4 else _ungrouped(full)
         if full.dtype is torch.bfloat16:
             full = full.transpose(2, 3).flatten(1, 2)
         weight = full.transpose(1, 2).flatten(0, 1)[: self.matrix.outputs, : self.matrix.inputs]
@@ -116,27 +135,52 @@ def _arranged(weight: Float[Tensor, "out in"]) -> Tensor:
     return weight.reshape(-1, WIDTH, *inputs).transpose(1, 2).contiguous()
 
 
-def _grouped(weight: Float[Tensor, "out in"]) -> Tensor:
-    """Returns panels of four bits as bytes [panel, group, 640]: scales, least weights, pairs."""
-    missing = -weight.shape[0] % WIDTH
-    weight = pad(weight, (0, 0, 0, missing)) if missing else weight
-    groups = weight.reshape(-1, WIDTH, weight.shape[1] // DEPTH, DEPTH).permute(0, 2, 3, 1)
-    smallest, largest = groups.aminmax(dim=2, keepdim=True)
+def _scaled_groups(weight: Float[Tensor, "out in"]) -> Tensor:
+    """Returns panels of four bits as bytes [panel, half, group, 320]: scales, least weights, pairs.
+
+    A pair is an input of the first four of eight, and its counterpart among the others.
+    """
+    groups = _halves(weight)  # [panel, half, group, DEPTH, LANES]
+    smallest, largest = groups.aminmax(dim=3, keepdim=True)
     least, scale = smallest.half(), ((largest - smallest) / 15).half()
     steps = (groups - least.to(groups)) / scale.to(groups).clamp(min=TINY)
-    whole = steps.round().clamp(0, 15).to(torch.uint8)
-    pairs = whole[:, :, 0::2] | whole[:, :, 1::2] << 4
+    whole = steps.round().clamp(0, 15).to(torch.uint8).unflatten(3, (DEPTH // 8, 2, 4))
+    pairs = (whole[..., 0, :, :] | whole[..., 1, :, :] << 4).transpose(-1, -2)
     parts = (scale.view(torch.uint8), least.view(torch.uint8), pairs)
-    return torch.cat([part.flatten(2) for part in parts], dim=2)
+    return torch.cat([part.flatten(3) for part in parts], dim=3)
+
+
+def _unscaled_groups(panels: Tensor) -> Float[Tensor, "panel in width"]:
+    """Returns the weights of panels of four bits."""
+    scale, least, pairs = torch.split(panels, [2 * LANES, 2 * LANES, LANES * DEPTH // 2], dim=3)
+    pairs = pairs.unflatten(3, (DEPTH // 8, LANES, 4)).transpose(-1, -2)
+    whole = torch.stack([pairs & 15, pairs >> 4], dim=4).flatten(3, 5)
+    scale, least = (part.contiguous().view(torch.half)[..., None, :] for part in (scale, least))
+    return _whole_panels(torch.addcmul(least.float(), whole.float(), scale.float()))
+
+
+def _groups(weight: Float[Tensor, "out in"]) -> Tensor:
+    """Returns panels of eight bits as bytes [panel, half, group, 4 inputs, output, input]."""
+    quads = (_halves(weight) + ZERO).to(torch.uint8).unflatten(3, (DEPTH // 4, 4))
+    return quads.transpose(-1, -2).contiguous()
 
 
 def _ungrouped(panels: Tensor) -> Float[Tensor, "panel in width"]:
-    """Returns the weights of panels of four bits."""
-    scale, least, pairs = torch.split(panels, [2 * WIDTH, 2 * WIDTH, WIDTH * DEPTH // 2], dim=2)
-    pairs = torch.unflatten(pairs, 2, (DEPTH // 2, 1, WIDTH))
-    whole = torch.cat([pairs & 15, pairs >> 4], dim=3).flatten(2, 3)
-    scale, least = (part.contiguous().view(torch.half)[:, :, None] for part in (scale, least))
-    return torch.addcmul(least.float(), whole.float(), scale.float()).flatten(1, 2)
+    """Returns the weights of panels of eight bits in groups."""
+    return _whole_panels(panels.transpose(-1, -2).flatten(3, 4).float() - ZERO)
+
+
+def _halves(weight: Float[Tensor, "out in"]) -> Float[Tensor, "panel half group depth lanes"]:
+    """Returns a matrix by halves of panels and groups of inputs, in float32 or float64."""
+    missing = -weight.shape[0] % WIDTH
+    weight = pad(weight, (0, 0, 0, missing)) if missing else weight
+    parts = weight.reshape(-1, 2, LANES, weight.shape[1] // DEPTH, DEPTH).permute(0, 1, 3, 4, 2)
+    return parts if parts.is_floating_point() else parts.float()
+
+
+def _whole_panels(groups: Tensor) -> Float[Tensor, "panel in width"]:
+    """Returns panels in one piece, from [panel, half, group, input, output]."""
+    return groups.flatten(2, 3).permute(0, 2, 1, 3).flatten(2, 3)
 
 
 def _single(x: Tensor) -> Tensor:

@@ -65,7 +65,7 @@ def _quantized(layer: "nn.Linear | PackedLinear", bits: int) -> "nn.Linear | Pac
     """Returns a layer with rounded weights."""
     if isinstance(layer, nn.Linear) and layer.weight.dtype is torch.float64:
         return _rounded(layer, bits)
-    return PackedLinear(layer, bits=bits)
+    return PackedLinear(layer, bits=bits, grouped=layer.in_features % DEPTH == 0)
 
 
 def _rounded(layer: nn.Linear, bits: int) -> nn.Linear:
