@@ -12,22 +12,44 @@ from outrider.runtime.growing import GrowingTensor
 
 @final
 class GrowingLayer(DynamicLayer):  # type: ignore[no-untyped-call]
-    """One layer's keys and values [texts, heads, tokens, dim], as views of larger blocks."""
+    """One layer's keys and values [texts, heads, tokens, dim], as views of larger blocks.
+
+    The views are made when they are asked for: a pass through the native library needs none.
+    """
+
+    @property
+    def keys(self) -> Tensor | None:
+        """Returns the keys, as a view that a later pass may change."""
+        return self._grown[0].content if self.is_initialized else None
+
+    @property
+    def values(self) -> Tensor | None:
+        """Returns the values, likewise."""
+        return self._grown[1].content if self.is_initialized else None
+
+    @keys.setter
+    def keys(self, _: Tensor | None) -> None:
+        """Ignores what the base class sets before the first update."""
+
+    @values.setter
+    def values(self, _: Tensor | None) -> None:
+        """Ignores it likewise."""
+
+    def get_seq_length(self) -> int:
+        """Returns the number of tokens."""
+        return len(self._grown[0]) if self.is_initialized else 0
 
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
         self._begin(key_states, value_states)
         keys, values = self._grown
-        self.keys, self.values = keys.append(key_states), values.append(value_states)
-        return self.keys, self.values
+        return keys.append(key_states), values.append(value_states)
 
     def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Counts new tokens in, and returns the blocks that the caller writes them to."""
         self._begin(keys, values)
-        blocks = self._grown[0].extend(keys), self._grown[1].extend(values)
-        self._show()
-        return blocks
+        return self._grown[0].extend(keys), self._grown[1].extend(values)
 
     def _begin(self, keys: Tensor, values: Tensor) -> None:
         if not self.is_initialized:
@@ -39,24 +61,16 @@ class GrowingLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         if self.is_initialized:
             for grown in self._grown:
                 grown.crop(max(0, len(grown) + tokens_to_remove))
-            self._show()
 
     def retain_rows(self, start: int, rows: Tensor) -> None:
         """Moves the tokens at `rows` to the positions from `start` on, and drops the others."""
         for grown in self._grown:
             grown.retain_rows(start, rows)
-        self._show()
 
     def batch_select_indices(self, indices: Tensor) -> None:
         """Keeps the texts at `indices`."""
         for grown in self._grown:
             grown.select(indices)
-        self._show()
-
-    def _show(self) -> None:
-        keys, values = self._grown
-        self.keys: Tensor | None = keys.content
-        self.values: Tensor | None = values.content
 
 
 @final
@@ -78,7 +92,7 @@ class GrowingCache(Cache):
         start = int(self.get_seq_length()) - count
         layers: Any = self.layers
         indices = torch.tensor(
-            [start + row for row in rows], dtype=torch.long, device=layers[0].keys.device
+            [start + row for row in rows], dtype=torch.long, device=layers[0].device
         )
         for layer in layers:
             layer.retain_rows(start, indices)

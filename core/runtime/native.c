@@ -897,6 +897,13 @@ static void normalize(const float *x, const float *weight, float *out, int64_t w
         *(vec *)(out + at) = *(const vec *)(x + at) * scale * *(const vec *)(weight + at);
 }
 
+void outrider_normalize(const float *x, const float *weight, float *out, int64_t rows, int64_t width,
+                        float epsilon)
+{
+    for (int64_t row = 0; row < rows; row++)
+        normalize(x + row * width, weight, out + row * width, width, epsilon);
+}
+
 static void normalize_all(const Pass *pass, const float *weight, float epsilon)
 {
     for (int64_t row = 0; row < pass->rows; row++)

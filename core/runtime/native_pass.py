@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, final
 from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor
+from jaxtyping import Float
+from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from outrider.runtime.attention import attention, folded_mask, rotation_of
@@ -28,6 +29,9 @@ LANES = 16
 ROWS = 64
 """The most rows of a pass whose attention the library computes; for more, PyTorch does."""
 
+CHANGING = ("dynamic", "longrope")
+"""Rotations whose frequencies depend on how long the text is."""
+
 
 @final
 class _Layers:
@@ -42,6 +46,37 @@ class _Layers:
         self.array = (Layer * len(layers))(
             *(Layer(self._entry(layer), self._exit(layer)) for layer in layers)
         )
+        self._rotary: Any = model.base_model.rotary_emb
+        self._table: tuple[Tensor, ...] = (torch.empty(0),)
+        norm = model.base_model.norm
+        self._last = None if isinstance(norm, nn.Identity) else self._address(norm)
+        self._epsilon = ctypes.c_float(getattr(norm, "variance_epsilon", 0))
+
+    def rotation(self, positions: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns what `rotation_of` does, from a table where it depends on the position alone."""
+        if any(name in self._rotary.rope_type for name in CHANGING):
+            return rotation_of(self._rotary, x, positions)
+        needed = int(positions.max()) + 1
+        if needed > len(self._table[0]):
+            first = torch.arange(1 << (needed - 1).bit_length())[None]
+            self._table = tuple(part[0, :, 0] for part in rotation_of(self._rotary, x, first))
+        cosine, sine = (part[positions][:, :, None] for part in self._table)
+        return cosine, sine
+
+    def normalized(self, x: Float[Tensor, "batch tokens width"]) -> Tensor:
+        """Returns states after the model's last norm, if it has one."""
+        if self._last is None:
+            return x
+        native = library()
+        assert native is not None
+        x = x.contiguous()
+        result = torch.empty_like(x)
+        native.outrider_normalize(
+            *map(ctypes.c_void_p, (x.data_ptr(), self._last, result.data_ptr())),
+            *map(ctypes.c_int64, (x.shape[:-1].numel(), x.shape[-1])),
+            self._epsilon,
+        )
+        return result
 
     def _entry(self, layer: Any) -> Entry:
         module, norm = layer.self_attn, layer.input_layernorm
@@ -99,7 +134,8 @@ def native_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> 
     positions = inputs.positions
     if positions is None:
         positions = torch.arange(known, known + count)[None]
-    rows = _Rows(model, x, rotation_of(base.rotary_emb, x, positions), inputs, known)
+    weights = _prepared(model)
+    rows = _Rows(model, x, weights.rotation(positions, x), inputs, known)
     states: dict[int, Tensor] = {}
     layers: int = config.num_hidden_layers
     stops = {0, layers, *(number for number in inputs.states if 0 <= number < layers)}
@@ -108,14 +144,15 @@ def native_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> 
         if first in inputs.states:
             states[first] = x.to(model.dtype, copy=True)
         if stores is not None:
-            rows.run(_prepared(model), stores, first, last)
+            rows.run(weights, stores, first, last)
         else:
-            rows.run_one_by_one(_prepared(model), cache, first, last)
-    normed = base.norm(x)
-    asked = set(inputs.states) & {layers, -1}
-    states |= dict.fromkeys(asked, normed.to(model.dtype))
+            rows.run_one_by_one(weights, cache, first, last)
     head: Any = model.lm_head
-    return Pass(product(head, normed[:, count - inputs.rows :]), states)
+    if asked := set(inputs.states) & {layers, -1}:
+        x = weights.normalized(x)
+        states |= dict.fromkeys(asked, x.to(model.dtype))
+        return Pass(product(head, x[:, count - inputs.rows :]), states)
+    return Pass(product(head, weights.normalized(x[:, count - inputs.rows :])), states)
 
 
 @final

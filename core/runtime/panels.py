@@ -59,9 +59,9 @@ class Panels:
         becomes 127. 4 stores them as numbers from 0 to 15. Each 32 inputs of an output have a scale
         and a smallest weight, both in float16, so the number of inputs must be a multiple of 32.
         None stores the weights unchanged.
-    grouped: whether products may round their inputs too, which a multiple of 32 inputs allows: each
-        32 inputs of a row share a scale, and the largest becomes 127. They do so with four bits, and
-        with eight if this is set, where `rounds_inputs`; it is faster there. Defaults to False.
+    grouped: whether products with eight bits may round their inputs too, as those with four bits
+        do, where that is faster; see `rounds_inputs`. Each 32 inputs of a row then share a scale,
+        so their number must be a multiple of 32. Defaults to False.
     """
 
     def __init__(

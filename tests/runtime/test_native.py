@@ -1,8 +1,6 @@
 """The native library: products and passes whose rows don't depend on each other, by any threads."""
 
-import ctypes
 import os
-import platform
 import signal
 import threading
 from pathlib import Path
@@ -92,23 +90,14 @@ def test_a_text_in_a_batch_has_the_logits_that_it_has_alone(model: Any) -> None:
         assert torch.equal(logits[number, -3:], alone[0])
 
 
-BASELINES = {"x86_64": "-march=x86-64-v3"}
-"""Processors that have few special instructions, by kind."""
-
-
 @pytest.fixture(scope="module", params=["this", "older"])
-def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def built(request: pytest.FixtureRequest) -> Any:
     """The library for this processor, and for older ones."""
     if request.param == "this":
         return native.library()
-    path = tmp_path_factory.mktemp("native") / "library.so"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(native, "OPTIONS", (*native.OPTIONS, "-O1"))  # which compiles faster
-        patch.setattr(native, "TUNINGS", (BASELINES.get(platform.machine(), "-O1"),))
-        assert native._compile(Path(native.__file__).with_name("native.c").read_bytes(), path)
-    library = ctypes.CDLL(str(path))
-    assert not library.outrider_has_tiles()
-    return library
+    older = request.getfixturevalue("older_library")
+    assert not older.outrider_has_tiles()
+    return older
 
 
 @pytest.mark.parametrize("dtype", PRECISIONS, ids=str)

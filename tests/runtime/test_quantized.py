@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from outrider import ConfigError
-from outrider.runtime import panels
+from outrider.runtime import native, panels
 from outrider.runtime.linear import PackedLinear, pack
 from outrider.runtime.panels import Panels
 from outrider.runtime.quantized import quantized
@@ -29,18 +29,59 @@ def test_products_are_those_of_the_rounded_weights(rows: int, shape: tuple[int, 
     torch.testing.assert_close(packed.product(x), x @ rounded.T + bias, rtol=1e-5, atol=1e-5)
 
 
+@pytest.fixture(params=["this", "older"])
+def built(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The library for this processor, and for older ones."""
+    library = request.getfixturevalue("older_library") if request.param == "older" else None
+    if library is not None:
+        monkeypatch.setattr(panels, "library", lambda: library)
+        monkeypatch.setattr(panels, "rounds_inputs", library.outrider_rounds_inputs)
+        assert not library.outrider_rounds_inputs()
+    return library or native.library()
+
+
 @pytest.mark.parametrize("shape", [(64, 32), (33, 64), (5, 96)])
-@pytest.mark.parametrize("rows", [1, 7, 30])
-def test_products_are_those_of_weights_of_four_bits(rows: int, shape: tuple[int, int]) -> None:
+@pytest.mark.parametrize("rows", [1, 7, 12, 30])
+def test_products_are_those_of_weights_of_four_bits(
+    built: Any, rows: int, shape: tuple[int, int]
+) -> None:
     weight, bias, x = torch.randn(shape), torch.randn(shape[0]), torch.randn(rows, shape[1])
     weight[0] = 0.25  # a scale of 0
     packed = Panels(weight, bias, bits=4)
-    rounded = packed.to_dense()
+    dense = packed.to_dense()
     groups = weight.unflatten(1, (-1, 32))
-    scale = (groups.amax(2) - groups.amin(2)) / 15
-    assert ((rounded - weight).unflatten(1, (-1, 32)).abs().amax(2) <= 0.505 * scale + 2e-3).all()
-    torch.testing.assert_close(packed.product(x), x @ rounded.T + bias, rtol=1e-5, atol=1e-5)
-    assert torch.equal(packed.product(x)[:1], packed.product(x[:1]))
+    scale, least = (groups.amax(2) - groups.amin(2)) / 15, groups.amin(2)
+    assert ((dense - weight).unflatten(1, (-1, 32)).abs().amax(2) <= 0.505 * scale + 2e-3).all()
+    # Only the part of a weight that is not its group's middle meets rounded inputs.
+    middle = torch.addcmul(least.half().float(), scale.half().float(), torch.tensor(8.0))
+    middle = middle.repeat_interleave(32, 1)
+    right = inputs_of(built, x) @ (dense - middle).T + x @ middle.T + bias
+    torch.testing.assert_close(packed.product(x), right, rtol=1e-5, atol=1e-5)
+    alone = torch.cat([packed.product(row) for row in x.split(1)])
+    assert torch.equal(packed.product(x), alone)
+
+
+@pytest.mark.parametrize("shape", [(64, 32), (33, 64), (5, 96)])
+@pytest.mark.parametrize("rows", [1, 7, 12, 30])
+def test_products_in_groups_of_eight_bits(built: Any, rows: int, shape: tuple[int, int]) -> None:
+    weight, bias, x = torch.randn(shape), torch.randn(shape[0]), torch.randn(rows, shape[1])
+    x[0, :32] = 0  # a scale of 0
+    packed = Panels(weight, bias, bits=8, grouped=True)
+    dense = packed.to_dense()
+    assert torch.equal(dense, Panels(weight, bias, bits=8).to_dense())
+    right = inputs_of(built, x) @ dense.T + bias
+    torch.testing.assert_close(packed.product(x), right, rtol=1e-5, atol=1e-5)
+    alone = torch.cat([packed.product(row) for row in x.split(1)])
+    assert torch.equal(packed.product(x), alone)
+
+
+def inputs_of(library: Any, x: torch.Tensor) -> torch.Tensor:
+    """Returns inputs as a library rounds them: 32 share a scale, and the largest becomes 127."""
+    if not library.outrider_rounds_inputs():
+        return x
+    groups = x.unflatten(1, (-1, 32))
+    step = groups.abs().amax(2, keepdim=True) / 127
+    return ((groups / step.clamp(min=1e-30)).round() * step).flatten(1)
 
 
 def test_four_bits_keep_the_weights_of_a_file_of_four_bits() -> None:
@@ -72,7 +113,10 @@ def is_packed(layer: Any) -> bool:
     return isinstance(layer, PackedLinear)
 
 
-def test_the_model_shares_all_but_its_linear_layers(llama: Any) -> None:
+def test_the_model_shares_all_but_its_linear_layers(
+    llama: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(panels, "rounds_inputs", lambda: False)
     model = llama()
     pack(model)
     small: Any = quantized(model, "drafter quantized")
