@@ -41,6 +41,7 @@
 #define PIECE 65536 /* bytes of panels for one thread to take, at most if they are more than one */
 #define TILED 32   /* rows of two tiles */
 #define PARTS 3    /* numbers of sixteen bits that a float32 is the sum of */
+#define FEW 64     /* rows whose results don't depend on their number */
 #define HIDDEN -1e29f /* a mask that adds less than this hides a token */
 
 typedef float vec __attribute__((vector_size(64), aligned(4), may_alias));
@@ -992,11 +993,11 @@ typedef struct {
 
 static _Thread_local Scratch scratch;
 
-static void reserve(int64_t tokens)
+static void reserve(int64_t numbers)
 {
-    if (tokens + LANES <= scratch.room)
+    if (numbers + LANES <= scratch.room)
         return;
-    scratch.room = 2 * tokens + LANES;
+    scratch.room = 2 * numbers + LANES;
     scratch.scores = realloc(scratch.scores, (size_t)scratch.room * sizeof(float));
     scratch.seen = realloc(scratch.seen, (size_t)scratch.room * sizeof(int32_t));
 }
@@ -1040,6 +1041,29 @@ static void mix(const float *weights, const int32_t *seen, int count, const floa
     }
 }
 
+/* Replaces scores by e to their power, in relation to the largest, and returns the sum. */
+static float soften(float *scores, int64_t count, float scaling)
+{
+    vec most = (vec){0} + HIDDEN, sums = {0};
+    for (int64_t at = 0; at < count; at += LANES) {
+        for (int64_t behind = count; behind < at + LANES; behind++)
+            scores[behind] = HIDDEN; /* which counts for nothing */
+        const vec scaled = *(vec *)(scores + at) * scaling;
+        *(vec *)(scores + at) = scaled;
+        most = either(scaled > most, scaled, most);
+    }
+    float best = HIDDEN;
+    for (int lane = 0; lane < LANES; lane++)
+        best = most[lane] > best ? most[lane] : best;
+    for (int64_t at = 0; at < count; at += LANES) {
+        *(vec *)(scores + at) = exponential(*(vec *)(scores + at) - best);
+        if (at + LANES > count)
+            memset(scores + count, 0, (size_t)(at + LANES - count) * sizeof(float));
+        sums += *(vec *)(scores + at);
+    }
+    return total(sums);
+}
+
 /* Attention of one head of one row. */
 static void attend_chunk(const void *job, int chunk)
 {
@@ -1055,20 +1079,111 @@ static void attend_chunk(const void *job, int chunk)
     for (; !scaling && seen < pass->all; seen++)
         scratch.seen[seen] = (int32_t)seen;
     float *const scores = scratch.scores, *const out = pass->mixed + (row * pass->heads + head) * dim;
-    float best = HIDDEN;
-    for (int64_t at = 0; at < seen; at++) {
-        scores[at] = scaling * dot(query, pass->keys + offset + scratch.seen[at] * dim, dim);
-        best = scores[at] > best ? scores[at] : best;
+    for (int64_t at = 0; at < seen; at++)
+        scores[at] = dot(query, pass->keys + offset + scratch.seen[at] * dim, dim);
+    const float sum = soften(scores, seen, scaling);
+    mix(scores, scratch.seen, (int)seen, pass->values + offset, dim, 1.0f / sum, out);
+}
+
+/* Attention of many rows of a chain: the products of queries with keys, and of weights with
+   values, are those of matrices.
+
+   keys: [narrow][panels][dim][PANEL], with zeros behind the last token.
+   values: [narrow][parts][panels][PANEL tokens][PANEL], likewise. */
+typedef struct {
+    const Pass *pass;
+    float *keys, *values;
+    int64_t panels, parts;
+} Tall;
+
+/* Packs the keys and values of 32 tokens. */
+static void pack_chunk(const void *job, int chunk)
+{
+    const Tall *tall = job;
+    const Pass *pass = tall->pass;
+    const int64_t head = chunk / tall->panels, panel = chunk % tall->panels, dim = pass->dim;
+    const int64_t first = panel * PANEL, left = pass->all - first;
+    const int64_t tokens = left < PANEL ? left : PANEL, offset = head * pass->head_stride + first * dim;
+    float *keys = tall->keys + (head * tall->panels + panel) * dim * PANEL;
+    for (int64_t at = 0; at < dim; at++)
+        for (int64_t token = 0; token < PANEL; token++)
+            keys[at * PANEL + token] = token < tokens ? pass->keys[offset + token * dim + at] : 0;
+    for (int64_t part = 0; part < tall->parts; part++) {
+        float *values = tall->values + ((head * tall->parts + part) * tall->panels + panel) * PANEL * PANEL;
+        const int64_t begin = part * PANEL, width = dim - begin < PANEL ? dim - begin : PANEL;
+        memset(values, 0, PANEL * PANEL * sizeof(float));
+        for (int64_t token = 0; token < tokens; token++)
+            memcpy(values + token * PANEL, pass->values + offset + token * dim + begin,
+                   (size_t)width * sizeof(float));
     }
-    vec sums = {0};
-    for (int64_t at = 0; at < seen; at += LANES) {
-        const vec weights = exponential(*(vec *)(scores + at) - best);
-        *(vec *)(scores + at) = weights;
-        if (at + LANES > seen) /* what lies behind the last score counts for nothing */
-            memset(scores + seen, 0, (size_t)(at + LANES - seen) * sizeof(float));
-        sums += *(vec *)(scores + at);
+}
+
+/* Attention of some queries of the heads that share keys. The last come first: they take longest. */
+static void attend_tall_chunk(const void *job, int chunk)
+{
+    const Tall *tall = job;
+    const Pass *pass = tall->pass;
+    const int64_t dim = pass->dim, shared = pass->heads / pass->narrow, queries = pass->rows * shared;
+    const int64_t narrow = chunk % pass->narrow, known = pass->all - pass->rows;
+    const int64_t end = queries - chunk / pass->narrow * TALLEST, first = end > TALLEST ? end - TALLEST : 0;
+    const int64_t panels_seen = (known + (end - 1) / shared + PANEL) / PANEL, width = panels_seen * PANEL;
+    const int count = (int)(end - first);
+    reserve(TALLEST * (width + dim));
+    float *const scores = scratch.scores, *const own = scores + TALLEST * width;
+    float sums[TALLEST * PANEL], scale[TALLEST];
+    const float *query[TALLEST];
+    float *out[TALLEST];
+    for (int64_t index = 0; index < count; index++) {
+        const int64_t row = (first + index) / shared, head = narrow * shared + (first + index) % shared;
+        query[index] = pass->qkv + (row * (pass->heads + 2 * pass->narrow) + head) * dim;
+        out[index] = pass->mixed + (row * pass->heads + head) * dim;
+        memcpy(own + index * dim, query[index], (size_t)dim * sizeof(float));
     }
-    mix(scores, scratch.seen, (int)seen, pass->values + offset, dim, 1.0f / total(sums), out);
+    for (int64_t panel = 0; panel < panels_seen; panel++) {
+        const float *keys = tall->keys + (narrow * tall->panels + panel) * dim * PANEL;
+        float32_tiles[count - 1]((const char *)keys, own, dim, sums);
+        for (int index = 0; index < count; index++)
+            memcpy(scores + index * width + panel * PANEL, sums + index * PANEL, PANEL * sizeof(float));
+    }
+    for (int index = 0; index < count; index++) {
+        const int64_t seen = known + (first + index) / shared + 1;
+        scale[index] = 1.0f / soften(scores + index * width, seen, pass->scaling);
+        memset(scores + index * width + seen, 0, (size_t)(width - seen) * sizeof(float));
+    }
+    for (int64_t part = 0; part < tall->parts; part++) {
+        const float *values = tall->values + (narrow * tall->parts + part) * tall->panels * PANEL * PANEL;
+        const int64_t left = dim - part * PANEL, size = left < PANEL ? left : PANEL;
+        float32_tiles[count - 1]((const char *)values, scores, width, sums);
+        for (int index = 0; index < count; index++)
+            for (int64_t at = 0; at < size; at++)
+                out[index][part * PANEL + at] = sums[index * PANEL + at] * scale[index];
+    }
+}
+
+static void attend_tall(const Pass *pass, int alone)
+{
+    static _Thread_local float *room;
+    static _Thread_local size_t size;
+    const int64_t panels = (pass->all + PANEL - 1) / PANEL, parts = (pass->dim + PANEL - 1) / PANEL;
+    const size_t keys = (size_t)(pass->narrow * panels * PANEL * pass->dim);
+    const size_t needed = keys + (size_t)(pass->narrow * panels * parts * PANEL * PANEL) + AHEAD;
+    if (needed > size) {
+        free(room);
+        size = 2 * needed;
+        room = aligned_alloc(64, (size * sizeof(float) + 63) / 64 * 64);
+    }
+    const Tall tall = {pass, room, room + keys, panels, parts};
+    const int64_t queries = pass->rows * (pass->heads / pass->narrow);
+    run(pack_chunk, &tall, (int)(pass->narrow * panels), alone);
+    run(attend_tall_chunk, &tall, (int)(pass->narrow * ((queries + TALLEST - 1) / TALLEST)), alone);
+}
+
+static void attend(const Pass *pass, int alone)
+{
+    if (pass->rows > FEW && pass->texts == 1 && !pass->mask)
+        attend_tall(pass, alone);
+    else
+        run(attend_chunk, pass, (int)(pass->rows * pass->heads), alone);
 }
 
 /* Adds a matrix's products to the states. */
@@ -1130,7 +1245,7 @@ void outrider_layers(Pass *pass, const Layer *layers, const Store *stores, int c
         pass->values = store->values;
         pass->head_stride = store->room * pass->dim;
         pass->text_stride = pass->narrow * pass->head_stride;
-        run(attend_chunk, pass, (int)(pass->rows * pass->heads), alone);
+        attend(pass, alone);
         leave(pass, &layers[index].exit, alone);
     }
     release(alone);
@@ -1149,7 +1264,7 @@ void outrider_leave(const Pass *pass, const Exit *exit)
 {
     const int alone = is_alone((int)pass->threads);
     if (pass->keys)
-        run(attend_chunk, pass, (int)(pass->rows * pass->heads), alone);
+        attend(pass, alone);
     leave(pass, exit, alone);
     release(alone);
 }

@@ -27,7 +27,10 @@ LANES = 16
 """How many numbers the library takes at once; the widths of a head and a state are multiples."""
 
 ROWS = 64
-"""The most rows of a pass whose attention the library computes; for more, PyTorch does."""
+"""The most rows of a pass of several texts, or of a tree, whose attention the library computes.
+
+For more, PyTorch does. Chains of any number of rows are the library's.
+"""
 
 CHANGING = ("dynamic", "longrope")
 """Rotations whose frequencies depend on how long the text is."""
@@ -139,7 +142,9 @@ def native_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> 
     states: dict[int, Tensor] = {}
     layers: int = config.num_hidden_layers
     stops = {0, layers, *(number for number in inputs.states if 0 <= number < layers)}
-    stores = rows.stores(cache, layers) if rows.are_few and type(cache) is GrowingCache else None
+    stores = (
+        rows.stores(cache, layers) if rows.attend_there and type(cache) is GrowingCache else None
+    )
     for first, last in pairwise(sorted(stops)):
         if first in inputs.states:
             states[first] = x.to(model.dtype, copy=True)
@@ -181,7 +186,7 @@ class _Rows:
         self.keys, self.values = keys.transpose(1, 2), values.transpose(1, 2)
         self._mixed = x.new_empty(batch, count, self._heads * dim)
         self._folded: Tensor | None = None
-        if rows > ROWS:
+        if rows > ROWS and (batch > 1 or inputs.mask is not None):
             shared = self._heads // self._narrow
             self._folded = folded_mask(inputs.mask, count, known, shared, x)
         buffers = {
@@ -208,9 +213,9 @@ class _Rows:
         self._set_mask()
 
     @property
-    def are_few(self) -> bool:
+    def attend_there(self) -> bool:
         """Returns whether the library computes attention, not PyTorch."""
-        return bool(self._pass.rows <= ROWS)
+        return bool(self._pass.rows <= ROWS or (self._pass.texts == 1 and not self._pass.mask))
 
     def stores(self, cache: GrowingCache, layers: int) -> ctypes.Array[Store]:
         """Counts the new tokens into a cache, and returns where each layer's are to be put."""
@@ -244,7 +249,7 @@ class _Rows:
 
     def _attend(self, keys: Tensor, values: Tensor) -> None:
         """Attends to some keys and values [batch, heads, all, dim], or has `leave` do it."""
-        if not self.are_few:
+        if not self.attend_there:
             self._mixed.copy_(
                 attention(
                     self._qkv[:, :, : self._heads],

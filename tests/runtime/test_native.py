@@ -61,6 +61,26 @@ def test_a_text_has_the_same_logits_however_it_is_read(model: Any, parts: list[i
     assert torch.equal(read(model, parts), read(model, [1] * 120))
 
 
+@pytest.mark.parametrize(("heads", "narrow", "dim"), [(6, 2, 16), (4, 4, 48), (14, 1, 80)])
+@pytest.mark.parametrize("parts", [[129], [1, 128], [31, 66, 32]])
+def test_a_long_chain_has_the_logits_of_its_tokens_up_to_rounding(
+    heads: int, narrow: int, dim: int, parts: list[int]
+) -> None:
+    config = LlamaConfig(
+        vocab_size=90,
+        hidden_size=16 * heads,
+        intermediate_size=80,
+        num_hidden_layers=2,
+        num_attention_heads=heads,
+        num_key_value_heads=narrow,
+        head_dim=dim,
+    )
+    made: Any = LlamaForCausalLM(config).eval()
+    pack(made)
+    assert native_pass.is_used_for(made)
+    torch.testing.assert_close(read(made, parts), read(made, [1] * 129), rtol=1e-5, atol=1e-5)
+
+
 def test_a_path_of_a_tree_has_the_logits_of_its_text(model: Any) -> None:
     cache = GrowingCache()
     run_pass(model, cache, PassInput(IDS[:, :40], 1))
