@@ -28,9 +28,9 @@ class Quantized(Drafter):
     weights takes a quarter to a third of the time of one in float32. Rounding hardly changes what
     the model predicts: nearly all tokens are accepted, and the text stays that of the exact
     weights. Where the processor multiplies bytes (AVX-512 VNNI), the inputs of products are rounded
-    to eight bits too. Nothing is trained. The rounded weights take a fifth to a quarter of the memory of
-    float32 weights, in addition (self-speculation with quantized weights, as in QuantSpec,
-    2502.10424).
+    to eight bits too. Nothing is trained. The rounded weights take a fifth to a quarter of the
+    memory of float32 weights, in addition (self-speculation with quantized weights, as in
+    QuantSpec, 2502.10424).
 
     bits: 4 or 8. With 4, every 32 inputs of an output have a scale and an offset of their own.
         Defaults to None: 4 for each layer whose weights are exact in four bits, as those from a
