@@ -25,14 +25,13 @@ class Quantized(Drafter):
     """Drafts with the target itself, its weights rounded to four or eight bits.
 
     A pass over a few tokens takes as long as its weights take to be read, so one over rounded
-    weights takes a quarter to a third of the time of one in float32. Rounding hardly changes what
+    weights takes a sixth to a quarter of the time of one in float32. Rounding hardly changes what
     the model predicts: nearly all tokens are accepted, and the text stays that of the exact
-    weights. Where the processor multiplies bytes (AVX-512 VNNI), the inputs of products are rounded
-    to eight bits too. Nothing is trained. The rounded weights take a fifth to a quarter of the
-    memory of float32 weights, in addition (self-speculation with quantized weights, as in
-    QuantSpec, 2502.10424).
+    weights. Nothing is trained. The rounded weights take a fifth to a quarter of the memory of
+    float32 weights, in addition (self-speculation with quantized weights, as in QuantSpec,
+    2502.10424).
 
-    bits: 4 or 8. With 4, every 32 inputs of an output have a scale and an offset of their own.
+    bits: 4 or 8. Every 32 inputs of an output have a scale of their own, and with 4 an offset.
         Defaults to None: 4 for each layer whose weights are exact in four bits, as those from a
         GGUF file in Q4_1 are (`smollm2`), and 8 for the others. The head always has 8.
     layers: how many of the target's first layers to draft with. Defaults to all.

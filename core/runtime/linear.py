@@ -33,7 +33,7 @@ class PackedLinear(nn.Module):
         restored from the packed weights each time `weight` is read.
     bits: 8 or 4, to round the weights to so many bits, which needs the native library. Defaults to
         None: the weights stay exact.
-    grouped: whether products may round their inputs too; see `Panels`. Defaults to False.
+    grouped: whether weights of eight bits are scaled in groups; see `Panels`. Defaults to False.
     """
 
     in_features: int

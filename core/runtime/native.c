@@ -7,10 +7,10 @@
    inputs in pairs, [panel][pair][32][2], with zeros up to a multiple of 32 inputs. In four bits,
    32 inputs are a group, and a panel is two halves, [half][group]: a group has its scales and its
    least weights, [16] of float16 each, and [8 inputs][16 outputs][4] bytes, where the lower half
-   of byte i is input i of the eight, and the upper half input i + 4. In eight bits of which 128 is
-   a zero, it has [4 inputs][16 outputs][4] bytes instead. Whatever the weights are stored as,
+   of byte i is input i of the eight, and the upper half input i + 4. In eight bits, it has its
+   scales and [4 inputs][16 outputs][4] bytes, of which 128 stands for 0. Whatever the weights are stored as,
    everything else is float32, but for inputs of groups: where the processor has instructions for
-   products of bytes (VNNI), each row's are rounded to eight bits, with a scale for each group. */
+   products of bytes (VNNI), each row's are whole numbers of fifteen bits, with a scale for each group. */
 
 #include <pthread.h>
 #include <sched.h>
@@ -36,6 +36,9 @@
 #define PANEL 32
 #define TALLEST 12 /* rows whose sums fit in the registers */
 #define DEPTH 32   /* inputs of a tile, and of a group */
+#define MIDDLE 8   /* of a weight's whole number in four bits */
+#define ZERO 128   /* the byte of a weight of 0 */
+#define LARGEST 16256 /* whole number that inputs are rounded to: 127 times 128 */
 #define GROUP (4 * LANES + DEPTH * LANES / 2) /* bytes of a group of four bits */
 #define AHEAD 4096 /* bytes of a panel to fetch before they are needed */
 #define PIECE 65536 /* bytes of panels for one thread to take, at most if they are more than one */
@@ -372,6 +375,34 @@ static inline vec load_float16(const void *at)
                 *(vec *)(sums + row * PANEL) = sum[row];                                           \
         }                                                                                          \
     }
+/* The same for weights of eight bits in groups. */
+#define BYTES_TILE(NAME, SIZE, R)                                                                  \
+    static void NAME##_##R(const char *panel, const float *x, int64_t inputs, float *sums)         \
+    {                                                                                              \
+        for (int half = 0; half < 2; half++, sums += LANES) {                                      \
+            vec sum[R] = {{0}};                                                                    \
+            for (int64_t group = 0; group < inputs; group += DEPTH) {                              \
+                const vec scale = load_float16(panel);                                             \
+                vec whole[R] = {{0}};                                                              \
+                panel += 2 * LANES;                                                                \
+                for (int64_t word = 0; word < DEPTH / 4; word++, panel += 4 * LANES) {             \
+                    const uvec words = *(const uvec *)panel;                                       \
+                    __builtin_prefetch(panel + AHEAD);                                             \
+                    _Pragma("GCC unroll 4") for (int byte = 0; byte < 4; byte++)                   \
+                    {                                                                              \
+                        const ivec bytes = (ivec)(words >> 8 * byte & 255) - ZERO;                 \
+                        const vec weights = __builtin_convertvector(bytes, vec);                   \
+                        _Pragma("GCC unroll 16") for (int row = 0; row < R; row++) whole[row] +=   \
+                            x[row * inputs + group + 4 * word + byte] * weights;                   \
+                    }                                                                              \
+                }                                                                                  \
+                _Pragma("GCC unroll 16") for (int row = 0; row < R; row++) sum[row] +=             \
+                    whole[row] * scale;                                                            \
+            }                                                                                      \
+            for (int row = 0; row < R; row++)                                                      \
+                *(vec *)(sums + row * PANEL) = sum[row];                                           \
+        }                                                                                          \
+    }
 #define TILES(TILE, NAME, SIZE)                                                                    \
     TILE(NAME, SIZE, 1) TILE(NAME, SIZE, 2) TILE(NAME, SIZE, 3) TILE(NAME, SIZE, 4)                \
     TILE(NAME, SIZE, 5) TILE(NAME, SIZE, 6) TILE(NAME, SIZE, 7) TILE(NAME, SIZE, 8)                \
@@ -385,15 +416,18 @@ TILES(TILE, float32, 4)
 TILES(TILE, int8, 1)
 TILES(PAIR_TILE, bfloat16, 2)
 TILES(GROUP_TILE, int4, 0)
-static Tile *const *const TILES_OF[] = {float32_tiles, int8_tiles, bfloat16_tiles, int4_tiles};
-static const int BITS_OF[] = {32, 8, 16, 5, 8}; /* of a weight, with its part of a group's numbers */
+TILES(BYTES_TILE, grouped, 0)
+static Tile *const *const TILES_OF[] = {float32_tiles, int8_tiles, bfloat16_tiles, int4_tiles, grouped_tiles};
+static const int BYTES_OF[] = {128, 32, 64, 20, 34}; /* of an input in a panel, with its part of a group's numbers */
 
-/* A group of a row's inputs in eight bits: each is about `step` times a whole number.
+/* A group of a row's inputs: each is about `step` times a whole number, which is 128 times a byte
+   and another byte.
 
-   sum: of the inputs. bytes: the sum of the whole numbers. */
+   sum: of the inputs. whole: of the whole numbers. high, low: the bytes. */
 typedef struct {
     float step, sum;
-    int32_t bytes;
+    int32_t whole;
+    int8_t high[DEPTH], low[DEPTH];
 } Group;
 
 /* Some rows to multiply with matrices of one kind.
@@ -401,14 +435,13 @@ typedef struct {
    tallest: how many rows to take at once.
    split: the rows as tiles of bfloat16, [group][DEPTH inputs][TILED][DEPTH], or none. A group has
    as many rows as fit; each row is `parts` of bfloat16, whose sum it is.
-   groups, bytes: the rows in eight bits, or none. */
+   groups: the rows as whole numbers, [rows][inputs / DEPTH], or none. */
 typedef struct {
     const float *x;
     int64_t inputs;
     int rows, tallest, parts;
     uint16_t *split;
-    Group *groups; /* [rows][inputs / DEPTH] */
-    int8_t *bytes; /* [rows][inputs] */
+    Group *groups;
 } Rows;
 
 static inline int64_t depth_of(int64_t inputs)
@@ -538,66 +571,76 @@ static void multiply_split(const char *panel, const Rows *rows, int row, int cou
 #endif
 
 #if defined(HAS_BYTES)
-/* Rounds one row's inputs to eight bits. */
+/* Rounds one row's inputs to whole numbers. */
 static void round_chunk(const void *job, int row)
 {
     const Rows *rows = job;
     const float *x = rows->x + row * rows->inputs;
-    int8_t *bytes = rows->bytes + row * rows->inputs;
     Group *group = rows->groups + row * (rows->inputs / DEPTH);
-    for (int64_t at = 0; at < rows->inputs; at += DEPTH, group++) {
-        const __m512 first = _mm512_loadu_ps(x + at), second = _mm512_loadu_ps(x + at + LANES);
+    for (int64_t at = 0; at < rows->inputs; at += DEPTH, group++, x += DEPTH) {
+        const __m512 first = _mm512_loadu_ps(x), second = _mm512_loadu_ps(x + LANES);
         const float most = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps(first), _mm512_abs_ps(second)));
-        const __m512 scale = _mm512_set1_ps(most > 0 ? 127 / most : 0);
-        const __m512i low = _mm512_cvtps_epi32(_mm512_mul_ps(first, scale));
-        const __m512i high = _mm512_cvtps_epi32(_mm512_mul_ps(second, scale));
-        _mm_storeu_si128((__m128i *)(bytes + at), _mm512_cvtepi32_epi8(low));
-        _mm_storeu_si128((__m128i *)(bytes + at + LANES), _mm512_cvtepi32_epi8(high));
-        group->step = most / 127;
+        const __m512 scale = _mm512_set1_ps(most > 0 ? LARGEST / most : 0);
+        group->step = most / LARGEST;
         group->sum = total((vec)_mm512_add_ps(first, second));
-        group->bytes = _mm512_reduce_add_epi32(_mm512_add_epi32(low, high));
+        group->whole = 0;
+        for (int half = 0; half < 2; half++) {
+            const __m512i whole = _mm512_cvtps_epi32(_mm512_mul_ps(half ? second : first, scale));
+            const __m512i high = _mm512_srai_epi32(_mm512_add_epi32(whole, _mm512_set1_epi32(64)), 7);
+            const __m512i low = _mm512_sub_epi32(whole, _mm512_slli_epi32(high, 7));
+            _mm_storeu_si128((__m128i *)group->high + half, _mm512_cvtepi32_epi8(high));
+            _mm_storeu_si128((__m128i *)group->low + half, _mm512_cvtepi32_epi8(low));
+            group->whole += _mm512_reduce_add_epi32(whole);
+        }
     }
 }
 
-/* Four bytes of a row, for all lanes. */
-static inline __m512i four_bytes(const int8_t *at)
+/* Adds the products of sixteen times four bytes of weights with four inputs, in two parts. */
+static inline __attribute__((always_inline)) void add_bytes(__m512i *high, __m512i *low, __m512i weights,
+                                                            const Group *group, int input)
 {
-    int32_t word;
-    memcpy(&word, at, sizeof word);
-    return _mm512_set1_epi32(word);
+    int32_t words[2];
+    memcpy(words, group->high + input, sizeof *words);
+    memcpy(words + 1, group->low + input, sizeof *words);
+    *high = _mm512_dpbusd_epi32(*high, weights, _mm512_set1_epi32(words[0]));
+    *low = _mm512_dpbusd_epi32(*low, weights, _mm512_set1_epi32(words[1]));
 }
 
-#define MIDDLE 8 /* of a weight's whole number in four bits */
-#define ZERO 128 /* the byte of a weight of 0 */
+/* The sums of both parts, as numbers. */
+static inline __m512 whole_sums(__m512i high, __m512i low)
+{
+    return _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_slli_epi32(high, 7), low));
+}
 
-/* The products of R rows in eight bits with one panel of four bits, to sums[row][output]. The
+/* The products of R rows of whole numbers with one panel of four bits, to sums[row][output]. The
    weights are taken from their middle, so that what the inputs lose in rounding counts less. */
 #define BYTES4(R)                                                                                  \
     static void bytes4_##R(const char *panel, const Rows *rows, int first, float *sums)            \
     {                                                                                              \
-        const int64_t inputs = rows->inputs, groups = inputs / DEPTH;                              \
+        const int64_t groups = rows->inputs / DEPTH;                                               \
         const __m512i lower = _mm512_set1_epi8(15);                                                \
         for (int half = 0; half < 2; half++, sums += LANES) {                                      \
-            const int8_t *bytes = rows->bytes + first * inputs;                                    \
             const Group *group = rows->groups + first * groups;                                    \
             __m512 sum[R];                                                                         \
             _Pragma("GCC unroll 16") for (int row = 0; row < R; row++) sum[row] =                  \
                 _mm512_setzero_ps();                                                               \
-            for (int64_t at = 0; at < groups; at++, group++, bytes += DEPTH, panel += GROUP) {     \
-                __m512i whole[R];                                                                  \
-                _Pragma("GCC unroll 16") for (int row = 0; row < R; row++) whole[row] =            \
-                    _mm512_set1_epi32(-MIDDLE * group[row * groups].bytes);                        \
+            for (int64_t at = 0; at < groups; at++, group++, panel += GROUP) {                     \
+                __m512i high[R], low[R];                                                           \
+                _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                         \
+                {                                                                                  \
+                    high[row] = _mm512_setzero_si512();                                            \
+                    low[row] = _mm512_set1_epi32(-MIDDLE * group[row * groups].whole);             \
+                }                                                                                  \
                 _Pragma("GCC unroll 4") for (int word = 0; word < DEPTH / 8; word++)               \
                 {                                                                                  \
                     const __m512i both = _mm512_loadu_si512(panel + 4 * LANES * (word + 1));       \
-                    const __m512i low = _mm512_and_si512(both, lower);                             \
-                    const __m512i high = _mm512_and_si512(_mm512_srli_epi32(both, 4), lower);      \
+                    const __m512i even = _mm512_and_si512(both, lower);                            \
+                    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(both, 4), lower);       \
                     __builtin_prefetch(panel + AHEAD + 4 * LANES * word);                          \
                     _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                     \
                     {                                                                              \
-                        const int8_t *values = bytes + row * inputs + 8 * word;                    \
-                        whole[row] = _mm512_dpbusd_epi32(whole[row], low, four_bytes(values));     \
-                        whole[row] = _mm512_dpbusd_epi32(whole[row], high, four_bytes(values + 4)); \
+                        add_bytes(high + row, low + row, even, group + row * groups, 8 * word);    \
+                        add_bytes(high + row, low + row, odd, group + row * groups, 8 * word + 4); \
                     }                                                                              \
                 }                                                                                  \
                 const __m512 scale = (__m512)load_float16(panel);                                  \
@@ -607,7 +650,7 @@ static inline __m512i four_bytes(const int8_t *at)
                 {                                                                                  \
                     const Group *own = group + row * groups;                                       \
                     const __m512 step = _mm512_mul_ps(scale, _mm512_set1_ps(own->step));           \
-                    sum[row] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(whole[row]), step, sum[row]);    \
+                    sum[row] = _mm512_fmadd_ps(whole_sums(high[row], low[row]), step, sum[row]);   \
                     sum[row] = _mm512_fmadd_ps(middle, _mm512_set1_ps(own->sum), sum[row]);        \
                 }                                                                                  \
             }                                                                                      \
@@ -616,63 +659,62 @@ static inline __m512i four_bytes(const int8_t *at)
         }                                                                                          \
     }
 
-/* The same for a panel of eight bits, whose bytes are 128 more than the weights. */
+/* The same for a panel of eight bits. */
 #define BYTES8(R)                                                                                  \
     static void bytes8_##R(const char *panel, const Rows *rows, int first, float *sums)            \
     {                                                                                              \
-        const int64_t inputs = rows->inputs, groups = inputs / DEPTH;                              \
+        const int64_t groups = rows->inputs / DEPTH;                                               \
         for (int half = 0; half < 2; half++, sums += LANES) {                                      \
-            const int8_t *bytes = rows->bytes + first * inputs;                                    \
             const Group *group = rows->groups + first * groups;                                    \
             __m512 sum[R];                                                                         \
             _Pragma("GCC unroll 16") for (int row = 0; row < R; row++) sum[row] =                  \
                 _mm512_setzero_ps();                                                               \
-            for (int64_t at = 0; at < groups; at++, group++, bytes += DEPTH) {                     \
-                __m512i whole[R];                                                                  \
-                _Pragma("GCC unroll 16") for (int row = 0; row < R; row++) whole[row] =            \
-                    _mm512_set1_epi32(-ZERO * group[row * groups].bytes);                            \
+            for (int64_t at = 0; at < groups; at++, group++) {                                     \
+                __m512i high[R], low[R];                                                           \
+                _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                         \
+                {                                                                                  \
+                    high[row] = _mm512_setzero_si512();                                            \
+                    low[row] = _mm512_set1_epi32(-ZERO * group[row * groups].whole);               \
+                }                                                                                  \
+                const __m512 scale = (__m512)load_float16(panel);                                  \
+                panel += 2 * LANES;                                                                \
                 _Pragma("GCC unroll 8") for (int word = 0; word < DEPTH / 4; word++, panel += 64)  \
                 {                                                                                  \
                     const __m512i weights = _mm512_loadu_si512(panel);                             \
                     __builtin_prefetch(panel + AHEAD);                                             \
-                    _Pragma("GCC unroll 16") for (int row = 0; row < R; row++) whole[row] =        \
-                        _mm512_dpbusd_epi32(whole[row], weights,                                   \
-                                            four_bytes(bytes + row * inputs + 4 * word));          \
+                    _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                     \
+                        add_bytes(high + row, low + row, weights, group + row * groups, 4 * word); \
                 }                                                                                  \
                 _Pragma("GCC unroll 16") for (int row = 0; row < R; row++) sum[row] =              \
-                    _mm512_fmadd_ps(_mm512_cvtepi32_ps(whole[row]),                                \
-                                    _mm512_set1_ps(group[row * groups].step), sum[row]);           \
+                    _mm512_fmadd_ps(whole_sums(high[row], low[row]),                               \
+                                    scale * _mm512_set1_ps(group[row * groups].step), sum[row]);   \
             }                                                                                      \
             for (int row = 0; row < R; row++)                                                      \
                 _mm512_storeu_ps(sums + row * PANEL, sum[row]);                                    \
         }                                                                                          \
     }
 #define OF_BYTES(TILE, NAME)                                                                       \
-    TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) TILE(6) TILE(7) TILE(8) TILE(9) TILE(10) TILE(11)      \
-    TILE(12)                                                                                       \
-    static TileOfBytes *const NAME##_tiles[] = {NAME##_1, NAME##_2, NAME##_3, NAME##_4,  NAME##_5, \
-                                                NAME##_6, NAME##_7, NAME##_8, NAME##_9,  NAME##_10, \
-                                                NAME##_11, NAME##_12};
+    TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) TILE(6) TILE(7) TILE(8)                                \
+    static TileOfBytes *const NAME##_tiles[] = {NAME##_1, NAME##_2, NAME##_3, NAME##_4,            \
+                                                NAME##_5, NAME##_6, NAME##_7, NAME##_8};
 
 typedef void TileOfBytes(const char *panel, const Rows *rows, int first, float *sums);
 OF_BYTES(BYTES4, bytes4)
 OF_BYTES(BYTES8, bytes8)
 
-/* Rounds the rows to eight bits. They hold until this thread's next ones. */
+/* Rounds the rows to whole numbers. They hold until this thread's next ones. */
 static void round_rows(Rows *rows, int alone)
 {
-    static _Thread_local char *room;
+    static _Thread_local Group *room;
     static _Thread_local size_t size;
-    const size_t groups = (size_t)(rows->rows * (rows->inputs / DEPTH));
-    const size_t needed = groups * (sizeof(Group) + DEPTH);
+    const size_t needed = (size_t)(rows->rows * (rows->inputs / DEPTH)) * sizeof(Group);
     if (needed > size) {
         free(room);
         room = malloc(needed);
         size = needed;
     }
-    rows->groups = (Group *)room;
-    rows->bytes = (int8_t *)(room + groups * sizeof(Group));
-    rows->tallest = TALLEST;
+    rows->groups = room;
+    rows->tallest = TALLEST * 2 / 3; /* with two sums for each of the others' */
     run(round_chunk, rows, rows->rows, alone || rows->rows < TALLEST);
 }
 #endif
@@ -680,8 +722,8 @@ static void round_rows(Rows *rows, int alone)
 /* Returns rows to multiply, split or rounded for the matrix. They hold until this thread's next ones. */
 static Rows prepare(const Matrix *matrix, const float *x, int rows, int alone)
 {
-    const int tallest = matrix->kind == FOUR_BITS ? TALLEST / 3 : TALLEST; /* it has more sums */
-    Rows result = {x, matrix->inputs, rows, tallest, 1, NULL, NULL, NULL};
+    const int tallest = matrix->kind < FOUR_BITS ? TALLEST : TALLEST / 3; /* groups have more sums */
+    Rows result = {x, matrix->inputs, rows, tallest, 1, NULL, NULL};
 #if defined(HAS_BYTES)
     if (matrix->kind >= FOUR_BITS)
         round_rows(&result, alone);
@@ -729,7 +771,7 @@ static void multiply(const Matrix *matrix, int64_t panel, const Rows *rows, int 
                      float *sums)
 {
     const int64_t inputs = matrix->kind == BFLOAT16 ? depth_of(matrix->inputs) * DEPTH : matrix->inputs;
-    const char *weights = (const char *)matrix->panels + panel * PANEL * inputs * BITS_OF[matrix->kind] / 8;
+    const char *weights = (const char *)matrix->panels + panel * inputs * BYTES_OF[matrix->kind];
     for (int64_t at = 0; at < AHEAD; at += 64) /* another thread may have fetched these */
         __builtin_prefetch(weights + at);
 #if defined(HAS_TILES)
@@ -738,7 +780,7 @@ static void multiply(const Matrix *matrix, int64_t panel, const Rows *rows, int 
     else
 #endif
 #if defined(HAS_BYTES)
-    if (rows->bytes && matrix->kind >= FOUR_BITS)
+    if (rows->groups && matrix->kind >= FOUR_BITS)
         (matrix->kind == FOUR_BITS ? bytes4_tiles : bytes8_tiles)[count - 1](weights, rows, row, sums);
     else
 #endif
@@ -758,7 +800,7 @@ static void multiply(const Matrix *matrix, int64_t panel, const Rows *rows, int 
 /* How many panels a thread takes at once: memory is faster where it is read in one piece. */
 static int grain(const Matrix *matrix)
 {
-    const int64_t bytes = PANEL * matrix->inputs * BITS_OF[matrix->kind] / 8;
+    const int64_t bytes = matrix->inputs * BYTES_OF[matrix->kind];
     return bytes < PIECE ? (int)(PIECE / bytes) : 1;
 }
 
@@ -818,7 +860,7 @@ void outrider_product(const Matrix *matrix, const float *x, float *out, int rows
     release(alone);
 }
 
-/* Returns whether inputs of groups are rounded to eight bits. */
+/* Returns whether inputs of groups are rounded to whole numbers. */
 int outrider_rounds_inputs(void)
 {
 #if defined(HAS_BYTES)

@@ -48,15 +48,6 @@ def has_tiles() -> bool:
     return native is not None and bool(native.outrider_has_tiles())
 
 
-def rounds_inputs() -> bool:
-    """Returns whether products with weights in groups round their inputs to eight bits too.
-
-    They do where the processor multiplies bytes (AVX-512 VNNI).
-    """
-    native = library()
-    return native is not None and bool(native.outrider_rounds_inputs())
-
-
 def _folder() -> Path:
     return Path(platformdirs.user_cache_path("outrider")) / "native"
 

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
 
-from outrider.runtime.native import library, rounds_inputs
+from outrider.runtime.native import library
 from outrider.runtime.threads import native_threads
 
 WIDTH = 32
@@ -59,9 +59,8 @@ class Panels:
         becomes 127. 4 stores them as numbers from 0 to 15. Each 32 inputs of an output have a scale
         and a smallest weight, both in float16, so the number of inputs must be a multiple of 32.
         None stores the weights unchanged.
-    grouped: whether products with eight bits may round their inputs too, as those with four bits
-        do, where that is faster; see `rounds_inputs`. Each 32 inputs of a row then share a scale,
-        so their number must be a multiple of 32. Defaults to False.
+    grouped: whether weights of eight bits too have a scale, in float16, for each 32 inputs of an
+        output. Defaults to False.
     """
 
     def __init__(
@@ -77,15 +76,15 @@ class Panels:
         self.bits: int | None = bits
         if bits is not None:
             weight = weight.float() if weight.dtype is torch.bfloat16 else weight
-        if bits == 8:
+        if bits == 8 and not grouped:
             largest = weight.abs().amax(dim=1, keepdim=True)
             self._scale = largest.clamp(min=torch.finfo(weight.dtype).tiny) / LARGEST
             weight = (weight / self._scale).round().to(torch.int8)
-        self._grouped = bits == 4 or (bits == 8 and grouped and rounds_inputs())
+        self._grouped = bits == 4 or grouped
         if bits == 4:
-            self._panels = _scaled_groups(weight)
+            self._panels = _pairs(weight)
         else:
-            self._panels = _groups(weight) if self._grouped else _arranged(weight)
+            self._panels = _bytes(weight) if grouped else _arranged(weight)
         self._bias = None if bias is None else _single(bias)
         self.matrix: Matrix = Matrix(
             panels=self._panels.data_ptr(),
@@ -100,7 +99,7 @@ class Panels:
         """Returns the weights as a plain matrix, rounded if they were quantized."""
         full = self._panels
         if self._grouped:
-            full = _unscaled_groups(full) if self.bits == 4 else _ungrouped(full)
+            full = _from_pairs(full) if self.bits == 4 else _from_bytes(full)
         if full.dtype is torch.bfloat16:
             full = full.transpose(2, 3).flatten(1, 2)
         weight = full.transpose(1, 2).flatten(0, 1)[: self.matrix.outputs, : self.matrix.inputs]
@@ -135,7 +134,7 @@ def _arranged(weight: Float[Tensor, "out in"]) -> Tensor:
     return weight.reshape(-1, WIDTH, *inputs).transpose(1, 2).contiguous()
 
 
-def _scaled_groups(weight: Float[Tensor, "out in"]) -> Tensor:
+def _pairs(weight: Float[Tensor, "out in"]) -> Tensor:
     """Returns panels of four bits as bytes [panel, half, group, 320]: scales, least weights, pairs.
 
     A pair is an input of the first four of eight, and its counterpart among the others.
@@ -150,7 +149,7 @@ def _scaled_groups(weight: Float[Tensor, "out in"]) -> Tensor:
     return torch.cat([part.flatten(3) for part in parts], dim=3)
 
 
-def _unscaled_groups(panels: Tensor) -> Float[Tensor, "panel in width"]:
+def _from_pairs(panels: Tensor) -> Float[Tensor, "panel in width"]:
     """Returns the weights of panels of four bits."""
     scale, least, pairs = torch.split(panels, [2 * LANES, 2 * LANES, LANES * DEPTH // 2], dim=3)
     pairs = pairs.unflatten(3, (DEPTH // 8, LANES, 4)).transpose(-1, -2)
@@ -159,15 +158,21 @@ def _unscaled_groups(panels: Tensor) -> Float[Tensor, "panel in width"]:
     return _whole_panels(torch.addcmul(least.float(), whole.float(), scale.float()))
 
 
-def _groups(weight: Float[Tensor, "out in"]) -> Tensor:
-    """Returns panels of eight bits as bytes [panel, half, group, 4 inputs, output, input]."""
-    quads = (_halves(weight) + ZERO).to(torch.uint8).unflatten(3, (DEPTH // 4, 4))
-    return quads.transpose(-1, -2).contiguous()
+def _bytes(weight: Float[Tensor, "out in"]) -> Tensor:
+    """Returns panels of eight bits as bytes [panel, half, group, 544]: scales, weights by fours."""
+    groups = _halves(weight)
+    scale = (groups.abs().amax(dim=3, keepdim=True) / LARGEST).half()
+    whole = (groups / scale.to(groups).clamp(min=TINY)).round().clamp(-LARGEST, LARGEST) + ZERO
+    fours = whole.to(torch.uint8).unflatten(3, (DEPTH // 4, 4)).transpose(-1, -2)
+    return torch.cat([scale.view(torch.uint8).flatten(3), fours.flatten(3)], dim=3)
 
 
-def _ungrouped(panels: Tensor) -> Float[Tensor, "panel in width"]:
+def _from_bytes(panels: Tensor) -> Float[Tensor, "panel in width"]:
     """Returns the weights of panels of eight bits in groups."""
-    return _whole_panels(panels.transpose(-1, -2).flatten(3, 4).float() - ZERO)
+    scale, fours = torch.split(panels, [2 * LANES, LANES * DEPTH], dim=3)
+    whole = fours.unflatten(3, (DEPTH // 4, LANES, 4)).transpose(-1, -2).flatten(3, 4)
+    scale = scale.contiguous().view(torch.half)[..., None, :]
+    return _whole_panels((whole.float() - ZERO) * scale.float())
 
 
 def _halves(weight: Float[Tensor, "out in"]) -> Float[Tensor, "panel half group depth lanes"]:

@@ -39,7 +39,7 @@ def quantized(model: "PreTrainedModel", setting: str, bits: int | None = 8) -> "
     def replaced(module: nn.Module) -> nn.Module | None:
         if not isinstance(module, PackedLinear) and type(module) is not nn.Linear:
             return None
-        if bits == 8 or module is head or module.in_features % DEPTH:
+        if bits == 8 or module is head or not _in_groups(module):
             return _quantized(module, 8)
         result = _quantized(module, 4)
         is_kept = bits == 4 or torch.equal(result.weight, module.weight.to(result.weight))
@@ -65,12 +65,18 @@ def _quantized(layer: "nn.Linear | PackedLinear", bits: int) -> "nn.Linear | Pac
     """Returns a layer with rounded weights."""
     if isinstance(layer, nn.Linear) and layer.weight.dtype is torch.float64:
         return _rounded(layer, bits)
-    return PackedLinear(layer, bits=bits, grouped=layer.in_features % DEPTH == 0)
+    return PackedLinear(layer, bits=bits, grouped=_in_groups(layer))
 
 
 def _rounded(layer: nn.Linear, bits: int) -> nn.Linear:
     """Returns a layer with its weights rounded to 4 or 8 bits, in their own precision."""
     rounded = copy.copy(layer)
-    weight = Panels(layer.weight.detach(), None, bits=bits).to_dense().to(layer.weight)
+    packed = Panels(layer.weight.detach(), None, bits=bits, grouped=_in_groups(layer))
+    weight = packed.to_dense().to(layer.weight)
     rounded._parameters = layer._parameters | {"weight": nn.Parameter(weight, requires_grad=False)}
     return rounded
+
+
+def _in_groups(layer: "nn.Linear | PackedLinear") -> bool:
+    """Returns whether a layer's inputs make whole groups, each with a scale of its own."""
+    return layer.in_features % DEPTH == 0

@@ -35,7 +35,6 @@ def built(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> An
     library = request.getfixturevalue("older_library") if request.param == "older" else None
     if library is not None:
         monkeypatch.setattr(panels, "library", lambda: library)
-        monkeypatch.setattr(panels, "rounds_inputs", library.outrider_rounds_inputs)
         assert not library.outrider_rounds_inputs()
     return library or native.library()
 
@@ -50,13 +49,10 @@ def test_products_are_those_of_weights_of_four_bits(
     packed = Panels(weight, bias, bits=4)
     dense = packed.to_dense()
     groups = weight.unflatten(1, (-1, 32))
-    scale, least = (groups.amax(2) - groups.amin(2)) / 15, groups.amin(2)
+    scale = (groups.amax(2) - groups.amin(2)) / 15
     assert ((dense - weight).unflatten(1, (-1, 32)).abs().amax(2) <= 0.505 * scale + 2e-3).all()
-    # Only the part of a weight that is not its group's middle meets rounded inputs.
-    middle = torch.addcmul(least.half().float(), scale.half().float(), torch.tensor(8.0))
-    middle = middle.repeat_interleave(32, 1)
-    right = inputs_of(built, x) @ (dense - middle).T + x @ middle.T + bias
-    torch.testing.assert_close(packed.product(x), right, rtol=1e-5, atol=1e-5)
+    right = x @ dense.T + bias
+    torch.testing.assert_close(packed.product(x), right, rtol=1e-5, atol=tolerance(built))
     alone = torch.cat([packed.product(row) for row in x.split(1)])
     assert torch.equal(packed.product(x), alone)
 
@@ -68,20 +64,17 @@ def test_products_in_groups_of_eight_bits(built: Any, rows: int, shape: tuple[in
     x[0, :32] = 0  # a scale of 0
     packed = Panels(weight, bias, bits=8, grouped=True)
     dense = packed.to_dense()
-    assert torch.equal(dense, Panels(weight, bias, bits=8).to_dense())
-    right = inputs_of(built, x) @ dense.T + bias
-    torch.testing.assert_close(packed.product(x), right, rtol=1e-5, atol=1e-5)
+    scale = weight.unflatten(1, (-1, 32)).abs().amax(2) / 127
+    assert ((dense - weight).unflatten(1, (-1, 32)).abs().amax(2) <= 0.6 * scale).all()
+    right = x @ dense.T + bias
+    torch.testing.assert_close(packed.product(x), right, rtol=1e-5, atol=tolerance(built))
     alone = torch.cat([packed.product(row) for row in x.split(1)])
     assert torch.equal(packed.product(x), alone)
 
 
-def inputs_of(library: Any, x: torch.Tensor) -> torch.Tensor:
-    """Returns inputs as a library rounds them: 32 share a scale, and the largest becomes 127."""
-    if not library.outrider_rounds_inputs():
-        return x
-    groups = x.unflatten(1, (-1, 32))
-    step = groups.abs().amax(2, keepdim=True) / 127
-    return ((groups / step.clamp(min=1e-30)).round() * step).flatten(1)
+def tolerance(library: Any) -> float:
+    """Returns how far a product may be off: a library may round its inputs to fifteen bits."""
+    return 2e-3 if library.outrider_rounds_inputs() else 1e-5
 
 
 def test_four_bits_keep_the_weights_of_a_file_of_four_bits() -> None:
@@ -91,6 +84,14 @@ def test_four_bits_keep_the_weights_of_a_file_of_four_bits() -> None:
     whole = torch.cat([torch.arange(16.0).repeat(8, 2, 1), torch.randint(16, (8, 2, 16))], dim=2)
     weight = (scale * whole + offset).flatten(1)
     assert torch.equal(Panels(weight, None, bits=4).to_dense(), weight)
+
+
+def test_eight_bits_in_groups_keep_the_weights_of_a_file_of_eight_bits() -> None:
+    """They are a scale times a whole number of up to 127, as in GGUF's Q8_0."""
+    scale = torch.rand(8, 2, 1).half().float()
+    whole = torch.cat([torch.full((8, 2, 1), 127.0), torch.randint(-127, 128, (8, 2, 31))], dim=2)
+    weight = (scale * whole).flatten(1)
+    assert torch.equal(Panels(weight, None, bits=8, grouped=True).to_dense(), weight)
 
 
 def test_the_head_and_odd_widths_keep_eight_bits(llama: Any) -> None:
@@ -113,10 +114,7 @@ def is_packed(layer: Any) -> bool:
     return isinstance(layer, PackedLinear)
 
 
-def test_the_model_shares_all_but_its_linear_layers(
-    llama: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(panels, "rounds_inputs", lambda: False)
+def test_the_model_shares_all_but_its_linear_layers(llama: Any) -> None:
     model = llama()
     pack(model)
     small: Any = quantized(model, "drafter quantized")
@@ -132,7 +130,8 @@ def test_the_model_shares_all_but_its_linear_layers(
         if isinstance(module, nn.Linear):
             module.weight = nn.Parameter(small.get_submodule(name).weight)
     ids = torch.tensor([[3, 4, 5, 6]])
-    torch.testing.assert_close(small(ids).logits, rounded(ids).logits, rtol=1e-4, atol=1e-4)
+    allowed = 10 * tolerance(native.library())  # over all layers
+    torch.testing.assert_close(small(ids).logits, rounded(ids).logits, rtol=0, atol=allowed)
 
 
 def test_a_target_of_eight_bits(llama: Any, tmp_path: Path) -> None:
