@@ -12,6 +12,10 @@ from outrider.bench.measure import Run
 from outrider.bench.worker import Worker
 from outrider.terminal import plain
 
+UNTYPICAL = 2
+"""The first rounds of a text, left out: in the first one the target reads the prompt, and in the
+second many drafters do."""
+
 DraftBytes = Sequence[Sequence[int]]
 """For each prompt, the bytes of the matrices that each of its drafts multiplies with."""
 
@@ -19,9 +23,7 @@ DraftBytes = Sequence[Sequence[int]]
 @final
 @dataclass(frozen=True, slots=True)
 class DraftCost:
-    """The cost of an entrant's average draft, after the one that follows the prompt.
-
-    The first draft of a text is left out: many drafters read the prompt then.
+    """The cost of an entrant's average draft, without those of a text's UNTYPICAL rounds.
 
     seconds: of a draft. share: of the seconds of its round.
     bytes: of the matrices that it multiplies with, a matrix counting once for each product.
@@ -68,17 +70,18 @@ def count_draft_bytes(
 def draft_cost(
     runs: Sequence[Run], name: str, draft_bytes: DraftBytes, bandwidth: float
 ) -> DraftCost | None:
-    """Returns the cost of an entrant's drafts, or None if no text has a second round.
+    """Returns the cost of an entrant's drafts, or None if all texts are too short to tell.
 
     The seconds of a text's drafts are the median over its repeats.
     """
     seconds, whole, count = 0.0, 0.0, 0
-    for prompt in {run.prompt for run in runs}:
-        repeats = [run for run in runs if (run.entrant, run.prompt) == (name, prompt)]
-        seconds += statistics.median(sum(run.drafts[1:]) for run in repeats)
-        whole += statistics.median(sum(run.rounds[1:]) for run in repeats)
-        count += len(repeats[0].drafts) - 1
-    counted = [each for of_text in draft_bytes for each in of_text[1:]]
+    own_runs = [run for run in runs if run.entrant == name]
+    for prompt in {run.prompt for run in own_runs}:
+        repeats = [run for run in own_runs if run.prompt == prompt]
+        seconds += statistics.median(sum(run.drafts[UNTYPICAL:]) for run in repeats)
+        whole += statistics.median(sum(run.rounds[UNTYPICAL:]) for run in repeats)
+        count += len(repeats[0].drafts[UNTYPICAL:])
+    counted = [each for of_text in draft_bytes for each in of_text[UNTYPICAL:]]
     if not count or not counted:
         return None
     return DraftCost(seconds / count, seconds / whole, statistics.mean(counted), bandwidth)

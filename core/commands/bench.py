@@ -155,7 +155,7 @@ def _measure_drafting(
     runs: Sequence[Run],
     bandwidth: float,
 ) -> dict[str, DraftCost]:
-    """Returns the cost of a draft by the entrants that draft, on prompts with a second round."""
+    """Returns the cost of a draft by each entrant whose texts are long enough to tell."""
     costs = {}
     for name in drafting_entrants(runs):
         draft_bytes = count_draft_bytes(workers[name], prompts, config.max_new_tokens)
