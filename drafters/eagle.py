@@ -63,7 +63,7 @@ class EagleNetwork(FeatureNetwork):
     ) -> Float[Tensor, "batch tokens w"]:
         both = torch.cat([embedding(tokens, self._embedding), states], dim=-1)
         x = product(self.fc, both)
-        return layer_output(self, x, x, positions, sees, cache)
+        return layer_output(self, x, x, positions=positions, sees=sees, cache=cache)
 
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:

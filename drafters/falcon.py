@@ -89,7 +89,9 @@ class FalconNetwork(TrainedNetwork):
         x: what `fuse` returned.
         sees: what each position attends to, cached ones first; None for a chain.
         """
-        return layer_output(self, self.input_layernorm(x), x, positions, sees, cache)
+        return layer_output(
+            self, self.input_layernorm(x), x, positions=positions, sees=sees, cache=cache
+        )
 
     def logits(self, states: Float[Tensor, "*batch w"]) -> Float[Tensor, "*batch known"]:
         """Returns the logits of the token after each state, over the network's vocabulary."""

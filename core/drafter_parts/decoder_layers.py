@@ -54,7 +54,9 @@ class DecoderLayer(_Layer):
         cache: KeysAndValues,
     ) -> Float[Tensor, "batch tokens hidden"]:
         """Returns the layer's output. sees, cache: as for `Attention`."""
-        return layer_output(self, self.input_layernorm(x), x, positions, sees, cache)
+        return layer_output(
+            self, self.input_layernorm(x), x, positions=positions, sees=sees, cache=cache
+        )
 
 
 @final
@@ -85,4 +87,4 @@ class FusionLayer(_Layer):
         normed = self.hidden_norm(states)
         x = torch.cat([self.input_layernorm(words), normed], dim=-1)
         residual = normed if self.norm_first else states
-        return layer_output(self, x, residual, positions, sees, cache)
+        return layer_output(self, x, residual, positions=positions, sees=sees, cache=cache)

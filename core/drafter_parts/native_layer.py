@@ -31,6 +31,7 @@ def layer_output(
     layer: Any,
     inputs: Float[Tensor, "batch tokens input"],
     residual: Float[Tensor, "batch tokens hidden"],
+    *,
     positions: Int[Tensor, "batch tokens"],
     sees: Bool[Tensor, "batch 1 tokens all"] | None,
     cache: KeysAndValues,
@@ -133,7 +134,7 @@ _native: "WeakKeyDictionary[nn.Module, _NativeLayer | None]" = WeakKeyDictionary
 
 
 def _is_supported(layer: Any) -> bool:
-    """Returns whether the library runs a layer: all products are its own, and heads have no norm."""
+    """Returns whether the library runs a layer: its products are native, its heads unnormed."""
     parts = [getattr(layer.self_attn, name) for name in PROJECTIONS]
     parts += [getattr(layer.mlp, name) for name in GATED]
     widths = (layer.self_attn.config.head_dim, *(part.in_features for part in parts))
