@@ -14,9 +14,6 @@ from outrider.terminal import plain
 
 PHASES = ("draft", "score", "verify", "rest")
 
-NAME_WIDTH = 14
-"""The characters that a narrow terminal keeps for names: those of "mlp_speculator"."""
-
 
 @final
 @dataclass(frozen=True)
@@ -64,9 +61,9 @@ class BenchResult:
 
 def bench_table(result: BenchResult, title: str) -> Table:
     """Returns the table with a row for each entrant."""
-    table = Table(title=title)
-    table.add_column("", min_width=NAME_WIDTH)
-    for heading in ("tokens a second", "tokens a call", *PHASES, "start s", "peak MB"):
+    table = Table(title=title, padding=0)  # so that it fits a narrow terminal
+    table.add_column("")
+    for heading in ("tokens/s", "tokens a call", *PHASES, "start s", "peak MB"):
         table.add_column(heading, justify="right")
     for name, start_seconds in result.start_seconds.items():
         phases = _phases(result.runs, name)

@@ -156,11 +156,12 @@ def _measure_drafting(
     bandwidth: float,
 ) -> dict[str, DraftCost]:
     """Returns the cost of a draft by each entrant whose texts are long enough to tell."""
-    costs = {}
+    costs: dict[str, DraftCost] = {}
     for name in drafting_entrants(runs):
         draft_bytes = count_draft_bytes(workers[name], prompts, config.max_new_tokens)
         cost = draft_cost(runs, name, draft_bytes, bandwidth)
-        costs |= {} if cost is None else {name: cost}
+        if cost is not None:
+            costs[name] = cost
     return costs
 
 

@@ -22,10 +22,11 @@ Attention multiplies with the keys and the values.
 """
 
 _counters: "list[Reads]" = []
+_Mode: Any = TorchDispatchMode  # which has no annotations
 
 
 @final
-class Reads(TorchDispatchMode):
+class Reads(_Mode):  # type: ignore[misc]
     """Counts, inside a block, the bytes of each matrix once for each product with it.
 
     These are weights, and the keys and values of a cache. Rows that are looked up in a table don't
