@@ -12,9 +12,11 @@ from outrider.contract.target import Target
 from outrider.drafter_parts import checkpoint, weights
 from outrider.drafter_parts.features import FeatureDrafter, FeatureNetwork
 from outrider.drafter_parts.layer import Attention, FeedForward, KeysAndValues, LayerConfig, RMSNorm
+from outrider.drafter_parts.native_layer import layer_output
 from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.runtime.cached_model import HIDDEN
+from outrider.runtime.linear import product
 
 
 @final
@@ -59,10 +61,9 @@ class EagleNetwork(FeatureNetwork):
         sees: Bool[Tensor, "batch 1 tokens all"] | None,
         cache: KeysAndValues,
     ) -> Float[Tensor, "batch tokens w"]:
-        x: Tensor = self.fc(torch.cat([embedding(tokens, self._embedding), states], dim=-1))
-        x = x + self.self_attn(x, positions, sees, cache)
-        out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
-        return out
+        both = torch.cat([embedding(tokens, self._embedding), states], dim=-1)
+        x = product(self.fc, both)
+        return layer_output(self, x, x, positions=positions, sees=sees, cache=cache)
 
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:

@@ -15,6 +15,7 @@ from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafter_parts import checkpoint, weights
 from outrider.drafter_parts.layer import Attention, FeedForward, KeysAndValues, LayerConfig, RMSNorm
+from outrider.drafter_parts.native_layer import layer_output
 from outrider.drafter_parts.trained import TrainedDrafter, TrainedNetwork
 from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.errors import ConfigError, is_int, require
@@ -88,9 +89,9 @@ class FalconNetwork(TrainedNetwork):
         x: what `fuse` returned.
         sees: what each position attends to, cached ones first; None for a chain.
         """
-        x = x + self.self_attn(self.input_layernorm(x), positions, sees, cache)
-        out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
-        return out
+        return layer_output(
+            self, self.input_layernorm(x), x, positions=positions, sees=sees, cache=cache
+        )
 
     def logits(self, states: Float[Tensor, "*batch w"]) -> Float[Tensor, "*batch known"]:
         """Returns the logits of the token after each state, over the network's vocabulary."""

@@ -13,6 +13,7 @@ from outrider.drafter_parts import checkpoint, weights
 from outrider.drafter_parts.staged import StagedDrafter, StagedNetwork
 from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.plugins.hookspecs import Register, hookimpl
+from outrider.runtime.linear import product
 
 
 @final
@@ -29,7 +30,9 @@ class ScaledNorm(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
         x = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)
-        return x if self.weight is None or self.bias is None else x * self.weight + self.bias
+        if self.weight is None or self.bias is None:
+            return x
+        return torch.addcmul(self.bias, x, self.weight)
 
 
 @final
@@ -70,6 +73,9 @@ class MLPSpeculatorNetwork(StagedNetwork):
         state_weight = 0.5 ** (0.5 / stages)
         embedding_weight = ((1 - state_weight**2) * inner / 2) ** 0.5
         self._ratio = embedding_weight / state_weight
+        # The target's embeddings vary in size: these factors scale them to unit variance first.
+        sizes = torch.linalg.vector_norm(self._embedding, dim=1, keepdim=True)
+        self._factors = self._ratio * torch.rsqrt(sizes.square() / width + 1e-6)
         widths = [width, *[inner] * (stages - 1)]
         self.proj: nn.ModuleList = nn.ModuleList(
             nn.Linear(inputs, inner, bias=False) for inputs in widths
@@ -92,19 +98,21 @@ class MLPSpeculatorNetwork(StagedNetwork):
     def forward(
         self, stage: int, state: Float[Tensor, "*batch w"], tokens: Int[Tensor, "*batch"]
     ) -> Float[Tensor, "*batch inner"]:
-        table: Any = self.emb[stage].weight if len(self.emb) else self._embedding
-        word = embedding(tokens, table)
-        if not len(self.emb):  # the target's embeddings vary in size: scale them to unit variance
-            word = word * torch.rsqrt(word.square().mean(-1, keepdim=True) + 1e-6)
-        return gelu(self.ln[stage](self.proj[stage](state) + self._ratio * word))
+        projected = product(self.proj[stage], state)
+        if len(self.emb):
+            table: Any = self.emb[stage].weight
+            mixed = torch.add(projected, embedding(tokens, table), alpha=self._ratio)
+        else:
+            word, factor = embedding(tokens, self._embedding), embedding(tokens, self._factors)
+            mixed = torch.addcmul(projected, word, factor)
+        return gelu(self.ln[stage](mixed))
 
     def logits(
         self, stage: int, state: Float[Tensor, "*batch inner"]
     ) -> Float[Tensor, "*batch known"]:
         if len(self.head):
-            logits: Tensor = self.head[stage](state)
-            return logits
-        return self._shared_head(self.out[stage](state))
+            return product(self.head[stage], state)
+        return self._shared_head(product(self.out[stage], state))
 
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:

@@ -8,7 +8,7 @@ import torch
 
 from outrider.bench.peers import PEERS, PLAIN, Counterparts, Entrant
 from outrider.drafters.none import NoDraft
-from outrider.errors import ConfigError
+from outrider.errors import ConfigError, require
 from outrider.plugins.config import factory_of
 from outrider.targets.smollm2 import folder as smollm2_folder
 from outrider.targets.smollm2 import smollm2
@@ -26,13 +26,19 @@ NO_DRAFT = {"_target_": "outrider.drafters.none.NoDraft"}
 FIXED_POLICY = {"_target_": "outrider.contract.policy.Fixed"}
 
 
-def entrants(config: Mapping[str, Any], model: str, dtype: torch.dtype) -> list[Entrant]:
+def entrants(
+    config: Mapping[str, Any],
+    model: str,
+    dtype: torch.dtype,
+    drafters: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[Entrant]:
     """Returns the entrants that a config asks for: Outrider's, and their counterparts among peers.
 
     config: plain values, as Hydra composed them. model: the target's folder or hub id.
+    drafters: the configs of further drafters, by name. They are compared with plain decoding only.
 
     Raises:
-        ConfigError: a peer's Python is set, but is not a file.
+        ConfigError: a peer's Python is set, but is not a file, or two entrants have one name.
     """
     drafter = dict(config["drafter"])
     label = str(drafter["_target_"]).rpartition(".")[2]
@@ -43,6 +49,11 @@ def entrants(config: Mapping[str, Any], model: str, dtype: torch.dtype) -> list[
         drafted_rivals = (f"{peer} {label}" for peer in PEERS)
         rivals = (OUTRIDER_PLAIN, *drafted_rivals, f"transformers {PLAIN}")
         entrants.append(_outrider(f"outrider {label}", config, rivals))
+    for name, listed in (drafters or {}).items():
+        settings = {**config, "drafter": listed}
+        entrants.append(_outrider(f"outrider {name}", settings, (OUTRIDER_PLAIN,)))
+        is_new = all(entrant.name != entrants[-1].name for entrant in entrants[:-1])
+        require(is_new, "drafters", name, "a name that no other entrant has")
     precision = str(dtype).removeprefix("torch.")
     counterparts = Counterparts(model, precision, drafter, label, int(config["gamma"]))
     for peer in PEERS:

@@ -19,7 +19,8 @@ class Run:
     """One text by one entrant.
 
     prompt: the prompt's number. phases: seconds of each phase, empty for an entrant that does not
-    report them. calls: calls of the target, likewise None.
+    report them. calls: calls of the target, likewise None. drafts, rounds: seconds of the draft of
+    each round, and of all of the round; likewise empty.
     """
 
     repeat: int
@@ -29,6 +30,8 @@ class Run:
     seconds: float
     phases: dict[str, float] = field(default_factory=dict)
     calls: int | None = None
+    drafts: list[float] = field(default_factory=list)
+    rounds: list[float] = field(default_factory=list)
 
     def plain(self) -> dict[str, Any]:
         """Returns the run as plain values, for JSON."""
@@ -63,6 +66,8 @@ def measure_runs(
                     answer["seconds"],
                     answer.get("phases", {}),
                     answer.get("calls"),
+                    answer.get("drafts", []),
+                    answer.get("rounds", []),
                 )
 
 

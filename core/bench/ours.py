@@ -2,15 +2,22 @@
 
 import statistics
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import torch
 from omegaconf import OmegaConf
 
 from outrider.bench.protocol import Answer, serve
+from outrider.contract.context import Context
 from outrider.contract.draft import Draft
+from outrider.contract.drafter import Drafter
+from outrider.contract.pen import Pen
+from outrider.contract.round import Round
 from outrider.contract.target import Target
 from outrider.decoding.decode import decode, decode_together
 from outrider.decoding.generation import Generation
@@ -20,6 +27,7 @@ from outrider.plugins.config import build
 from outrider.runtime.cache import GrowingCache
 from outrider.runtime.cached_model import SOURCE
 from outrider.runtime.passes import PassInput
+from outrider.runtime.reads import Reads
 from outrider.runtime.step import run_pass
 from outrider.verifiers.token import Token
 
@@ -38,9 +46,9 @@ def start(settings: dict[str, Any]) -> Answer:
     kind = type(target.model).__name__
     require(SOURCE not in target.offers, "target", kind, "a decoder-only model")
 
-    def write(question: dict[str, Any]) -> dict[str, Any]:
+    def rounds_of(question: dict[str, Any]) -> Iterator[Round]:
         drafter.forget()  # the same question may come again
-        rounds = decode(
+        return decode(
             target,
             drafter,
             verifier,
@@ -52,19 +60,30 @@ def start(settings: dict[str, Any]) -> Answer:
             max_new_tokens=question["max_new_tokens"],
             draft_timeout=config.draft_timeout,
         )
-        generation = Generation()
+
+    def write(question: dict[str, Any]) -> dict[str, Any]:
+        rounds, generation, ends = rounds_of(question), Generation(), [time.perf_counter()]
         for round in rounds:
             generation.add(round)
+            ends.append(time.perf_counter())
         phases = {name: value for name, value in generation.seconds.items() if name != "total"}
         return {
             "tokens": generation.tokens,
             "seconds": generation.total_seconds,
             "phases": phases,
             "calls": len(generation.rounds),
+            "drafts": [round.seconds["draft"] for round in generation.rounds],
+            "rounds": [end - began for began, end in pairwise(ends)],
         }
+
+    def count_reads(question: dict[str, Any]) -> dict[str, Any]:
+        with counted(drafter) as draft_bytes:
+            deque(rounds_of(question), maxlen=0)
+        return {"bytes": draft_bytes}
 
     answers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "write": write,
+        "reads": count_reads,
         "encode": lambda question: {
             "ids": target.encode_turns(question["turns"], chat=config.chat)
         },
@@ -74,6 +93,24 @@ def start(settings: dict[str, Any]) -> Answer:
         "weights": lambda question: {"bytes": _weight_bytes(target)},
     }
     return lambda question: answers[question["ask"]](question)
+
+
+@contextmanager
+def counted(drafter: Drafter) -> Iterator[list[int]]:
+    """Counts the bytes of the matrices that each draft of the block reads; yields their list."""
+    propose: Any = drafter.propose_batch
+    draft_bytes: list[int] = []
+
+    def propose_counted(pairs: Sequence[tuple[Context, Pen]]) -> None:
+        with Reads() as reads:
+            propose(pairs)
+        draft_bytes.append(reads.bytes)
+
+    vars(drafter)["propose_batch"] = propose_counted
+    try:
+        yield draft_bytes
+    finally:
+        del vars(drafter)["propose_batch"]
 
 
 def logit_gap(target: Target, question: dict[str, Any]) -> dict[str, Any]:

@@ -7,11 +7,12 @@ from typing import Any, final
 from rich.table import Table
 
 from outrider.bench.curves import Curve
+from outrider.bench.drafting import DraftCost
 from outrider.bench.measure import Difference, Run, speed
 from outrider.lab.intervals import Interval
 from outrider.terminal import plain
 
-PHASES = ("draft", "score", "verify")
+PHASES = ("draft", "score", "verify", "rest")
 
 
 @final
@@ -23,6 +24,7 @@ class BenchResult:
     ratios: how many times as fast the first entrant is as the second.
     weight_bytes: of the weights that a pass of the target reads.
     bandwidth: the bytes per second that the machine reads from memory.
+    drafting: what a draft costs.
     """
 
     runs: Sequence[Run]
@@ -33,6 +35,7 @@ class BenchResult:
     curves: Mapping[str, Curve]
     weight_bytes: int
     bandwidth: float
+    drafting: Mapping[str, DraftCost]
 
     def plain(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the result as plain values, for `bench.json`."""
@@ -43,6 +46,7 @@ class BenchResult:
                 [*pair, asdict(ratio) if ratio else None] for pair, ratio in self.ratios.items()
             ],
             "phases": {name: _phases(self.runs, name) for name in self.start_seconds},
+            "drafting": {name: cost.plain() for name, cost in self.drafting.items()},
             "start_seconds": self.start_seconds,
             "peak_bytes": self.peak_bytes,
             "differences": [difference.plain() for difference in self.differences],
@@ -57,7 +61,7 @@ class BenchResult:
 
 def bench_table(result: BenchResult, title: str) -> Table:
     """Returns the table with a row for each entrant."""
-    table = Table(title=title)
+    table = Table(title=title, padding=0)  # so that it fits a narrow terminal
     table.add_column("")
     for heading in ("tokens/s", "tokens a call", *PHASES, "start s", "peak MB"):
         table.add_column(heading, justify="right")

@@ -12,6 +12,13 @@ from omegaconf import DictConfig
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from outrider.bench.curves import count_curve_steps, measure_curves
+from outrider.bench.drafting import (
+    DraftCost,
+    count_draft_bytes,
+    draft_cost,
+    drafting_entrants,
+    drafting_table,
+)
 from outrider.bench.entrants import OUTRIDER_PLAIN, entrants, weights_location
 from outrider.bench.measure import Run, differences, measure_runs, speed_ratio
 from outrider.bench.neighbour import neighbour
@@ -23,7 +30,7 @@ from outrider.bench.worker import Worker
 from outrider.errors import is_int, require
 from outrider.folders import append_line, claimed, write_whole
 from outrider.interruption import advising
-from outrider.plugins.config import build, plain_values
+from outrider.plugins.config import build, option_configs, plain_values
 from outrider.prompts import Prompt
 from outrider.terminal import plain, print_json, remarks, results, visible
 
@@ -38,6 +45,8 @@ def bench(config: DictConfig) -> None:
     is_new = not (folder / RUNS).exists()
     require(is_new, "hydra.run.dir", str(folder), f"a folder without the {RUNS} of another bench")
     settings = plain_values(config)
+    listed = option_configs("drafter", settings["drafters"])
+    settings["drafters"] = {name: plain_values(node) for name, node in listed.items()}
     prompts = build(config.data)  # before engines are started, which takes minutes
     require(len(prompts) > 0, "data", 0, "at least one prompt")
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
@@ -50,13 +59,15 @@ def bench(config: DictConfig) -> None:
         bandwidth = memory_bandwidth()
         if config.neighbour:
             stack.enter_context(neighbour())
-        participants = entrants(settings, weights_location(settings), _dtype(config))
+        model = weights_location(settings)
+        participants = entrants(settings, model, _dtype(config), settings["drafters"])
         workers = _start_workers(participants, folder, stack, progress)
         reference = workers[OUTRIDER_PLAIN]
         texts = _encode_prompts(config, prompts, reference)
         runs = _measure_runs(config, workers, texts, folder, progress)
         text_differences = differences(runs, texts, reference)
         peak_bytes = {name: worker.peak for name, worker in workers.items()}
+        drafting = _measure_drafting(config, workers, texts, runs, bandwidth)
         task = progress.add_task("curves", total=count_curve_steps(settings))
         curves = measure_curves(reference, texts, settings, lambda: progress.advance(task))
         weight_bytes = int(reference.ask({"ask": "weights"})["bytes"])
@@ -74,6 +85,7 @@ def bench(config: DictConfig) -> None:
         curves=curves,
         weight_bytes=weight_bytes,
         bandwidth=bandwidth,
+        drafting=drafting,
     )
     what = f"{len(prompts)} prompts, gamma {config.gamma}"
     _report(result, settings, f"{what}, one core busy" if config.neighbour else what, folder)
@@ -136,6 +148,23 @@ def _measure_runs(
     return runs
 
 
+def _measure_drafting(
+    config: DictConfig,
+    workers: Mapping[str, Worker],
+    prompts: Sequence[list[int]],
+    runs: Sequence[Run],
+    bandwidth: float,
+) -> dict[str, DraftCost]:
+    """Returns the cost of a draft by each entrant whose texts are long enough to tell."""
+    costs: dict[str, DraftCost] = {}
+    for name in drafting_entrants(runs):
+        draft_bytes = count_draft_bytes(workers[name], prompts, config.max_new_tokens)
+        cost = draft_cost(runs, name, draft_bytes, bandwidth)
+        if cost is not None:
+            costs[name] = cost
+    return costs
+
+
 def _advice(folder: Path) -> str | None:
     """Returns what an interrupted bench has left."""
     if not (folder / RUNS).is_file():
@@ -155,6 +184,8 @@ def _report(result: BenchResult, settings: Mapping[str, Any], title: str, folder
     print_json(content)
     console = results()
     console.print(bench_table(result, title))
+    if result.drafting:
+        console.print(drafting_table(result.drafting))
     for line in bench_lines(result):
         console.print(plain(line))
     for saved in [path, *plot_curves(result.curves, folder)]:

@@ -238,7 +238,7 @@ class Pen:
         logits = self._checked(logits, after)
         if self._sampling.greedy:
             # One token has all the probability: without replacement there is no second one.
-            best = int(logits.argmax())
+            best = drawing.likeliest(logits)
             return self._submit([(best, None)] * (width if replacement else 1), after, logits)
         probs = drawing.exact_distribution(self._sampling, logits)
         drawn = drawing.siblings(probs, width, partial(self._next, after), replacement=replacement)

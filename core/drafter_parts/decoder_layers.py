@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from outrider.drafter_parts.layer import Attention, FeedForward, KeysAndValues, LayerConfig, RMSNorm
+from outrider.drafter_parts.native_layer import layer_output
 
 
 @final
@@ -40,12 +41,6 @@ class _Layer(nn.Module):
         self.post_attention_layernorm: RMSNorm = RMSNorm(width, eps)
         self.mlp: FeedForward = FeedForward(config)
 
-    def _add(self, residual: Tensor, attended: Tensor) -> Float[Tensor, "batch tokens hidden"]:
-        """Returns the layer's output, from its residual and its attention's output."""
-        x = residual + attended
-        out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
-        return out
-
 
 @final
 class DecoderLayer(_Layer):
@@ -59,7 +54,9 @@ class DecoderLayer(_Layer):
         cache: KeysAndValues,
     ) -> Float[Tensor, "batch tokens hidden"]:
         """Returns the layer's output. sees, cache: as for `Attention`."""
-        return self._add(x, self.self_attn(self.input_layernorm(x), positions, sees, cache))
+        return layer_output(
+            self, self.input_layernorm(x), x, positions=positions, sees=sees, cache=cache
+        )
 
 
 @final
@@ -89,5 +86,5 @@ class FusionLayer(_Layer):
         """Returns the layer's output. words: the embeddings of the tokens."""
         normed = self.hidden_norm(states)
         x = torch.cat([self.input_layernorm(words), normed], dim=-1)
-        attended = self.self_attn(x, positions, sees, cache)
-        return self._add(normed if self.norm_first else states, attended)
+        residual = normed if self.norm_first else states
+        return layer_output(self, x, residual, positions=positions, sees=sees, cache=cache)

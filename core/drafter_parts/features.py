@@ -94,16 +94,19 @@ class FeatureDrafting:
             return
         last = self._catch_up(context.tokens, [rows for rows in features if rows is not None])
         base, known = self._logits(last), len(self._cache)
-        branches = Branches(known)
+        branches, is_chain = Branches(known), shape.kind == "chain"
         states: dict[tuple[int, ...], Tensor] = {(): last[0, 0]}
 
         def next_logits(paths: Sequence[Sequence[int]]) -> Tensor:
             if not paths[0]:
                 return base
             before = torch.stack([states[tuple(path[:-1])] for path in paths])
-            tree = branches.add(paths)
-            sees = tree.sees.to(last.device)[None, None]
-            after = self._feed(before, [path[-1] for path in paths], tree.positions.tolist(), sees)
+            if is_chain:  # the token sees all that is in the cache
+                sees, positions = None, [len(self._cache)]
+            else:
+                tree = branches.add(paths)
+                sees, positions = tree.sees.to(last.device)[None, None], tree.positions.tolist()
+            after = self._feed(before, [path[-1] for path in paths], positions, sees)
             for path, state in zip(paths, after[0], strict=True):
                 states[tuple(path)] = state
             return self._logits(after)

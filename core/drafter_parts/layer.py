@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, final
 
 import torch
@@ -119,11 +119,11 @@ class RMSNorm(nn.Module):
     def __init__(self, width: int, eps: float) -> None:
         super().__init__()
         self.weight: nn.Parameter = nn.Parameter(torch.ones(width))
-        self._eps = eps
+        self.eps: float = eps
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
         full = x.float()
-        scaled = full * torch.rsqrt(full.square().mean(-1, keepdim=True) + self._eps)
+        scaled = full * torch.rsqrt(full.square().mean(-1, keepdim=True) + self.eps)
         return self.weight * scaled.to(x.dtype)
 
 
@@ -136,7 +136,7 @@ class Attention(nn.Module):
 
     def __init__(self, config: LayerConfig, *, normed: bool = False) -> None:
         super().__init__()
-        self._config = config
+        self.config: LayerConfig = config
         width = config.num_attention_heads * config.head_dim
         narrow = config.num_key_value_heads * config.head_dim
         self.q_proj: nn.Linear = nn.Linear(config.input_size, width, bias=False)
@@ -161,7 +161,7 @@ class Attention(nn.Module):
         rotary = self._rotation(x, positions)
         queries = rotated(self.q_norm(self._heads(self.q_proj, x)), rotary)
         keys, values = self._extend(x, rotary, cache)
-        if sees is None:
+        if sees is None and x.shape[1] > 1:  # a single token sees all
             sees = causal(x.shape[1], keys.shape[-2], x.device)[None, None]
         mixed = scaled_dot_product_attention(queries, keys, values, attn_mask=sees, enable_gqa=True)
         return product(self.o_proj, mixed.transpose(1, 2).flatten(-2))
@@ -182,11 +182,11 @@ class Attention(nn.Module):
         return cache.extend(keys, self._heads(self.v_proj, x))
 
     def _heads(self, layer: nn.Module, x: Tensor) -> Float[Tensor, "batch heads tokens head_dim"]:
-        heads = product(layer, x).view(*x.shape[:-1], -1, self._config.head_dim)
+        heads = product(layer, x).view(*x.shape[:-1], -1, self.config.head_dim)
         return heads.transpose(1, 2)
 
     def _rotation(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-        return rotation(positions, self._config.head_dim, self._config.rope_theta, x.dtype)
+        return rotation(positions, self.config.head_dim, self.config.rope_theta, x.dtype)
 
 
 @final
@@ -209,10 +209,15 @@ def rotation(
     positions: Int[Tensor, "batch tokens"], head_dim: int, theta: float, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
     """Returns the cosine and sine of each position's angles (2104.09864)."""
-    entries = torch.arange(0, head_dim, 2, device=positions.device, dtype=torch.float32)
-    angles = positions[..., None].float() / theta ** (entries / head_dim)
-    angles = torch.cat([angles, angles], dim=-1)[:, None]
+    angles = (positions[..., None].float() / _periods(head_dim, theta, positions.device))[:, None]
     return angles.cos().to(dtype), angles.sin().to(dtype)
+
+
+@cache
+def _periods(head_dim: int, theta: float, device: torch.device) -> Float[Tensor, "head_dim"]:
+    """Returns what each entry of a head divides a position by."""
+    entries = torch.arange(0, head_dim, 2, device=device, dtype=torch.float32)
+    return (theta ** (entries / head_dim)).repeat(2)
 
 
 def rotated(x: Tensor, rotary: tuple[Tensor, Tensor]) -> Tensor:

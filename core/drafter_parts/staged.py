@@ -63,8 +63,9 @@ class StagedDrafter(TrainedDrafter[Network]):
         def next_logits(paths: Sequence[Sequence[int]]) -> Tensor:
             stage = len(paths[0])
             before = [states[tuple(path[:-1])] if path else start for path in paths]
-            tokens = torch.tensor([path[-1] if path else newest for path in paths])
-            after = network(stage, torch.stack(before), tokens.to(start.device))
+            tokens = [path[-1] if path else newest for path in paths]
+            ids = torch.tensor(tokens, device=start.device)
+            after = network(stage, torch.stack(before), ids)
             states.update((tuple(path), state) for path, state in zip(paths, after, strict=True))
             return self._spread(network.logits(stage, after))
 

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import pad, silu
 
+from outrider.runtime import reads
 from outrider.runtime.panels import Panels, can_panel
 
 ROWS = 16
@@ -99,6 +100,8 @@ def product(layer: nn.Module, x: Tensor, then: str = "none") -> Tensor:
         )
         return _cut(result, x)
     packed = getattr(layer, "packed", None)
+    if isinstance(packed, Panels) and reads.is_counting():
+        reads.add(reads.stored_bytes(packed))
     result = packed.product(x) if isinstance(packed, Panels) else layer(x)
     return silu(result) if then == "swish" else result
 

@@ -884,7 +884,7 @@ int outrider_has_tiles(void)
 
 typedef struct {
     Matrix matrices[3];                 /* queries, keys, values */
-    const float *norm, *q_norm, *k_norm; /* the latter two, or none */
+    const float *norm, *q_norm, *k_norm; /* each of them, or none */
     float epsilon;
 } Entry;
 
@@ -949,9 +949,10 @@ void outrider_normalize(const float *x, const float *weight, float *out, int64_t
 
 static void normalize_all(const Pass *pass, const float *weight, float epsilon)
 {
-    for (int64_t row = 0; row < pass->rows; row++)
-        normalize(pass->x + row * pass->width, weight, pass->normed + row * pass->width,
-                  pass->width, epsilon);
+    if (weight)
+        outrider_normalize(pass->x, weight, pass->normed, pass->rows, pass->width, epsilon);
+    else
+        memcpy(pass->normed, pass->x, (size_t)(pass->rows * pass->width) * sizeof(float));
 }
 
 /* Turns a head to its position (2104.09864). */

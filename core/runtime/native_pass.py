@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
+from outrider.runtime import reads
 from outrider.runtime.attention import attention, folded_mask, rotation_of
 from outrider.runtime.cache import GrowingCache
 from outrider.runtime.linear import product
@@ -41,6 +42,7 @@ class _Layers:
     """The addresses of each layer's weights, which never move.
 
     array: all layers, next to each other.
+    sizes: the bytes of each layer's matrices.
     """
 
     def __init__(self, model: Any) -> None:
@@ -49,6 +51,10 @@ class _Layers:
         self.array = (Layer * len(layers))(
             *(Layer(self._entry(layer), self._exit(layer)) for layer in layers)
         )
+        self.sizes = [
+            sum(reads.stored_bytes(part.packed) for part in layer.modules() if _is_packed(part))
+            for layer in layers
+        ]
         self._rotary: Any = model.base_model.rotary_emb
         self._table: tuple[Tensor, ...] = (torch.empty(0),)
         norm = model.base_model.norm
@@ -116,9 +122,7 @@ def is_used_for(model: "PreTrainedModel") -> bool:
     base: Any = model.base_model
     attention = base.layers[0].self_attn
     sizes = (model.config.hidden_size, attention.head_dim)
-    return isinstance(getattr(attention.q_proj, "packed", None), Panels) and not any(
-        size % LANES for size in sizes
-    )
+    return _is_packed(attention.q_proj) and not any(size % LANES for size in sizes)
 
 
 def native_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> Pass:
@@ -152,6 +156,9 @@ def native_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> 
             rows.run(weights, stores, first, last)
         else:
             rows.run_one_by_one(weights, cache, first, last)
+    if reads.is_counting():
+        reads.add(sum(weights.sizes[:layers]))
+        reads.add(rows.cached_bytes(cache) * layers if rows.attend_there else 0)
     head: Any = model.lm_head
     if asked := set(inputs.states) & {layers, -1}:
         x = weights.normalized(x)
@@ -217,6 +224,11 @@ class _Rows:
         """Returns whether the library computes attention, not PyTorch."""
         return bool(self._pass.rows <= ROWS or (self._pass.texts == 1 and not self._pass.mask))
 
+    def cached_bytes(self, cache: "Cache") -> int:
+        """Returns the bytes of a layer's keys and values in a cache, all texts together."""
+        heads = self.keys[..., 0, :]
+        return 2 * heads.numel() * heads.element_size() * int(cache.get_seq_length())
+
     def stores(self, cache: GrowingCache, layers: int) -> ctypes.Array[Store]:
         """Counts the new tokens into a cache, and returns where each layer's are to be put."""
         blocks = cache.extend(self.keys, self.values, layers)
@@ -275,6 +287,10 @@ class _Rows:
         self._pass.mask = mask.data_ptr()
         self._pass.mask_text_stride = mask.stride(0) if len(mask) > 1 else 0
         self._pass.mask_row_stride = mask.stride(2)
+
+
+def _is_packed(module: Any) -> bool:
+    return isinstance(getattr(module, "packed", None), Panels)
 
 
 def _prepared(model: "PreTrainedModel") -> _Layers:

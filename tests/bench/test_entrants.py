@@ -90,6 +90,22 @@ def test_a_drafter_that_a_peer_lacks_is_left_out() -> None:
     assert [entrant.name for entrant in alone] == ["outrider plain"]
 
 
+def test_listed_drafters_meet_plain_decoding() -> None:
+    config = asked("peers.transformers=false", "drafter=bigram", "gamma=3")
+    listed = {"eagle": {"_target_": "outrider.drafters.eagle.Eagle", "path": "/e"}}
+    plain, own, eagle = entrants(config, "/m", torch.float32, listed)
+    assert [plain.name, own.name, eagle.name] == [
+        "outrider plain",
+        "outrider bigram",
+        "outrider eagle",
+    ]
+    assert eagle.rivals == ("outrider plain",)
+    assert eagle.settings == {**own.settings, "drafter": listed["eagle"]}
+    for name in ("bigram", "plain"):
+        with pytest.raises(ConfigError, match=f"drafters='{name}': expected a name that no other"):
+            entrants(config, "/m", torch.float32, {name: listed["eagle"]})
+
+
 def test_a_strangers_class_of_the_same_name_is_another_drafter(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

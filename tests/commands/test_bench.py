@@ -21,25 +21,37 @@ def test_a_bench_beside_transformers(folder: Path, run: Any, tmp_path: Path) -> 
         "data=jsonl",
         f"data.path={prompts}",
         "gamma=3",
+        "drafters=[{drafter: medusa, path: untrained, name: heads}]",
         "hydra.run.dir=b",
         *TINY,
     )
     assert status == 0, err
-    assert "all 8 texts agree" in out
+    assert "all 10 texts agree" in out
     assert "times as fast as transformers plain" in out
     assert "tokens/s without drafts" in out
     facts = json.loads((tmp_path / "b" / "bench.json").read_text())
     assert set(facts["tokens_per_second"]) == {
         "outrider plain",
         "outrider PromptLookup",
+        "outrider heads",
         "transformers plain",
         "transformers PromptLookup",
     }
     assert all(value > 0 for value in facts["tokens_per_second"].values())
     phases = facts["phases"]["outrider PromptLookup"]
     assert phases["total"] >= phases["score"] > 0 and phases["rest"] >= 0
+    assert "a draft, beside the time that reading its matrices takes" in out
+    lookup, heads = (facts["drafting"][f"outrider {name}"] for name in ("PromptLookup", "heads"))
+    assert (lookup["bytes"], lookup["times"]) == (0, None)
+    # Each of the first three heads and the target's: the last rounds write fewer tokens.
+    assert 0 < heads["bytes"] <= 3 * 4 * 16 * (16 + 31)
+    assert heads["times"] == heads["seconds"] / (
+        heads["bytes"] / facts["roofline"]["bytes_per_second"]
+    )
+    assert 0 < heads["share"] < 1
+    assert facts["settings"]["drafters"]["heads"]["path"] == "untrained"
     runs = [json.loads(line) for line in (tmp_path / "b" / "runs.jsonl").read_text().splitlines()]
-    assert len(runs) == 2 * 2 * 4
+    assert len(runs) == 2 * 2 * 5
     assert (
         facts["roofline"]["bytes"]
         == (folder / "model.safetensors").stat().st_size
@@ -72,3 +84,9 @@ def test_prompts_are_read_before_engines_are_started(
     status, _, err = run("bench", "data=jsonl", "data.path=/nowhere.jsonl")
     assert status == 1
     assert "/nowhere.jsonl" in err
+
+
+def test_drafters_are_listed_as_in_compare(run: Any) -> None:
+    status, _, err = run("bench", "drafters=medusa")
+    assert status == 1
+    assert "drafters='medusa': expected a list, such as [" in err

@@ -142,5 +142,18 @@ def test_a_small_vocabulary_writes_nothing_else() -> None:
         assert all(probs is not None and probs[[0, 2]].sum() == 0 for probs in draft.probs)
 
 
+def test_a_chain_is_a_tree_of_one_path() -> None:
+    target = tiny_target(7)
+    chain, tree = Eagle("untrained"), Eagle("untrained", tree=[[0], [0, 0], [0, 0, 0]])
+    drafts = []
+    for drafter in (chain, tree):
+        drafter.bind(target)
+        context = context_after(drafter, target, [0, 1, 2, 3])
+        drafts.append(play_draft(drafter, target, context, sampling=Sampling(), **SAMPLED))
+    assert len(drafts[0]) == 3 and drafts[0].tokens == drafts[1].tokens
+    for one, other in zip(drafts[0].logits, drafts[1].logits, strict=True):
+        torch.testing.assert_close(one, other)
+
+
 def test_it_reads_the_last_state_of_the_target() -> None:
     assert Eagle("untrained").needs == {"model", HIDDEN}
