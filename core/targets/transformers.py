@@ -32,7 +32,7 @@ from outrider.targets.kept_tests import kept_self_test
 from outrider.targets.loading import load
 from outrider.targets.self_test import SelfTest, run_self_test, self_test
 from outrider.targets.session import CachedSession
-from outrider.targets.together import TogetherSession, open_sessions, score_sessions
+from outrider.targets.together import TogetherSession, join_sessions, open_sessions, score_sessions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -158,6 +158,15 @@ class TransformersTarget(Target):
         if CACHE in needs or self.tested.batches:  # these need a cache for each text
             return super().open_together(prompts, needs)
         return open_sessions(self.model, prompts, needs)
+
+    def join(
+        self,
+        sessions: Sequence[Session],
+        prompt: Sequence[int],
+        needs: frozenset[str] = frozenset(),
+    ) -> Session | None:
+        batch = [session for session in sessions if isinstance(session, TogetherSession)]
+        return join_sessions(batch, prompt) if batch else self.open(prompt, needs)
 
     def score_together(
         self, sessions: Sequence[Session], drafts: Sequence[Draft]
