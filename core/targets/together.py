@@ -82,7 +82,7 @@ class TogetherSession(Session):
 
 def open_sessions(
     model: "PreTrainedModel", prompts: Sequence[Sequence[int]], needs: frozenset[str]
-) -> list[Session]:
+) -> list[TogetherSession]:
     """Returns a session for each prompt, all on one cache."""
     group = Ragged(model, len(prompts), max(map(len, prompts), default=0))
     return [TogetherSession(group, number, prompt, needs) for number, prompt in enumerate(prompts)]
