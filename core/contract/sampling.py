@@ -97,10 +97,10 @@ def _likeliest(logits: Float[Tensor, "rows vocab"], top_p: float) -> Float[Tenso
     shares = (best - logits.logsumexp(-1, keepdim=True)).exp().double()
     above = shares.cumsum(-1) - shares
     count = (above < top_p).sum(-1, keepdim=True).clamp(1, CANDIDATES - 1)
-    lowest, highest_cut = best.gather(-1, count - 1), best.gather(-1, count)
+    last_kept, first_cut = best.gather(-1, count - 1), best.gather(-1, count)
     is_clear = ((above - top_p).abs() > CLEAR).all(-1) & (above[:, -1] > top_p)
-    is_clear &= (highest_cut < lowest)[:, 0]
-    kept = logits.masked_fill(logits < lowest, float("-inf"))
+    is_clear &= (first_cut < last_kept)[:, 0]
+    kept = logits.masked_fill(logits < last_kept, float("-inf"))
     if not is_clear.all():
         kept[~is_clear] = _likeliest_of_all(logits[~is_clear], top_p)
     return kept
