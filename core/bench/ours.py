@@ -143,28 +143,29 @@ def time_passes(target: Target, question: dict[str, Any]) -> dict[str, Any]:
 
 
 def batch_speed(target: Target, question: dict[str, Any]) -> dict[str, Any]:
-    """Returns the tokens per second of plain decoding in batches.
+    """Returns the tokens per second of plain decoding, with several texts in progress.
 
-    The answer has `decoding`, the speed after the prompts have been read, and `whole`, the speed
-    including that.
+    The answer has `whole`, the speed over everything, and `decoding`, the speed without each text's
+    first round, in which its prompt is read.
 
-    question: `prompts`, `batch`, how many are decoded at once, and `max_new_tokens`.
+    question: `prompts`, `batch`, how many texts are in progress at once, and `max_new_tokens`.
     """
-    prompts, size = question["prompts"], question["batch"]
-    began, tokens, reading = time.perf_counter(), 0, 0.0
-    for first in range(0, len(prompts), size):
-        batch, batch_began = prompts[first : first + size], time.perf_counter()
-        rounds = decode_together(
-            target,
-            [NoDraft() for _ in batch],
-            Token(),
-            batch,
-            max_new_tokens=question["max_new_tokens"],
-        )
-        for index, _ in enumerate(rounds):
-            if not index:  # the first pass reads all prompts, and gives a token for each
-                reading += time.perf_counter() - batch_began
-            tokens += 1
+    prompts = question["prompts"]
+    begun, tokens, reading = set[int](), 0, 0.0
+    began = time.perf_counter()
+    rounds = decode_together(
+        target,
+        [NoDraft() for _ in prompts],
+        Token(),
+        prompts,
+        batch_size=question["batch"],
+        max_new_tokens=question["max_new_tokens"],
+    )
+    for index, round in rounds:
+        if index not in begun:
+            begun.add(index)
+            reading += sum(round.seconds.values())
+        tokens += 1
     seconds = time.perf_counter() - began
     return {
         "decoding": (tokens - len(prompts)) / (seconds - reading),

@@ -8,6 +8,12 @@ from torch import Tensor
 
 from outrider.errors import is_int, is_number, require
 
+CANDIDATES = 512
+"""How many of a row's highest logits are looked at before the whole row is sorted, for top-p."""
+
+CLEAR = 1e-5
+"""How far from top-p a sum of probabilities is no matter of rounding."""
+
 LOWEST = 1e-20
 """The lowest temperature above 0: logits divided by it stay finite in float32, up to 1e18."""
 
@@ -69,12 +75,41 @@ class Sampling:
             lowest = logits.topk(self.top_k).values[..., -1:]
             logits = logits.masked_fill(logits < lowest, float("-inf"))
         if self.top_p < 1:
-            ascending, order = logits.sort(dim=-1)
-            cut = ascending.softmax(-1).cumsum(-1) <= 1 - self.top_p
-            cut[..., -1] = False  # the likeliest token stays, however small top_p is
-            logits = logits.masked_fill(cut.scatter(-1, order, cut), float("-inf"))
+            rows = logits.reshape(-1, logits.shape[-1])
+            logits = _likeliest(rows, self.top_p).view(logits.shape)
         probs = logits.softmax(-1)
         if self.min_p > 0:
             probs = probs.masked_fill(probs < self.min_p * probs.amax(-1, keepdim=True), 0.0)
             probs = probs / probs.sum(-1, keepdim=True)
         return probs
+
+
+def _likeliest(logits: Float[Tensor, "rows vocab"], top_p: float) -> Float[Tensor, "rows vocab"]:
+    """Returns the logits of the tokens that top-p keeps; the others are minus infinity.
+
+    A few candidates mostly hold what stays, and sorting a large vocabulary would take longer than
+    the rest of a round. Rows are sorted as a whole if they don't, or if equal logits or rounding
+    decide what stays.
+    """
+    if logits.shape[-1] <= CANDIDATES:
+        return _likeliest_of_all(logits, top_p)
+    best = logits.topk(CANDIDATES).values
+    shares = (best - logits.logsumexp(-1, keepdim=True)).exp().double()
+    above = shares.cumsum(-1) - shares
+    count = (above < top_p).sum(-1, keepdim=True).clamp(1, CANDIDATES - 1)
+    last_kept, first_cut = best.gather(-1, count - 1), best.gather(-1, count)
+    is_clear = ((above - top_p).abs() > CLEAR).all(-1) & (above[:, -1] > top_p)
+    is_clear &= (first_cut < last_kept)[:, 0]
+    kept = logits.masked_fill(logits < last_kept, float("-inf"))
+    if not is_clear.all():
+        kept[~is_clear] = _likeliest_of_all(logits[~is_clear], top_p)
+    return kept
+
+
+def _likeliest_of_all(
+    logits: Float[Tensor, "rows vocab"], top_p: float
+) -> Float[Tensor, "rows vocab"]:
+    ascending, order = logits.sort(dim=-1)
+    cut = ascending.softmax(-1).cumsum(-1) <= 1 - top_p
+    cut[..., -1] = False  # the likeliest token stays, however small top_p is
+    return logits.masked_fill(cut.scatter(-1, order, cut), float("-inf"))

@@ -47,6 +47,14 @@ class Session(ABC):
     def commit(self, verdict: Verdict) -> None:
         """Keeps the accepted path and the next token, and drops the rest of the draft."""
 
+    def read_ahead(self, limit: int) -> int:
+        """Reads up to `limit` tokens of the prompt ahead of `score`, and returns how many.
+
+        A text that joins others is read in such parts between their rounds, until nothing is left
+        to read ahead. This one returns 0: `score` reads the whole prompt.
+        """
+        return 0
+
     def features(self) -> dict[str, Tensor]:
         """Returns the features that the session was opened with, for the text scored so far."""
         return {}
@@ -93,14 +101,33 @@ class Target(ABC):
     ) -> list[Session]:
         """Starts several texts, for `score_together`.
 
-        Override both if the target can score several texts in one pass.
+        Override both if the target can score several texts in one pass, and `join` too.
         """
         return [self.open(prompt, needs) for prompt in prompts]
+
+    def join(
+        self,
+        sessions: Sequence[Session],
+        prompt: Sequence[int],
+        needs: frozenset[str] = frozenset(),
+    ) -> Session | None:
+        """Starts a text to be scored together with others; None if it can't be.
+
+        None makes the text wait until the others have ended, and starts a new batch then. That is
+        what this one returns if `open_together` is overridden.
+
+        sessions: the texts in progress, out of those that were opened together or have joined them;
+            at least one. All others have ended.
+        needs: the same as of the other texts.
+        """
+        if type(self).open_together is not Target.open_together:
+            return None
+        return self.open(prompt, needs)
 
     def score_together(
         self, sessions: Sequence[Session], drafts: Sequence[Draft]
     ) -> list[Float[Tensor, "nodes+1 vocab"]]:
-        """Returns what `Session.score` does, for texts that were opened together."""
+        """Returns what `Session.score` does, for texts that were opened together or have joined."""
         return [session.score(draft) for session, draft in zip(sessions, drafts, strict=True)]
 
     def at_work(self) -> AbstractContextManager[None]:

@@ -10,9 +10,10 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
 from outrider.contract.sampling import Sampling
-from outrider.contract.target import Target
+from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Verifier
-from outrider.decoding.rounds import finish, named_errors, propose
+from outrider.decoding.batch import Batch, rounds_together
+from outrider.decoding.rounds import finish, propose, remember
 from outrider.decoding.run import ActiveText, Run, begin_text
 from outrider.errors import ConfigError, is_int, require
 from outrider.plugins.registry import installed
@@ -102,7 +103,7 @@ def _rounds(run: Run, text: ActiveText) -> Iterator[Round]:
             round = finish(run, text, proposal, logits, perf_counter() - began)
         stop = round.stop
         if stop is not None:
-            _remember([text])
+            remember([text])
         yield round
 
 
@@ -112,6 +113,7 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
     verifier: Verifier,
     prompts: Sequence[Sequence[int]],
     *,
+    batch_size: int = 64,
     gamma: int = 5,
     budget: int | None = None,
     sampling: Sampling | None = None,
@@ -126,12 +128,13 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
     """Yields the rounds of several texts, each with the index of its prompt.
 
     All drafts of a round are scored in one pass, whose time is divided equally among the texts.
-    Each text ends on its own. It is the text that `decode` writes for the same prompt, with the
-    prompt's index as `number`: the other texts change its logits by rounding alone. So above
-    temperature 0, equal prompts get different texts.
+    Each text ends on its own, and the next prompt takes its place. It is the text that `decode`
+    writes for the same prompt, with the prompt's index as `number`: the other texts change its
+    logits by rounding alone. So above temperature 0, equal prompts get different texts.
 
     drafters, policies, chances, constraints: one for each prompt, since each holds the state of one
         text; see `Drafter.fork`. The defaults are those of `decode`.
+    batch_size: the most texts in progress at once. Defaults to 64.
 
     Raises:
         ConfigError, DrafterError, TargetError: as `decode` does.
@@ -148,13 +151,14 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
         logprobs=logprobs,
     )
     require(len(drafters) == len(prompts), "drafters", len(drafters), "one for each prompt")
+    valid = is_int(batch_size) and batch_size >= 1
+    require(valid, "batch_size", batch_size, "a whole number of at least 1")
     encoded = [target.encode(prompt) for prompt in prompts]
     for drafter in drafters:
         prepare(target, drafter, verifier)
-    needs = frozenset[str]().union(*(drafter.needs for drafter in drafters))
-    sessions = target.open_together(encoded, needs)
-    texts = [
-        begin_text(
+
+    def begin(index: int, session: Session) -> ActiveText:
+        return begin_text(
             run,
             encoded[index],
             session,
@@ -164,41 +168,9 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
             number=index,
             constraint=constraints[index] if constraints else None,
         )
-        for index, session in enumerate(sessions)
-    ]
-    return _rounds_together(run, texts)
 
-
-def _rounds_together(run: Run, texts: Sequence[ActiveText]) -> Iterator[tuple[int, Round]]:
-    for text in texts:
-        text.policy.reset()
-        text.drafter.reset()
-    active = dict(enumerate(texts))
-    while active:
-        with run.target.at_work():
-            proposals = {index: propose(run, text) for index, text in active.items()}
-            began = perf_counter()
-            scores = run.target.score_together(
-                [text.session for text in active.values()],
-                [proposal.to_score for proposal in proposals.values()],
-            )
-            share = (perf_counter() - began) / len(active)
-        for (index, proposal), logits in zip(proposals.items(), scores, strict=True):
-            with run.target.at_work():
-                round = finish(run, texts[index], proposal, logits, share)
-            if round.stop is not None:
-                del active[index]
-                if not active:
-                    _remember(texts)
-            yield index, round
-
-
-def _remember(texts: Sequence[ActiveText]) -> None:
-    """Hands texts that have ended to the drafters that remember them."""
-    for text in texts:
-        if text.drafter.remembers:
-            with named_errors(text.drafter):
-                text.drafter.remember(text.context)
+    needs = frozenset[str]().union(*(drafter.needs for drafter in drafters))
+    return rounds_together(run, Batch(target, encoded, needs, batch_size, begin))
 
 
 def prepare(target: Target, drafter: Drafter, verifier: Verifier) -> None:

@@ -1,6 +1,6 @@
 """One round of one text: propose a draft, have it scored, verify it, commit the result."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
@@ -162,6 +162,14 @@ def call_drafter(
             raise DrafterError(
                 f"took longer than {timeout:g} s for {drafts} (draft_timeout)"
             ) from error
+
+
+def remember(texts: Iterable[ActiveText]) -> None:
+    """Hands texts that have ended to the drafters that remember them."""
+    for text in texts:
+        if text.drafter.remembers:
+            with named_errors(text.drafter):
+                text.drafter.remember(text.context)
 
 
 @contextmanager

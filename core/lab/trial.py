@@ -235,6 +235,7 @@ def _decode(
         [entrant.drafter.fork() for _ in questions],
         entrant.verifier,
         [question.tokens for question in questions],
+        batch_size=len(questions),
         gamma=settings.gamma,
         budget=settings.budget,
         sampling=settings.sampling,

@@ -1,7 +1,9 @@
 """GrowingTensor: rows that are appended, cropped and moved, in a buffer that doubles."""
 
+import math
 from typing import final
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -70,7 +72,7 @@ class GrowingTensor:
         like = like if old is None else old
         room = rows + self._spare if old is None else max(rows + self._spare, 2 * old.shape[-2])
         shape = (*like.shape[:-2], room, like.shape[-1])
-        self._room = like.new_zeros(shape) if self._zeros else like.new_empty(shape)
+        self._room = _zeros(like, shape) if self._zeros else like.new_empty(shape)
         if old is not None:
             self._room.narrow(-2, 0, old.shape[-2]).copy_(old)
         self._is_shared = False
@@ -95,3 +97,15 @@ class GrowingTensor:
         """Keeps some entries of the first dimension, such as the texts of a batch."""
         if self._room is not None:
             self._room = self._room[indices]
+
+
+def _zeros(like: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Returns a tensor of zeros, with the precision and device of `like`.
+
+    On a CPU the system hands out zeros where they are first used, so a room that stays partly
+    unused costs neither the time nor the memory of all of it.
+    """
+    if like.device.type != "cpu":
+        return like.new_zeros(shape)
+    bytes_ = np.zeros(math.prod(shape) * like.element_size(), dtype=np.uint8)
+    return torch.from_numpy(bytes_).view(like.dtype).view(shape)

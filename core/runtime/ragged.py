@@ -1,39 +1,26 @@
 """Ragged: one cache for texts of different lengths, which are rolled back independently."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from transformers.cache_utils import Cache, DynamicLayer
+from transformers.cache_utils import Cache
 
 from outrider.contract.draft import Draft
-from outrider.runtime.cache import GrowingCache
-from outrider.runtime.growing import GrowingTensor
 from outrider.runtime.passes import Pass, PassInput
+from outrider.runtime.ragged_layer import RaggedLayer, RowLayer, Slots
 from outrider.runtime.step import run_pass
 from outrider.runtime.tree_mask import additive_mask, tree_mask
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-FULL = 0.8
-"""Texts that have ended are removed once at most this share of the rows is still in progress."""
-
 UNEVEN = 0.75
 """Attention runs text by text once the texts fill less than this share of the cache's width."""
-
-
-@final
-@dataclass(slots=True)
-class _Slots:
-    """The cache positions that a pass writes to: `positions` [texts, tokens], all below `width`."""
-
-    positions: Tensor = field(default_factory=lambda: torch.empty(0, 0, dtype=torch.long))
-    width: int = 0
 
 
 @final
@@ -50,90 +37,78 @@ class _Fed:
 
 
 @final
-class _RaggedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
-    """One layer's keys and values with all of their room, written at the slots."""
-
-    keys: Any  # None before the first update
-    values: Any
-
-    def __init__(self, slots: _Slots) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self._slots = slots
-        # Unwritten room is masked, but still multiplied: it must not be NaN.
-        self._grown = (GrowingTensor(zeros=True), GrowingTensor(zeros=True))
-
-    def write(self, row: int, rows: int, keys: Tensor, values: Tensor) -> None:
-        """Writes a text's first keys and values [heads, tokens, dim] to its row, one of `rows`."""
-        count = keys.shape[1]
-        self._reserve(count, keys.expand(rows, -1, -1, -1), values.expand(rows, -1, -1, -1))
-        self.keys[row, :, :count], self.values[row, :, :count] = keys, values
-
-    def update(
-        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
-    ) -> tuple[Tensor, Tensor]:
-        width = self._slots.width
-        self._reserve(width, key_states, value_states)
-        texts = torch.arange(len(key_states), device=key_states.device)[:, None]
-        for room, new in ((self.keys, key_states), (self.values, value_states)):
-            room.transpose(1, 2)[texts, self._slots.positions] = new.transpose(1, 2)
-        return self.keys[:, :, :width], self.values[:, :, :width]
-
-    def batch_select_indices(self, indices: Tensor) -> None:
-        """Keeps the texts at `indices`."""
-        for grown in self._grown:
-            grown.select(indices)
-        self._reserve(0, self.keys, self.values)
-
-    def _reserve(self, tokens: int, keys: Tensor, values: Tensor) -> None:
-        """Makes room for at least `tokens` tokens, shaped like `keys` and `values`."""
-        if not self.is_initialized:
-            self.lazy_initialization(keys, values)
-        self.keys, self.values = (
-            grown.reserve(tokens, like)
-            for grown, like in zip(self._grown, (keys, values), strict=True)
-        )
-
-
-@final
 class Ragged:
     """Scores drafts of several texts in one pass; each text has a number and a row of the cache.
 
+    The texts of a pass are in the first rows, so texts move to other rows as others end.
+
+    room: how many tokens to make room for at first, such as those of the longest prompt.
     lengths: the length of each row, in tokens.
-    numbers: the number of the text in each row. Texts that have ended lose their rows, so texts
-        can move to other rows.
+    numbers: the number of the text in each row.
     """
 
-    def __init__(self, model: "PreTrainedModel", texts: int) -> None:
+    def __init__(self, model: "PreTrainedModel", texts: int, room: int = 0) -> None:
         self.model = model
         self.lengths: list[int] = [0] * texts
         self.numbers: list[int] = list(range(texts))
-        self._slots = _Slots()
-        self._layer = partial(_RaggedLayer, self._slots)
+        self._slots = Slots(texts, room)
+        self._next = texts
+        self._layer = partial(RaggedLayer, self._slots)
         self.cache: Cache = Cache(layer_class_to_replicate=self._layer)  # type: ignore[arg-type]
+
+    @property
+    def _layers(self) -> list[Any]:
+        return self.cache.layers
 
     def row(self, number: int) -> int:
         """Returns the row of a text."""
         return self.numbers.index(number)
 
+    def join(self, active: Collection[int]) -> int:
+        """Returns the number of a new text, which gets the row of one that has ended, if any has.
+
+        active: the numbers of the texts that have not ended.
+        """
+        free = [row for row, number in enumerate(self.numbers) if number not in active]
+        if not free:
+            free = [len(self.numbers)]
+            self._slots.rows += 1
+            self.numbers.append(-1)
+            self.lengths.append(0)
+            for layer in self._layers:
+                layer.add_row()
+        self.numbers[free[0]], self.lengths[free[0]] = self._next, 0
+        self._next += 1
+        return self.numbers[free[0]]
+
     def read(
         self, number: int, tokens: Sequence[int], states: Collection[int]
     ) -> dict[int, Float[Tensor, "tokens width"]]:
-        """Reads the beginning of a text in a separate pass, so that it pads no other text.
+        """Reads tokens of a text in a separate pass, so that they pad no other text.
 
         Returns:
             The requested states, by number.
         """
-        own = GrowingCache()
+        row = self.row(number)
+        own = self._row_cache(row)
         ids = torch.tensor([list(tokens)], device=self.model.device)
         result = run_pass(self.model, own, PassInput(ids, 1, states=states))
-        own_layers: Any = own.layers
-        layers: Any = self.cache.layers
-        for index, layer in enumerate(own_layers):
-            if index == len(layers):
-                layers.append(self._layer())
-            layers[index].write(self.row(number), len(self.numbers), layer.keys[0], layer.values[0])
-        self.lengths[self.row(number)] = len(tokens)
+        self.lengths[row] += len(tokens)
         return {state: result.states[state][0] for state in states}
+
+    def _row_cache(self, row: int) -> Cache:
+        """Returns a cache of one text, which is a row of this one."""
+        known = self.lengths[row]
+
+        def next_layer() -> RowLayer:  # in the first pass of all, the layers are made one by one
+            if len(own.layers) == len(self._layers):
+                self._layers.append(self._layer())
+            return RowLayer(self._layers[len(own.layers)], row, known)
+
+        own = Cache(layer_class_to_replicate=next_layer)  # type: ignore[arg-type]
+        while len(own.layers) < len(self._layers):
+            own.layers.append(next_layer())
+        return own
 
     def feed(
         self,
@@ -146,28 +121,35 @@ class Ragged:
 
         Rows are aligned at their ends, so the last len(draft) + 1 logits of a text are its own.
         """
-        self._drop_ended(numbers)
-        active = {
-            number: (before, draft)
-            for number, before, draft in zip(numbers, pending, drafts, strict=True)
-        }
-        # Texts that have ended and still have a row are fed a token, whose logits are ignored.
+        self._move_to_front(numbers)
+        by_number = dict(zip(numbers, zip(pending, drafts, strict=True), strict=True))
         fed = [
-            _Fed(*active.get(number, ([0], Draft())), known)
-            for number, known in zip(self.numbers, self.lengths, strict=True)
+            _Fed(*by_number[number], known)
+            for number, known in zip(self.numbers[: len(numbers)], self.lengths, strict=False)
         ]
-        inputs = self._aligned(fed, max(map(len, drafts)) + 1, states)
-        result = run_pass(self.model, self.cache, inputs)
-        for row, number in enumerate(self.numbers):
-            self.lengths[row] += len(fed[row]) if number in active else 0
+        result = run_pass(self.model, self.cache, self._aligned(fed, states))
+        for row, text in enumerate(fed):
+            self.lengths[row] += len(text)
         rows = torch.tensor([self.row(number) for number in numbers], device=self.model.device)
         return Pass(result.logits[rows], {state: result.states[state][rows] for state in states})
 
-    def _aligned(self, fed: Sequence[_Fed], rows: int, states: Collection[int]) -> PassInput:
+    def _move_to_front(self, numbers: Collection[int]) -> None:
+        """Moves texts to the first rows, in exchange for the texts there."""
+        count = len(numbers)
+        late = [row for row in range(count, len(self.numbers)) if self.numbers[row] in numbers]
+        free = [row for row in range(count) if self.numbers[row] not in numbers]
+        for here, there in zip(free, late, strict=True):
+            width = max(self.lengths[here], self.lengths[there])
+            for layer in self._layers:
+                layer.exchange(here, there, width)
+            for values in (self.numbers, self.lengths):
+                values[here], values[there] = values[there], values[here]
+
+    def _aligned(self, fed: Sequence[_Fed], states: Collection[int]) -> PassInput:
         """Returns the input of a pass over some texts, and sets the slots that it writes to."""
         model = self.model
         count, ends = max(map(len, fed)), [text.known + len(text) for text in fed]
-        width = max(self.lengths) + count
+        width = max(text.known for text in fed) + count
         ids = torch.zeros(len(fed), count, dtype=torch.long)
         slots, positions = torch.zeros_like(ids), torch.zeros_like(ids)
         # Padding sees everything, so that no token sees nothing.
@@ -184,6 +166,7 @@ class Ragged:
         self._slots.positions, self._slots.width = slots.to(model.device), width
         mask = additive_mask(sees, model.dtype)[:, None]
         widths = ends if sum(ends) < UNEVEN * len(ends) * width else None
+        rows = max(len(text.draft) for text in fed) + 1
         return PassInput(ids, rows, mask, positions, states, widths).to(model.device)
 
     def retain_rows(self, number: int, count: int, rows: Sequence[int]) -> None:
@@ -191,17 +174,6 @@ class Ragged:
         row = self.row(number)
         start = self.lengths[row] - count
         if list(rows) != list(range(len(rows))):
-            layers: Any = self.cache.layers
-            positions = [start + node for node in rows]
-            for layer in layers:
-                for room in (layer.keys[row], layer.values[row]):
-                    room[:, start : start + len(rows)] = room[:, positions]
+            for layer in self._layers:
+                layer.retain_rows(row, start, [start + node for node in rows])
         self.lengths[row] = start + len(rows)
-
-    def _drop_ended(self, active: Sequence[int]) -> None:
-        """Removes the texts that have ended, once there are many."""
-        rows = [row for row, number in enumerate(self.numbers) if number in set(active)]
-        if len(rows) <= FULL * len(self.numbers):
-            self.cache.batch_select_indices(torch.tensor(rows, device=self.model.device))
-            self.numbers = [self.numbers[row] for row in rows]
-            self.lengths = [self.lengths[row] for row in rows]

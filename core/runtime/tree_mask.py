@@ -64,17 +64,6 @@ def within(
     return ((distance >= 0) & (distance < window))[:, None]
 
 
-def padded_causal(
-    padding: Int[Tensor, "texts"], tokens: int, known: int
-) -> Bool[Tensor, "texts tokens known"]:
-    """Returns what the last `tokens` of `known` tokens see in texts that are padded on the left.
-
-    padding: the number of padding tokens of each text, which no token sees.
-    """
-    is_text = torch.arange(known, device=padding.device) >= padding[:, None]
-    return is_text[:, None] & causal(tokens, known, padding.device)
-
-
 def additive_mask(sees: Bool[Tensor, "*shape"], dtype: torch.dtype) -> Float[Tensor, "*shape"]:
     """Returns what is added to attention's scores: 0 for what a token sees, else the lowest number.
 

@@ -15,8 +15,7 @@ from outrider.runtime.encoded import EncodedCache
 from outrider.runtime.passes import PassInput
 from outrider.runtime.step import new_cache, run_pass
 from outrider.runtime.tree_mask import tree_mask
-from outrider.targets.batch import PaddedBatch
-from outrider.targets.together import TogetherSession, open_sessions, score_sessions
+from outrider.targets.together import open_sessions, score_sessions
 from outrider.targets.trial import differ
 
 if TYPE_CHECKING:
@@ -79,11 +78,7 @@ def tree_differs(cached: CachedModel, subject: Subject) -> bool:
 def batch_differs(subject: Subject, *, branches: bool) -> bool:
     """Returns whether the logits of two texts in a batch are wrong, before or after a rollback."""
     (one, two, three, four), head, text = subject.text[-TAIL:], subject.head, subject.text
-    long, short = opened = [
-        session
-        for session in open_sessions(subject.model, [text[:head], text[:2]], frozenset())
-        if isinstance(session, TogetherSession)
-    ]
+    long, short = opened = open_sessions(subject.model, [text[:head], text[:2]], frozenset())
     other, another = subject.others
     draft, path = Draft((one, two), (ROOT, 0), (None,) * 2), (0, 1)
     if branches:
@@ -103,24 +98,11 @@ def _chain(token: int) -> Draft:
     return Draft((token,), (ROOT,), (None,))
 
 
-def padded_differs(subject: Subject, *, more: bool = False) -> bool:
-    """Returns whether the logits of two texts are wrong if one is padded on the left.
-
-    more: whether to read further tokens, too. A batch that passed has tested their masks already.
-    """
-    text, head, logits = subject.text, subject.head, subject.logits
-    batch = PaddedBatch(subject.model, [text[:head], text[:2]], None)
-    is_wrong = differ(batch.logits(), logits[[head - 1, 1]])
-    if is_wrong or not more:
-        return is_wrong
-    batch.go_on([[text[head]], [text[2]]])
-    return differ(batch.logits(), logits[[head, 2]])
-
-
 def sources_differ(subject: Subject, start: int) -> bool:
     """Returns whether the logits of texts about sources of different lengths are wrong."""
     model, text = subject.model, subject.text[:start]
     sources = [subject.source or [], (subject.source or [])[:-2]]
-    batch = PaddedBatch(model, [text, text], EncodedCache(model, sources))
+    cache, ids = EncodedCache(model, sources), torch.tensor([text, text], device=model.device)
+    rows = run_pass(model, cache, PassInput(ids, 1)).logits[:, -1]
     alone = CachedModel(model, source=sources[1]).feed(text, 1)
-    return differ(batch.logits(), torch.cat([subject.logits[start - 1 : start], alone]))
+    return differ(rows, torch.cat([subject.logits[start - 1 : start], alone]))

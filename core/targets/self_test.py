@@ -21,7 +21,6 @@ from outrider.targets.readings import (
     TAIL,
     Subject,
     batch_differs,
-    padded_differs,
     read_at_once,
     sources_differ,
     tree_differs,
@@ -52,14 +51,15 @@ class SelfTest:
 
     trees: a tree is scored like its paths.
     batches: texts of different lengths are scored together as they are one by one.
-    padding: so are texts that are padded on the left, as `write` does.
+    sources: an encoder-decoder writes texts about sources of different lengths together as it does
+        one by one.
     layers: the model's first layers work as a model, for early exit.
     window: the length of the longest window that the test's text exceeds; 0 if there is none.
     """
 
     trees: str = ""
     batches: str = ""
-    padding: str = ""
+    sources: str = ""
     layers: str = ""
     window: int = 0
 
@@ -75,7 +75,7 @@ class SelfTest:
         yield Property("a rollback leaves nothing behind", "")
         yield Property("a tree equals its paths", self.trees)
         yield Property("a batch equals its texts", self.batches)
-        yield Property("write, with padding on the left, equals single texts", self.padding)
+        yield Property("texts about several sources equal single texts", self.sources)
         yield Property("the first layers work as a model", self.layers)
 
 
@@ -126,11 +126,11 @@ def _tested(model: "PreTrainedModel", start: list[int], window: int) -> SelfTest
     cached, subject = _read_in_parts(model, start, length)
     result = SelfTest(layers=_uncut(model), window=window if window < length else 0)
     if reason := beyond_a_test(model):
-        return replace(result, trees=reason, batches=reason, padding=reason)
+        return replace(result, trees=reason, batches=reason)
     alone = is_sharded(model) or subject.source is not None
     # A batch of trees tests everything at once. Only if it fails, each property is tested alone.
     if not alone and not _failure(lambda: batch_differs(subject, branches=True), "a batch"):
-        return replace(result, padding=_failure(lambda: padded_differs(subject), "padded texts"))
+        return result
     result = replace(result, trees=_failure(lambda: tree_differs(cached, subject), "a tree"))
     return _tested_together(subject, result, len(start))
 
@@ -142,14 +142,13 @@ def _tested_together(subject: Subject, result: SelfTest, start: int) -> SelfTest
     """
     if is_sharded(subject.model):
         reason = "its parts are on several ranks"
-        return replace(result, batches=reason, padding=reason)
+        return replace(result, batches=reason)
     if subject.source is not None:
-        padding = _failure(lambda: sources_differ(subject, start), "several sources")
-        return replace(result, batches="it has an encoder", padding=padding)
+        sources = _failure(lambda: sources_differ(subject, start), "several sources")
+        return replace(result, batches="it has an encoder", sources=sources)
     branches = not result.trees
     batches = _failure(lambda: batch_differs(subject, branches=branches), "a batch")
-    padding = _failure(lambda: padded_differs(subject, more=True), "padded texts")
-    return replace(result, batches=batches, padding=padding)
+    return replace(result, batches=batches)
 
 
 def _uncut(model: "PreTrainedModel") -> str:

@@ -42,6 +42,7 @@ class TogetherSession(Session):
             name: state_number(name) for name in needs if name.startswith(HIDDEN)
         }
         self._states = {name: GrowingTensor() for name in self.state_of}
+        self._is_scored = False
 
     def score(self, draft: Draft) -> Float[Tensor, "nodes+1 vocab"]:
         return score_sessions([self], [draft])[0]
@@ -58,30 +59,43 @@ class TogetherSession(Session):
         self.pending = [verdict.next_token]
 
     def features(self) -> dict[str, Tensor]:
-        return {name: states.content for name, states in self._states.items() if len(states)}
+        if not self._is_scored:  # a part of the prompt may have been read, which is no text
+            return {}
+        return {name: states.content for name, states in self._states.items()}
 
-    def read_ahead(self) -> None:
-        """Reads many pending tokens, such as a prompt, in a separate pass, except the last one."""
+    def read_ahead(self, limit: int) -> int:
         if len(self.pending) <= LONG:
-            return
-        tokens, self.pending = self.pending[:-1], self.pending[-1:]
+            return 0
+        count = min(limit, len(self.pending) - 1)
+        tokens, self.pending = self.pending[:count], self.pending[count:]
         states = self.group.read(self.number, tokens, set(self.state_of.values()))
         for name, number in self.state_of.items():
             self._states[name].append(states[number])
+        return count
 
     def add_states(self, states: dict[int, Float[Tensor, "tokens width"]]) -> None:
         """Adds the states of a pass; the last of them are this text's own."""
-        count = len(self.pending) + len(self.draft)
+        count, self._is_scored = len(self.pending) + len(self.draft), True
         for name, number in self.state_of.items():
             self._states[name].append(states[number][-count:])
 
 
 def open_sessions(
     model: "PreTrainedModel", prompts: Sequence[Sequence[int]], needs: frozenset[str]
-) -> list[Session]:
+) -> list[TogetherSession]:
     """Returns a session for each prompt, all on one cache."""
-    group = Ragged(model, len(prompts))
+    group = Ragged(model, len(prompts), max(map(len, prompts), default=0))
     return [TogetherSession(group, number, prompt, needs) for number, prompt in enumerate(prompts)]
+
+
+def join_sessions(beside: Sequence[TogetherSession], prompt: Sequence[int]) -> TogetherSession:
+    """Returns a session for a prompt on the cache of other texts, in place of one that has ended.
+
+    beside: the texts that have not ended, at least one; the new text has features as they have.
+    """
+    group = beside[0].group
+    number = group.join({session.number for session in beside})
+    return TogetherSession(group, number, prompt, frozenset(beside[0].state_of))
 
 
 def score_sessions(
@@ -89,7 +103,7 @@ def score_sessions(
 ) -> list[Float[Tensor, "nodes+1 vocab"]]:
     """Returns the logits of drafts for texts of one batch, after a single pass."""
     for session, draft in zip(sessions, drafts, strict=True):
-        session.read_ahead()
+        session.read_ahead(len(session.pending))
         session.draft = draft
     result = sessions[0].group.feed(
         [session.number for session in sessions],

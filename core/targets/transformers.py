@@ -18,7 +18,7 @@ from outrider.contract.target import PathScorer, Session, Target
 from outrider.errors import ConfigError, require
 from outrider.runtime import flat, launch, ranks
 from outrider.runtime.cached_model import CACHE, HIDDEN, SOURCE, CachedModel, refuse_stateful
-from outrider.runtime.encoded import EncodedCache, decoder_start
+from outrider.runtime.encoded import decoder_start
 from outrider.runtime.first_layers import depth
 from outrider.runtime.linear import NATIVE, can_pack, pack, packing
 from outrider.runtime.quantized import QUANTIZE, require_native
@@ -27,12 +27,12 @@ from outrider.runtime.static import compile_passes, is_compiled
 from outrider.runtime.text_tree import TextTree
 from outrider.runtime.threads import one_thread
 from outrider.runtime.windows import context_window
-from outrider.targets.batch import write
+from outrider.targets.batch import write, write_encoded
 from outrider.targets.kept_tests import kept_self_test
 from outrider.targets.loading import load
 from outrider.targets.self_test import SelfTest, run_self_test, self_test
 from outrider.targets.session import CachedSession
-from outrider.targets.together import TogetherSession, open_sessions, score_sessions
+from outrider.targets.together import TogetherSession, join_sessions, open_sessions, score_sessions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -157,7 +157,16 @@ class TransformersTarget(Target):
     ) -> list[Session]:
         if CACHE in needs or self.tested.batches:  # these need a cache for each text
             return super().open_together(prompts, needs)
-        return open_sessions(self.model, prompts, needs)
+        return [*open_sessions(self.model, prompts, needs)]
+
+    def join(
+        self,
+        sessions: Sequence[Session],
+        prompt: Sequence[int],
+        needs: frozenset[str] = frozenset(),
+    ) -> Session | None:
+        batch = [session for session in sessions if isinstance(session, TogetherSession)]
+        return join_sessions(batch, prompt) if batch else self.open(prompt, needs)
 
     def score_together(
         self, sessions: Sequence[Session], drafts: Sequence[Draft]
@@ -180,20 +189,11 @@ class TransformersTarget(Target):
         chances: Sequence[Chance],
         max_new_tokens: int,
     ) -> list[list[int]]:
-        if self.tested.padding:
+        one_by_one = self.tested.sources if self._start else self.tested.batches
+        if one_by_one:
             return super().write(prompts, sampling, chances, max_new_tokens)
-        starts, encoded = prompts, None
-        if self._start:
-            starts, encoded = [self._start] * len(prompts), EncodedCache(self.model, prompts)
-        return write(
-            self.model,
-            self.eos,
-            starts,
-            sampling,
-            chances,
-            max_new_tokens=max_new_tokens,
-            encoded=encoded,
-        )
+        how = write_encoded if self._start else write
+        return how(self.model, self.eos, prompts, sampling, chances, max_new_tokens=max_new_tokens)
 
     def fingerprint(self) -> str | None:
         if self._spread:  # no rank has all of the weights

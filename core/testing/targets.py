@@ -3,12 +3,12 @@
 A check returns why the target does not offer what is checked; None if it does.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
 from outrider.contract.draft import ROOT, Draft
-from outrider.contract.target import Target
+from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Verdict
 from outrider.errors import TargetError
 from outrider.testing.target_claims import (
@@ -145,6 +145,48 @@ def check_a_batch_equals_its_texts(make: Make) -> None:
             alone[number].commit(verdict)
 
 
+def check_texts_that_join_equal_those_alone(make: Make) -> str | None:
+    """A text that joins others, in place of one that has ended, is scored as it is alone, and so
+    are the others; its prompt may be read ahead in parts. A target that lets no text join says so.
+    """
+    target = make()
+    prompts, tokens = prompts_for(target), next_tokens(target)
+    together = dict(enumerate(target.open_together(prompts[1:])))
+    alone = dict(enumerate(target.open(prompt) for prompt in prompts[1:]))
+    for turn, parts in enumerate([(), (5, 1, 99), (), (99,), ()]):
+        if parts:  # the first of the texts has ended, and another takes its place
+            ended = next(iter(together))
+            del together[ended], alone[ended]
+            session = target.join(list(together.values()), prompts[0])
+            if session is None:
+                return "texts wait until the others have ended"
+            # It is read while the others go on.
+            read = [session.read_ahead(part) for part in parts]
+            assert all(0 <= count <= part for count, part in zip(read, parts, strict=True)), (
+                f"read_ahead read {read} tokens: expected at most {list(parts)}"
+            )
+            _assert_round(target, together, alone, tokens[turn], f"as one joins, {turn}")
+            together[turn + 2], alone[turn + 2] = session, target.open(prompts[0])
+        _assert_round(target, together, alone, tokens[turn], f"after one joined, {turn}")
+    return None
+
+
+def _assert_round(
+    target: Target,
+    together: Mapping[int, Session],
+    alone: Mapping[int, Session],
+    token: int,
+    case: str,
+) -> None:
+    """Scores texts together and alone, and commits the draft's first token and another."""
+    draft = Draft.chain(next_tokens(target)[:2])
+    scores = target.score_together(list(together.values()), [draft] * len(together))
+    for number, rows in zip(together, scores, strict=True):
+        assert_same(rows, alone[number].score(draft), f"text {number + 1}, {case}")
+        accept(together[number], 1, token)
+        accept(alone[number], 1, token)
+
+
 def check_paths_are_scored_as_texts(make: Make) -> str | None:
     """The path scorer, which beams use, gives each continuation the scores of its own text; a
     target without one raises `TargetError`.
@@ -183,6 +225,7 @@ CHECKS = (
     check_a_tree_equals_its_paths,
     check_sessions_are_independent,
     check_a_batch_equals_its_texts,
+    check_texts_that_join_equal_those_alone,
     check_paths_are_scored_as_texts,
     check_write_equals_plain_decoding,
     check_offers_work,

@@ -46,7 +46,8 @@ class TextRecipe(ABC):
 
     texts, held_out: the number of texts to learn from, and of those held out to judge the drafter.
     temperatures: of the target's answers, in turn.
-    batch_texts: the number of texts that the target writes at once.
+    batch_texts: the number of texts between two writes to disk. The target writes up to 64 of them
+        at once, and the next joins as one ends.
     file: where the texts are kept, to train other drafters on them. Defaults to the run's folder.
     """
 

@@ -14,9 +14,6 @@ from outrider.prompts import Prompt
 MARK = "\0here\0"
 """Stands for a user's words in the chat template, to find what comes before and after them."""
 
-TOGETHER = 96
-"""The number of answers written at once."""
-
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -128,15 +125,11 @@ def _answers(
         rows = [
             row for row, number in enumerate(numbers) if number % len(writing.samplings) == turn
         ]
-        # Texts of similar length go together, since a batch is padded to its longest.
-        rows.sort(key=lambda row: len(questions[row].ids))
         seeding = replace(sampling, seed=(sampling.seed + 1) % 2**64)
-        for first in range(0, len(rows), TOGETHER):
-            group = rows[first : first + TOGETHER]
-            chances = [SampledChance.seeded(seed(seeding, [numbers[row]])) for row in group]
-            heads = [questions[row].ids for row in group]
-            answers = target.write(heads, sampling, chances, writing.max_new_tokens)
-            for row, answer in zip(group, answers, strict=True):
-                question = questions[row]
-                texts[row] = Text([*question.ids, *answer], question.start, question.answer)
+        chances = [SampledChance.seeded(seed(seeding, [numbers[row]])) for row in rows]
+        heads = [questions[row].ids for row in rows]
+        answers = target.write(heads, sampling, chances, writing.max_new_tokens)
+        for row, answer in zip(rows, answers, strict=True):
+            question = questions[row]
+            texts[row] = Text([*question.ids, *answer], question.start, question.answer)
     return [texts[row] for row in range(len(numbers))]

@@ -37,6 +37,19 @@ def test_the_distribution_is_that_of_transformers(
     torch.testing.assert_close(probs.sum(-1), torch.ones(20))
 
 
+@pytest.mark.parametrize("top_p", [0.05, 0.5, 0.9, 0.999])
+@pytest.mark.parametrize("scale", [0.1, 3.0, 9.0])
+def test_top_p_keeps_the_same_tokens_of_a_large_vocabulary(top_p: float, scale: float) -> None:
+    logits = scale * torch.randn(8, 3000, generator=torch.Generator().manual_seed(0))
+    logits[2:4] = logits[2:4].round()  # many ties
+    logits[4] = torch.where(torch.arange(3000) < 2, 0.0, float("-inf"))  # two equal halves
+    logits[5, 9:] = float("-inf")
+    warped = TopPLogitsWarper(top_p)(torch.zeros(8, 1, dtype=torch.long), logits.clone())
+    probs = Sampling(temperature=1.0, top_p=top_p).probs(logits)
+    assert torch.equal(probs > 0, warped.softmax(-1) > 0)
+    torch.testing.assert_close(probs, warped.softmax(-1))
+
+
 def test_temperature_zero_is_a_point_mass_on_the_first_of_the_highest() -> None:
     probs = Sampling().probs(torch.tensor([[1.0, 3.0, 3.0], [2.0, 0.0, 1.0]]))
     assert probs.tolist() == [[0, 1, 0], [1, 0, 0]]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from outrider.contract.draft import Draft
-from outrider.runtime.tree_mask import additive_mask, causal, padded_causal, tree_mask
+from outrider.runtime.tree_mask import additive_mask, causal, tree_mask
 
 
 @pytest.mark.parametrize("cached", [0, 3])
@@ -43,11 +43,6 @@ def test_a_chain_sees_everything_up_to_itself() -> None:
     tree = tree_mask([-1, 0, 1], pending=2, cached=4)
     assert torch.equal(tree.sees, causal(5, 9))
     assert tree.positions.tolist() == [4, 5, 6, 7, 8]
-
-
-def test_nothing_sees_padding() -> None:
-    sees = padded_causal(torch.tensor([0, 2]), 2, 4)
-    assert sees.int().tolist() == [[[1, 1, 1, 0], [1, 1, 1, 1]], [[0, 0, 1, 0], [0, 0, 1, 1]]]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])

@@ -28,21 +28,28 @@ def test_a_batch_writes_what_one_by_one_writes(llama: Any, sampling: Sampling) -
     assert any(text[-1] == 1 for text in texts) or all(len(text) == 25 for text in texts)
 
 
-def test_long_prompts_are_read_in_parts(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("width", [1, 2, 3])
+def test_texts_join_as_others_end(width: int, llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     target = TransformersTarget(llama().double())
+    target.eos = frozenset(range(8))  # so that texts end at different times
+    prompts = [*PROMPTS, [9, 8] * 9, [12], [20, 10, 15]]
+    chances: list[Chance] = [SampledChance.seeded(seed) for seed in range(len(prompts))]
     sampling = Sampling(temperature=1.0)
-    at_once = target.write(PROMPTS, sampling, chances(), 12)
-    masks, known = [], batch.run_pass
+    widths, known = [], batch.score_sessions
 
-    def run_pass(model: Any, cache: Any, inputs: Any) -> Any:
-        masks.append(tuple(inputs.mask.shape))
-        return known(model, cache, inputs)
+    def score_sessions(sessions: Any, drafts: Any) -> Any:
+        widths.append(len(sessions))
+        return known(sessions, drafts)
 
-    monkeypatch.setattr(batch, "run_pass", run_pass)
-    monkeypatch.setattr(batch, "ROWS", 13)
-    assert target.write(PROMPTS, sampling, chances(), 12) == at_once
-    assert masks[:3] == [(4, 1, 3, 3), (4, 1, 3, 6), (4, 1, 1, 7)]
-    assert {mask[2] for mask in masks[3:]} == {1}
+    monkeypatch.setattr(batch, "score_sessions", score_sessions)
+    monkeypatch.setattr(batch, "WIDTH", width)
+    texts = target.write(prompts, sampling, chances, 12)
+    lengths = [len(text) for text in texts]
+    assert len(set(lengths)) > 2
+    assert max(widths) == width and sum(widths) == sum(lengths)
+    assert widths == sorted(widths, reverse=True)  # a place is empty only when no prompt waits
+    chances = [SampledChance.seeded(seed) for seed in range(len(prompts))]
+    assert texts == Target.write(target, prompts, sampling, chances, 12)
 
 
 def test_an_end_takes_one_text_out_of_the_batch(llama: Any) -> None:

@@ -114,7 +114,7 @@ def test_windows_and_chunks_are_kept_in_trees_and_batches(make: Any) -> None:
 def test_a_long_window_is_tested_too_and_left_as_it_was() -> None:
     model = mistral(sliding_window=4096)
     result = self_test(model)
-    assert not (result.trees or result.batches or result.padding)
+    assert not (result.trees or result.batches or result.sources)
     assert model.config.sliding_window == model.model.config.sliding_window == 4096
 
 
@@ -305,7 +305,7 @@ def test_positions_with_an_offset_take_chains_only() -> None:
 def test_absolute_positions_are_right() -> None:
     config = GPT2Config(vocab_size=VOCABULARY, n_embd=32, n_layer=2, n_head=4, n_positions=64)
     result = self_test(lively(GPT2LMHeadModel(config)))
-    assert not (result.trees or result.batches or result.padding)
+    assert not (result.trees or result.batches or result.sources)
 
 
 def test_longrope_ends_at_its_original_window() -> None:
@@ -330,7 +330,7 @@ def test_longrope_ends_at_its_original_window() -> None:
 def test_half_precision_is_no_reason_to_refuse(dtype: torch.dtype) -> None:
     for model in (llama(), gemma2()):
         result = self_test(model.to(dtype))
-        assert not (result.trees or result.batches or result.padding)
+        assert not (result.trees or result.batches or result.sources)
 
 
 def test_the_test_draws_nothing_and_runs_once() -> None:

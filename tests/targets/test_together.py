@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from outrider import ConfigError, SampledChance, Sampling, decode
+from outrider import ConfigError, Constraint, SampledChance, Sampling, decode
+from outrider.decoding import batch
 from outrider.decoding.decode import decode_together
 from outrider.drafters.eagle import Eagle
 from outrider.drafters.lookahead_decoding import LookaheadDecoding
@@ -18,6 +19,7 @@ from outrider.drafters.self_sparse import SelfSparse
 from outrider.drafters.small_lm import SmallLM
 from outrider.drafters.token_recycling import TokenRecycling
 from outrider.runtime.linear import pack
+from outrider.runtime.ragged import Ragged
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.candidates import Candidates
@@ -68,6 +70,108 @@ def test_a_text_is_the_one_it_would_be_alone(name: str, temperature: float, targ
         together[number].append((round.tokens, round.draft, round.path, round.stop))
     assert together == alone
     assert len({len(rounds) for rounds in alone}) > 1  # they don't end in step
+
+
+LONGER = [*PROMPTS, [8, 9] * 13, [12, 3, 4] * 5, [30], [5, 4, 3, 2] * 7]
+
+
+@pytest.mark.parametrize("name", ["none", "prompt_lookup", "small_lm tree", "eagle"])
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_texts_that_join_others_are_those_written_alone(
+    size: int, name: str, target: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch, "READ", 7)  # so that prompts are read in parts
+    make, rule = DRAFTERS[name]
+    options: dict[str, Any] = {"gamma": 3, "budget": 6, "max_new_tokens": 12}
+    first = make()
+    first.bind(target)
+    texts: dict[int, list[Any]] = {number: [] for number in range(len(LONGER))}
+    in_progress: set[int] = set()
+    together = decode_together(
+        target, [first.fork() for _ in LONGER], rule, LONGER, batch_size=size, **options
+    )
+    for number, round in together:
+        texts[number].append((round.tokens, round.draft, round.path, round.stop))
+        in_progress.add(number)
+        assert len(in_progress) <= size
+        if round.stop is not None:
+            in_progress.remove(number)
+    for number, prompt in enumerate(LONGER):
+        alone = decode(target, make(), rule, prompt, number=number, **options)
+        assert texts[number] == [
+            (round.tokens, round.draft, round.path, round.stop) for round in alone
+        ]
+
+
+def test_a_prompt_that_joins_is_read_between_the_rounds_of_others(
+    target: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch, "READ", 10)
+    parts: list[int] = []
+    read = Ragged.read
+
+    def watched(self: Ragged, number: int, tokens: Any, states: Any) -> Any:
+        parts.append(len(tokens))
+        return read(self, number, tokens, states)
+
+    monkeypatch.setattr(Ragged, "read", watched)
+    prompts = [[3, 4, 5] * 10, [6, 5, 4], [7, 8] * 16]
+    monkeypatch.setattr(target, "eos", frozenset())
+    rule, drafters = Token(), [NoDraft() for _ in prompts]
+    constraints: list[Any] = [Ends(99), Ends(2), Ends(2)]  # the second text ends early
+    rounds = list(
+        decode_together(
+            target, drafters, rule, prompts,
+            batch_size=2, max_new_tokens=9, constraints=constraints,
+        )
+    )  # fmt: skip
+    assert parts == [29, 10, 10, 10]  # the first prompt at once, since nobody waited for it
+    numbers = [number for number, _ in rounds]
+    assert numbers == [0, 1, 0, 1, 0, 0, 0, 0, 2, 0, 2, 0, 0]
+
+
+class Ends(Constraint):
+    """Ends a text after so many tokens."""
+
+    def __init__(self, count: int) -> None:
+        self._count, self._start = count, 0
+
+    def begin(self, target: Any, ids: Any) -> "Ends":
+        self._start = len(ids)
+        return self
+
+    def ends(self, ids: Any) -> bool:
+        return len(ids) - self._start >= self._count
+
+
+def test_a_target_that_lets_no_text_join_gets_one_batch_after_the_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened: list[int] = []
+
+    class Grouped(TabularTarget):
+        def open_together(self, prompts: Any, needs: Any = frozenset()) -> Any:
+            opened.append(len(prompts))
+            return [self.open(prompt, needs) for prompt in prompts]
+
+    target = Grouped(vocab_size=5, order=1)
+    target.eos = frozenset({3})
+    options: dict[str, Any] = {"sampling": Sampling(temperature=1.0), "max_new_tokens": 9}
+    prompts = [[1], [2], [0], [4], [1]]
+    drafters = [NoDraft() for _ in prompts]
+    texts: list[list[int]] = [[] for _ in prompts]
+    together = decode_together(target, drafters, Token(), prompts, batch_size=2, **options)
+    for number, round in together:
+        texts[number] += round.tokens
+    assert opened == [2, 2, 1]
+    for number, prompt in enumerate(prompts):
+        alone = decode(target, NoDraft(), Token(), prompt, number=number, **options)
+        assert texts[number] == [token for round in alone for token in round.tokens]
+
+
+def test_a_batch_has_at_least_one_text() -> None:
+    with pytest.raises(ConfigError, match="batch_size=0: expected a whole number of at least 1"):
+        decode_together(TabularTarget(), [NoDraft()], Token(), [[1]], batch_size=0)
 
 
 def test_texts_outgrow_the_initial_room(target: Any) -> None:

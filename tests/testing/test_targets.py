@@ -195,6 +195,32 @@ class BatchShifted(Plain):
         return [self.open(first), *(self.open([1, *prompt]) for prompt in rest)]
 
 
+class JoinsBehindTheEnded(Plain):
+    """A text that joins goes on in the cache of one that has ended."""
+
+    def open_together(
+        self, prompts: Sequence[Sequence[int]], needs: frozenset[str] = frozenset()
+    ) -> list[Session]:
+        self.opened = [self.open(prompt, needs) for prompt in prompts]
+        return self.opened
+
+    def join(
+        self,
+        sessions: Sequence[Session],
+        prompt: Sequence[int],
+        needs: frozenset[str] = frozenset(),
+    ) -> Session:
+        session: Any = self.open(prompt, needs)
+        ended: Any = next(other for other in self.opened if other not in sessions)
+        session.cache = ended.cache
+        return session
+
+
+class ReadsTooFarAhead(PlainSession):
+    def read_ahead(self, limit: int) -> int:
+        return limit + 1
+
+
 class PathsWithoutPrompt(Plain):
     def path_scorer(self, prompt: Sequence[int]) -> PathScorer:
         return super().path_scorer(prompt[-1:])
@@ -283,6 +309,8 @@ CULPRITS: list[tuple[Any, Callable[[Any], Any]]] = [
     (with_session(SharedCache), targets.check_sessions_are_independent),
     (RowsMixed, targets.check_a_batch_equals_its_texts),
     (BatchShifted, targets.check_a_batch_equals_its_texts),
+    (JoinsBehindTheEnded, targets.check_texts_that_join_equal_those_alone),
+    (with_session(ReadsTooFarAhead), targets.check_texts_that_join_equal_those_alone),
     (PathsWithoutPrompt, targets.check_paths_are_scored_as_texts),
     (WritesShifted, check_write_equals_plain_decoding),
     (WritesUnwarped, check_write_equals_plain_decoding),
@@ -335,6 +363,17 @@ def test_a_target_without_trees_refuses_them_and_passes() -> None:
     refused = {name for name, outcome in outcomes.items() if outcome.refused}
     assert refused == {"a_tree_equals_its_paths", "paths_are_scored_as_texts"}
     assert outcomes["a_tree_equals_its_paths"].refused == "the toy takes only chains"
+
+
+def test_a_target_that_lets_no_text_join_says_so() -> None:
+    class Grouped(Plain):
+        def open_together(
+            self, prompts: Sequence[Sequence[int]], needs: frozenset[str] = frozenset()
+        ) -> list[Session]:
+            return [self.open(prompt, needs) for prompt in prompts]
+
+    outcome = targets.check_texts_that_join_equal_those_alone(Grouped)
+    assert outcome == "texts wait until the others have ended"
 
 
 def test_texts_that_are_too_short_to_check_say_so() -> None:

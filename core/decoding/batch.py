@@ -1,0 +1,135 @@
+"""Batch: texts in progress together, of which each is followed by the next prompt when it ends."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from time import perf_counter
+from typing import final
+
+from jaxtyping import Float
+from torch import Tensor
+
+from outrider.contract.round import Round
+from outrider.contract.target import Session, Target
+from outrider.decoding.rounds import Proposal, finish, propose, remember
+from outrider.decoding.run import ActiveText, Run
+
+READ = 256
+"""The most tokens of prompts that are read between two rounds of the texts in progress."""
+
+
+@final
+class Batch:
+    """The texts of several prompts, of which some are written and some still read.
+
+    prompts: in the order in which they get their turn.
+    needs: the features that all sessions keep.
+    size: the most texts in progress at once.
+    begin: makes the text of a prompt, by its index, in a session.
+    writing: the texts that are ready to be written, by index.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        prompts: Sequence[Sequence[int]],
+        needs: frozenset[str],
+        size: int,
+        begin: Callable[[int, Session], ActiveText],
+    ) -> None:
+        self._target, self._prompts, self._needs = target, prompts, needs
+        self._size, self._begin = size, begin
+        self._next = 0  # the index of the first prompt that no text has been opened for
+        self._reading: dict[int, ActiveText] = {}
+        self._seconds: dict[int, float] = {}  # spent on reading, until the first round
+        self._ended: dict[int, ActiveText] = {}  # those that a drafter will remember
+        self.writing: dict[int, ActiveText] = {}
+        self._open()
+
+    def fill(self) -> None:
+        """Opens texts for the next prompts where others have ended, and reads on in prompts.
+
+        While texts are written, at most `READ` tokens are read. Otherwise nobody waits, and the
+        next round reads all that is left.
+        """
+        self._open()
+        is_held_back, room = bool(self.writing), READ
+        for index, text in list(self._reading.items()):
+            if is_held_back:
+                room = self._read(index, room)
+                if not room:
+                    return
+            text.policy.reset()
+            text.drafter.reset()
+            self.writing[index] = self._reading.pop(index)
+
+    def _read(self, index: int, room: int) -> int:
+        """Reads on in a prompt, up to `room` tokens, and returns how many of these are left."""
+        session, began = self._reading[index].session, perf_counter()
+        while room and (count := session.read_ahead(room)):
+            room -= count
+        self._seconds[index] = self._seconds.get(index, 0.0) + perf_counter() - began
+        return room
+
+    def end(self, index: int) -> None:
+        """Takes a text out of those that are written.
+
+        When the last one ends, the drafters that remember texts get theirs.
+        """
+        text = self.writing.pop(index)
+        if text.drafter.remembers:
+            self._ended[index] = text
+        if not self.writing and not self._reading and self._next == len(self._prompts):
+            remember(text for _, text in sorted(self._ended.items()))
+
+    def score(
+        self, proposals: Mapping[int, Proposal]
+    ) -> Iterator[tuple[int, Float[Tensor, "nodes+1 vocab"], float]]:
+        """Yields each text's index, its logits and its seconds, after one pass over all drafts.
+
+        The seconds are a share of the pass; in a text's first round, also those of its reading.
+        """
+        began = perf_counter()
+        scores = self._target.score_together(
+            [self.writing[index].session for index in proposals],
+            [proposal.to_score for proposal in proposals.values()],
+        )
+        share = (perf_counter() - began) / len(proposals)
+        for index, logits in zip(proposals, scores, strict=True):
+            yield index, logits, share + self._seconds.pop(index, 0.0)
+
+    def _open(self) -> None:
+        in_progress = self.writing | self._reading
+        free = self._size - len(in_progress)
+        waiting = range(self._next, min(self._next + free, len(self._prompts)))
+        if not in_progress and waiting:
+            prompts = [self._prompts[index] for index in waiting]
+            sessions = self._target.open_together(prompts, self._needs)
+            self._add(dict(zip(waiting, sessions, strict=True)))
+            return
+        for index in waiting:
+            beside = [text.session for text in (self.writing | self._reading).values()]
+            session = self._target.join(beside, self._prompts[index], self._needs)
+            if session is None:
+                return
+            self._add({index: session})
+
+    def _add(self, sessions: Mapping[int, Session]) -> None:
+        for index, session in sessions.items():
+            self._reading[index] = self._begin(index, session)
+            self._next = index + 1
+
+
+def rounds_together(run: Run, batch: Batch) -> Iterator[tuple[int, Round]]:
+    """Yields the rounds of a batch's texts, each with the text's index."""
+    while True:
+        with run.target.at_work():
+            batch.fill()
+            if not batch.writing:
+                return
+            proposals = {index: propose(run, text) for index, text in batch.writing.items()}
+            scored = list(batch.score(proposals))
+        for index, logits, seconds in scored:
+            with run.target.at_work():
+                round = finish(run, batch.writing[index], proposals[index], logits, seconds)
+            if round.stop is not None:
+                batch.end(index)
+            yield index, round

@@ -1,0 +1,118 @@
+"""RaggedLayer: one layer's keys and values of texts of different lengths, a row for each."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import DynamicLayer
+
+from outrider.runtime.growing import GrowingTensor
+
+
+@final
+@dataclass(slots=True)
+class Slots:
+    """The rows of all layers, and the positions in them that a pass writes to.
+
+    rows: how many rows there are. room: how many tokens a new layer has room for, at least.
+    positions: of the tokens of each text [texts, tokens], all below `width`.
+    """
+
+    rows: int
+    room: int = 0
+    positions: Tensor = field(default_factory=lambda: torch.empty(0, 0, dtype=torch.long))
+    width: int = 0
+
+
+@final
+class RaggedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
+    """The rows [texts, heads, tokens, dim], with all of their room.
+
+    A pass reads and writes the first rows, as many as it has texts, at the slots.
+    """
+
+    keys: Any  # None before the first update
+    values: Any
+
+    def __init__(self, slots: Slots) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._slots = slots
+        # Unwritten room is masked, but still multiplied: it must not be NaN.
+        self._grown = (GrowingTensor(zeros=True), GrowingTensor(zeros=True))
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        count, width = len(key_states), self._slots.width
+        self.reserve(width, key_states, value_states)
+        texts = torch.arange(count, device=key_states.device)[:, None]
+        for room, new in ((self.keys, key_states), (self.values, value_states)):
+            room.transpose(1, 2)[texts, self._slots.positions] = new.transpose(1, 2)
+        return self.keys[:count, :, :width], self.values[:count, :, :width]
+
+    def reserve(self, tokens: int, keys: Tensor, values: Tensor) -> None:
+        """Makes room for at least `tokens` tokens of each text, shaped like `keys` and `values`."""
+        if not self.is_initialized:
+            self.lazy_initialization(keys, values)
+            tokens = max(tokens, self._slots.room)
+        self.keys, self.values = (
+            grown.reserve(tokens, like[:1].expand(self._slots.rows, -1, -1, -1))
+            for grown, like in zip(self._grown, (keys, values), strict=True)
+        )
+
+    def add_row(self) -> None:
+        """Adds a row, a copy of the first."""
+        rows = torch.tensor([*range(len(self.keys)), 0], device=self.keys.device)
+        for grown in self._grown:
+            grown.select(rows)
+        self.reserve(0, self.keys, self.values)
+
+    def exchange(self, one: int, other: int, width: int) -> None:
+        """Exchanges the first `width` tokens of two rows."""
+        for room in (self.keys, self.values):
+            room[[one, other], :, :width] = room[[other, one], :, :width]
+
+    def retain_rows(self, row: int, start: int, tokens: Sequence[int]) -> None:
+        """Moves some tokens of a row to the positions from `start` on."""
+        for room in (self.keys[row], self.values[row]):
+            room[:, start : start + len(tokens)] = room[:, list(tokens)]
+
+
+@final
+class RowLayer(DynamicLayer):  # type: ignore[no-untyped-call]
+    """A single row of a layer, as a cache of one text, to which tokens are appended.
+
+    known: how many tokens the text has already.
+    """
+
+    keys: Any
+    values: Any
+
+    def __init__(self, layer: RaggedLayer, row: int, known: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._layer, self._row = layer, row
+        self.is_initialized = layer.is_initialized and known > 0
+        if self.is_initialized:
+            self._show(known)
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        known = self.keys.shape[2] if self.is_initialized else 0
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        count = known + key_states.shape[2]
+        self._layer.reserve(count, key_states, value_states)
+        self._layer.keys[self._row, :, known:count] = key_states[0]
+        self._layer.values[self._row, :, known:count] = value_states[0]
+        self._show(count)
+        return self.keys, self.values
+
+    def _show(self, count: int) -> None:
+        row = slice(self._row, self._row + 1)
+        self.keys, self.values = (
+            self._layer.keys[row, :, :count],
+            self._layer.values[row, :, :count],
+        )
