@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -48,7 +49,8 @@ def entrants(
     if factory_of(drafter) is not NoDraft:
         drafted_rivals = (f"{peer} {label}" for peer in PEERS)
         rivals = (OUTRIDER_PLAIN, *drafted_rivals, f"transformers {PLAIN}")
-        entrants.append(_outrider(f"outrider {label}", config, rivals))
+        drafting = _outrider(f"outrider {label}", config, rivals)
+        entrants.append(replace(drafting, writes_together=True))
     for name, listed in (drafters or {}).items():
         settings = {**config, "drafter": listed}
         entrants.append(_outrider(f"outrider {name}", settings, (OUTRIDER_PLAIN,)))

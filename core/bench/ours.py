@@ -21,7 +21,6 @@ from outrider.contract.round import Round
 from outrider.contract.target import Target
 from outrider.decoding.decode import decode, decode_together
 from outrider.decoding.generation import Generation
-from outrider.drafters.none import NoDraft
 from outrider.errors import require
 from outrider.plugins.config import build
 from outrider.runtime.cache import GrowingCache

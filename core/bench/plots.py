@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 
+from outrider.bench.entrants import OUTRIDER_PLAIN
+
 AXIS_LABELS = {
     "rows": ("rows scored in a pass", "milliseconds a pass"),
     "batches": ("texts at once", "tokens a second, prompts read"),
@@ -16,22 +18,29 @@ AXIS_LABELS = {
 def plot_curves(
     curves: Mapping[str, tuple[Sequence[int], Sequence[float]]], folder: Path
 ) -> list[Path]:
-    """Writes a PNG for each curve into `folder`, and returns their paths."""
+    """Writes a PNG for each kind of curve into `folder`, and returns their paths.
+
+    A curve of another entrant than Outrider without drafts has that name behind a comma.
+    """
     import matplotlib
 
     matplotlib.use("agg")
     from matplotlib import pyplot
 
     paths = []
-    for name, (xs, ys) in curves.items():
+    for kind, labels in AXIS_LABELS.items():
         figure, axes = pyplot.subplots(figsize=(4.2, 3), dpi=200, layout="constrained")
-        axes.plot(xs, ys, marker="o", color="#0072b2")
-        axes.set(xlabel=AXIS_LABELS[name][0], ylabel=AXIS_LABELS[name][1], ylim=(0, None))
+        for name, (xs, ys) in curves.items():
+            if name.partition(", ")[0] == kind:
+                axes.plot(xs, ys, marker="o", label=name.partition(", ")[2] or OUTRIDER_PLAIN)
+        if len(axes.lines) > 1:
+            axes.legend(fontsize="small", frameon=False)
+        axes.set(xlabel=labels[0], ylabel=labels[1], ylim=(0, None))
         axes.spines[["top", "right"]].set_visible(False)
         data = BytesIO()
         figure.savefig(data, format="png")
         pyplot.close(figure)
-        path = folder / f"{name.replace(' ', '_')}.png"
+        path = folder / f"{kind.replace(' ', '_')}.png"
         path.write_bytes(data.getvalue())
         paths.append(path)
     return paths
