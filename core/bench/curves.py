@@ -21,6 +21,7 @@ def count_curve_steps(settings: Mapping[str, Any]) -> int:
 
 def measure_curves(
     worker: Worker,
+    together: Mapping[str, Worker],
     prompts: Sequence[list[int]],
     settings: Mapping[str, Any],
     on_step: Callable[[], None],
@@ -29,15 +30,16 @@ def measure_curves(
 
     rows: milliseconds of a pass, by the rows that it scores.
     batches: tokens per second, by the texts written at once, after the prompts have been read.
-    batches with prompts: the same, including the reading of the prompts.
+    batches with prompts: the same, including the reading of the prompts; also of those entrants
+        that write several texts at once, in turn.
     contexts: milliseconds of a pass that scores a draft, by the tokens of context.
 
+    worker: Outrider without drafts. together: the workers to write several texts at once.
     settings: `rows`, `batches`, `contexts`, `gamma` and `max_new_tokens` of the bench's config.
     """
     curves = {"rows": _times_by_rows(worker, list(settings["rows"]))}
     on_step()
-    decoding, whole = _speeds_by_batch(worker, prompts, settings, on_step)
-    curves["batches"], curves["batches with prompts"] = decoding, whole
+    curves |= _speeds_by_batch({"": worker, **together}, prompts, settings, on_step)
     curves["contexts"] = _times_by_context(worker, settings, on_step)
     return curves
 
@@ -48,27 +50,25 @@ def _times_by_rows(worker: Worker, rows: list[int]) -> Curve:
 
 
 def _speeds_by_batch(
-    worker: Worker,
+    workers: Mapping[str, Worker],
     prompts: Sequence[list[int]],
     settings: Mapping[str, Any],
     on_step: Callable[[], None],
-) -> tuple[Curve, Curve]:
-    batches = list(settings["batches"])
-    decoding, whole = [], []
-    # The same texts for every batch size; prompts are repeated if there are too few.
-    texts = [prompts[number % len(prompts)] for number in range(max(batches))]
+) -> dict[str, Curve]:
+    batches, speeds = list(settings["batches"]), dict[str, list[float]]()
     for batch in batches:
-        question = {
-            "ask": "texts",
-            "prompts": texts,
-            "batch": batch,
-            "max_new_tokens": settings["max_new_tokens"],
-        }
-        answer = worker.ask(question)
-        decoding.append(answer["decoding"])
-        whole.append(answer["whole"])
+        # More than are in progress at once, so that texts come and go.
+        count = max(len(prompts), batch + batch // 2)
+        texts = [prompts[number % len(prompts)] for number in range(count)]
+        question = {"prompts": texts, "batch": batch, "max_new_tokens": settings["max_new_tokens"]}
+        for name, worker in workers.items():
+            answer = worker.ask({"ask": "texts", **question})
+            if not name:
+                speeds.setdefault("batches", []).append(answer["decoding"])
+            suffix = f", {name}" if name else ""
+            speeds.setdefault(f"batches with prompts{suffix}", []).append(answer["whole"])
         on_step()
-    return (batches, decoding), (list(batches), whole)
+    return {name: (list(batches), values) for name, values in speeds.items()}
 
 
 def _times_by_context(

@@ -88,7 +88,9 @@ def start(settings: dict[str, Any]) -> Answer:
         },
         "gap": partial(logit_gap, target),
         "rows": partial(time_passes, target),
-        "texts": partial(batch_speed, target),
+        "texts": partial(
+            batch_speed, target, drafter, {name: config[name] for name in ("gamma", "budget")}
+        ),
         "weights": lambda question: {"bytes": _weight_bytes(target)},
     }
     return lambda question: answers[question["ask"]](question)
@@ -141,33 +143,38 @@ def time_passes(target: Target, question: dict[str, Any]) -> dict[str, Any]:
     return {"times": [statistics.median(times[count]) for count in row_counts]}
 
 
-def batch_speed(target: Target, question: dict[str, Any]) -> dict[str, Any]:
-    """Returns the tokens per second of plain decoding, with several texts in progress.
+def batch_speed(
+    target: Target, drafter: Drafter, options: dict[str, Any], question: dict[str, Any]
+) -> dict[str, Any]:
+    """Returns the tokens per second with several texts in progress.
 
     The answer has `whole`, the speed over everything, and `decoding`, the speed without each text's
     first round, in which its prompt is read.
 
+    options: those of `decode_together`.
     question: `prompts`, `batch`, how many texts are in progress at once, and `max_new_tokens`.
     """
     prompts = question["prompts"]
-    begun, tokens, reading = set[int](), 0, 0.0
+    begun, tokens, first_tokens, reading = set[int](), 0, 0, 0.0
     began = time.perf_counter()
     rounds = decode_together(
         target,
-        [NoDraft() for _ in prompts],
+        [drafter.fork() for _ in prompts],
         Token(),
         prompts,
         batch_size=question["batch"],
         max_new_tokens=question["max_new_tokens"],
+        **options,
     )
     for index, round in rounds:
         if index not in begun:
             begun.add(index)
             reading += sum(round.seconds.values())
-        tokens += 1
+            first_tokens += len(round.tokens)
+        tokens += len(round.tokens)
     seconds = time.perf_counter() - began
     return {
-        "decoding": (tokens - len(prompts)) / (seconds - reading),
+        "decoding": (tokens - first_tokens) / (seconds - reading),
         "whole": tokens / seconds,
     }
 

@@ -28,20 +28,42 @@ def start(settings: dict[str, Any]) -> Answer:
         assistant.generation_config.num_assistant_tokens_schedule = "constant"
 
     def write(question: dict[str, Any]) -> dict[str, Any]:
-        ids = torch.tensor([question["ids"]])
         began = time.perf_counter()
+        (tokens,) = generated([question["ids"]], question["max_new_tokens"])
+        return {"tokens": tokens, "seconds": time.perf_counter() - began}
+
+    def write_together(question: dict[str, Any]) -> dict[str, Any]:
+        prompts, batch = question["prompts"], question["batch"]
+        began, tokens = time.perf_counter(), 0
+        for first in range(0, len(prompts), batch):
+            texts = generated(prompts[first : first + batch], question["max_new_tokens"])
+            tokens += sum(map(own_length, texts))
+        return {"whole": tokens / (time.perf_counter() - began)}
+
+    def generated(prompts: list[list[int]], max_new_tokens: int) -> list[list[int]]:
+        width = max(map(len, prompts))
+        padding = [[0] * (width - len(ids)) for ids in prompts]
+        ids = torch.tensor([zeros + ids for zeros, ids in zip(padding, prompts, strict=True)])
+        mask = torch.tensor([zeros + [1] * (width - len(zeros)) for zeros in padding])
         output = model.generate(
             ids,
-            attention_mask=torch.ones_like(ids),
+            attention_mask=mask,
             do_sample=False,
-            max_new_tokens=question["max_new_tokens"],
+            max_new_tokens=max_new_tokens,
             pad_token_id=0,
             **options,
         )
-        seconds = time.perf_counter() - began
-        return {"tokens": output[0, ids.shape[1] :].tolist(), "seconds": seconds}
+        new: list[list[int]] = output[:, width:].tolist()
+        return new
 
-    return write
+    def own_length(tokens: list[int]) -> int:
+        """Returns the tokens of a text of a batch, without the padding behind its end."""
+        return next((at for at, token in enumerate(tokens, 1) if token in ends), len(tokens))
+
+    end = model.generation_config.eos_token_id
+    ends = set(end) if isinstance(end, list) else {end}
+    answers = {"write": write, "texts": write_together}
+    return lambda question: answers[question["ask"]](question)
 
 
 if __name__ == "__main__":

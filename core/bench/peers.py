@@ -31,6 +31,7 @@ class Entrant:
 
     settings: its first line, which says what to load.
     rivals: the entrants that its speed is compared with, if they take part.
+    writes_together: whether it answers how fast it writes several texts at once.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Entrant:
     settings: Mapping[str, Any]
     rivals: tuple[str, ...] = ()
     environment: Mapping[str, str] | None = field(default=None, repr=False)
+    writes_together: bool = False
 
 
 @final
@@ -74,7 +76,7 @@ class Counterparts:
         environment = os.environ | (VLLM_ENVIRONMENT if peer == "vllm" else {})
         common = {"model": self.model, "dtype": self.dtype}
         return [
-            Entrant(f"{peer} {label}", command, common | settings, (), environment)
+            Entrant(f"{peer} {label}", command, common | settings, (), environment, peer == "vllm")
             for label, settings in self._settings(peer).items()
         ]
 
@@ -107,7 +109,13 @@ class Counterparts:
         if options:
             by_label[self.label] = options
         return [
-            Entrant(f"transformers {label}", command, common | {"options": options})
+            # With a draft, transformers writes one text at a time.
+            Entrant(
+                f"transformers {label}",
+                command,
+                common | {"options": options},
+                writes_together=not options,
+            )
             for label, options in by_label.items()
         ]
 

@@ -69,7 +69,10 @@ def bench(config: DictConfig) -> None:
         peak_bytes = {name: worker.peak for name, worker in workers.items()}
         drafting = _measure_drafting(config, workers, texts, runs, bandwidth)
         task = progress.add_task("curves", total=count_curve_steps(settings))
-        curves = measure_curves(reference, texts, settings, lambda: progress.advance(task))
+        together = {part.name: workers[part.name] for part in participants if part.writes_together}
+        curves = measure_curves(
+            reference, together, texts, settings, lambda: progress.advance(task)
+        )
         weight_bytes = int(reference.ask({"ask": "weights"})["bytes"])
     result = BenchResult(
         runs=runs,
