@@ -31,7 +31,7 @@ def start(settings: dict[str, Any]) -> Answer:
 
     def write_together(question: dict[str, Any]) -> dict[str, Any]:
         core = engine.llm_engine.engine_core.engine_core  # in this process; see `VLLM_ENVIRONMENT`
-        core.scheduler.max_num_running_reqs = question["batch"]
+        core.scheduler.max_num_active_reqs = question["batch"]
         params = SamplingParams(temperature=0.0, max_tokens=question["max_new_tokens"])
         prompts = [{"prompt_token_ids": ids} for ids in question["prompts"]]
         began = time.perf_counter()
