@@ -22,14 +22,14 @@ class GrowingLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         """Returns the keys, as a view that a later pass may change."""
         return self._grown[0].content if self.is_initialized else None
 
+    @keys.setter
+    def keys(self, _: Tensor | None) -> None:
+        """Ignores what the base class sets before the first update."""
+
     @property
     def values(self) -> Tensor | None:
         """Returns the values, likewise."""
         return self._grown[1].content if self.is_initialized else None
-
-    @keys.setter
-    def keys(self, _: Tensor | None) -> None:
-        """Ignores what the base class sets before the first update."""
 
     @values.setter
     def values(self, _: Tensor | None) -> None:

@@ -143,7 +143,7 @@ def _pairs(weight: Float[Tensor, "out in"]) -> Tensor:
     smallest, largest = groups.aminmax(dim=3, keepdim=True)
     least, scale = smallest.half(), ((largest - smallest) / 15).half()
     steps = (groups - least.to(groups)) / scale.to(groups).clamp(min=TINY)
-    whole = steps.round().clamp(0, 15).to(torch.uint8).unflatten(3, (DEPTH // 8, 2, 4))
+    whole = torch.unflatten(steps.round().clamp(0, 15).to(torch.uint8), 3, (DEPTH // 8, 2, 4))
     pairs = (whole[..., 0, :, :] | whole[..., 1, :, :] << 4).transpose(-1, -2)
     parts = (scale.view(torch.uint8), least.view(torch.uint8), pairs)
     return torch.cat([part.flatten(3) for part in parts], dim=3)
@@ -152,7 +152,7 @@ def _pairs(weight: Float[Tensor, "out in"]) -> Tensor:
 def _from_pairs(panels: Tensor) -> Float[Tensor, "panel in width"]:
     """Returns the weights of panels of four bits."""
     scale, least, pairs = torch.split(panels, [2 * LANES, 2 * LANES, LANES * DEPTH // 2], dim=3)
-    pairs = pairs.unflatten(3, (DEPTH // 8, LANES, 4)).transpose(-1, -2)
+    pairs = torch.unflatten(pairs, 3, (DEPTH // 8, LANES, 4)).transpose(-1, -2)
     whole = torch.stack([pairs & 15, pairs >> 4], dim=4).flatten(3, 5)
     scale, least = (part.contiguous().view(torch.half)[..., None, :] for part in (scale, least))
     return _whole_panels(torch.addcmul(least.float(), whole.float(), scale.float()))
@@ -163,14 +163,14 @@ def _bytes(weight: Float[Tensor, "out in"]) -> Tensor:
     groups = _halves(weight)
     scale = (groups.abs().amax(dim=3, keepdim=True) / LARGEST).half()
     whole = (groups / scale.to(groups).clamp(min=TINY)).round().clamp(-LARGEST, LARGEST) + ZERO
-    fours = whole.to(torch.uint8).unflatten(3, (DEPTH // 4, 4)).transpose(-1, -2)
+    fours = torch.unflatten(whole.to(torch.uint8), 3, (DEPTH // 4, 4)).transpose(-1, -2)
     return torch.cat([scale.view(torch.uint8).flatten(3), fours.flatten(3)], dim=3)
 
 
 def _from_bytes(panels: Tensor) -> Float[Tensor, "panel in width"]:
     """Returns the weights of panels of eight bits in groups."""
     scale, fours = torch.split(panels, [2 * LANES, LANES * DEPTH], dim=3)
-    whole = fours.unflatten(3, (DEPTH // 4, LANES, 4)).transpose(-1, -2).flatten(3, 4)
+    whole = torch.unflatten(fours, 3, (DEPTH // 4, LANES, 4)).transpose(-1, -2).flatten(3, 4)
     scale = scale.contiguous().view(torch.half)[..., None, :]
     return _whole_panels((whole.float() - ZERO) * scale.float())
 
