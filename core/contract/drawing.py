@@ -3,12 +3,11 @@
 import math
 from collections.abc import Callable
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.chance import Chance
-from outrider.contract.sampling import Sampling
+from outrider.contract.sampling import Sampling, likeliest
 from outrider.contract.sheet import Drawn
 from outrider.errors import DrafterError
 
@@ -21,16 +20,9 @@ def checked_logits(logits: Float[Tensor, "vocab"], vocab_size: int) -> Float[Ten
     """
     if logits.shape != (vocab_size,):
         raise DrafterError(f"gave logits of shape {tuple(logits.shape)}: expected ({vocab_size},)")
-    if not math.isfinite(logits[likeliest(logits)]):
+    if not math.isfinite(logits[int(likeliest(logits))]):
         raise DrafterError("gave logits with NaN, infinity or no finite entry")
     return logits
-
-
-def likeliest(logits: Float[Tensor, "vocab"]) -> int:
-    """Returns the token with the largest logit, the first one if there are several."""
-    if logits.device.type == "cpu" and logits.dtype in (torch.float32, torch.float64):
-        return int(logits.detach().numpy().argmax())  # PyTorch takes ten times as long
-    return int(logits.argmax())
 
 
 def checked_token(token: int, vocab_size: int) -> int:

@@ -12,7 +12,7 @@ from outrider.contract import drawing
 from outrider.contract.chance import Chance
 from outrider.contract.constraint import Guide
 from outrider.contract.draft import ROOT, Draft
-from outrider.contract.sampling import Sampling
+from outrider.contract.sampling import Sampling, likeliest
 from outrider.contract.sheet import Drawn, Sheet
 from outrider.errors import DrafterError
 
@@ -238,7 +238,7 @@ class Pen:
         logits = self._checked(logits, after)
         if self._sampling.greedy:
             # One token has all the probability: without replacement there is no second one.
-            best = drawing.likeliest(logits)
+            best = int(likeliest(logits))
             return self._submit([(best, None)] * (width if replacement else 1), after, logits)
         probs = drawing.exact_distribution(self._sampling, logits)
         drawn = drawing.siblings(probs, width, partial(self._next, after), replacement=replacement)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from outrider.errors import is_int, is_number, require
@@ -68,15 +68,14 @@ class Sampling:
         """
         logits = logits if logits.dtype == torch.float64 else logits.float()
         if self.greedy:
-            best = logits.argmax(-1, keepdim=True)
-            return torch.zeros_like(logits).scatter_(-1, best, 1.0)
+            return torch.zeros_like(logits).scatter_(-1, likeliest(logits)[..., None], 1.0)
         logits = logits / self.temperature if self.temperature != 1 else logits
         if 0 < self.top_k < logits.shape[-1]:
             lowest = logits.topk(self.top_k).values[..., -1:]
             logits = logits.masked_fill(logits < lowest, float("-inf"))
         if self.top_p < 1:
             rows = logits.reshape(-1, logits.shape[-1])
-            logits = _likeliest(rows, self.top_p).view(logits.shape)
+            logits = _nucleus(rows, self.top_p).view(logits.shape)
         probs = logits.softmax(-1)
         if self.min_p > 0:
             probs = probs.masked_fill(probs < self.min_p * probs.amax(-1, keepdim=True), 0.0)
@@ -84,7 +83,15 @@ class Sampling:
         return probs
 
 
-def _likeliest(logits: Float[Tensor, "rows vocab"], top_p: float) -> Float[Tensor, "rows vocab"]:
+def likeliest(logits: Float[Tensor, "*rows vocab"]) -> Int[Tensor, "*rows"]:
+    """Returns each row's token with the largest logit, the first one if there are several."""
+    if logits.device.type == "cpu" and logits.dtype in (torch.float32, torch.float64):
+        best = logits.detach().numpy().argmax(-1)  # PyTorch takes several times as long
+        return torch.as_tensor(best)
+    return logits.argmax(-1)
+
+
+def _nucleus(logits: Float[Tensor, "rows vocab"], top_p: float) -> Float[Tensor, "rows vocab"]:
     """Returns the logits of the tokens that top-p keeps; the others are minus infinity.
 
     A few candidates mostly hold what stays, and sorting a large vocabulary would take longer than
@@ -92,7 +99,7 @@ def _likeliest(logits: Float[Tensor, "rows vocab"], top_p: float) -> Float[Tenso
     decide what stays.
     """
     if logits.shape[-1] <= CANDIDATES:
-        return _likeliest_of_all(logits, top_p)
+        return _sorted_nucleus(logits, top_p)
     best = logits.topk(CANDIDATES).values
     shares = (best - logits.logsumexp(-1, keepdim=True)).exp().double()
     above = shares.cumsum(-1) - shares
@@ -102,11 +109,11 @@ def _likeliest(logits: Float[Tensor, "rows vocab"], top_p: float) -> Float[Tenso
     is_clear &= (first_cut < last_kept)[:, 0]
     kept = logits.masked_fill(logits < last_kept, float("-inf"))
     if not is_clear.all():
-        kept[~is_clear] = _likeliest_of_all(logits[~is_clear], top_p)
+        kept[~is_clear] = _sorted_nucleus(logits[~is_clear], top_p)
     return kept
 
 
-def _likeliest_of_all(
+def _sorted_nucleus(
     logits: Float[Tensor, "rows vocab"], top_p: float
 ) -> Float[Tensor, "rows vocab"]:
     ascending, order = logits.sort(dim=-1)

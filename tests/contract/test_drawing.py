@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from outrider import DrafterError, Sampling
-from outrider.contract.drawing import checked_logits, checked_token, exact_distribution, likeliest
+from outrider.contract.drawing import checked_logits, checked_token, exact_distribution
 
 
 def test_logits_describe_a_distribution_over_the_vocabulary() -> None:
@@ -33,11 +33,3 @@ def test_a_distribution_is_recorded_in_double_precision() -> None:
     assert probs.dtype == torch.float64 and float(probs.sum()) == pytest.approx(1, abs=1e-15)
     expected = (torch.tensor([0.3, 0.1, -0.5]) / 2).softmax(-1).double()
     torch.testing.assert_close(probs, expected)
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
-def test_the_first_of_the_likeliest_tokens_is_found_in_any_precision(dtype: torch.dtype) -> None:
-    logits = torch.tensor([float("-inf"), 2.0, -1.0, 2.0], dtype=dtype)
-    assert likeliest(logits) == 1
-    assert likeliest(logits.requires_grad_()) == 1
-    assert likeliest(torch.tensor([0.0, 1.0], dtype=dtype).expand(3, 2)[2]) == 1

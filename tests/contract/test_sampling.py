@@ -14,6 +14,7 @@ from transformers import (
 )
 
 from outrider import ConfigError, SampledChance, Sampling
+from outrider.contract.sampling import likeliest
 
 SETTINGS = list(
     itertools.product((0.3, 1.0, 1.7), (0, 1, 5, 1000), (0.05, 0.5, 0.9, 1.0), (0.0, 0.1, 1.0))
@@ -104,3 +105,11 @@ def test_the_lowest_temperature_above_zero_is_a_point_mass_too() -> None:
 def test_every_seed_in_range_can_be_drawn_with() -> None:
     for seed in (0, 2**63, 2**64 - 1):
         SampledChance.seeded(Sampling(seed=seed).seed).coins(torch.tensor([0.5]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_the_first_of_the_likeliest_tokens_is_found_in_any_precision(dtype: torch.dtype) -> None:
+    logits = torch.tensor([float("-inf"), 2.0, -1.0, 2.0], dtype=dtype)
+    assert int(likeliest(logits)) == 1
+    assert likeliest(logits.requires_grad_()) == 1
+    assert likeliest(torch.tensor([0.0, 1.0], dtype=dtype).expand(3, 2)[2]) == 1
