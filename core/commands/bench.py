@@ -68,8 +68,11 @@ def bench(config: DictConfig) -> None:
         text_differences = differences(runs, texts, reference)
         peak_bytes = {name: worker.peak for name, worker in workers.items()}
         drafting = _measure_drafting(config, workers, texts, runs, bandwidth)
-        task = progress.add_task("curves", total=count_curve_steps(settings))
         together = {part.name: workers[part.name] for part in participants if part.writes_together}
+        for name, worker in workers.items():
+            if worker is not reference and name not in together:
+                worker.close()  # large batches need the memory
+        task = progress.add_task("curves", total=count_curve_steps(settings))
         curves = measure_curves(
             reference, together, texts, settings, lambda: progress.advance(task)
         )
