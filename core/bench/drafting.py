@@ -81,7 +81,7 @@ def draft_cost(
         seconds += statistics.median(sum(run.drafts[UNTYPICAL:]) for run in repeats)
         whole += statistics.median(sum(run.rounds[UNTYPICAL:]) for run in repeats)
         count += len(repeats[0].drafts[UNTYPICAL:])
-    counted = [each for of_text in draft_bytes for each in of_text[UNTYPICAL:]]
+    counted = [size for sizes in draft_bytes for size in sizes[UNTYPICAL:]]
     if not count or not counted:
         return None
     return DraftCost(seconds / count, seconds / whole, statistics.mean(counted), bandwidth)

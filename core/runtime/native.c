@@ -54,7 +54,6 @@ typedef int32_t ivec __attribute__((vector_size(64), aligned(4), may_alias));
 typedef uint32_t uvec __attribute__((vector_size(64), aligned(4), may_alias));
 typedef uint16_t halves __attribute__((vector_size(32), aligned(2), may_alias));
 typedef int8_t bytes __attribute__((vector_size(16), aligned(1), may_alias));
-typedef uint8_t ubytes __attribute__((vector_size(16), aligned(1), may_alias));
 
 typedef struct {
     const void *panels;
