@@ -8,9 +8,12 @@
    32 inputs are a group, and a panel is two halves, [half][group]: a group has its scales and its
    least weights, [16] of float16 each, and [8 inputs][16 outputs][4] bytes, where the lower half
    of byte i is input i of the eight, and the upper half input i + 4. In eight bits, it has its
-   scales and [4 inputs][16 outputs][4] bytes, of which 128 stands for 0. Whatever the weights are stored as,
-   everything else is float32, but for inputs of groups: where the processor has instructions for
-   products of bytes (VNNI), each row's are whole numbers of fifteen bits, with a scale for each group. */
+   scales and [4 inputs][16 outputs][4] bytes, of which 128 stands for 0.
+
+   Whatever the weights are stored as, everything else is float32, but for the inputs of a product
+   where the processor multiplies shorter ones faster. With weights of bfloat16, they are rounded to
+   bfloat16 as well (AVX512_BF16, AMX). With groups, each row's are whole numbers of fifteen bits,
+   with a scale for each group (VNNI). */
 
 #include <pthread.h>
 #include <sched.h>
@@ -27,9 +30,12 @@
 #if defined(__AVX512VNNI__)
 #define HAS_BYTES
 #endif
+#if defined(__AVX512BF16__)
+#define HAS_SHORT
 #if defined(__AMX_BF16__) && defined(__linux__)
 #include <sys/syscall.h>
 #define HAS_TILES
+#endif
 #endif
 
 #define LANES 16
@@ -43,7 +49,6 @@
 #define AHEAD 4096 /* bytes of a panel to fetch before they are needed */
 #define PIECE 65536 /* bytes of panels for one thread to take, at most if they are more than one */
 #define TILED 32   /* rows of two tiles */
-#define PARTS 3    /* numbers of sixteen bits that a float32 is the sum of */
 #define FEW 64     /* rows whose results don't depend on their number */
 #define HIDDEN -1e29f /* a mask that adds less than this hides a token */
 
@@ -432,14 +437,13 @@ typedef struct {
 /* Some rows to multiply with matrices of one kind.
 
    tallest: how many rows to take at once.
-   split: the rows as tiles of bfloat16, [group][DEPTH inputs][TILED][DEPTH], or none. A group has
-   as many rows as fit; each row is `parts` of bfloat16, whose sum it is.
+   shortened: the rows in bfloat16, [TILED rows][DEPTH inputs][TILED][DEPTH], or none.
    groups: the rows as whole numbers, [rows][inputs / DEPTH], or none. */
 typedef struct {
     const float *x;
     int64_t inputs;
-    int rows, tallest, parts;
-    uint16_t *split;
+    int rows, tallest;
+    uint16_t *shortened;
     Group *groups;
 } Rows;
 
@@ -447,6 +451,58 @@ static inline int64_t depth_of(int64_t inputs)
 {
     return (inputs + DEPTH - 1) / DEPTH;
 }
+
+/* The products of some rows, from `first` on, with one panel, to sums[row][output]. */
+typedef void TileOfRows(const char *panel, const Rows *rows, int first, float *sums);
+
+#if defined(HAS_SHORT)
+/* Rounds the rows of two tiles to bfloat16. */
+static void shorten_chunk(const void *job, int group)
+{
+    const Rows *rows = job;
+    const int first = group * TILED;
+    const int64_t depth = depth_of(rows->inputs), inputs = rows->inputs;
+    for (int row = first; row < first + TILED && row < rows->rows; row++) {
+        const float *x = rows->x + row * inputs;
+        uint16_t *to = rows->shortened + (group * depth * TILED + row - first) * DEPTH;
+        for (int64_t at = 0; at < inputs; at += DEPTH, to += TILED * DEPTH)
+            for (int half = 0; half < 2; half++) {
+                const int64_t left = inputs - at - half * LANES;
+                const __mmask16 given = left >= LANES ? 0xffff : left > 0 ? (1 << left) - 1 : 0;
+                const __m512 numbers = _mm512_maskz_loadu_ps(given, x + at + half * LANES);
+                _mm256_storeu_si256((__m256i *)to + half, (__m256i)_mm512_cvtneps_pbh(numbers));
+            }
+    }
+}
+
+/* The products of R shortened rows with one panel of bfloat16, to sums[row][output]. */
+#define SHORT(R)                                                                                   \
+    static void short_##R(const char *panel, const Rows *rows, int first, float *sums)             \
+    {                                                                                              \
+        const int64_t depth = depth_of(rows->inputs);                                              \
+        const uint16_t *x = rows->shortened + (first / TILED * depth * TILED + first % TILED) * DEPTH; \
+        vec sum[R][2] = {{{0}}};                                                                   \
+        for (int64_t at = 0; at < depth; at++, x += TILED * DEPTH)                                 \
+            for (int pair = 0; pair < DEPTH; pair += 2, panel += 4 * PANEL) {                      \
+                const __m512bh weights[] = {(__m512bh)_mm512_loadu_si512(panel),                   \
+                                            (__m512bh)_mm512_loadu_si512(panel + 4 * LANES)};      \
+                __builtin_prefetch(panel + AHEAD);                                                 \
+                __builtin_prefetch(panel + AHEAD + 4 * LANES);                                     \
+                _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                         \
+                {                                                                                  \
+                    int32_t both;                                                                  \
+                    memcpy(&both, x + row * DEPTH + pair, sizeof both);                            \
+                    _Pragma("GCC unroll 2") for (int half = 0; half < 2; half++) sum[row][half] =  \
+                        (vec)_mm512_dpbf16_ps((__m512)sum[row][half],                              \
+                                              (__m512bh)_mm512_set1_epi32(both), weights[half]);   \
+                }                                                                                  \
+            }                                                                                      \
+        STORE(sum, sums, R)                                                                        \
+    }
+SHORT(1) SHORT(2) SHORT(3) SHORT(4) SHORT(5) SHORT(6) SHORT(7) SHORT(8) SHORT(9) SHORT(10) SHORT(11) SHORT(12)
+static TileOfRows *const short_tiles[] = {short_1, short_2, short_3, short_4,  short_5,  short_6,
+                                          short_7, short_8, short_9, short_10, short_11, short_12};
+#endif
 
 #if defined(HAS_TILES)
 static int has_tiles;
@@ -457,57 +513,10 @@ __attribute__((constructor)) static void ask_for_tiles(void)
     has_tiles = !syscall(SYS_arch_prctl, 0x1023, 18);
 }
 
-/* A number without its lower half: bfloat16, rounded towards 0. */
-static inline vec upper(vec x)
-{
-    return (vec)((uvec)x & 0xffff0000);
-}
-
-static inline void store_upper(uint16_t *to, vec x)
-{
-    *(halves *)to = __builtin_convertvector((uvec)x >> 16, halves);
-}
-
-/* Splits the rows of one group. What is left of a number without its first eight significant bits
-   has sixteen, so that the third part is what the first two leave. */
-static void split_chunk(const void *job, int group)
-{
-    const Rows *rows = job;
-    const int height = TILED / rows->parts, first = group * height;
-    const int64_t depth = depth_of(rows->inputs), inputs = rows->inputs;
-    for (int row = first; row < first + height && row < rows->rows; row++) {
-        const float *x = rows->x + row * inputs;
-        uint16_t *to = rows->split + (group * depth * TILED + (row - first) * rows->parts) * DEPTH;
-        for (int64_t input = 0; input < depth * DEPTH; input += LANES, x += LANES) {
-            float padded[LANES] = {0};
-            if (input + LANES > inputs && input < inputs)
-                memcpy(padded, x, (size_t)(inputs - input) * sizeof(float));
-            vec rest = *(const vec *)(input + LANES > inputs ? padded : x);
-            uint16_t *part = to + input / DEPTH * TILED * DEPTH + input % DEPTH;
-            for (int index = 0; index < rows->parts; index++, part += DEPTH) {
-                store_upper(part, rest);
-                rest -= upper(rest);
-            }
-        }
-    }
-}
-
-/* Returns whether all numbers are those of bfloat16, so that a single part is enough. */
-static int is_short(const float *x, int64_t count)
-{
-    for (int64_t at = 0; at < count; at++) {
-        uint32_t bits;
-        memcpy(&bits, x + at, sizeof bits);
-        if (bits & 0xffff)
-            return 0;
-    }
-    return 1;
-}
-
-/* The products of `tiles` tiles of rows with one panel, to sums[row][output] of the split rows.
-   Each tile's rows, and sums, are independent of each other. */
+/* The products of `tiles` tiles of rows with one panel, to sums[row][output]. Each tile's rows, and
+   sums, are independent of each other. */
 static inline __attribute__((always_inline)) void multiply_tiles(
-    const char *panel, const uint16_t *split, int64_t depth, const int tiles, float *sums)
+    const char *panel, const uint16_t *rows, int64_t depth, const int tiles, float *sums)
 {
     static const struct {
         uint8_t palette, start, unused[14];
@@ -523,16 +532,16 @@ static inline __attribute__((always_inline)) void multiply_tiles(
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
-    for (; depth--; panel += step, split += TILED * DEPTH) {
+    for (; depth--; panel += step, rows += TILED * DEPTH) {
         _tile_loadd(4, panel, line);
         _tile_loadd(5, panel + 64, line);
-        _tile_loadd(6, split, 2 * DEPTH);
+        _tile_loadd(6, rows, 2 * DEPTH);
         for (int64_t ahead = 0; ahead < step; ahead += 64)
             __builtin_prefetch(panel + 2 * step + ahead);
         _tile_dpbf16ps(0, 6, 4);
         _tile_dpbf16ps(1, 6, 5);
         if (tiles > 1) {
-            _tile_loadd(7, split + TILED / 2 * DEPTH, 2 * DEPTH);
+            _tile_loadd(7, rows + TILED / 2 * DEPTH, 2 * DEPTH);
             _tile_dpbf16ps(2, 7, 4);
             _tile_dpbf16ps(3, 7, 5);
         }
@@ -547,25 +556,17 @@ static inline __attribute__((always_inline)) void multiply_tiles(
     __asm__ volatile("" ::"r"(before) : "memory");
 }
 
-/* The products of the rows from `row` on, which begin a group, with one panel. */
-static void multiply_split(const char *panel, const Rows *rows, int row, int count, float *sums)
+/* The products of the rows from `first` on, a multiple of TILED, with one panel. */
+static void multiply_shortened(const char *panel, const Rows *rows, int first, int count, float *sums)
 {
-    const int parts = rows->parts, group = row / (TILED / parts);
     const int64_t depth = depth_of(rows->inputs);
-    const uint16_t *split = rows->split + group * depth * TILED * DEPTH;
+    const uint16_t *shortened = rows->shortened + first * depth * DEPTH;
     float all[TILED * PANEL] __attribute__((aligned(64)));
-    if (count * parts > TILED / 2)
-        multiply_tiles(panel, split, depth, 2, all);
+    if (count > TILED / 2)
+        multiply_tiles(panel, shortened, depth, 2, all);
     else
-        multiply_tiles(panel, split, depth, 1, all);
-    for (int next = 0; next < count; next++)
-        for (int lane = 0; lane < PANEL; lane += LANES) {
-            const float *part = all + next * parts * PANEL + lane;
-            vec sum = *(const vec *)(part + (parts - 1) * PANEL);
-            for (int index = parts - 2; index >= 0; index--)
-                sum += *(const vec *)(part + index * PANEL);
-            *(vec *)(sums + next * PANEL + lane) = sum;
-        }
+        multiply_tiles(panel, shortened, depth, 1, all);
+    memcpy(sums, all, (size_t)(count * PANEL) * sizeof(float));
 }
 #endif
 
@@ -694,10 +695,9 @@ static inline __m512 whole_sums(__m512i high, __m512i low)
     }
 #define OF_BYTES(TILE, NAME)                                                                       \
     TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) TILE(6) TILE(7) TILE(8)                                \
-    static TileOfBytes *const NAME##_tiles[] = {NAME##_1, NAME##_2, NAME##_3, NAME##_4,            \
+    static TileOfRows *const NAME##_tiles[] = {NAME##_1, NAME##_2, NAME##_3, NAME##_4,            \
                                                 NAME##_5, NAME##_6, NAME##_7, NAME##_8};
 
-typedef void TileOfBytes(const char *panel, const Rows *rows, int first, float *sums);
 OF_BYTES(BYTES4, bytes4)
 OF_BYTES(BYTES8, bytes8)
 
@@ -718,33 +718,38 @@ static void round_rows(Rows *rows, int alone)
 }
 #endif
 
-/* Returns rows to multiply, split or rounded for the matrix. They hold until this thread's next ones. */
-static Rows prepare(const Matrix *matrix, const float *x, int rows, int alone)
+#if defined(HAS_SHORT)
+/* Rounds the rows to bfloat16. They hold until this thread's next ones. */
+static void shorten_rows(Rows *rows, int alone)
 {
-    const int tallest = matrix->kind < FOUR_BITS ? TALLEST : TALLEST / 3; /* groups have more sums */
-    Rows result = {x, matrix->inputs, rows, tallest, 1, NULL, NULL};
-#if defined(HAS_BYTES)
-    if (matrix->kind >= FOUR_BITS)
-        round_rows(&result, alone);
-#endif
-#if defined(HAS_TILES)
     static _Thread_local uint16_t *room;
     static _Thread_local size_t size;
-    if (matrix->kind != BFLOAT16 || !has_tiles)
-        return result;
-    result.parts = is_short(x, rows * matrix->inputs) ? 1 : PARTS;
-    const int height = TILED / result.parts, groups = (rows + height - 1) / height;
-    const size_t needed = (size_t)(groups * depth_of(matrix->inputs) * TILED * DEPTH) * 2;
+    const int groups = (rows->rows + TILED - 1) / TILED;
+    const size_t needed = (size_t)(groups * depth_of(rows->inputs) * TILED * DEPTH) * 2;
     if (needed > size) {
         free(room);
         room = aligned_alloc(64, needed);
         size = needed;
     }
-    result.split = room;
-    run(split_chunk, &result, groups, alone);
-#else
-    (void)alone;
+    rows->shortened = room;
+    run(shorten_chunk, rows, groups, alone);
+}
 #endif
+
+/* Returns rows to multiply, rounded for the matrix. They hold until this thread's next ones. */
+static Rows prepare(const Matrix *matrix, const float *x, int rows, int alone)
+{
+    const int tallest = matrix->kind < FOUR_BITS ? TALLEST : TALLEST / 3; /* groups have more sums */
+    Rows result = {x, matrix->inputs, rows, tallest, NULL, NULL};
+#if defined(HAS_SHORT)
+    if (matrix->kind == BFLOAT16)
+        shorten_rows(&result, alone);
+#endif
+#if defined(HAS_BYTES)
+    if (matrix->kind >= FOUR_BITS)
+        round_rows(&result, alone);
+#endif
+    (void)alone;
     return result;
 }
 
@@ -756,11 +761,13 @@ static inline int64_t panels(const Matrix *matrix)
 /* The number of rows to take next, in as few and as equal parts as fit. */
 static inline int next_rows(const Rows *rows, int row)
 {
-    const int left = rows->rows - row;
-    if (rows->split) {
-        const int height = TILED / rows->parts;
-        return left < height ? left : height;
-    }
+    int left = rows->rows - row;
+    if (rows->shortened && left > TILED - row % TILED)
+        left = TILED - row % TILED;
+#if defined(HAS_TILES)
+    if (rows->shortened && has_tiles)
+        return left;
+#endif
     const int parts = (left + rows->tallest - 1) / rows->tallest;
     return (left + parts - 1) / parts;
 }
@@ -774,8 +781,13 @@ static void multiply(const Matrix *matrix, int64_t panel, const Rows *rows, int 
     for (int64_t at = 0; at < AHEAD; at += 64) /* another thread may have fetched these */
         __builtin_prefetch(weights + at);
 #if defined(HAS_TILES)
-    if (rows->split)
-        multiply_split(weights, rows, row, count, sums);
+    if (rows->shortened && has_tiles)
+        multiply_shortened(weights, rows, row, count, sums);
+    else
+#endif
+#if defined(HAS_SHORT)
+    if (rows->shortened)
+        short_tiles[count - 1](weights, rows, row, sums);
     else
 #endif
 #if defined(HAS_BYTES)
@@ -859,14 +871,19 @@ void outrider_product(const Matrix *matrix, const float *x, float *out, int rows
     release(alone);
 }
 
-/* Returns whether inputs of groups are rounded to whole numbers. */
-int outrider_rounds_inputs(void)
+/* Returns whether the inputs of a product are rounded: to bfloat16, or of groups to whole numbers. */
+int outrider_rounds_inputs(int64_t kind)
 {
-#if defined(HAS_BYTES)
-    return 1;
-#else
-    return 0;
+#if defined(HAS_SHORT)
+    if (kind == BFLOAT16)
+        return 1;
 #endif
+#if defined(HAS_BYTES)
+    if (kind >= FOUR_BITS)
+        return 1;
+#endif
+    (void)kind;
+    return 0;
 }
 
 /* Returns whether products with bfloat16 run on tiles. */
