@@ -74,6 +74,11 @@ def supports(model: "PreTrainedModel") -> bool:
     )
 
 
+def takes_owners(model: "PreTrainedModel") -> bool:
+    """Returns whether a pass reads tokens of several texts side by side, without padding."""
+    return is_used_for(model) and native_pass.is_used_for(model)
+
+
 def precision(model: "PreTrainedModel") -> torch.dtype:
     """Returns the precision of a model's states, keys and values.
 

@@ -919,6 +919,7 @@ typedef struct {
     int64_t text_stride, head_stride, all; /* of keys and values, in numbers */
     const float *mask; /* [texts, count, all], added to the scores; none for a chain */
     int64_t mask_text_stride, mask_row_stride;
+    const int64_t *owners; /* the text of each row, where those of several are side by side, or none */
     float scaling;
 } Pass;
 
@@ -1130,7 +1131,8 @@ static void attend_chunk(const void *job, int chunk)
     const int64_t head = chunk % pass->heads, row = chunk / pass->heads, dim = pass->dim;
     const int64_t count = pass->rows / pass->texts, text = row / count;
     const int64_t shared = head / (pass->heads / pass->narrow);
-    const int64_t offset = text * pass->text_stride + shared * pass->head_stride;
+    const int64_t owner = pass->owners ? pass->owners[row] : text;
+    const int64_t offset = owner * pass->text_stride + shared * pass->head_stride;
     const float *query = pass->qkv + row * (pass->heads + 2 * pass->narrow) * dim + head * dim;
     reserve(pass->all);
     int64_t seen = list_seen(pass, text, row % count);

@@ -28,9 +28,9 @@ LANES = 16
 """How many numbers the library takes at once; the widths of a head and a state are multiples."""
 
 ROWS = 64
-"""The most rows of a pass of several texts, or of a tree, whose attention the library computes.
+"""The most rows of a pass of padded texts, or of a tree, whose attention the library computes.
 
-For more, PyTorch does. Chains of any number of rows are the library's.
+For more, PyTorch does. Chains of any number of rows are the library's, and texts side by side.
 """
 
 CHANGING = ("dynamic", "longrope")
@@ -192,10 +192,6 @@ class _Rows:
         keys, values = torch.split(self._qkv[:, :, self._heads :], self._narrow, dim=2)
         self.keys, self.values = keys.transpose(1, 2), values.transpose(1, 2)
         self._mixed = x.new_empty(batch, count, self._heads * dim)
-        self._folded: Tensor | None = None
-        if rows > ROWS and (batch > 1 or inputs.mask is not None):
-            shared = self._heads // self._narrow
-            self._folded = folded_mask(inputs.mask, count, known, shared, x)
         buffers = {
             "x": x,
             "normed": x.new_empty(rows, width),
@@ -218,11 +214,16 @@ class _Rows:
             **{name: tensor.data_ptr() for name, tensor in buffers.items()},
         )
         self._set_mask()
+        self._folded: Tensor | None = None
+        if not self.attend_there:
+            shared = self._heads // self._narrow
+            self._folded = folded_mask(inputs.mask, count, known, shared, x)
 
     @property
     def attend_there(self) -> bool:
         """Returns whether the library computes attention, not PyTorch."""
-        return bool(self._pass.rows <= ROWS or (self._pass.texts == 1 and not self._pass.mask))
+        is_chain = self._pass.texts == 1 and not self._pass.mask
+        return bool(self._pass.rows <= ROWS or is_chain or self._pass.owners)
 
     def cached_bytes(self, cache: "Cache") -> int:
         """Returns the bytes of a layer's keys and values in a cache, all texts together."""
@@ -285,6 +286,8 @@ class _Rows:
             return
         mask = self._buffers["mask"] = mask.float().contiguous()
         self._pass.mask = mask.data_ptr()
+        if self._inputs.owners is not None:
+            self._pass.owners = self._inputs.owners.data_ptr()
         self._pass.mask_text_stride = mask.stride(0) if len(mask) > 1 else 0
         self._pass.mask_row_stride = mask.stride(2)
 

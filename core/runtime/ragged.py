@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, final
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 from transformers.cache_utils import Cache
 
 from outrider.contract.draft import Draft
+from outrider.runtime.flat import takes_owners
 from outrider.runtime.passes import Pass, PassInput
 from outrider.runtime.ragged_layer import RaggedLayer, RowLayer, Slots
 from outrider.runtime.step import run_pass
@@ -31,6 +33,11 @@ class _Fed:
     pending: Sequence[int]
     draft: Draft
     known: int
+
+    @property
+    def tokens(self) -> list[int]:
+        """Returns the tokens of the pass."""
+        return [*self.pending, *self.draft.tokens]
 
     def __len__(self) -> int:
         return len(self.pending) + len(self.draft)
@@ -116,10 +123,10 @@ class Ragged:
         pending: Sequence[Sequence[int]],
         drafts: Sequence[Draft],
         states: Collection[int],
-    ) -> Pass:
-        """Appends each text's pending tokens and draft, and returns their logits and states.
+    ) -> list[Pass]:
+        """Appends each text's pending tokens and draft, and returns the passes of each text.
 
-        Rows are aligned at their ends, so the last len(draft) + 1 logits of a text are its own.
+        They hold the states of these tokens, and the logits of the last len(draft) + 1.
         """
         self._move_to_front(numbers)
         by_number = dict(zip(numbers, zip(pending, drafts, strict=True), strict=True))
@@ -127,11 +134,16 @@ class Ragged:
             _Fed(*by_number[number], known)
             for number, known in zip(self.numbers[: len(numbers)], self.lengths, strict=False)
         ]
-        result = run_pass(self.model, self.cache, self._aligned(fed, states))
+        arrange = self._side_by_side if takes_owners(self.model) else self._aligned
+        inputs = arrange(fed, states)
+        result = run_pass(self.model, self.cache, inputs)
         for row, text in enumerate(fed):
             self.lengths[row] += len(text)
-        rows = torch.tensor([self.row(number) for number in numbers], device=self.model.device)
-        return Pass(result.logits[rows], {state: result.states[state][rows] for state in states})
+        ends = [len(inputs.ids[0])] * len(fed)
+        if inputs.owners is not None:
+            ends = list(accumulate(map(len, fed)))
+        rows = [self.row(number) for number in numbers]
+        return [_part(result, inputs, row, fed[row], ends[row]) for row in rows]
 
     def _move_to_front(self, numbers: Collection[int]) -> None:
         """Moves texts to the first rows, in exchange for the texts there."""
@@ -145,6 +157,25 @@ class Ragged:
             for values in (self.numbers, self.lengths):
                 values[here], values[there] = values[there], values[here]
 
+    def _side_by_side(self, fed: Sequence[_Fed], states: Collection[int]) -> PassInput:
+        """Returns the input of a pass over the tokens of some texts, one text after the other."""
+        total, width = sum(map(len, fed)), max(text.known + len(text) for text in fed)
+        owners, slots, positions = torch.empty(3, 1, total, dtype=torch.long)
+        sees = torch.zeros(total, width, dtype=torch.bool)
+        start = 0
+        for row, text in enumerate(fed):
+            end, last = start + len(text), text.known + len(text)
+            tree = tree_mask(text.draft.parents, pending=len(text.pending), cached=text.known)
+            owners[0, start:end] = row
+            slots[0, start:end] = torch.arange(text.known, last)
+            positions[0, start:end] = tree.positions
+            sees[start:end, :last] = tree.sees
+            start = end
+        self._write_to(owners, slots, len(fed), width)
+        ids = torch.tensor([[token for text in fed for token in text.tokens]])
+        mask = additive_mask(sees, torch.float32)[None, None]
+        return PassInput(ids, total, mask, positions, states, owners=owners)
+
     def _aligned(self, fed: Sequence[_Fed], states: Collection[int]) -> PassInput:
         """Returns the input of a pass over some texts, and sets the slots that it writes to."""
         model = self.model
@@ -157,17 +188,23 @@ class Ragged:
         for row, text in enumerate(fed):
             start = count - len(text)
             tree = tree_mask(text.draft.parents, pending=len(text.pending), cached=text.known)
-            ids[row, start:] = torch.tensor([*text.pending, *text.draft.tokens])
+            ids[row, start:] = torch.tensor(text.tokens)
             positions[row, start:] = tree.positions
             sees[row, start:] = False
             sees[row, start:, : ends[row]] = tree.sees
             # Padding goes after the text's end, where it is never seen and soon overwritten.
             slots[row] = (torch.arange(count) - start) % count + text.known
-        self._slots.positions, self._slots.width = slots.to(model.device), width
+        self._write_to(torch.arange(len(fed))[:, None], slots, len(fed), width)
         mask = additive_mask(sees, model.dtype)[:, None]
         widths = ends if sum(ends) < UNEVEN * len(ends) * width else None
         rows = max(len(text.draft) for text in fed) + 1
         return PassInput(ids, rows, mask, positions, states, widths).to(model.device)
+
+    def _write_to(self, texts: Tensor, positions: Tensor, count: int, width: int) -> None:
+        """Sets the slots that the next pass writes to."""
+        slots, device = self._slots, self.model.device
+        slots.texts, slots.positions = texts.to(device), positions.to(device)
+        slots.count, slots.width = count, width
 
     def retain_rows(self, number: int, count: int, rows: Sequence[int]) -> None:
         """Of a text's last `count` tokens, keeps those at `rows`, in that order."""
@@ -177,3 +214,14 @@ class Ragged:
             for layer in self._layers:
                 layer.retain_rows(row, start, [start + node for node in rows])
         self.lengths[row] = start + len(rows)
+
+
+def _part(result: Pass, inputs: PassInput, row: int, text: _Fed, end: int) -> Pass:
+    """Returns the part of a pass that is about one text, whose tokens end before `end`."""
+    batch = slice(row, row + 1) if inputs.owners is None else slice(None)
+    logits_end = end - (inputs.ids.shape[1] - inputs.rows)  # only the last rows have logits
+    logits = result.logits[batch, logits_end - len(text.draft) - 1 : logits_end]
+    states = {
+        number: rows[batch, end - len(text) : end] for number, rows in result.states.items()
+    }
+    return Pass(logits, states)

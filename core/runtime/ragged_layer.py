@@ -16,14 +16,17 @@ from outrider.runtime.growing import GrowingTensor
 class Slots:
     """The rows of all layers, and the positions in them that a pass writes to.
 
-    rows: how many rows there are. room: how many tokens a new layer has room for, at least.
-    positions: of the tokens of each text [texts, tokens], all below `width`.
+    rows: how many rows there are. count: how many of them, the first, a pass is about. room: how many tokens a new layer has room for, at least.
+    texts: the row of each token. positions: its position there, below `width`. Both have the
+        shape [batch, tokens] of the pass, or one that expands to it.
     """
 
     rows: int
     room: int = 0
+    texts: Tensor = field(default_factory=lambda: torch.empty(0, 0, dtype=torch.long))
     positions: Tensor = field(default_factory=lambda: torch.empty(0, 0, dtype=torch.long))
     width: int = 0
+    count: int = 0
 
 
 @final
@@ -45,12 +48,12 @@ class RaggedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        count, width = len(key_states), self._slots.width
-        self.reserve(width, key_states, value_states)
-        texts = torch.arange(count, device=key_states.device)[:, None]
+        slots = self._slots
+        self.reserve(slots.width, key_states, value_states)
         for room, new in ((self.keys, key_states), (self.values, value_states)):
-            room.transpose(1, 2)[texts, self._slots.positions] = new.transpose(1, 2)
-        return self.keys[:count, :, :width], self.values[:count, :, :width]
+            room.transpose(1, 2)[slots.texts, slots.positions] = new.transpose(1, 2)
+        count = slots.count
+        return self.keys[:count, :, : slots.width], self.values[:count, :, : slots.width]
 
     def reserve(self, tokens: int, keys: Tensor, values: Tensor) -> None:
         """Makes room for at least `tokens` tokens of each text, shaped like `keys` and `values`."""

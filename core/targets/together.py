@@ -74,10 +74,10 @@ class TogetherSession(Session):
         return count
 
     def add_states(self, states: dict[int, Float[Tensor, "tokens width"]]) -> None:
-        """Adds the states of a pass; the last of them are this text's own."""
-        count, self._is_scored = len(self.pending) + len(self.draft), True
+        """Adds the states of a pass."""
+        self._is_scored = True
         for name, number in self.state_of.items():
-            self._states[name].append(states[number][-count:])
+            self._states[name].append(states[number])
 
 
 def open_sessions(
@@ -105,12 +105,12 @@ def score_sessions(
     for session, draft in zip(sessions, drafts, strict=True):
         session.read_ahead(len(session.pending))
         session.draft = draft
-    result = sessions[0].group.feed(
+    passes = sessions[0].group.feed(
         [session.number for session in sessions],
         [session.pending for session in sessions],
         drafts,
         {number for session in sessions for number in session.state_of.values()},
     )
-    for row, session in enumerate(sessions):
-        session.add_states({number: states[row] for number, states in result.states.items()})
-    return [result.logits[row, -len(draft) - 1 :] for row, draft in enumerate(drafts)]
+    for session, result in zip(sessions, passes, strict=True):
+        session.add_states({number: states[0] for number, states in result.states.items()})
+    return [result.logits[0] for result in passes]
