@@ -1,9 +1,9 @@
 """GrowingTensor: rows that are appended, cropped and moved, in a buffer that doubles."""
 
 import math
+from mmap import mmap
 from typing import final
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -103,9 +103,10 @@ def _zeros(like: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Returns a tensor of zeros, with the precision and device of `like`.
 
     On a CPU the system hands out zeros where they are first used, so a room that stays partly
-    unused costs neither the time nor the memory of all of it.
+    unused costs neither the time nor the memory of all of it. NumPy's would come in pages of two
+    megabytes, of which a text uses a part.
     """
     if like.device.type != "cpu":
         return like.new_zeros(shape)
-    bytes_ = np.zeros(math.prod(shape) * like.element_size(), dtype=np.uint8)
-    return torch.from_numpy(bytes_).view(like.dtype).view(shape)
+    room = mmap(-1, math.prod(shape) * like.element_size())
+    return torch.frombuffer(room, dtype=like.dtype, count=math.prod(shape)).view(shape)

@@ -221,7 +221,5 @@ def _part(result: Pass, inputs: PassInput, row: int, text: _Fed, end: int) -> Pa
     batch = slice(row, row + 1) if inputs.owners is None else slice(None)
     logits_end = end - (inputs.ids.shape[1] - inputs.rows)  # only the last rows have logits
     logits = result.logits[batch, logits_end - len(text.draft) - 1 : logits_end]
-    states = {
-        number: rows[batch, end - len(text) : end] for number, rows in result.states.items()
-    }
+    states = {number: rows[batch, end - len(text) : end] for number, rows in result.states.items()}
     return Pass(logits, states)

@@ -16,7 +16,8 @@ from outrider.runtime.growing import GrowingTensor
 class Slots:
     """The rows of all layers, and the positions in them that a pass writes to.
 
-    rows: how many rows there are. count: how many of them, the first, a pass is about. room: how many tokens a new layer has room for, at least.
+    rows: how many rows there are. count: how many of them a pass is about, the first ones.
+    room: how many tokens a new layer has room for, at least.
     texts: the row of each token. positions: its position there, below `width`. Both have the
         shape [batch, tokens] of the pass, or one that expands to it.
     """
