@@ -3,20 +3,18 @@
 import ctypes
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, final
-from weakref import WeakKeyDictionary
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import embedding
 
 from outrider.runtime import reads
-from outrider.runtime.attention import attention, folded_mask, rotation_of
+from outrider.runtime.attention import attention, folded_mask
 from outrider.runtime.cache import GrowingCache
 from outrider.runtime.linear import product
 from outrider.runtime.native import library
-from outrider.runtime.native_layout import Entry, Exit, Layer, NativePass, Store
-from outrider.runtime.panels import Matrix, Panels
+from outrider.runtime.native_layout import Layer, NativePass, Store
+from outrider.runtime.native_weights import NativeWeights, is_packed, native_weights
 from outrider.runtime.passes import Pass, PassInput
 from outrider.runtime.threads import native_threads
 
@@ -33,96 +31,13 @@ ROWS = 64
 For more, PyTorch does. Chains of any number of rows are the library's, and texts side by side.
 """
 
-CHANGING = ("dynamic", "longrope")
-"""Rotations whose frequencies depend on how long the text is."""
-
-
-@final
-class _Layers:
-    """The addresses of each layer's weights, which never move.
-
-    array: all layers, next to each other.
-    sizes: the bytes of each layer's matrices.
-    """
-
-    def __init__(self, model: Any) -> None:
-        self._norms: list[Tensor] = []  # kept alive, since the library has only their addresses
-        layers = model.base_model.layers
-        self.array = (Layer * len(layers))(
-            *(Layer(self._entry(layer), self._exit(layer)) for layer in layers)
-        )
-        self.sizes = [
-            sum(reads.stored_bytes(part.packed) for part in layer.modules() if _is_packed(part))
-            for layer in layers
-        ]
-        self._rotary: Any = model.base_model.rotary_emb
-        self._table: tuple[Tensor, ...] = (torch.empty(0),)
-        norm = model.base_model.norm
-        self._last = None if isinstance(norm, nn.Identity) else self._address(norm)
-        self._epsilon = ctypes.c_float(getattr(norm, "variance_epsilon", 0))
-
-    def rotation(self, positions: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns what `rotation_of` does, from a table where it depends on the position alone."""
-        if any(name in self._rotary.rope_type for name in CHANGING):
-            return rotation_of(self._rotary, x, positions)
-        needed = int(positions.max()) + 1
-        if needed > len(self._table[0]):
-            first = torch.arange(1 << (needed - 1).bit_length())[None]
-            self._table = tuple(part[0, :, 0] for part in rotation_of(self._rotary, x, first))
-        cosine, sine = (part[positions][:, :, None] for part in self._table)
-        return cosine, sine
-
-    def normalized(self, x: Float[Tensor, "batch tokens width"]) -> Tensor:
-        """Returns states after the model's last norm, if it has one."""
-        if self._last is None:
-            return x
-        native = library()
-        assert native is not None
-        x = x.contiguous()
-        result = torch.empty_like(x)
-        native.outrider_normalize(
-            *map(ctypes.c_void_p, (x.data_ptr(), self._last, result.data_ptr())),
-            *map(ctypes.c_int64, (x.shape[:-1].numel(), x.shape[-1])),
-            self._epsilon,
-        )
-        return result
-
-    def _entry(self, layer: Any) -> Entry:
-        module, norm = layer.self_attn, layer.input_layernorm
-        projections = (module.q_proj, module.k_proj, module.v_proj)
-        return Entry(
-            matrices=(Matrix * 3)(*(projection.packed.matrix for projection in projections)),
-            norm=self._address(norm),
-            q_norm=self._address(module.q_norm) if hasattr(module, "q_norm") else None,
-            k_norm=self._address(module.k_norm) if hasattr(module, "k_norm") else None,
-            epsilon=norm.variance_epsilon,
-        )
-
-    def _exit(self, layer: Any) -> Exit:
-        norm = layer.post_attention_layernorm
-        return Exit(
-            output=layer.self_attn.o_proj.packed.matrix,
-            gate=layer.mlp.gate_proj.packed.matrix,
-            up=layer.mlp.up_proj.packed.matrix,
-            down=layer.mlp.down_proj.packed.matrix,
-            norm=self._address(norm),
-            epsilon=norm.variance_epsilon,
-        )
-
-    def _address(self, norm: Any) -> int:
-        self._norms.append(norm.weight.detach().float())
-        return self._norms[-1].data_ptr()
-
-
-_layers: "WeakKeyDictionary[PreTrainedModel, _Layers]" = WeakKeyDictionary()
-
 
 def is_used_for(model: "PreTrainedModel") -> bool:
     """Returns whether the library runs a model that the flat pass supports."""
     base: Any = model.base_model
     attention = base.layers[0].self_attn
     sizes = (model.config.hidden_size, attention.head_dim)
-    return _is_packed(attention.q_proj) and not any(size % LANES for size in sizes)
+    return is_packed(attention.q_proj) and not any(size % LANES for size in sizes)
 
 
 def native_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> Pass:
@@ -141,7 +56,7 @@ def native_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> 
     positions = inputs.positions
     if positions is None:
         positions = torch.arange(known, known + count)[None]
-    weights = _prepared(model)
+    weights = native_weights(model)
     rows = _Rows(model, x, weights.rotation(positions, x), inputs, known)
     states: dict[int, Tensor] = {}
     layers: int = config.num_hidden_layers
@@ -238,24 +153,26 @@ class _Rows:
             *(Store(keys.data_ptr(), values.data_ptr(), keys.shape[2]) for keys, values in blocks)
         )
 
-    def run(self, layers: _Layers, stores: ctypes.Array[Store], first: int, last: int) -> None:
+    def run(
+        self, weights: NativeWeights, stores: ctypes.Array[Store], first: int, last: int
+    ) -> None:
         """Runs the layers from `first` to `last` in one call."""
         native = library()
         assert native is not None
         native.outrider_layers(
             ctypes.byref(self._pass),
-            ctypes.byref(layers.array, first * ctypes.sizeof(Layer)),
+            ctypes.byref(weights.array, first * ctypes.sizeof(Layer)),
             ctypes.byref(stores, first * ctypes.sizeof(Store)),
             last - first,
         )
 
-    def run_one_by_one(self, layers: _Layers, cache: "Cache", first: int, last: int) -> None:
+    def run_one_by_one(self, weights: NativeWeights, cache: "Cache", first: int, last: int) -> None:
         """Runs the layers from `first` to `last` around a cache's own `update`."""
         native = library()
         assert native is not None
         native_pass = ctypes.byref(self._pass)
         for index in range(first, last):
-            layer = layers.array[index]
+            layer = weights.array[index]
             native.outrider_enter(native_pass, ctypes.byref(layer.entry))
             self._attend(*cache.update(self.keys, self.values, index))
             native.outrider_leave(native_pass, ctypes.byref(layer.exit))
@@ -290,13 +207,3 @@ class _Rows:
             self._pass.owners = self._inputs.owners.data_ptr()
         self._pass.mask_text_stride = mask.stride(0) if len(mask) > 1 else 0
         self._pass.mask_row_stride = mask.stride(2)
-
-
-def _is_packed(module: Any) -> bool:
-    return isinstance(getattr(module, "packed", None), Panels)
-
-
-def _prepared(model: "PreTrainedModel") -> _Layers:
-    if model not in _layers:
-        _layers[model] = _Layers(model)
-    return _layers[model]
