@@ -1,5 +1,6 @@
 """GrowingCache: keys and values in buffers that double, so that a round does not copy them."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, final
 
@@ -10,8 +11,19 @@ from transformers.cache_utils import Cache, DynamicLayer
 from outrider.runtime.growing import GrowingTensor
 
 
+class BlockLayer(DynamicLayer):  # type: ignore[no-untyped-call]
+    """A layer whose keys and values lie in blocks that a pass can write to by itself."""
+
+    @abstractmethod
+    def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Counts new tokens in, and returns the blocks [texts, heads, room, dim] to write them to.
+
+        keys, values: of the new tokens; only their shapes and precisions matter.
+        """
+
+
 @final
-class GrowingLayer(DynamicLayer):  # type: ignore[no-untyped-call]
+class GrowingLayer(BlockLayer):  # type: ignore[no-untyped-call]
     """One layer's keys and values [texts, heads, tokens, dim], as views of larger blocks.
 
     The views are made when they are asked for: a pass through the native library needs none.
@@ -47,7 +59,6 @@ class GrowingLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         return keys.append(key_states), values.append(value_states)
 
     def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Counts new tokens in, and returns the blocks that the caller writes them to."""
         self._begin(keys, values)
         return self._grown[0].extend(keys), self._grown[1].extend(values)
 
@@ -80,13 +91,6 @@ class GrowingCache(Cache):
     def __init__(self) -> None:
         super().__init__(layer_class_to_replicate=GrowingLayer)
 
-    def extend(self, keys: Tensor, values: Tensor, layers: int) -> list[tuple[Tensor, Tensor]]:
-        """Counts new tokens in, and returns each layer's blocks, to be written to by the caller."""
-        known: Any = self.layers
-        make: Any = GrowingLayer
-        known.extend(make() for _ in range(layers - len(known)))
-        return [layer.extend(keys, values) for layer in known]
-
     def retain_rows(self, count: int, rows: Sequence[int]) -> None:
         """Of the last `count` tokens, keeps those at `rows`, in that order."""
         start = int(self.get_seq_length()) - count
@@ -96,3 +100,20 @@ class GrowingCache(Cache):
         )
         for layer in layers:
             layer.retain_rows(start, indices)
+
+
+def blocks(
+    cache: Cache, keys: Tensor, values: Tensor, layers: int
+) -> list[tuple[Tensor, Tensor]] | None:
+    """Counts new tokens into a cache, and returns the blocks of each layer to write them to.
+
+    Returns:
+        None if the cache's layers lie in no blocks. Then nothing has been counted in.
+    """
+    known: Any = cache.layers
+    make: Any = cache.layer_class_to_replicate
+    while make is not None and len(known) < layers:
+        known.append(make())
+    if not all(isinstance(layer, BlockLayer) for layer in known):
+        return None
+    return [layer.extend(keys, values) for layer in known]

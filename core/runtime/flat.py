@@ -74,7 +74,7 @@ def supports(model: "PreTrainedModel") -> bool:
     )
 
 
-def takes_owners(model: "PreTrainedModel") -> bool:
+def takes_places(model: "PreTrainedModel") -> bool:
     """Returns whether a pass reads tokens of several texts side by side, without padding."""
     return is_used_for(model) and native_pass.is_used_for(model)
 

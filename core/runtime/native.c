@@ -736,6 +736,16 @@ static void shorten_rows(Rows *rows, int alone)
 }
 #endif
 
+/* Returns whether products with a matrix are those of bfloat16. */
+static inline int is_shortened(const Matrix *matrix)
+{
+#if defined(HAS_SHORT)
+    return matrix->kind == BFLOAT16;
+#endif
+    (void)matrix;
+    return 0;
+}
+
 /* Returns rows to multiply, rounded for the matrix. They hold until this thread's next ones. */
 static Rows prepare(const Matrix *matrix, const float *x, int rows, int alone)
 {
@@ -770,6 +780,47 @@ static inline int next_rows(const Rows *rows, int row)
 #endif
     const int parts = (left + rows->tallest - 1) / rows->tallest;
     return (left + parts - 1) / parts;
+}
+
+/* Returns up to TALLEST rows to multiply with panels of float32, or with some of bfloat16 if
+   `is_short`. They hold until this thread's next ones. */
+static Rows few_rows(const float *x, int64_t inputs, int count, int is_short)
+{
+    Rows rows = {x, inputs, count, TALLEST, NULL, NULL};
+#if defined(HAS_SHORT)
+    static _Thread_local uint16_t *room;
+    static _Thread_local size_t size;
+    const size_t needed = (size_t)(depth_of(inputs) * TILED * DEPTH) * 2;
+    if (is_short && needed > size) {
+        free(room);
+        room = aligned_alloc(64, 2 * needed);
+        size = 2 * needed;
+    }
+    if (is_short) {
+        rows.shortened = room;
+        shorten_chunk(&rows, 0);
+    }
+#endif
+    (void)is_short;
+    return rows;
+}
+
+/* The products of few rows with one panel, to sums[row][output]. */
+static void multiply_few(const char *panel, const Rows *rows, float *sums)
+{
+#if defined(HAS_TILES)
+    if (rows->shortened && has_tiles) {
+        multiply_shortened(panel, rows, 0, rows->rows, sums);
+        return;
+    }
+#endif
+#if defined(HAS_SHORT)
+    if (rows->shortened) {
+        short_tiles[rows->rows - 1](panel, rows, 0, sums);
+        return;
+    }
+#endif
+    float32_tiles[rows->rows - 1](panel, rows->x, rows->inputs, sums);
 }
 
 /* The products of `count` rows with one panel, to sums[row][output]. */
@@ -919,7 +970,7 @@ typedef struct {
     int64_t text_stride, head_stride, all; /* of keys and values, in numbers */
     const float *mask; /* [texts, count, all], added to the scores; none for a chain */
     int64_t mask_text_stride, mask_row_stride;
-    const int64_t *owners; /* the text of each row, where those of several are side by side, or none */
+    const int64_t *owners, *slots; /* of rows side by side: the text of each, and its place there */
     float scaling;
 } Pass;
 
@@ -972,6 +1023,13 @@ static void normalize_all(const Pass *pass, const float *weight, float epsilon)
         memcpy(pass->normed, pass->x, (size_t)(pass->rows * pass->width) * sizeof(float));
 }
 
+/* Numbers with the digits of bfloat16, the nearest ones. */
+static inline vec rounded(vec x)
+{
+    const uvec bits = (uvec)x;
+    return (vec)((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000);
+}
+
 /* Turns a head to its position (2104.09864). */
 static void turn(float *head, const float *cosine, const float *sine, int64_t dim)
 {
@@ -999,6 +1057,9 @@ static void enter(const Pass *pass, const Entry *entry, int alone)
                 normalize(head, norm, head, pass->dim, entry->epsilon);
             turn(head, pass->cosine + row * pass->dim, pass->sine + row * pass->dim, pass->dim);
         }
+    if (is_shortened(entry->matrices))
+        for (int64_t at = 0; at < pass->rows * stride; at += LANES)
+            *(vec *)(pass->qkv + at) = rounded(*(vec *)(pass->qkv + at));
 }
 
 typedef struct {
@@ -1037,14 +1098,6 @@ static void gate_chunk(const void *job, int chunk)
         gate_panel(gate, panel);
 }
 
-static inline float dot(const float *a, const float *b, int64_t dim)
-{
-    vec sum = {0};
-    for (int64_t at = 0; at < dim; at += LANES)
-        sum += *(const vec *)(a + at) * *(const vec *)(b + at);
-    return total(sum);
-}
-
 typedef struct {
     float *scores;
     int32_t *seen;
@@ -1064,45 +1117,58 @@ static void reserve(int64_t numbers)
 
 /* Lists the tokens that a row sees, in the order of the text, so that a path of a tree adds up
    as a chain does. Returns how many they are. */
-static int64_t list_seen(const Pass *pass, int64_t text, int64_t row)
+static int64_t list_seen(const Pass *pass, int64_t row)
 {
     const int64_t count = pass->rows / pass->texts;
-    const int64_t limit = pass->mask ? pass->all : pass->all - count + row + 1;
+    int64_t limit = pass->slots ? pass->slots[row] + 1 : pass->all - count + row % count + 1;
     const float *mask = NULL;
     int64_t seen = 0;
-    if (pass->mask)
-        mask = pass->mask + text * pass->mask_text_stride + row * pass->mask_row_stride;
+    if (pass->mask) {
+        mask = pass->mask + row / count * pass->mask_text_stride + row % count * pass->mask_row_stride;
+        limit = pass->all;
+    }
     for (int64_t token = 0; token < limit; token++)
         if (!mask || mask[token] > HIDDEN)
             scratch.seen[seen++] = (int32_t)token;
     return seen;
 }
 
-/* The weighted sum of some tokens' values. */
-static void mix(const float *weights, const int32_t *seen, int count, const float *values,
-                int64_t dim, float scale, float *out)
+/* The products of some queries with the keys of some tokens, each query's in a row of its own. */
+static void score(const float *queries, int64_t count, const float *keys, int64_t tokens, int64_t dim,
+                  float *scores, int64_t width)
+{
+    for (int64_t token = 0; token < tokens; token++)
+        for (int64_t index = 0; index < count; index++) {
+            const float *query = queries + index * dim, *key = keys + scratch.seen[token] * dim;
+            vec sum = {0};
+            for (int64_t at = 0; at < dim; at += LANES)
+                sum += *(const vec *)(query + at) * *(const vec *)(key + at);
+            scores[index * width + token] = total(sum);
+        }
+}
+
+/* Adds the weighted values of some tokens. */
+static void mix(const float *weights, const int32_t *seen, int64_t tokens, const float *values,
+                int64_t dim, float *out)
 {
     int64_t first = 0;
     for (; first + 4 * LANES <= dim; first += 4 * LANES) {
-        vec sum[4] = {{0}, {0}, {0}, {0}};
-        for (int at = 0; at < count; at++) {
-            const float *value = values + seen[at] * dim + first;
+        vec sum[4];
+        memcpy(sum, out + first, sizeof sum);
+        for (int64_t token = 0; token < tokens; token++) {
+            const float *value = values + seen[token] * dim + first;
             _Pragma("GCC unroll 4") for (int part = 0; part < 4; part++)
-                sum[part] += weights[at] * *(const vec *)(value + part * LANES);
+                sum[part] += weights[token] * *(const vec *)(value + part * LANES);
         }
-        for (int part = 0; part < 4; part++)
-            *(vec *)(out + first + part * LANES) = sum[part] * scale;
+        memcpy(out + first, sum, sizeof sum);
     }
-    for (; first < dim; first += LANES) {
-        vec sum = {0};
-        for (int at = 0; at < count; at++)
-            sum += weights[at] * *(const vec *)(values + seen[at] * dim + first);
-        *(vec *)(out + first) = sum * scale;
-    }
+    for (; first < dim; first += LANES)
+        for (int64_t token = 0; token < tokens; token++)
+            *(vec *)(out + first) += weights[token] * *(const vec *)(values + seen[token] * dim + first);
 }
 
 /* Replaces scores by e to their power, in relation to the largest, and returns the sum. */
-static float soften(float *scores, int64_t count, float scaling)
+static float soften(float *scores, int64_t count, float scaling, int is_short)
 {
     vec most = (vec){0} + HIDDEN, sums = {0};
     for (int64_t at = 0; at < count; at += LANES) {
@@ -1116,7 +1182,8 @@ static float soften(float *scores, int64_t count, float scaling)
     for (int lane = 0; lane < LANES; lane++)
         best = most[lane] > best ? most[lane] : best;
     for (int64_t at = 0; at < count; at += LANES) {
-        *(vec *)(scores + at) = exponential(*(vec *)(scores + at) - best);
+        const vec weights = exponential(*(vec *)(scores + at) - best);
+        *(vec *)(scores + at) = is_short ? rounded(weights) : weights;
         if (at + LANES > count)
             memset(scores + count, 0, (size_t)(at + LANES - count) * sizeof(float));
         sums += *(vec *)(scores + at);
@@ -1124,59 +1191,112 @@ static float soften(float *scores, int64_t count, float scaling)
     return total(sums);
 }
 
-/* Attention of one head of one row. */
-static void attend_chunk(const void *job, int chunk)
+/* Attention of few rows, or of rows of several texts.
+
+   together: how many heads that share keys are one chunk, so that keys and values are read once. */
+typedef struct {
+    const Pass *pass;
+    int64_t together;
+    int is_short;
+} Few;
+
+static void attend_few_chunk(const void *job, int chunk)
 {
-    const Pass *pass = job;
-    const int64_t head = chunk % pass->heads, row = chunk / pass->heads, dim = pass->dim;
-    const int64_t count = pass->rows / pass->texts, text = row / count;
+    const Few *few = job;
+    const Pass *pass = few->pass;
+    const int64_t together = few->together, groups = pass->heads / together, dim = pass->dim;
+    const int64_t head = chunk % groups * together, row = chunk / groups;
     const int64_t shared = head / (pass->heads / pass->narrow);
-    const int64_t owner = pass->owners ? pass->owners[row] : text;
-    const int64_t offset = owner * pass->text_stride + shared * pass->head_stride;
-    const float *query = pass->qkv + row * (pass->heads + 2 * pass->narrow) * dim + head * dim;
-    reserve(pass->all);
-    int64_t seen = list_seen(pass, text, row % count);
+    const int64_t text = pass->owners ? pass->owners[row] : row / (pass->rows / pass->texts);
+    const int64_t offset = text * pass->text_stride + shared * pass->head_stride;
+    const float *queries = pass->qkv + (row * (pass->heads + 2 * pass->narrow) + head) * dim;
+    const int64_t width = pass->all + LANES;
+    float *const out = pass->mixed + (row * pass->heads + head) * dim;
+    reserve(together * width);
+    int64_t seen = list_seen(pass, row);
     const float scaling = seen ? pass->scaling : 0; /* who sees nothing mixes all, as in PyTorch */
     for (; !scaling && seen < pass->all; seen++)
         scratch.seen[seen] = (int32_t)seen;
-    float *const scores = scratch.scores, *const out = pass->mixed + (row * pass->heads + head) * dim;
-    for (int64_t at = 0; at < seen; at++)
-        scores[at] = dot(query, pass->keys + offset + scratch.seen[at] * dim, dim);
-    const float sum = soften(scores, seen, scaling);
-    mix(scores, scratch.seen, (int)seen, pass->values + offset, dim, 1.0f / sum, out);
+    float *const scores = scratch.scores;
+    score(queries, together, pass->keys + offset, seen, dim, scores, width);
+    float scale[together];
+    for (int64_t index = 0; index < together; index++)
+        scale[index] = 1.0f / soften(scores + index * width, seen, scaling, few->is_short);
+    memset(out, 0, (size_t)(together * dim) * sizeof(float));
+    for (int64_t token = 0; token < seen; token += FEW) {
+        const int64_t count = seen - token < FEW ? seen - token : FEW;
+        for (int64_t index = 0; index < together; index++)
+            mix(scores + index * width + token, scratch.seen + token, count, pass->values + offset, dim,
+                out + index * dim);
+    }
+    for (int64_t index = 0; index < together; index++)
+        for (int64_t at = 0; at < dim; at += LANES)
+            *(vec *)(out + index * dim + at) *= scale[index];
+}
+
+static void attend_few(const Pass *pass, int is_short, int alone)
+{
+    /* A single row has too few groups of heads for all threads. */
+    const Few few = {pass, pass->rows > 1 ? pass->heads / pass->narrow : 1, is_short};
+    run(attend_few_chunk, &few, (int)(pass->rows * (pass->heads / few.together)), alone);
 }
 
 /* Attention of many rows of a chain: the products of queries with keys, and of weights with
-   values, are those of matrices.
+   values, are those of matrices, in float32 or bfloat16.
 
    keys: [narrow][panels][dim][PANEL], with zeros behind the last token.
-   values: [narrow][parts][panels][PANEL tokens][PANEL], likewise. */
+   values: [narrow][parts][panels][PANEL tokens][PANEL], likewise.
+   key_bytes, value_bytes: of a panel. */
 typedef struct {
     const Pass *pass;
-    float *keys, *values;
-    int64_t panels, parts;
+    char *keys, *values;
+    int64_t panels, parts, key_bytes, value_bytes;
+    int is_short;
 } Tall;
 
-/* Packs the keys and values of 32 tokens. */
-static void pack_chunk(const void *job, int chunk)
+/* Where a panel has an input of an output: in bfloat16 two inputs are next to each other. */
+static inline int64_t place(int64_t input, int64_t output, int is_short)
 {
-    const Tall *tall = job;
+    return is_short ? (input / 2 * PANEL + output) * 2 + input % 2 : input * PANEL + output;
+}
+
+static inline void put(char *panel, int64_t at, float number, int is_short)
+{
+    if (is_short)
+        ((uint16_t *)panel)[at] = (uint16_t)(((union { float number; uint32_t bits; }){number}).bits >> 16);
+    else
+        ((float *)panel)[at] = number;
+}
+
+/* Packs the keys and values of 32 tokens. In bfloat16 they have been rounded before. */
+static inline __attribute__((always_inline)) void pack(const Tall *tall, int chunk, const int is_short)
+{
     const Pass *pass = tall->pass;
     const int64_t head = chunk / tall->panels, panel = chunk % tall->panels, dim = pass->dim;
     const int64_t first = panel * PANEL, left = pass->all - first;
     const int64_t tokens = left < PANEL ? left : PANEL, offset = head * pass->head_stride + first * dim;
-    float *keys = tall->keys + (head * tall->panels + panel) * dim * PANEL;
+    char *keys = tall->keys + (head * tall->panels + panel) * tall->key_bytes;
+    memset(keys, 0, (size_t)tall->key_bytes);
     for (int64_t at = 0; at < dim; at++)
-        for (int64_t token = 0; token < PANEL; token++)
-            keys[at * PANEL + token] = token < tokens ? pass->keys[offset + token * dim + at] : 0;
-    for (int64_t part = 0; part < tall->parts; part++) {
-        float *values = tall->values + ((head * tall->parts + part) * tall->panels + panel) * PANEL * PANEL;
-        const int64_t begin = part * PANEL, width = dim - begin < PANEL ? dim - begin : PANEL;
-        memset(values, 0, PANEL * PANEL * sizeof(float));
         for (int64_t token = 0; token < tokens; token++)
-            memcpy(values + token * PANEL, pass->values + offset + token * dim + begin,
-                   (size_t)width * sizeof(float));
+            put(keys, place(at, token, is_short), pass->keys[offset + token * dim + at], is_short);
+    for (int64_t part = 0; part < tall->parts; part++) {
+        char *values = tall->values + ((head * tall->parts + part) * tall->panels + panel) * tall->value_bytes;
+        const int64_t begin = part * PANEL, width = dim - begin < PANEL ? dim - begin : PANEL;
+        memset(values, 0, (size_t)tall->value_bytes);
+        for (int64_t token = 0; token < tokens; token++)
+            for (int64_t at = 0; at < width; at++)
+                put(values, place(token, at, is_short), pass->values[offset + token * dim + begin + at], is_short);
     }
+}
+
+static void pack_chunk(const void *job, int chunk)
+{
+    const Tall *tall = job;
+    if (tall->is_short)
+        pack(tall, chunk, 1);
+    else
+        pack(tall, chunk, 0);
 }
 
 /* Attention of some queries of the heads that share keys. The last come first: they take longest. */
@@ -1192,59 +1312,61 @@ static void attend_tall_chunk(const void *job, int chunk)
     reserve(TALLEST * (width + dim));
     float *const scores = scratch.scores, *const own = scores + TALLEST * width;
     float sums[TALLEST * PANEL], scale[TALLEST];
-    const float *query[TALLEST];
     float *out[TALLEST];
     for (int64_t index = 0; index < count; index++) {
         const int64_t row = (first + index) / shared, head = narrow * shared + (first + index) % shared;
-        query[index] = pass->qkv + (row * (pass->heads + 2 * pass->narrow) + head) * dim;
+        const float *query = pass->qkv + (row * (pass->heads + 2 * pass->narrow) + head) * dim;
         out[index] = pass->mixed + (row * pass->heads + head) * dim;
-        memcpy(own + index * dim, query[index], (size_t)dim * sizeof(float));
+        memcpy(own + index * dim, query, (size_t)dim * sizeof(float));
     }
+    const Rows own_rows = few_rows(own, dim, count, tall->is_short);
     for (int64_t panel = 0; panel < panels_seen; panel++) {
-        const float *keys = tall->keys + (narrow * tall->panels + panel) * dim * PANEL;
-        float32_tiles[count - 1]((const char *)keys, own, dim, sums);
+        multiply_few(tall->keys + (narrow * tall->panels + panel) * tall->key_bytes, &own_rows, sums);
         for (int index = 0; index < count; index++)
             memcpy(scores + index * width + panel * PANEL, sums + index * PANEL, PANEL * sizeof(float));
     }
     for (int index = 0; index < count; index++) {
         const int64_t seen = known + (first + index) / shared + 1;
-        scale[index] = 1.0f / soften(scores + index * width, seen, pass->scaling);
+        scale[index] = 1.0f / soften(scores + index * width, seen, pass->scaling, tall->is_short);
         memset(scores + index * width + seen, 0, (size_t)(width - seen) * sizeof(float));
     }
+    const Rows weights = few_rows(scores, width, count, tall->is_short);
     for (int64_t part = 0; part < tall->parts; part++) {
-        const float *values = tall->values + (narrow * tall->parts + part) * tall->panels * PANEL * PANEL;
         const int64_t left = dim - part * PANEL, size = left < PANEL ? left : PANEL;
-        float32_tiles[count - 1]((const char *)values, scores, width, sums);
+        multiply_few(tall->values + (narrow * tall->parts + part) * tall->panels * tall->value_bytes, &weights, sums);
         for (int index = 0; index < count; index++)
             for (int64_t at = 0; at < size; at++)
                 out[index][part * PANEL + at] = sums[index * PANEL + at] * scale[index];
     }
 }
 
-static void attend_tall(const Pass *pass, int alone)
+static void attend_tall(const Pass *pass, int is_short, int alone)
 {
-    static _Thread_local float *room;
-    static _Thread_local size_t size;
+    static _Thread_local char *room;
+    static _Thread_local int64_t size;
     const int64_t panels = (pass->all + PANEL - 1) / PANEL, parts = (pass->dim + PANEL - 1) / PANEL;
-    const size_t keys = (size_t)(pass->narrow * panels * PANEL * pass->dim);
-    const size_t needed = keys + (size_t)(pass->narrow * panels * parts * PANEL * PANEL) + AHEAD;
+    const int64_t bytes = is_short ? 2 : 4, inputs = is_short ? depth_of(pass->dim) * DEPTH : pass->dim;
+    const int64_t key_bytes = inputs * PANEL * bytes, value_bytes = PANEL * PANEL * bytes;
+    const int64_t keys = pass->narrow * panels * key_bytes;
+    const int64_t needed = keys + pass->narrow * panels * parts * value_bytes + AHEAD;
     if (needed > size) {
         free(room);
-        size = 2 * needed;
-        room = aligned_alloc(64, (size * sizeof(float) + 63) / 64 * 64);
+        size = (2 * needed + 63) / 64 * 64;
+        room = aligned_alloc(64, (size_t)size);
     }
-    const Tall tall = {pass, room, room + keys, panels, parts};
+    const Tall tall = {pass, room, room + keys, panels, parts, key_bytes, value_bytes, is_short};
     const int64_t queries = pass->rows * (pass->heads / pass->narrow);
     run(pack_chunk, &tall, (int)(pass->narrow * panels), alone);
     run(attend_tall_chunk, &tall, (int)(pass->narrow * ((queries + TALLEST - 1) / TALLEST)), alone);
 }
 
-static void attend(const Pass *pass, int alone)
+static void attend(const Pass *pass, const Exit *exit, int alone)
 {
-    if (pass->rows > FEW && pass->texts == 1 && !pass->mask)
-        attend_tall(pass, alone);
+    const int is_short = is_shortened(&exit->output);
+    if (pass->rows > FEW && pass->texts == 1 && !pass->mask && !pass->owners)
+        attend_tall(pass, is_short, alone);
     else
-        run(attend_chunk, pass, (int)(pass->rows * pass->heads), alone);
+        attend_few(pass, is_short, alone);
 }
 
 /* Adds a matrix's products to the states. */
@@ -1285,9 +1407,10 @@ static void append(const Pass *pass, const Store *store)
     const int64_t stride = (pass->heads + 2 * pass->narrow) * dim;
     for (int64_t row = 0; row < pass->rows; row++) {
         const float *keys = pass->qkv + row * stride + pass->heads * dim;
-        const int64_t token = pass->all - count + row % count;
+        const int64_t text = pass->owners ? pass->owners[row] : row / count;
+        const int64_t token = pass->slots ? pass->slots[row] : pass->all - count + row % count;
         for (int64_t head = 0; head < pass->narrow; head++, keys += dim) {
-            const int64_t at = ((row / count * pass->narrow + head) * store->room + token) * dim;
+            const int64_t at = ((text * pass->narrow + head) * store->room + token) * dim;
             memcpy(store->keys + at, keys, (size_t)dim * sizeof(float));
             memcpy(store->values + at, keys + pass->narrow * dim, (size_t)dim * sizeof(float));
         }
@@ -1306,7 +1429,7 @@ void outrider_layers(Pass *pass, const Layer *layers, const Store *stores, int c
         pass->values = store->values;
         pass->head_stride = store->room * pass->dim;
         pass->text_stride = pass->narrow * pass->head_stride;
-        attend(pass, alone);
+        attend(pass, &layers[index].exit, alone);
         leave(pass, &layers[index].exit, alone);
     }
     release(alone);
@@ -1325,7 +1448,7 @@ void outrider_leave(const Pass *pass, const Exit *exit)
 {
     const int alone = is_alone((int)pass->threads);
     if (pass->keys)
-        attend(pass, alone);
+        attend(pass, exit, alone);
     leave(pass, exit, alone);
     release(alone);
 }

@@ -56,6 +56,6 @@ class NativePass(ctypes.Structure):
         *((name, NUMBER) for name in ("text_stride", "head_stride", "all")),
         ("mask", POINTER),
         *((name, NUMBER) for name in ("mask_text_stride", "mask_row_stride")),
-        ("owners", POINTER),
+        *((name, POINTER) for name in ("owners", "slots")),
         ("scaling", ctypes.c_float),
     )

@@ -10,7 +10,7 @@ from torch.nn.functional import embedding
 
 from outrider.runtime import reads
 from outrider.runtime.attention import attention, folded_mask
-from outrider.runtime.cache import GrowingCache
+from outrider.runtime.cache import blocks
 from outrider.runtime.linear import product
 from outrider.runtime.native import library
 from outrider.runtime.native_layout import Layer, NativePass, Store
@@ -61,9 +61,7 @@ def native_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> 
     states: dict[int, Tensor] = {}
     layers: int = config.num_hidden_layers
     stops = {0, layers, *(number for number in inputs.states if 0 <= number < layers)}
-    stores = (
-        rows.stores(cache, layers) if rows.attend_there and type(cache) is GrowingCache else None
-    )
+    stores = rows.stores(cache, layers) if rows.attend_there else None
     for first, last in pairwise(sorted(stops)):
         if first in inputs.states:
             states[first] = x.to(model.dtype, copy=True)
@@ -128,6 +126,8 @@ class _Rows:
             scaling=layer.self_attn.scaling,
             **{name: tensor.data_ptr() for name, tensor in buffers.items()},
         )
+        if inputs.places is not None:
+            self._pass.owners, self._pass.slots = (part.data_ptr() for part in inputs.places)
         self._set_mask()
         self._folded: Tensor | None = None
         if not self.attend_there:
@@ -137,7 +137,7 @@ class _Rows:
     @property
     def attend_there(self) -> bool:
         """Returns whether the library computes attention, not PyTorch."""
-        is_chain = self._pass.texts == 1 and not self._pass.mask
+        is_chain = self._pass.texts == 1 and self._inputs.mask is None
         return bool(self._pass.rows <= ROWS or is_chain or self._pass.owners)
 
     def cached_bytes(self, cache: "Cache") -> int:
@@ -145,13 +145,21 @@ class _Rows:
         heads = self.keys[..., 0, :]
         return 2 * heads.numel() * heads.element_size() * int(cache.get_seq_length())
 
-    def stores(self, cache: GrowingCache, layers: int) -> ctypes.Array[Store]:
+    def stores(self, cache: "Cache", layers: int) -> ctypes.Array[Store] | None:
         """Counts the new tokens into a cache, and returns where each layer's are to be put."""
-        blocks = cache.extend(self.keys, self.values, layers)
-        self._pass.all = int(cache.get_seq_length())
+        rooms = blocks(cache, self.keys, self.values, layers)
+        if rooms is None:
+            return None
+        self._pass.all = self._width(cache)
         return (Store * layers)(
-            *(Store(keys.data_ptr(), values.data_ptr(), keys.shape[2]) for keys, values in blocks)
+            *(Store(keys.data_ptr(), values.data_ptr(), keys.shape[2]) for keys, values in rooms)
         )
+
+    def _width(self, cache: "Cache") -> int:
+        """Returns how far into a cache the rows may see."""
+        if self._inputs.places is not None:
+            return int(self._inputs.places[1].max()) + 1
+        return int(cache.get_seq_length())
 
     def run(
         self, weights: NativeWeights, stores: ctypes.Array[Store], first: int, last: int
@@ -203,7 +211,5 @@ class _Rows:
             return
         mask = self._buffers["mask"] = mask.float().contiguous()
         self._pass.mask = mask.data_ptr()
-        if self._inputs.owners is not None:
-            self._pass.owners = self._inputs.owners.data_ptr()
         self._pass.mask_text_stride = mask.stride(0) if len(mask) > 1 else 0
         self._pass.mask_row_stride = mask.stride(2)

@@ -26,8 +26,9 @@ class PassInput:
     states: the hidden states to return, by transformers' numbers; -1 is the last.
     widths: for each text of a batch, how far into the cache its tokens see; attention then runs
         text by text. By default all see as far as the mask reaches.
-    owners: where tokens of several texts lie side by side, as if they were one: the text of each.
-        Only the native pass takes such, with a mask. By default each text has its own row.
+    places: where tokens of several texts lie side by side, as if they were one: the text of each,
+        and its place in the cache there. Without a mask, a token sees all up to that place. Only
+        the native pass takes such tokens. By default each text has its own row.
     """
 
     ids: Int[Tensor, "batch tokens"]
@@ -36,7 +37,7 @@ class PassInput:
     positions: Int[Tensor, "batch tokens"] | None = None
     states: Collection[int] = ()
     widths: Sequence[int] | None = None
-    owners: Int[Tensor, "1 tokens"] | None = None
+    places: Int[Tensor, "2 tokens"] | None = None
 
     def to(self, device: torch.device) -> "PassInput":
         """Returns the same input on a device."""

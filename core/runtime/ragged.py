@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers.cache_utils import Cache
 
 from outrider.contract.draft import Draft
-from outrider.runtime.flat import takes_owners
+from outrider.runtime.flat import takes_places
 from outrider.runtime.passes import Pass, PassInput
 from outrider.runtime.ragged_layer import RaggedLayer, RowLayer, Slots
 from outrider.runtime.step import run_pass
@@ -134,13 +134,13 @@ class Ragged:
             _Fed(*by_number[number], known)
             for number, known in zip(self.numbers[: len(numbers)], self.lengths, strict=False)
         ]
-        arrange = self._side_by_side if takes_owners(self.model) else self._aligned
+        arrange = self._side_by_side if takes_places(self.model) else self._aligned
         inputs = arrange(fed, states)
         result = run_pass(self.model, self.cache, inputs)
         for row, text in enumerate(fed):
             self.lengths[row] += len(text)
         ends = [len(inputs.ids[0])] * len(fed)
-        if inputs.owners is not None:
+        if inputs.places is not None:
             ends = list(accumulate(map(len, fed)))
         rows = [self.row(number) for number in numbers]
         return [_part(result, inputs, row, fed[row], ends[row]) for row in rows]
@@ -160,21 +160,24 @@ class Ragged:
     def _side_by_side(self, fed: Sequence[_Fed], states: Collection[int]) -> PassInput:
         """Returns the input of a pass over the tokens of some texts, one text after the other."""
         total, width = sum(map(len, fed)), max(text.known + len(text) for text in fed)
-        owners, slots, positions = torch.empty(3, 1, total, dtype=torch.long)
+        owners = [row for row, text in enumerate(fed) for _ in range(len(text))]
+        slots = [text.known + index for text in fed for index in range(len(text))]
+        ids = torch.tensor([[token for text in fed for token in text.tokens]])
+        places = torch.tensor([owners, slots])
+        self._slots.width = width
+        if all(text.draft.is_chain for text in fed):
+            return PassInput(ids, total, None, places[1:], states, places=places)
         sees = torch.zeros(total, width, dtype=torch.bool)
+        positions = torch.empty_like(ids)
         start = 0
-        for row, text in enumerate(fed):
+        for text in fed:
             end, last = start + len(text), text.known + len(text)
             tree = tree_mask(text.draft.parents, pending=len(text.pending), cached=text.known)
-            owners[0, start:end] = row
-            slots[0, start:end] = torch.arange(text.known, last)
             positions[0, start:end] = tree.positions
             sees[start:end, :last] = tree.sees
             start = end
-        self._write_to(owners, slots, len(fed), width)
-        ids = torch.tensor([[token for text in fed for token in text.tokens]])
         mask = additive_mask(sees, torch.float32)[None, None]
-        return PassInput(ids, total, mask, positions, states, owners=owners)
+        return PassInput(ids, total, mask, positions, states, places=places)
 
     def _aligned(self, fed: Sequence[_Fed], states: Collection[int]) -> PassInput:
         """Returns the input of a pass over some texts, and sets the slots that it writes to."""
@@ -218,7 +221,7 @@ class Ragged:
 
 def _part(result: Pass, inputs: PassInput, row: int, text: _Fed, end: int) -> Pass:
     """Returns the part of a pass that is about one text, whose tokens end before `end`."""
-    batch = slice(row, row + 1) if inputs.owners is None else slice(None)
+    batch = slice(row, row + 1) if inputs.places is None else slice(None)
     logits_end = end - (inputs.ids.shape[1] - inputs.rows)  # only the last rows have logits
     logits = result.logits[batch, logits_end - len(text.draft) - 1 : logits_end]
     states = {number: rows[batch, end - len(text) : end] for number, rows in result.states.items()}

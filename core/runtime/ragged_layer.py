@@ -6,8 +6,8 @@ from typing import Any, final
 
 import torch
 from torch import Tensor
-from transformers.cache_utils import DynamicLayer
 
+from outrider.runtime.cache import BlockLayer
 from outrider.runtime.growing import GrowingTensor
 
 
@@ -31,7 +31,7 @@ class Slots:
 
 
 @final
-class RaggedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
+class RaggedLayer(BlockLayer):
     """The rows [texts, heads, tokens, dim], with all of their room.
 
     A pass reads and writes the first rows, as many as it has texts, at the slots.
@@ -55,6 +55,10 @@ class RaggedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
             room.transpose(1, 2)[slots.texts, slots.positions] = new.transpose(1, 2)
         count = slots.count
         return self.keys[:count, :, : slots.width], self.values[:count, :, : slots.width]
+
+    def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        self.reserve(self._slots.width, keys, values)
+        return self.keys, self.values
 
     def reserve(self, tokens: int, keys: Tensor, values: Tensor) -> None:
         """Makes room for at least `tokens` tokens of each text, shaped like `keys` and `values`."""
@@ -85,7 +89,7 @@ class RaggedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
 
 
 @final
-class RowLayer(DynamicLayer):  # type: ignore[no-untyped-call]
+class RowLayer(BlockLayer):
     """A single row of a layer, as a cache of one text, to which tokens are appended.
 
     known: how many tokens the text has already.
@@ -104,15 +108,22 @@ class RowLayer(DynamicLayer):  # type: ignore[no-untyped-call]
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
+        count = key_states.shape[2]
+        for room, new in zip(
+            self.extend(key_states, value_states), (key_states, value_states), strict=True
+        ):
+            end = self.keys.shape[2]
+            room[:, :, end - count : end] = new
+        return self.keys, self.values
+
+    def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         known = self.keys.shape[2] if self.is_initialized else 0
         if not self.is_initialized:
-            self.lazy_initialization(key_states, value_states)
-        count = known + key_states.shape[2]
-        self._layer.reserve(count, key_states, value_states)
-        self._layer.keys[self._row, :, known:count] = key_states[0]
-        self._layer.values[self._row, :, known:count] = value_states[0]
-        self._show(count)
-        return self.keys, self.values
+            self.lazy_initialization(keys, values)
+        self._layer.reserve(known + keys.shape[2], keys, values)
+        self._show(known + keys.shape[2])
+        row = slice(self._row, self._row + 1)
+        return self._layer.keys[row], self._layer.values[row]
 
     def _show(self, count: int) -> None:
         row = slice(self._row, self._row + 1)
