@@ -61,20 +61,21 @@ def test_a_text_has_the_same_logits_however_it_is_read(model: Any, parts: list[i
     assert torch.equal(read(model, parts), read(model, [1] * 120))
 
 
-@pytest.mark.parametrize(("heads", "narrow", "dim"), [(6, 2, 16), (4, 4, 48), (14, 1, 80)])
+@pytest.mark.parametrize("heads", [(6, 2, 16), (4, 4, 48), (14, 1, 80)])
 @pytest.mark.parametrize("parts", [[129], [1, 128], [31, 66, 32]])
 # Where inputs of products are rounded to bfloat16, another order of sums may round one to the next.
 @pytest.mark.parametrize(("dtype", "most"), [(torch.float32, 1e-5), (torch.bfloat16, 3e-3)])
 def test_a_long_chain_has_the_logits_of_its_tokens_up_to_rounding(
-    heads: int, narrow: int, dim: int, parts: list[int], dtype: torch.dtype, most: float
+    heads: tuple[int, int, int], parts: list[int], dtype: torch.dtype, most: float
 ) -> None:
+    queries, keys, dim = heads
     config = LlamaConfig(
         vocab_size=90,
-        hidden_size=16 * heads,
+        hidden_size=16 * queries,
         intermediate_size=80,
         num_hidden_layers=2,
-        num_attention_heads=heads,
-        num_key_value_heads=narrow,
+        num_attention_heads=queries,
+        num_key_value_heads=keys,
         head_dim=dim,
     )
     made: Any = LlamaForCausalLM(config).to(dtype).eval()
