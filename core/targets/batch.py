@@ -10,7 +10,7 @@ from torch import Tensor
 
 from outrider.contract.chance import TARGET, Chance
 from outrider.contract.draft import Draft
-from outrider.contract.sampling import Sampling
+from outrider.contract.sampling import Sampling, likeliest
 from outrider.contract.target import check_finite
 from outrider.contract.verifier import Verdict
 from outrider.runtime.encoded import EncodedCache, decoder_start
@@ -55,8 +55,8 @@ def write(
     while _fill(batch, model, prompts, waiting):
         sessions = list(batch.values())
         rows = torch.cat(score_sessions(sessions, [Draft()] * len(sessions)))
-        for number, distribution in zip(list(batch), _probs(sampling, rows), strict=True):
-            token = parts[number].categorical(distribution)
+        tokens = _draw([parts[number] for number in batch], sampling, rows)
+        for number, token in zip(list(batch), tokens, strict=True):
             texts[number].append(token)
             batch[number].commit(Verdict((), token))
             if len(texts[number]) == limits[number] or token in eos:
@@ -100,8 +100,9 @@ def write_encoded(
     ids = torch.tensor([start] * len(sources), device=model.device)
     while running:
         rows = run_pass(model, cache, PassInput(ids, 1)).logits[:, -1]
-        for number, distribution in zip(running, _probs(sampling, rows), strict=True):
-            texts[number].append(parts[number].categorical(distribution))
+        drawn = _draw([parts[number] for number in running], sampling, rows)
+        for number, token in zip(running, drawn, strict=True):
+            texts[number].append(token)
         active = [
             row
             for row, number in enumerate(running)
@@ -114,16 +115,21 @@ def write_encoded(
     return texts
 
 
-def _probs(
-    sampling: Sampling, logits: Float[Tensor, "texts vocab"]
-) -> Float[Tensor, "texts vocab"]:
-    """Returns the distributions to draw from.
+def _draw(
+    chances: Sequence[Chance], sampling: Sampling, logits: Float[Tensor, "texts vocab"]
+) -> list[int]:
+    """Returns the next token of each text.
 
     Raises:
         TargetError: a row of logits is no distribution.
     """
     check_finite(logits)
-    return sampling.probs(logits)
+    if sampling.greedy:  # what a draw from a point mass would give, without making it
+        return [int(token) for token in likeliest(logits)]
+    return [
+        chance.categorical(probs)
+        for chance, probs in zip(chances, sampling.probs(logits), strict=True)
+    ]
 
 
 def _limits(model: "PreTrainedModel", starts: Sequence[int], max_new_tokens: int) -> list[int]:
