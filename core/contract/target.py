@@ -13,6 +13,7 @@ from outrider.contract.chance import TARGET, Chance
 from outrider.contract.context import Tokens
 from outrider.contract.draft import Draft
 from outrider.contract.sampling import Sampling
+from outrider.contract.turns import Turn, write_turn_by_turn
 from outrider.contract.verifier import Verdict
 from outrider.errors import ConfigError, TargetError, require
 
@@ -185,6 +186,14 @@ class Target(ABC):
                 text.append(token)
             texts.append(text)
         return texts
+
+    def write_turns(self, texts: Sequence[Sequence[Turn]]) -> list[list[list[int]]]:
+        """Returns what the target writes in each turn of each text, as `write` does.
+
+        This one calls `write` with the whole text of each turn. Override it if the target can go on
+        where a turn ended, without reading the text again.
+        """
+        return write_turn_by_turn(self.write, texts, self.eos)
 
     def encode(self, prompt: str | Sequence[int], *, chat: bool = False) -> list[int]:
         """Returns the ids of a prompt. Ids are checked and returned as they are.

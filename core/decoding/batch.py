@@ -1,5 +1,6 @@
 """Batch: texts in progress together, of which each is followed by the next prompt when it ends."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import perf_counter
 from typing import final
@@ -39,7 +40,9 @@ class Batch:
         self._size, self._begin = size, begin
         self._next = 0  # the index of the first prompt that no text has been opened for
         self._reading: dict[int, ActiveText] = {}
-        self._seconds: dict[int, float] = {}  # spent on reading, until the first round
+        self._read_tokens: dict[int, int] = {}  # since the last round
+        self._read_seconds = 0.0  # likewise
+        self._seconds: dict[int, float] = {}  # spent on each text before its first round
         self._ended: dict[int, ActiveText] = {}  # those that a drafter will remember
         self.writing: dict[int, ActiveText] = {}
         self._open()
@@ -63,11 +66,12 @@ class Batch:
 
     def _read(self, index: int, room: int) -> int:
         """Reads on in a prompt, up to `room` tokens, and returns how many of these are left."""
-        session, began = self._reading[index].session, perf_counter()
-        while room and (count := session.read_ahead(room)):
-            room -= count
-        self._seconds[index] = self._seconds.get(index, 0.0) + perf_counter() - began
-        return room
+        session, began, left = self._reading[index].session, perf_counter(), room
+        while left and (count := session.read_ahead(left)):
+            left -= count
+        self._read_tokens[index] = room - left
+        self._read_seconds += perf_counter() - began
+        return left
 
     def end(self, index: int) -> None:
         """Takes a text out of those that are written.
@@ -85,16 +89,23 @@ class Batch:
     ) -> Iterator[tuple[int, Float[Tensor, "nodes+1 vocab"], float]]:
         """Yields each text's index, its logits and its seconds, after one pass over all drafts.
 
-        The seconds are a share of the pass; in a text's first round, also those of its reading.
+        A target may read parts of prompts in the same pass. So the time of both is divided in
+        proportion to the tokens; what falls to a text before its first round is counted there.
         """
         began = perf_counter()
         scores = self._target.score_together(
             [self.writing[index].session for index in proposals],
             [proposal.to_score for proposal in proposals.values()],
         )
-        share = (perf_counter() - began) / len(proposals)
+        seconds = self._read_seconds + perf_counter() - began
+        tokens = Counter(self._read_tokens)
+        tokens.update({index: len(part.to_score) + 1 for index, part in proposals.items()})
+        for index, count in tokens.items():
+            share = seconds * count / tokens.total()
+            self._seconds[index] = self._seconds.get(index, 0.0) + share
+        self._read_tokens, self._read_seconds = {}, 0.0
         for index, logits in zip(proposals, scores, strict=True):
-            yield index, logits, share + self._seconds.pop(index, 0.0)
+            yield index, logits, self._seconds.pop(index)
 
     def _open(self) -> None:
         in_progress = self.writing | self._reading

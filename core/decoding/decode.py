@@ -127,7 +127,7 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
 ) -> Iterator[tuple[int, Round]]:
     """Yields the rounds of several texts, each with the index of its prompt.
 
-    All drafts of a round are scored in one pass, whose time is divided equally among the texts.
+    All drafts of a round are scored in one pass, whose time is divided in proportion to the tokens.
     Each text ends on its own, and the next prompt takes its place. It is the text that `decode`
     writes for the same prompt, with the prompt's index as `number`: the other texts change its
     logits by rounding alone. So above temperature 0, equal prompts get different texts.

@@ -13,7 +13,7 @@ from transformers.cache_utils import Cache
 
 from outrider.contract.draft import Draft
 from outrider.runtime.flat import takes_places
-from outrider.runtime.passes import Pass, PassInput
+from outrider.runtime.passes import PART, Pass, PassInput
 from outrider.runtime.ragged_layer import RaggedLayer, RowLayer, Slots
 from outrider.runtime.step import run_pass
 from outrider.runtime.tree_mask import additive_mask, tree_mask
@@ -24,12 +24,16 @@ if TYPE_CHECKING:
 UNEVEN = 0.75
 """Attention runs text by text once the texts fill less than this share of the cache's width."""
 
+SHARED = 8
+"""The fewest tokens that are copied from another text's prompt; reading fewer takes no longer."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
 class _Fed:
-    """The tokens of one text in a pass: pending ones and a draft, after `known` cached ones."""
+    """The tokens of one row in a pass: pending ones and a draft, after `known` cached ones."""
 
+    row: int
     pending: Sequence[int]
     draft: Draft
     known: int
@@ -47,7 +51,9 @@ class _Fed:
 class Ragged:
     """Scores drafts of several texts in one pass; each text has a number and a row of the cache.
 
-    The texts of a pass are in the first rows, so texts move to other rows as others end.
+    Where a pass takes tokens of several texts side by side, parts of prompts wait for the next
+    pass, and what two prompts begin with is read once. Otherwise the texts of a pass are in the
+    first rows, so texts move to other rows as others end.
 
     room: how many tokens to make room for at first, such as those of the longest prompt.
     lengths: the length of each row, in tokens.
@@ -58,6 +64,8 @@ class Ragged:
         self.model = model
         self.lengths: list[int] = [0] * texts
         self.numbers: list[int] = list(range(texts))
+        self._prompts: list[list[int]] = [[] for _ in range(texts)]  # what was read of each row's
+        self._waiting: list[_Fed] = []  # parts of prompts, which count as read
         self._slots = Slots(texts, room)
         self._next = texts
         self._layer = partial(RaggedLayer, self._slots)
@@ -82,26 +90,61 @@ class Ragged:
             self._slots.rows += 1
             self.numbers.append(-1)
             self.lengths.append(0)
+            self._prompts.append([])
             for layer in self._layers:
                 layer.add_row()
         self.numbers[free[0]], self.lengths[free[0]] = self._next, 0
+        self._prompts[free[0]] = []
         self._next += 1
         return self.numbers[free[0]]
 
     def read(
         self, number: int, tokens: Sequence[int], states: Collection[int]
     ) -> dict[int, Float[Tensor, "tokens width"]]:
-        """Reads tokens of a text in a separate pass, so that they pad no other text.
+        """Reads a part of a prompt: in a separate pass, or at the latest with the next draft.
 
         Returns:
             The requested states, by number.
         """
         row = self.row(number)
+        if not states and takes_places(self.model):
+            shared = self._share(row, tokens)
+            self._prompts[row] += tokens
+            if shared < len(tokens):
+                self._waiting.append(_Fed(row, tokens[shared:], Draft(), self.lengths[row]))
+                self.lengths[row] += len(tokens) - shared
+            if sum(map(len, self._waiting)) >= PART:
+                self._read_waiting()
+            return {}
         own = self._row_cache(row)
         ids = torch.tensor([list(tokens)], device=self.model.device)
         result = run_pass(self.model, own, PassInput(ids, 1, states=states))
         self.lengths[row] += len(tokens)
         return {state: result.states[state][0] for state in states}
+
+    def _share(self, row: int, tokens: Sequence[int]) -> int:
+        """Copies the first tokens of a part from a row that has them, and returns how many."""
+        known = self._prompts[row]
+        wanted = [*known, *tokens]
+        counts = [
+            _common(wanted, other) if other_row != row else 0
+            for other_row, other in enumerate(self._prompts)
+        ]
+        source = counts.index(max(counts))
+        count = counts[source] - len(known)
+        if count < SHARED:
+            return 0
+        if any(part.row == source for part in self._waiting):
+            self._read_waiting()
+        for layer in self._layers:
+            layer.copy(source, row, len(known), counts[source])
+        self.lengths[row] += count
+        return count
+
+    def _read_waiting(self) -> None:
+        """Reads the parts of prompts that wait, in a separate pass."""
+        waiting, self._waiting = self._waiting, []
+        run_pass(self.model, self.cache, self._side_by_side(waiting, 0, ()))
 
     def _row_cache(self, row: int) -> Cache:
         """Returns a cache of one text, which is a row of this one."""
@@ -128,22 +171,28 @@ class Ragged:
 
         They hold the states of these tokens, and the logits of the last len(draft) + 1.
         """
-        self._move_to_front(numbers)
-        by_number = dict(zip(numbers, zip(pending, drafts, strict=True), strict=True))
-        fed = [
-            _Fed(*by_number[number], known)
-            for number, known in zip(self.numbers[: len(numbers)], self.lengths, strict=False)
-        ]
-        arrange = self._side_by_side if takes_places(self.model) else self._aligned
-        inputs = arrange(fed, states)
-        result = run_pass(self.model, self.cache, inputs)
-        for row, text in enumerate(fed):
-            self.lengths[row] += len(text)
-        ends = [len(inputs.ids[0])] * len(fed)
-        if inputs.places is not None:
-            ends = list(accumulate(map(len, fed)))
+        is_aligned = not takes_places(self.model)
+        if is_aligned:
+            self._move_to_front(numbers)
         rows = [self.row(number) for number in numbers]
-        return [_part(result, inputs, row, fed[row], ends[row]) for row in rows]
+        fed = [
+            _Fed(row, tokens, draft, self.lengths[row])
+            for row, tokens, draft in zip(rows, pending, drafts, strict=True)
+        ]
+        for text in fed:
+            self.lengths[text.row] += len(text)
+        if is_aligned:
+            inputs = self._aligned(sorted(fed, key=lambda text: text.row), states)
+            result = run_pass(self.model, self.cache, inputs)
+            return [_part(result, inputs, text.row, text, inputs.ids.shape[1]) for text in fed]
+        waiting, self._waiting = self._waiting, []
+        inputs = self._side_by_side([*waiting, *fed], sum(map(len, fed)), states)
+        result = run_pass(self.model, self.cache, inputs)
+        ends = accumulate(map(len, fed), initial=sum(map(len, waiting)))
+        return [
+            _part(result, inputs, 0, text, end + len(text))
+            for text, end in zip(fed, ends, strict=False)
+        ]
 
     def _move_to_front(self, numbers: Collection[int]) -> None:
         """Moves texts to the first rows, in exchange for the texts there."""
@@ -154,19 +203,23 @@ class Ragged:
             width = max(self.lengths[here], self.lengths[there])
             for layer in self._layers:
                 layer.exchange(here, there, width)
-            for values in (self.numbers, self.lengths):
-                values[here], values[there] = values[there], values[here]
+            rows: Any
+            for rows in (self.numbers, self.lengths, self._prompts):
+                rows[here], rows[there] = rows[there], rows[here]
 
-    def _side_by_side(self, fed: Sequence[_Fed], states: Collection[int]) -> PassInput:
-        """Returns the input of a pass over the tokens of some texts, one text after the other."""
+    def _side_by_side(self, fed: Sequence[_Fed], rows: int, states: Collection[int]) -> PassInput:
+        """Returns the input of a pass over the tokens of some texts, one text after the other.
+
+        rows: how many of the last tokens to return logits for.
+        """
         total, width = sum(map(len, fed)), max(text.known + len(text) for text in fed)
-        owners = [row for row, text in enumerate(fed) for _ in range(len(text))]
+        owners = [text.row for text in fed for _ in range(len(text))]
         slots = [text.known + index for text in fed for index in range(len(text))]
         ids = torch.tensor([[token for text in fed for token in text.tokens]])
         places = torch.tensor([owners, slots])
         self._slots.width = width
         if all(text.draft.is_chain for text in fed):
-            return PassInput(ids, total, None, places[1:], states, places=places)
+            return PassInput(ids, rows, None, places[1:], states, places=places)
         sees = torch.zeros(total, width, dtype=torch.bool)
         positions = torch.empty_like(ids)
         start = 0
@@ -177,7 +230,7 @@ class Ragged:
             sees[start:end, :last] = tree.sees
             start = end
         mask = additive_mask(sees, torch.float32)[None, None]
-        return PassInput(ids, total, mask, positions, states, places=places)
+        return PassInput(ids, rows, mask, positions, states, places=places)
 
     def _aligned(self, fed: Sequence[_Fed], states: Collection[int]) -> PassInput:
         """Returns the input of a pass over some texts, and sets the slots that it writes to."""
@@ -219,9 +272,15 @@ class Ragged:
         self.lengths[row] = start + len(rows)
 
 
+def _common(one: Sequence[int], other: Sequence[int]) -> int:
+    """Returns how many tokens two texts have in common at their beginning."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((index for index, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
 def _part(result: Pass, inputs: PassInput, row: int, text: _Fed, end: int) -> Pass:
-    """Returns the part of a pass that is about one text, whose tokens end before `end`."""
-    batch = slice(row, row + 1) if inputs.places is None else slice(None)
+    """Returns the part of a pass that is about one text, whose tokens are in `row` before `end`."""
+    batch = slice(row, row + 1)
     logits_end = end - (inputs.ids.shape[1] - inputs.rows)  # only the last rows have logits
     logits = result.logits[batch, logits_end - len(text.draft) - 1 : logits_end]
     states = {number: rows[batch, end - len(text) : end] for number, rows in result.states.items()}

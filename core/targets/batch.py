@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, final
 
 import torch
 from jaxtyping import Float
@@ -12,6 +12,7 @@ from outrider.contract.chance import TARGET, Chance
 from outrider.contract.draft import Draft
 from outrider.contract.sampling import Sampling, likeliest
 from outrider.contract.target import check_finite
+from outrider.contract.turns import Turn, without_end
 from outrider.contract.verifier import Verdict
 from outrider.runtime.encoded import EncodedCache, decoder_start
 from outrider.runtime.passes import PassInput
@@ -31,7 +32,52 @@ WIDTH = 64
 """The most texts in progress at once; more would hardly be faster, and take more memory."""
 
 
-@torch.no_grad()
+@final
+class _Writing:
+    """A text in progress.
+
+    written: the tokens of each turn so far.
+    length: how many tokens the text has.
+    """
+
+    def __init__(self, turns: Sequence[Turn], session: TogetherSession) -> None:
+        self.session = session
+        self.written: list[list[int]] = []
+        self.length = 0
+        self._coming = list(turns)
+        self._begin([])
+
+    def _begin(self, before: list[int]) -> None:
+        """Begins the next turn, after tokens that are not read yet."""
+        self._turn = self._coming.pop(0)
+        self._chance = self._turn.chance.named(TARGET)
+        self.session.pending = [*before, *self._turn.ids]
+        self.length += len(self._turn.ids)
+        self.written.append([])
+
+    def go_on(
+        self, logits: Float[Tensor, "1 vocab"], eos: frozenset[int], longest: int | None
+    ) -> bool:
+        """Writes a token, and returns whether there are more to write.
+
+        longest: the most tokens of the text; by default there is no limit.
+        """
+        (token,) = _draw([self._chance], self._turn.sampling, logits)
+        self.session.commit(Verdict((), token))
+        text = self.written[-1]
+        text.append(token)
+        self.length += 1
+        is_full = self.length == longest
+        if len(text) < self._turn.max_new_tokens and token not in eos and not is_full:
+            return True
+        if not self._coming or is_full:
+            return False
+        kept = without_end([token], self._coming[0], eos)
+        self.length -= 1 - len(kept)
+        self._begin(kept)
+        return longest is None or self.length < longest
+
+
 def write(
     model: "PreTrainedModel",
     eos: frozenset[int],
@@ -43,41 +89,58 @@ def write(
 ) -> list[list[int]]:
     """Returns a decoder's continuation of each prompt, up to and including an id of `eos`.
 
-    As one text ends, the next joins. A text's neighbours change its logits by rounding alone.
-
     chances: one for each prompt.
     """
-    texts: list[list[int]] = [[] for _ in prompts]
-    parts = [chance.named(TARGET) for chance in chances]
-    limits = _limits(model, [len(prompt) for prompt in prompts], max_new_tokens)
-    waiting = iter(range(len(prompts)))
-    batch: dict[int, TogetherSession] = {}
-    while _fill(batch, model, prompts, waiting):
-        sessions = list(batch.values())
-        rows = torch.cat(score_sessions(sessions, [Draft()] * len(sessions)))
-        tokens = _draw([parts[number] for number in batch], sampling, rows)
-        for number, token in zip(list(batch), tokens, strict=True):
-            texts[number].append(token)
-            batch[number].commit(Verdict((), token))
-            if len(texts[number]) == limits[number] or token in eos:
+    turns = [
+        [Turn(prompt, sampling, chance, max_new_tokens)]
+        for prompt, chance in zip(prompts, chances, strict=True)
+    ]
+    return [text for (text,) in write_turns(model, eos, turns)]
+
+
+@torch.no_grad()
+def write_turns(
+    model: "PreTrainedModel", eos: frozenset[int], texts: Sequence[Sequence[Turn]]
+) -> list[list[list[int]]]:
+    """Returns what a decoder writes in each turn of each text, up to and including an id of `eos`.
+
+    As one text ends, the next joins. A text's neighbours change its logits by rounding alone. Once
+    the context window is full, the turns that are left write nothing.
+    """
+    written: list[list[list[int]]] = [[] for _ in texts]
+    longest = context_window(model)
+    waiting = iter(range(len(texts)))
+    batch: dict[int, _Writing] = {}
+    while _fill(batch, model, texts, waiting):
+        sessions = [writing.session for writing in batch.values()]
+        scores = score_sessions(sessions, [Draft()] * len(sessions))
+        for (number, writing), logits in zip(list(batch.items()), scores, strict=True):
+            if not writing.go_on(logits, eos, longest):
+                left_out = len(texts[number]) - len(writing.written)
+                written[number] = writing.written + [[] for _ in range(left_out)]
                 del batch[number]
-    return texts
+    return written
 
 
 def _fill(
-    batch: dict[int, TogetherSession],
+    batch: dict[int, _Writing],
     model: "PreTrainedModel",
-    prompts: Sequence[Sequence[int]],
+    texts: Sequence[Sequence[Turn]],
     waiting: Iterator[int],
 ) -> bool:
-    """Adds sessions for prompts that wait, by number; returns whether there are any sessions."""
+    """Adds texts that wait, by number; returns whether there are any in progress."""
     numbers = list(islice(waiting, WIDTH - len(batch)))
     if batch:
         for number in numbers:
-            batch[number] = join_sessions(list(batch.values()), prompts[number])
+            beside = [writing.session for writing in batch.values()]
+            batch[number] = _Writing(texts[number], join_sessions(beside, []))
     elif numbers:
-        opened = open_sessions(model, [prompts[number] for number in numbers], frozenset())
-        batch |= dict(zip(numbers, opened, strict=True))
+        room = max(sum(len(turn.ids) + turn.max_new_tokens for turn in turns) for turns in texts)
+        window = context_window(model)
+        room = room if window is None else min(room, window)
+        opened = open_sessions(model, [[] for _ in numbers], frozenset(), room)
+        for number, session in zip(numbers, opened, strict=True):
+            batch[number] = _Writing(texts[number], session)
     return bool(batch)
 
 
@@ -91,11 +154,15 @@ def write_encoded(
     *,
     max_new_tokens: int,
 ) -> list[list[int]]:
-    """Returns an encoder-decoder's text about each source, as `write` does, all at once."""
+    """Returns an encoder-decoder's text about each source, all of them written at once.
+
+    chances: one for each source.
+    """
     start = decoder_start(model)
     texts: list[list[int]] = [[] for _ in sources]
     parts = [chance.named(TARGET) for chance in chances]
-    (limit,) = _limits(model, [len(start)], max_new_tokens)
+    longest = context_window(model)
+    limit = max_new_tokens if longest is None else min(max_new_tokens, longest - len(start))
     cache, running = EncodedCache(model, sources), list(range(len(sources)))
     ids = torch.tensor([start] * len(sources), device=model.device)
     while running:
@@ -130,14 +197,3 @@ def _draw(
         chance.categorical(probs)
         for chance, probs in zip(chances, sampling.probs(logits), strict=True)
     ]
-
-
-def _limits(model: "PreTrainedModel", starts: Sequence[int], max_new_tokens: int) -> list[int]:
-    """Returns how many tokens each text may have, within the model's context window.
-
-    starts: how many tokens each text begins with.
-    """
-    longest = context_window(model)
-    if longest is None:
-        return [max_new_tokens] * len(starts)
-    return [min(max_new_tokens, longest - start) for start in starts]

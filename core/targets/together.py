@@ -81,10 +81,16 @@ class TogetherSession(Session):
 
 
 def open_sessions(
-    model: "PreTrainedModel", prompts: Sequence[Sequence[int]], needs: frozenset[str]
+    model: "PreTrainedModel",
+    prompts: Sequence[Sequence[int]],
+    needs: frozenset[str],
+    room: int = 0,
 ) -> list[TogetherSession]:
-    """Returns a session for each prompt, all on one cache."""
-    group = Ragged(model, len(prompts), max(map(len, prompts), default=0))
+    """Returns a session for each prompt, all on one cache.
+
+    room: how many tokens of each text to make room for at first, if not only for the prompts.
+    """
+    group = Ragged(model, len(prompts), max([room, *map(len, prompts)]))
     return [TogetherSession(group, number, prompt, needs) for number, prompt in enumerate(prompts)]
 
 

@@ -15,6 +15,7 @@ from outrider.contract.context import Tokens
 from outrider.contract.draft import Draft
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import PathScorer, Session, Target
+from outrider.contract.turns import Turn
 from outrider.errors import ConfigError, require
 from outrider.runtime import flat, launch, ranks
 from outrider.runtime.cached_model import CACHE, HIDDEN, SOURCE, CachedModel, refuse_stateful
@@ -27,7 +28,7 @@ from outrider.runtime.static import compile_passes, is_compiled
 from outrider.runtime.text_tree import TextTree
 from outrider.runtime.threads import one_thread
 from outrider.runtime.windows import context_window
-from outrider.targets.batch import write, write_encoded
+from outrider.targets.batch import write, write_encoded, write_turns
 from outrider.targets.kept_tests import kept_self_test
 from outrider.targets.loading import load
 from outrider.targets.self_test import SelfTest, run_self_test, self_test
@@ -194,6 +195,11 @@ class TransformersTarget(Target):
             return super().write(prompts, sampling, chances, max_new_tokens)
         how = write_encoded if self._start else write
         return how(self.model, self.eos, prompts, sampling, chances, max_new_tokens=max_new_tokens)
+
+    def write_turns(self, texts: Sequence[Sequence[Turn]]) -> list[list[list[int]]]:
+        if self._start or self.tested.batches:
+            return super().write_turns(texts)
+        return write_turns(self.model, self.eos, texts)
 
     def fingerprint(self) -> str | None:
         if self._spread:  # no rank has all of the weights

@@ -13,6 +13,7 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
+from outrider.contract.turns import Turn, without_end
 from outrider.decoding.decode import decode
 from outrider.errors import ConfigError
 from outrider.testing.target_stage import (
@@ -94,6 +95,29 @@ def check_write_equals_plain_decoding(make: Make) -> None:
             )
             wanted = sampling.probs(rows).double().cpu()
             assert_near(torch.stack(chance.drawn), wanted, rows.dtype, case)
+
+
+def check_turns_go_on_where_the_last_ended(make: Make) -> None:
+    """`write_turns` gives each turn the text that follows everything before it."""
+    target = make()
+    prompts, sampling = prompts_for(target), Sampling()
+    chances = [WatchedChance(seed) for seed in range(len(prompts))]
+    after = next_tokens(target)[:2]
+    texts = [
+        [Turn(prompt, sampling, chance, 3), Turn(after, sampling, chance, 2)]
+        for prompt, chance in zip(prompts, chances, strict=True)
+    ]
+    written = target.write_turns(texts)
+    assert len(written) == len(texts), f"{len(written)} texts for {len(texts)}"
+    for turns, parts in zip(texts, written, strict=True):
+        assert len(parts) == len(turns), f"{len(parts)} turns of {len(turns)} were written"
+        head: list[int] = []
+        for number, (turn, text) in enumerate(zip(turns, parts, strict=True)):
+            head = [*without_end(head, turn, target.eos), *turn.ids]
+            case = f"turn {number} after {len(head)} tokens"
+            assert 0 < len(text) <= turn.max_new_tokens, f"{len(text)} tokens ({case})"
+            _assert_likeliest(plain_rows(target, head, text[:-1]), text, case)
+            head += text
 
 
 def check_offers_work(make: Make) -> None:

@@ -15,6 +15,7 @@ from outrider.testing.target_claims import (
     check_offers_work,
     check_scores_are_distributions,
     check_scores_are_the_same_each_time,
+    check_turns_go_on_where_the_last_ended,
     check_what_is_not_offered_is_refused,
     check_write_equals_plain_decoding,
 )
@@ -228,6 +229,7 @@ CHECKS = (
     check_texts_that_join_equal_those_alone,
     check_paths_are_scored_as_texts,
     check_write_equals_plain_decoding,
+    check_turns_go_on_where_the_last_ended,
     check_offers_work,
     check_what_is_not_offered_is_refused,
 )

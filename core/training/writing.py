@@ -8,6 +8,7 @@ from typing import final
 from outrider.contract.chance import SampledChance
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
+from outrider.contract.turns import Turn
 from outrider.lab.texts import seed
 from outrider.prompts import Prompt
 
@@ -63,10 +64,49 @@ def write_texts(
     if prompts:
         turns = [prompts[number % len(prompts)].turns[:1] for number in numbers]
         heads = [target.encode_turns(turn, chat=writing.chat) for turn in turns]
-        questions = [Text(ids, len(ids), len(ids)) for ids in heads]
-    else:
-        questions = _questions(target, numbers, writing)
-    return _answers(target, questions, numbers, writing)
+        answers = target.write_turns(
+            [[_answer(ids, number, writing)] for ids, number in zip(heads, numbers, strict=True)]
+        )
+        return [
+            Text([*ids, *answer], len(ids), len(ids))
+            for ids, (answer,) in zip(heads, answers, strict=True)
+        ]
+    before, after = template_around_user(target, chat=writing.chat)
+    # Each opening meets each of the answers' samplings.
+    kinds, openings = len(writing.samplings), writing.openings
+    heads = [
+        [*before, *_encoded(target, openings[number // kinds % len(openings)])]
+        for number in numbers
+    ]
+    conversations = target.write_turns(
+        [
+            [_question(ids, number, writing), _answer(after, number, writing)]
+            for ids, number in zip(heads, numbers, strict=True)
+        ]
+    )
+    texts = []
+    for head, (question, answer) in zip(heads, conversations, strict=True):
+        words = question
+        if after:  # these ids end the question, in place of the target's end of text
+            words = list(itertools.takewhile(lambda token: token not in target.eos, question))
+        ids = [*head, *words, *after]
+        texts.append(Text([*ids, *answer], len(head), len(ids)))
+    return texts
+
+
+def _question(ids: Sequence[int], number: int, writing: Writing) -> Turn:
+    """Returns the turn in which the target writes a question of its own."""
+    sampling = Sampling(temperature=0.8, top_p=0.95, seed=writing.samplings[0].seed)
+    chance = SampledChance.seeded(seed(sampling, [number]))
+    return Turn(ids, sampling, chance, writing.question_tokens)
+
+
+def _answer(ids: Sequence[int], number: int, writing: Writing) -> Turn:
+    """Returns the turn in which the target answers."""
+    sampling = writing.samplings[number % len(writing.samplings)]
+    seeding = replace(sampling, seed=(sampling.seed + 1) % 2**64)
+    chance = SampledChance.seeded(seed(seeding, [number]))
+    return Turn(ids, sampling, chance, writing.max_new_tokens)
 
 
 def template_around_user(target: Target, *, chat: bool) -> tuple[list[int], list[int]]:
@@ -83,53 +123,7 @@ def template_around_user(target: Target, *, chat: bool) -> tuple[list[int], list
     )
 
 
-def _questions(target: Target, numbers: range, writing: Writing) -> list[Text]:
-    """Returns questions of the target's own."""
-    # Each opening meets each of the answers' samplings.
-    turns, openings = len(writing.samplings), writing.openings
-    before, after = template_around_user(target, chat=writing.chat)
-    heads = [
-        [*before, *_encoded(target, openings[number // turns % len(openings)])]
-        for number in numbers
-    ]
-    sampling = Sampling(temperature=0.8, top_p=0.95, seed=writing.samplings[0].seed)
-    chances = [SampledChance.seeded(seed(sampling, [number])) for number in numbers]
-    written = target.write(heads, sampling, chances, writing.question_tokens)
-    texts = [
-        [*head, *_ended(question, target, after)]
-        for head, question in zip(heads, written, strict=True)
-    ]
-    return [Text(ids, len(head), len(ids)) for ids, head in zip(texts, heads, strict=True)]
-
-
 def _encoded(target: Target, opening: str) -> list[int]:
     if not opening or target.tokenizer is None:
         return []
     return list(target.tokenizer(opening, add_special_tokens=False)["input_ids"])
-
-
-def _ended(question: list[int], target: Target, after: list[int]) -> list[int]:
-    """Returns a question without its end of text, and the ids that lead to the answer."""
-    if not after:
-        return question
-    words = list(itertools.takewhile(lambda token: token not in target.eos, question))
-    return [*words, *after]
-
-
-def _answers(
-    target: Target, questions: Sequence[Text], numbers: range, writing: Writing
-) -> list[Text]:
-    """Returns the questions with the target's answers."""
-    texts: dict[int, Text] = {}
-    for turn, sampling in enumerate(writing.samplings):
-        rows = [
-            row for row, number in enumerate(numbers) if number % len(writing.samplings) == turn
-        ]
-        seeding = replace(sampling, seed=(sampling.seed + 1) % 2**64)
-        chances = [SampledChance.seeded(seed(seeding, [numbers[row]])) for row in rows]
-        heads = [questions[row].ids for row in rows]
-        answers = target.write(heads, sampling, chances, writing.max_new_tokens)
-        for row, answer in zip(rows, answers, strict=True):
-            question = questions[row]
-            texts[row] = Text([*question.ids, *answer], question.start, question.answer)
-    return [texts[row] for row in range(len(numbers))]

@@ -1,12 +1,16 @@
-"""The native library for processors that have few special instructions."""
+"""A model that the native library runs, and the library for older processors."""
 
 import ctypes
 import platform
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
 
-from outrider.runtime import native
+from outrider.runtime import native, native_pass
+from outrider.runtime.linear import pack
 
 BASELINES = {"x86_64": "-march=x86-64-v3"}
 """The option to compile for an older processor, by kind."""
@@ -20,3 +24,23 @@ def older_library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
         patch.setattr(native, "TUNINGS", (BASELINES.get(platform.machine(), "-O1"),))
         assert native._compile(Path(native.__file__).with_name("native.c").read_bytes(), path)
     return ctypes.CDLL(str(path))
+
+
+@pytest.fixture(scope="module", params=[torch.float32, torch.bfloat16], ids=str)
+def native_model(request: pytest.FixtureRequest) -> Any:
+    """A tiny decoder that the native library runs, in each precision of its weights."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        config = LlamaConfig(
+            vocab_size=90,
+            hidden_size=96,
+            intermediate_size=80,
+            num_hidden_layers=2,
+            num_attention_heads=6,
+            num_key_value_heads=2,
+            head_dim=16,
+        )
+        made = LlamaForCausalLM(config).to(request.param).eval()
+    pack(made)
+    assert native_pass.is_used_for(made)
+    return made

@@ -10,55 +10,33 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from outrider.contract.draft import Draft
 from outrider.runtime import native, native_pass, panels
 from outrider.runtime.cache import GrowingCache
 from outrider.runtime.linear import pack
 from outrider.runtime.panels import Panels
 from outrider.runtime.passes import PassInput
-from outrider.runtime.ragged import Ragged
 from outrider.runtime.step import run_pass
 from outrider.runtime.tree_mask import additive_mask, tree_mask
 
 PRECISIONS = (torch.float32, torch.bfloat16)
 
-
-@pytest.fixture(scope="module", params=PRECISIONS, ids=str)
-def model(request: pytest.FixtureRequest) -> Any:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        config = LlamaConfig(
-            vocab_size=90,
-            hidden_size=96,
-            intermediate_size=80,
-            num_hidden_layers=2,
-            num_attention_heads=6,
-            num_key_value_heads=2,
-            head_dim=16,
-        )
-        made = LlamaForCausalLM(config).to(request.param).eval()
-    pack(made)
-    assert native_pass.is_used_for(made)
-    return made
-
-
 IDS = torch.randint(0, 90, (1, 130), generator=torch.Generator().manual_seed(1))
 
 
-def read(model: Any, parts: list[int]) -> torch.Tensor:
+def read(native_model: Any, parts: list[int]) -> torch.Tensor:
     """Returns the logits of a text that is read in parts."""
     cache = GrowingCache()
     passes = [
-        run_pass(model, cache, PassInput(ids, ids.shape[1]))
+        run_pass(native_model, cache, PassInput(ids, ids.shape[1]))
         for ids in IDS[:, : sum(parts)].split(parts, dim=1)
     ]
     return torch.cat([result.logits for result in passes], dim=1)
 
 
 @pytest.mark.parametrize("parts", [[30] * 4, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 42], [64, 56]])
-def test_a_text_has_the_same_logits_however_it_is_read(model: Any, parts: list[int]) -> None:
-    assert read(model, parts).dtype is torch.float32
-    assert torch.equal(read(model, parts), read(model, [1] * 120))
+def test_a_text_has_the_same_logits_however_it_is_read(native_model: Any, parts: list[int]) -> None:
+    assert read(native_model, parts).dtype is torch.float32
+    assert torch.equal(read(native_model, parts), read(native_model, [1] * 120))
 
 
 @pytest.mark.parametrize("heads", [(6, 2, 16), (4, 4, 48), (14, 1, 80)])
@@ -84,47 +62,18 @@ def test_a_long_chain_has_the_logits_of_its_tokens_up_to_rounding(
     torch.testing.assert_close(read(made, parts), read(made, [1] * 129), rtol=most, atol=most)
 
 
-def test_a_path_of_a_tree_has_the_logits_of_its_text(model: Any) -> None:
+def test_a_path_of_a_tree_has_the_logits_of_its_text(native_model: Any) -> None:
     cache = GrowingCache()
-    run_pass(model, cache, PassInput(IDS[:, :40], 1))
+    run_pass(native_model, cache, PassInput(IDS[:, :40], 1))
     tree = tree_mask([-1, -1, 0, 1, 1, 4], pending=0, cached=40)
-    mask = additive_mask(tree.sees, model.dtype)[None, None]
+    mask = additive_mask(tree.sees, native_model.dtype)[None, None]
     nodes = IDS[:, 40:46]
-    scored = run_pass(model, cache, PassInput(nodes, 6, mask, tree.positions[None])).logits
+    scored = run_pass(native_model, cache, PassInput(nodes, 6, mask, tree.positions[None])).logits
     for path in ([0, 2], [1, 3], [1, 4, 5]):
         cache = GrowingCache()
-        run_pass(model, cache, PassInput(IDS[:, :40], 1))
-        chain = run_pass(model, cache, PassInput(nodes[:, path], len(path))).logits
+        run_pass(native_model, cache, PassInput(IDS[:, :40], 1))
+        chain = run_pass(native_model, cache, PassInput(nodes[:, path], len(path))).logits
         assert torch.equal(scored[:, path], chain)
-
-
-def test_a_text_in_a_batch_has_the_logits_that_it_has_alone(model: Any) -> None:
-    lengths = (3, 21, 40)
-    ragged = Ragged(model, len(lengths))
-    for number, length in enumerate(lengths):
-        ragged.read(number, IDS[0, :length].tolist(), ())
-    draft = Draft((5, 6), (-1, 0))
-    pending = [[7], [8, 9], [10]]
-    passes = ragged.feed(range(3), pending, [draft] * 3, ())
-    for number, length in enumerate(lengths):
-        cache = GrowingCache()
-        text = [*IDS[0, :length].tolist(), *pending[number], 5, 6]
-        alone = run_pass(model, cache, PassInput(torch.tensor([text]), 3)).logits
-        assert torch.equal(passes[number].logits, alone)
-
-
-def test_a_tree_in_a_batch_has_the_logits_of_its_paths(model: Any) -> None:
-    lengths = (3, 40)
-    chains, trees = Ragged(model, 2), Ragged(model, 2)
-    for batch in (chains, trees):
-        for number, length in enumerate(lengths):
-            batch.read(number, IDS[0, :length].tolist(), ())
-    drafts = [Draft((5, 6), (-1, -1)), Draft((7,), (-1,))]
-    tree, chain = trees.feed(range(2), [[8], [9]], drafts, ())
-    drafts = [Draft((6,), (-1,)), Draft((7,), (-1,))]
-    path, same = chains.feed(range(2), [[8], [9]], drafts, ())
-    assert torch.equal(tree.logits[:, [0, 2]], path.logits)
-    assert torch.equal(chain.logits, same.logits)
 
 
 @pytest.fixture(scope="module", params=["this", "older"])
@@ -171,18 +120,20 @@ def threads() -> Any:
     torch.set_num_threads(before)
 
 
-def test_threads_change_nothing(model: Any, threads: Any) -> None:
-    right = read(model, [30] * 4)
+def test_threads_change_nothing(native_model: Any, threads: Any) -> None:
+    right = read(native_model, [30] * 4)
     for count in (1, 2, 5):
         threads(count)
-        assert torch.equal(read(model, [30] * 4), right)
+        assert torch.equal(read(native_model, [30] * 4), right)
 
 
-def test_callers_don_t_wait_for_each_other(model: Any, threads: Any) -> None:
+def test_callers_don_t_wait_for_each_other(native_model: Any, threads: Any) -> None:
     threads(2)
-    right, results = read(model, [30] * 4), []
+    right, results = read(native_model, [30] * 4), []
     callers = [
-        threading.Thread(target=lambda: results.extend(read(model, [30] * 4) for _ in range(3)))
+        threading.Thread(
+            target=lambda: results.extend(read(native_model, [30] * 4) for _ in range(3))
+        )
         for _ in range(3)
     ]
     for caller in callers:

@@ -8,6 +8,8 @@ import torch
 from outrider import Chance, Sampling, TargetError
 from outrider.contract.chance import SampledChance
 from outrider.contract.target import Target
+from outrider.contract.turns import Turn
+from outrider.runtime.ragged import Ragged
 from outrider.targets import batch
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
@@ -50,6 +52,49 @@ def test_texts_join_as_others_end(width: int, llama: Any, monkeypatch: pytest.Mo
     assert widths == sorted(widths, reverse=True)  # a place is empty only when no prompt waits
     chances = [SampledChance.seeded(seed) for seed in range(len(prompts))]
     assert texts == Target.write(target, prompts, sampling, chances, 12)
+
+
+def conversations(sampling: Sampling, after: list[int]) -> list[list[Turn]]:
+    return [
+        [Turn(prompt, Sampling(), chance, 6), Turn(after, sampling, other, 9)]
+        for prompt, chance, other in zip(PROMPTS, chances(), chances()[::-1], strict=True)
+    ]
+
+
+@pytest.mark.parametrize("after", [[], [6, 7, 8]])
+@pytest.mark.parametrize("sampling", SETTINGS)
+def test_a_text_goes_on_where_its_last_turn_ended(
+    sampling: Sampling, after: list[int], llama: Any
+) -> None:
+    target = TransformersTarget(llama().double())
+    target.eos = frozenset({2, 4})
+    written = target.write_turns(conversations(sampling, after))
+    assert written == Target.write_turns(target, conversations(sampling, after))
+    assert any(question[-1] in target.eos for question, _ in written)
+    assert any(question[-1] not in target.eos for question, _ in written)
+
+
+def test_no_turn_is_read_twice(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = TransformersTarget(llama().double())
+    target.eos = frozenset()
+    counts: list[int] = []
+    feed = Ragged.feed
+
+    def counted(self: Ragged, numbers: Any, pending: Any, drafts: Any, states: Any) -> Any:
+        counts.append(sum(map(len, pending)))
+        return feed(self, numbers, pending, drafts, states)
+
+    monkeypatch.setattr(Ragged, "feed", counted)
+    target.write_turns(conversations(Sampling(), [6, 7, 8]))
+    assert counts == [sum(map(len, PROMPTS)), *[4] * 5, 4 + 4 * 3, *[4] * 8]
+
+
+def test_turns_beyond_the_context_window_are_empty(llama: Any) -> None:
+    target = TransformersTarget(llama(max_position_embeddings=12).double())
+    target.eos = frozenset()
+    written = target.write_turns(conversations(Sampling(), [6, 7, 8]))
+    assert [len(text) for text, _ in written] == [6, 6, 5, 6]
+    assert [len(text) for _, text in written] == [0, 2, 0, 1]
 
 
 def test_an_end_takes_one_text_out_of_the_batch(llama: Any) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from outrider import Chance, ConfigError, Draft, Sampling, Verdict
 from outrider.contract.target import PathScorer, Session, Target
+from outrider.contract.turns import Turn
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import check_target, checks_of, parametrize_with_checks, run_checks, targets
@@ -17,6 +18,7 @@ from outrider.testing.target_claims import (
     check_offers_work,
     check_scores_are_distributions,
     check_scores_are_the_same_each_time,
+    check_turns_go_on_where_the_last_ended,
     check_what_is_not_offered_is_refused,
     check_write_equals_plain_decoding,
 )
@@ -271,6 +273,24 @@ class WritesPastTheEnd(Plain):
         return super().write(prompts, sampling, chances, max_new_tokens + 1)
 
 
+class ForgetsTurns(Plain):
+    """Writes each turn as if it were a text."""
+
+    def write_turns(self, texts: Sequence[Sequence[Turn]]) -> list[Texts]:
+        return [
+            [
+                self.write([turn.ids], turn.sampling, [turn.chance], turn.max_new_tokens)[0]
+                for turn in turns
+            ]
+            for turns in texts
+        ]
+
+
+class AnswersOnce(Plain):
+    def write_turns(self, texts: Sequence[Sequence[Turn]]) -> list[Texts]:
+        return super().write_turns([turns[:1] for turns in texts])
+
+
 class OffersWhatItLacks(Plain):
     offers = frozenset({"tokenizer"})
 
@@ -315,6 +335,8 @@ CULPRITS: list[tuple[Any, Callable[[Any], Any]]] = [
     (WritesShifted, check_write_equals_plain_decoding),
     (WritesUnwarped, check_write_equals_plain_decoding),
     (WritesPastTheEnd, check_write_equals_plain_decoding),
+    (ForgetsTurns, check_turns_go_on_where_the_last_ended),
+    (AnswersOnce, check_turns_go_on_where_the_last_ended),
     (OffersWhatItLacks, check_offers_work),
     (with_session(NewFeatures), check_offers_work),
     (with_session(ShowsMore), check_what_is_not_offered_is_refused),
