@@ -1,17 +1,22 @@
 """Sampling: the one function from logits to the distribution that tokens are drawn from."""
 
+import math
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import threshold
 
 from outrider.errors import is_int, is_number, require
 
-CANDIDATES = 512
-"""How many of a row's highest logits are looked at before the whole row is sorted, for top-p."""
+FEW = 512
+"""The vocabulary, at most, that is sorted as a whole for top-p."""
 
-CLEAR = 1e-5
+SPREAD = 10.0
+"""How far from a row's highest logit candidates for top-p are looked for at first."""
+
+CLEAR = 1e-6
 """How far from top-p a sum of probabilities is no matter of rounding."""
 
 LOWEST = 1e-20
@@ -94,23 +99,42 @@ def likeliest(logits: Float[Tensor, "*rows vocab"]) -> Int[Tensor, "*rows"]:
 def _nucleus(logits: Float[Tensor, "rows vocab"], top_p: float) -> Float[Tensor, "rows vocab"]:
     """Returns the logits of the tokens that top-p keeps; the others are minus infinity.
 
-    A few candidates mostly hold what stays, and sorting a large vocabulary would take longer than
-    the rest of a round. Rows are sorted as a whole if they don't, or if equal logits or rounding
+    The highest logits mostly hold what stays, and sorting a large vocabulary would take longer than
+    the rest of a round. A row is sorted as a whole if they don't, or if equal logits or rounding
     decide what stays.
     """
-    if logits.shape[-1] <= CANDIDATES:
+    if logits.shape[-1] <= FEW:
         return _sorted_nucleus(logits, top_p)
-    best = logits.topk(CANDIDATES).values
-    shares = (best - logits.logsumexp(-1, keepdim=True)).exp().double()
-    above = shares.cumsum(-1) - shares
-    count = (above < top_p).sum(-1, keepdim=True).clamp(1, CANDIDATES - 1)
-    last_kept, first_cut = best.gather(-1, count - 1), best.gather(-1, count)
-    is_clear = ((above - top_p).abs() > CLEAR).all(-1) & (above[:, -1] > top_p)
-    is_clear &= (first_cut < last_kept)[:, 0]
-    kept = logits.masked_fill(logits < last_kept, float("-inf"))
-    if not is_clear.all():
-        kept[~is_clear] = _sorted_nucleus(logits[~is_clear], top_p)
-    return kept
+    return torch.stack([_row_nucleus(row, top_p) for row in logits])
+
+
+def _row_nucleus(logits: Float[Tensor, "vocab"], top_p: float) -> Float[Tensor, "vocab"]:
+    lowest = _lowest_kept(logits, top_p)
+    if lowest is None:
+        return _sorted_nucleus(logits, top_p)
+    return threshold(logits, float(lowest.nextafter(lowest.new_tensor(-math.inf))), -math.inf)
+
+
+def _lowest_kept(logits: Float[Tensor, "vocab"], top_p: float) -> Tensor | None:
+    """Returns the lowest logit that top-p keeps, or None where that takes sorting all of them."""
+    most = logits.max()
+    best = _at_least(logits, most - SPREAD).sort(descending=True).values
+    # PyTorch takes several times as long for the logarithm of the sum.
+    shares = (best - most).exp().double() * logits.softmax(-1).max()
+    below = shares.cumsum(-1)
+    above = below - shares
+    count = int((above < top_p).sum())
+    is_clear = count > 0 and float((below - top_p).abs().min()) > CLEAR and below[-1] > top_p
+    if not is_clear or (count < len(best) and best[count] == best[count - 1]):
+        return None
+    return best[count - 1]
+
+
+def _at_least(logits: Float[Tensor, "vocab"], lowest: Tensor) -> Float[Tensor, "high"]:
+    if logits.device.type != "cpu":
+        return logits[logits >= lowest]
+    array = logits.detach().numpy()  # PyTorch takes several times as long
+    return torch.from_numpy(array[array >= lowest.item()])
 
 
 def _sorted_nucleus(

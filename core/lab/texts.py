@@ -66,7 +66,8 @@ def written(
             continue
         chances = [SampledChance.seeded(seed(sampling, prompts[index])) for index in missing]
         batch_prompts = [prompts[index] for index in missing]
-        new_texts = target.write(batch_prompts, sampling, chances, max_new_tokens)
+        with target.at_work():
+            new_texts = target.write(batch_prompts, sampling, chances, max_new_tokens)
         for index, text in zip(missing, new_texts, strict=True):
             texts[index] = text
             _write(paths[index], text)

@@ -149,7 +149,7 @@ class CachedModel:
 
         features: "keys.0", "values.0" and so on, of at least as many layers as the model has.
         """
-        dtype = flat.precision(self.model)
+        dtype = flat.kept_precision(self.model)
         for layer in range(depth(self.model)):
             keys, values = (
                 features[f"{name}.{layer}"][first:last].transpose(0, 1)[None].to(dtype)

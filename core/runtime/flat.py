@@ -13,6 +13,7 @@ from torch.nn.functional import embedding, pad, rms_norm
 from outrider.runtime import native_pass
 from outrider.runtime.attention import attention, folded_mask, rotated, rotation_of
 from outrider.runtime.linear import NATIVE, PackedLinear, merged, packing, product, rounded
+from outrider.runtime.native_weights import native_weights
 from outrider.runtime.passes import Pass, PassInput, in_parts
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ Watch = Callable[[Tensor, Tensor, float], None]
 class _Attending:
     """What attention needs besides a layer's own weights; the same for all layers of a pass.
 
+    kept: the precision of the cache.
     texts: the number of texts, and the number of new tokens of each.
     rotation: cosine and sine of the positions.
     folded: the mask added to the scores, as `folded_mask` returns it.
@@ -39,6 +41,7 @@ class _Attending:
     """
 
     cache: "Cache"
+    kept: torch.dtype
     texts: tuple[int, int]
     rotation: tuple[Tensor, Tensor]
     folded: Tensor | None
@@ -79,8 +82,13 @@ def takes_places(model: "PreTrainedModel") -> bool:
     return is_used_for(model) and native_pass.is_used_for(model)
 
 
-def precision(model: "PreTrainedModel") -> torch.dtype:
-    """Returns the precision of a model's states, keys and values.
+def kept_precision(model: "PreTrainedModel") -> torch.dtype:
+    """Returns the precision of the keys and values in a model's cache."""
+    return native_weights(model).kept if takes_places(model) else _precision(model)
+
+
+def _precision(model: "PreTrainedModel") -> torch.dtype:
+    """Returns the precision of a model's states.
 
     It is the weights' own, or float32 if the native library multiplies them.
     """
@@ -116,7 +124,7 @@ def _run_layers(
     base: Any = model.base_model
     config: Any = model.config
     (batch, count), known = inputs.ids.shape, int(cache.get_seq_length())
-    x = embedding(inputs.ids, base.embed_tokens.weight).to(precision(model))
+    x = embedding(inputs.ids, base.embed_tokens.weight).to(_precision(model))
     # A single token of each text sees everything up to its width, and needs no mask.
     unmasked = inputs.widths is not None and count == 1
     shared = config.num_attention_heads // config.num_key_value_heads
@@ -125,7 +133,9 @@ def _run_layers(
     if positions is None:
         positions = torch.arange(known, known + count, device=x.device)[None]
     rotation = rotation_of(base.rotary_emb, x, positions)
-    attending = _Attending(cache, (batch, count), rotation, folded, inputs.widths, watch)
+    attending = _Attending(
+        cache, kept_precision(model), (batch, count), rotation, folded, inputs.widths, watch
+    )
     x = _flattened(x)
     states: dict[int, Tensor] = {}
     layers = base.layers[: config.num_hidden_layers]
@@ -166,7 +176,9 @@ def _attend(
     if hasattr(module, "q_norm"):
         queries, keys = _norm(module.q_norm, queries), _norm(module.k_norm, keys)
     queries, keys = rotated(queries, attending.rotation), rotated(keys, attending.rotation)
-    keys, values = attending.cache.update(keys.transpose(1, 2), values.transpose(1, 2), index)
+    keys, values = (part.transpose(1, 2).to(attending.kept) for part in (keys, values))
+    keys, values = attending.cache.update(keys, values, index)
+    keys, values = keys.to(x.dtype), values.to(x.dtype)
     if attending.watch is not None:
         attending.watch(queries, keys, module.scaling)
     folded, widths = attending.folded, attending.widths

@@ -240,6 +240,11 @@ static void run(Work work, const void *job, int chunks, int alone)
 
 /* ---- Products ------------------------------------------------------------------------------ */
 
+static inline uint32_t bits_of(float number)
+{
+    return ((union { float number; uint32_t bits; }){number}).bits;
+}
+
 static inline vec load_float32(const void *at)
 {
     return *(const vec *)at;
@@ -268,6 +273,48 @@ static inline float total(vec x)
     return quarters[0] + quarters[2] + (quarters[1] + quarters[3]);
 }
 
+#if defined(__clang__) || __GNUC__ >= 12
+#define PICK(A, B, ...) __builtin_shufflevector(A, B, __VA_ARGS__)
+#else
+#define PICK(A, B, ...) __builtin_shuffle(A, B, (ivec){__VA_ARGS__})
+#endif
+
+/* Adds the halves of two vectors, or of what they were folded from. */
+static inline vec fold16(vec a, vec b)
+{
+    return PICK(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23)
+         + PICK(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
+}
+
+static inline vec fold8(vec a, vec b)
+{
+    return PICK(a, b, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27)
+         + PICK(a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+}
+
+static inline vec fold4(vec a, vec b)
+{
+    return PICK(a, b, 0, 1, 4, 5, 8, 9, 12, 13, 16, 17, 20, 21, 24, 25, 28, 29)
+         + PICK(a, b, 2, 3, 6, 7, 10, 11, 14, 15, 18, 19, 22, 23, 26, 27, 30, 31);
+}
+
+static inline vec fold2(vec a, vec b)
+{
+    return PICK(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
+         + PICK(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+}
+
+/* The totals of sixteen vectors, each added up as `total` does. */
+static inline __attribute__((always_inline)) vec totals(const vec *x)
+{
+    vec eights[8], fours[4];
+    _Pragma("GCC unroll 8") for (int pair = 0; pair < 8; pair++)
+        eights[pair] = fold16(x[2 * pair], x[2 * pair + 1]);
+    _Pragma("GCC unroll 4") for (int pair = 0; pair < 4; pair++)
+        fours[pair] = fold8(eights[2 * pair], eights[2 * pair + 1]);
+    return fold2(fold4(fours[0], fours[1]), fold4(fours[2], fours[3]));
+}
+
 /* The lowest four bits of each word, as numbers. */
 static inline vec nibble(uvec words)
 {
@@ -288,6 +335,11 @@ static inline vec load_float16(const void *at)
     const uvec bits = __builtin_convertvector(*(const halves *)at, uvec);
     const vec magnitude = (vec)((bits & 0x7fff) << 13) * 0x1p112f;
     return (vec)((uvec)magnitude | (bits & 0x8000) << 16);
+}
+
+static inline vec load_bfloat16(const void *at)
+{
+    return (vec)(__builtin_convertvector(*(const halves *)at, uvec) << 16);
 }
 
 /* Writes the sums of R rows, which are in registers, to sums[row][output]. */
@@ -966,7 +1018,8 @@ typedef struct {
     int64_t texts, threads;
     float *x, *normed, *qkv, *mixed, *active;
     const float *cosine, *sine; /* [rows, dim]; the first half of the sine is negative */
-    const float *keys, *values; /* [texts, narrow, all, dim] */
+    const void *keys, *values; /* [texts, narrow, all, dim] */
+    int64_t is_short; /* whether keys and values are of bfloat16, not of float32 */
     int64_t text_stride, head_stride, all; /* of keys and values, in numbers */
     const float *mask; /* [texts, count, all], added to the scores; none for a chain */
     int64_t mask_text_stride, mask_row_stride;
@@ -1021,6 +1074,13 @@ static void normalize_all(const Pass *pass, const float *weight, float epsilon)
         outrider_normalize(pass->x, weight, pass->normed, pass->rows, pass->width, epsilon);
     else
         memcpy(pass->normed, pass->x, (size_t)(pass->rows * pass->width) * sizeof(float));
+}
+
+/* The number with the digits of bfloat16 that is nearest. */
+static inline float nearest(float number)
+{
+    const uint32_t bits = bits_of(number);
+    return ((union { uint32_t bits; float number; }){bits + 0x7fff + (bits >> 16 & 1)}).number;
 }
 
 /* Numbers with the digits of bfloat16, the nearest ones. */
@@ -1133,38 +1193,182 @@ static int64_t list_seen(const Pass *pass, int64_t row)
     return seen;
 }
 
-/* The products of some queries with the keys of some tokens, each query's in a row of its own. */
-static void score(const float *queries, int64_t count, const float *keys, int64_t tokens, int64_t dim,
-                  float *scores, int64_t width)
+/* Where a number of keys or values is. */
+static inline const char *kept(const Pass *pass, const void *all, int64_t at)
 {
-    for (int64_t token = 0; token < tokens; token++)
+    return (const char *)all + at * (pass->is_short ? 2 : 4);
+}
+
+static inline vec load_kept(const char *some, int64_t at, const int is_short)
+{
+    return is_short ? load_bfloat16(some + 2 * at) : load_float32(some + 4 * at);
+}
+
+/* The products of some queries with the keys of some tokens, each query's in a row of its own. */
+static inline __attribute__((always_inline)) void score(
+    const float *queries, int64_t count, const char *keys, int64_t tokens, const int64_t dim,
+    float *scores, int64_t width, const int is_short)
+{
+    for (int64_t first = 0; first < tokens; first += LANES)
         for (int64_t index = 0; index < count; index++) {
-            const float *query = queries + index * dim, *key = keys + scratch.seen[token] * dim;
-            vec sum = {0};
-            for (int64_t at = 0; at < dim; at += LANES)
-                sum += *(const vec *)(query + at) * *(const vec *)(key + at);
-            scores[index * width + token] = total(sum);
+            const float *query = queries + index * dim;
+            vec sums[LANES];
+            for (int lane = 0; lane < LANES; lane++) {
+                const int64_t token = first + lane < tokens ? first + lane : tokens - 1;
+                const int64_t key = scratch.seen[token] * dim;
+                vec sum = {0};
+                for (int64_t at = 0; at < dim; at += LANES)
+                    sum += *(const vec *)(query + at) * load_kept(keys, key + at, is_short);
+                sums[lane] = sum;
+            }
+            *(vec *)(scores + index * width + first) = totals(sums);
         }
 }
 
-/* Adds the weighted values of some tokens. */
-static void mix(const float *weights, const int32_t *seen, int64_t tokens, const float *values,
-                int64_t dim, float *out)
+/* Adds the weighted values of some tokens to the outputs of H heads. H is a constant, so that the
+   sums stay in registers. */
+static inline __attribute__((always_inline)) void mix(
+    const float *weights, int64_t width, const int32_t *seen, int64_t tokens, const char *values,
+    int64_t dim, float *out, const int H, const int is_short)
 {
     int64_t first = 0;
     for (; first + 4 * LANES <= dim; first += 4 * LANES) {
-        vec sum[4];
-        memcpy(sum, out + first, sizeof sum);
-        for (int64_t token = 0; token < tokens; token++) {
-            const float *value = values + seen[token] * dim + first;
+        vec sum[H][4];
+        _Pragma("GCC unroll 3") for (int head = 0; head < H; head++)
             _Pragma("GCC unroll 4") for (int part = 0; part < 4; part++)
-                sum[part] += weights[token] * *(const vec *)(value + part * LANES);
-        }
-        memcpy(out + first, sum, sizeof sum);
+                sum[head][part] = *(const vec *)(out + head * dim + first + part * LANES);
+        for (int64_t token = 0; token < tokens; token++)
+            _Pragma("GCC unroll 4") for (int part = 0; part < 4; part++)
+            {
+                const vec value = load_kept(values, seen[token] * dim + first + part * LANES, is_short);
+                _Pragma("GCC unroll 3") for (int head = 0; head < H; head++)
+                    sum[head][part] += weights[head * width + token] * value;
+            }
+        _Pragma("GCC unroll 3") for (int head = 0; head < H; head++)
+            _Pragma("GCC unroll 4") for (int part = 0; part < 4; part++)
+                *(vec *)(out + head * dim + first + part * LANES) = sum[head][part];
     }
     for (; first < dim; first += LANES)
         for (int64_t token = 0; token < tokens; token++)
-            *(vec *)(out + first) += weights[token] * *(const vec *)(values + seen[token] * dim + first);
+            for (int head = 0; head < H; head++)
+                *(vec *)(out + head * dim + first) +=
+                    weights[head * width + token] * load_kept(values, seen[token] * dim + first, is_short);
+}
+
+/* Adds the weighted values of all tokens to the outputs of some heads. */
+static inline __attribute__((always_inline)) void mix_all(
+    const float *weights, int64_t heads, int64_t width, int64_t tokens, const char *values,
+    const int64_t dim, float *out, const int is_short)
+{
+    for (int64_t token = 0; token < tokens; token += FEW) {
+        const int64_t count = tokens - token < FEW ? tokens - token : FEW;
+        const int32_t *seen = scratch.seen + token;
+        int64_t head = 0;
+        for (; head + 3 <= heads; head += 3)
+            mix(weights + head * width + token, width, seen, count, values, dim, out + head * dim, 3, is_short);
+        for (; head < heads; head++)
+            mix(weights + head * width + token, width, seen, count, values, dim, out + head * dim, 1, is_short);
+    }
+}
+
+#if defined(HAS_SHORT)
+/* What `score` does with keys of bfloat16, two numbers at once. */
+static void score_pairs(const float *queries, int64_t count, const char *keys, int64_t tokens,
+                        int64_t dim, float *scores, int64_t width)
+{
+    uint16_t short_queries[count * dim];
+    for (int64_t at = 0; at < count * dim; at++)
+        short_queries[at] = (uint16_t)(bits_of(queries[at]) >> 16);
+    for (int64_t first = 0; first < tokens; first += LANES)
+        for (int64_t index = 0; index < count; index++) {
+            const uint16_t *query = short_queries + index * dim;
+            vec sums[LANES];
+            for (int lane = 0; lane < LANES; lane++) {
+                const int64_t token = first + lane < tokens ? first + lane : tokens - 1;
+                const char *key = keys + 2 * scratch.seen[token] * dim;
+                __m512 sum = _mm512_setzero_ps();
+                for (int64_t at = 0; at < dim; at += DEPTH)
+                    sum = _mm512_dpbf16_ps(sum, (__m512bh)_mm512_loadu_si512(query + at),
+                                           (__m512bh)_mm512_loadu_si512(key + 2 * at));
+                sums[lane] = (vec)sum;
+            }
+            *(vec *)(scores + index * width + first) = totals(sums);
+        }
+}
+
+/* Writes two weights of bfloat16 as one word, for each two tokens. Behind the last is a zero. */
+static void pair_weights(float *weights, int64_t tokens)
+{
+    uint32_t *pairs = (uint32_t *)weights;
+    for (int64_t token = 0; token < tokens; token += 2)
+        pairs[token / 2] = bits_of(weights[token]) >> 16 | bits_of(weights[token + 1]);
+}
+
+/* What `mix` does with values of bfloat16, two tokens at once: N times 32 numbers of H heads. */
+static inline __attribute__((always_inline)) void mix_pairs(
+    const float *pairs, int64_t width, int64_t tokens, const char *values, int64_t dim, float *out,
+    const int H, const int N)
+{
+    __m512 sum[H][2 * N];
+    _Pragma("GCC unroll 3") for (int head = 0; head < H; head++)
+        _Pragma("GCC unroll 4") for (int part = 0; part < 2 * N; part++)
+            sum[head][part] = _mm512_setzero_ps();
+    for (int64_t token = 0; token < tokens; token += 2) {
+        const int32_t *seen = scratch.seen + token;
+        const char *one = values + 2 * seen[0] * dim, *other = values + 2 * seen[token + 1 < tokens] * dim;
+        _Pragma("GCC unroll 2") for (int part = 0; part < N; part++)
+        {
+            const __m512i first = _mm512_loadu_si512(one + 2 * DEPTH * part);
+            const __m512i second = _mm512_loadu_si512(other + 2 * DEPTH * part);
+            const __m512bh low = (__m512bh)_mm512_unpacklo_epi16(first, second);
+            const __m512bh high = (__m512bh)_mm512_unpackhi_epi16(first, second);
+            _Pragma("GCC unroll 3") for (int head = 0; head < H; head++)
+            {
+                const __m512bh pair = (__m512bh)_mm512_set1_ps(pairs[head * width + token / 2]);
+                sum[head][2 * part] = _mm512_dpbf16_ps(sum[head][2 * part], pair, low);
+                sum[head][2 * part + 1] = _mm512_dpbf16_ps(sum[head][2 * part + 1], pair, high);
+            }
+        }
+    }
+    _Pragma("GCC unroll 3") for (int head = 0; head < H; head++)
+        _Pragma("GCC unroll 2") for (int part = 0; part < N; part++)
+        {
+            const vec low = (vec)sum[head][2 * part], high = (vec)sum[head][2 * part + 1];
+            float *to = out + head * dim + DEPTH * part;
+            *(vec *)to = PICK(low, high, 0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
+            *(vec *)(to + LANES) = PICK(low, high, 8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31);
+        }
+}
+
+/* The weighted values of all tokens, of some heads. */
+static void mix_all_pairs(float *weights, int64_t heads, int64_t width, int64_t tokens,
+                          const char *values, int64_t dim, float *out)
+{
+    for (int64_t head = 0; head < heads; head++)
+        pair_weights(weights + head * width, tokens);
+    int64_t size;
+    for (int64_t at = 0; at < dim; at += size) {
+        size = at + 2 * DEPTH <= dim ? 2 * DEPTH : DEPTH;
+        int64_t head = 0;
+        for (; head + 3 <= heads && size > DEPTH; head += 3)
+            mix_pairs(weights + head * width, width, tokens, values + 2 * at, dim, out + head * dim + at, 3, 2);
+        for (; head < heads && size > DEPTH; head++)
+            mix_pairs(weights + head * width, width, tokens, values + 2 * at, dim, out + head * dim + at, 1, 2);
+        for (; head < heads; head++)
+            mix_pairs(weights + head * width, width, tokens, values + 2 * at, dim, out + head * dim + at, 1, 1);
+    }
+}
+#endif
+
+/* Returns whether attention multiplies numbers of bfloat16. */
+static inline int is_paired(const Pass *pass, int is_short)
+{
+#if defined(HAS_SHORT)
+    return pass->is_short && is_short && pass->dim % DEPTH == 0;
+#endif
+    (void)pass;
+    (void)is_short;
+    return 0;
 }
 
 /* Replaces scores by e to their power, in relation to the largest, and returns the sum. */
@@ -1218,17 +1422,29 @@ static void attend_few_chunk(const void *job, int chunk)
     for (; !scaling && seen < pass->all; seen++)
         scratch.seen[seen] = (int32_t)seen;
     float *const scores = scratch.scores;
-    score(queries, together, pass->keys + offset, seen, dim, scores, width);
+    const char *keys = kept(pass, pass->keys, offset), *values = kept(pass, pass->values, offset);
+#if defined(HAS_SHORT)
+    if (is_paired(pass, few->is_short))
+        score_pairs(queries, together, keys, seen, dim, scores, width);
+    else
+#endif
+    if (pass->is_short)
+        score(queries, together, keys, seen, dim, scores, width, 1);
+    else
+        score(queries, together, keys, seen, dim, scores, width, 0);
     float scale[together];
     for (int64_t index = 0; index < together; index++)
         scale[index] = 1.0f / soften(scores + index * width, seen, scaling, few->is_short);
     memset(out, 0, (size_t)(together * dim) * sizeof(float));
-    for (int64_t token = 0; token < seen; token += FEW) {
-        const int64_t count = seen - token < FEW ? seen - token : FEW;
-        for (int64_t index = 0; index < together; index++)
-            mix(scores + index * width + token, scratch.seen + token, count, pass->values + offset, dim,
-                out + index * dim);
-    }
+#if defined(HAS_SHORT)
+    if (is_paired(pass, few->is_short))
+        mix_all_pairs(scores, together, width, seen, values, dim, out);
+    else
+#endif
+    if (pass->is_short)
+        mix_all(scores, together, width, seen, values, dim, out, 1);
+    else
+        mix_all(scores, together, width, seen, values, dim, out, 0);
     for (int64_t index = 0; index < together; index++)
         for (int64_t at = 0; at < dim; at += LANES)
             *(vec *)(out + index * dim + at) *= scale[index];
@@ -1263,9 +1479,17 @@ static inline int64_t place(int64_t input, int64_t output, int is_short)
 static inline void put(char *panel, int64_t at, float number, int is_short)
 {
     if (is_short)
-        ((uint16_t *)panel)[at] = (uint16_t)(((union { float number; uint32_t bits; }){number}).bits >> 16);
+        ((uint16_t *)panel)[at] = (uint16_t)(bits_of(number) >> 16);
     else
         ((float *)panel)[at] = number;
+}
+
+/* A number of keys or values. */
+static inline float take_kept(const char *some, int64_t at, int64_t is_short)
+{
+    if (is_short)
+        return ((union { uint32_t bits; float number; }){(uint32_t)((const uint16_t *)some)[at] << 16}).number;
+    return ((const float *)some)[at];
 }
 
 /* Packs the keys and values of 32 tokens. In bfloat16 they have been rounded before. */
@@ -1279,14 +1503,15 @@ static inline __attribute__((always_inline)) void pack(const Tall *tall, int chu
     memset(keys, 0, (size_t)tall->key_bytes);
     for (int64_t at = 0; at < dim; at++)
         for (int64_t token = 0; token < tokens; token++)
-            put(keys, place(at, token, is_short), pass->keys[offset + token * dim + at], is_short);
+            put(keys, place(at, token, is_short), take_kept(pass->keys, offset + token * dim + at, pass->is_short), is_short);
     for (int64_t part = 0; part < tall->parts; part++) {
         char *values = tall->values + ((head * tall->parts + part) * tall->panels + panel) * tall->value_bytes;
         const int64_t begin = part * PANEL, width = dim - begin < PANEL ? dim - begin : PANEL;
         memset(values, 0, (size_t)tall->value_bytes);
         for (int64_t token = 0; token < tokens; token++)
             for (int64_t at = 0; at < width; at++)
-                put(values, place(token, at, is_short), pass->values[offset + token * dim + begin + at], is_short);
+                put(values, place(token, at, is_short),
+                    take_kept(pass->values, offset + token * dim + begin + at, pass->is_short), is_short);
     }
 }
 
@@ -1398,8 +1623,8 @@ static void attend_side_by_side(const Pass *pass, int is_short, int alone)
         } else {
             end = next;
             Pass chain = some_rows(pass, first, end);
-            chain.keys += *chain.owners * pass->text_stride;
-            chain.values += *chain.owners * pass->text_stride;
+            chain.keys = kept(pass, pass->keys, *chain.owners * pass->text_stride);
+            chain.values = kept(pass, pass->values, *chain.owners * pass->text_stride);
             chain.all = chain.slots[chain.rows - 1] + 1;
             attend_tall(&chain, is_short, alone);
         }
@@ -1439,7 +1664,7 @@ static void leave(const Pass *pass, const Exit *exit, int alone)
 
 /* Where a layer's keys and values lie: [texts, narrow, room, dim]. */
 typedef struct {
-    float *keys, *values;
+    void *keys, *values;
     int64_t room;
 } Store;
 
@@ -1447,6 +1672,16 @@ typedef struct {
     Entry entry;
     Exit exit;
 } Layer;
+
+/* Writes a head's keys or values. */
+static void keep(void *to, int64_t at, const float *numbers, int64_t dim, int64_t is_short)
+{
+    if (!is_short)
+        memcpy((float *)to + at, numbers, (size_t)dim * sizeof(float));
+    else
+        for (int64_t index = 0; index < dim; index++)
+            put(to, at + index, nearest(numbers[index]), 1);
+}
 
 /* Appends the keys and values of a pass's rows to those of its texts. */
 static void append(const Pass *pass, const Store *store)
@@ -1459,8 +1694,8 @@ static void append(const Pass *pass, const Store *store)
         const int64_t token = pass->slots ? pass->slots[row] : pass->all - count + row % count;
         for (int64_t head = 0; head < pass->narrow; head++, keys += dim) {
             const int64_t at = ((text * pass->narrow + head) * store->room + token) * dim;
-            memcpy(store->keys + at, keys, (size_t)dim * sizeof(float));
-            memcpy(store->values + at, keys + pass->narrow * dim, (size_t)dim * sizeof(float));
+            keep(store->keys, at, keys, dim, pass->is_short);
+            keep(store->values, at, keys + pass->narrow * dim, dim, pass->is_short);
         }
     }
 }

@@ -53,7 +53,7 @@ class NativePass(ctypes.Structure):
         *((name, NUMBER) for name in ("texts", "threads")),
         *((name, POINTER) for name in ("x", "normed", "qkv", "mixed", "active")),
         *((name, POINTER) for name in ("cosine", "sine", "keys", "values")),
-        *((name, NUMBER) for name in ("text_stride", "head_stride", "all")),
+        *((name, NUMBER) for name in ("is_short", "text_stride", "head_stride", "all")),
         ("mask", POINTER),
         *((name, NUMBER) for name in ("mask_text_stride", "mask_row_stride")),
         *((name, POINTER) for name in ("owners", "slots")),

@@ -46,8 +46,8 @@ def native_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> 
     A row's logits don't depend on the rows beside it, to the last bit, as long as the pass has at
     most `ROWS` rows: a text read as a draft gets the same logits as one read token by token.
 
-    Whatever the precision of the weights, the cache, the states between layers and the logits are
-    float32.
+    Whatever the precision of the weights, the states between layers and the logits are float32. The
+    cache is too, unless its numbers are rounded to bfloat16 anyway.
     """
     base: Any = model.base_model
     config: Any = model.config
@@ -61,7 +61,7 @@ def native_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> 
     states: dict[int, Tensor] = {}
     layers: int = config.num_hidden_layers
     stops = {0, layers, *(number for number in inputs.states if 0 <= number < layers)}
-    stores = rows.stores(cache, layers) if rows.attend_there else None
+    stores = rows.stores(cache, layers, weights.kept) if rows.attend_there else None
     for first, last in pairwise(sorted(stops)):
         if first in inputs.states:
             states[first] = x.to(model.dtype, copy=True)
@@ -71,7 +71,7 @@ def native_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> 
             rows.run_one_by_one(weights, cache, first, last)
     if reads.is_counting():
         reads.add(sum(weights.sizes[:layers]))
-        reads.add(rows.cached_bytes(cache) * layers if rows.attend_there else 0)
+        reads.add(rows.cached_bytes(cache, weights.kept) * layers if rows.attend_there else 0)
     head: Any = model.lm_head
     if asked := set(inputs.states) & {layers, -1}:
         x = weights.normalized(x)
@@ -140,16 +140,19 @@ class _Rows:
         is_chain = self._pass.texts == 1 and self._inputs.mask is None
         return bool(self._pass.rows <= ROWS or is_chain or self._pass.owners)
 
-    def cached_bytes(self, cache: "Cache") -> int:
+    def cached_bytes(self, cache: "Cache", kept: torch.dtype) -> int:
         """Returns the bytes of a layer's keys and values in a cache, all texts together."""
         heads = self.keys[..., 0, :]
-        return 2 * heads.numel() * heads.element_size() * int(cache.get_seq_length())
+        return 2 * heads.numel() * kept.itemsize * int(cache.get_seq_length())
 
-    def stores(self, cache: "Cache", layers: int) -> ctypes.Array[Store] | None:
+    def stores(self, cache: "Cache", layers: int, kept: torch.dtype) -> ctypes.Array[Store] | None:
         """Counts the new tokens into a cache, and returns where each layer's are to be put."""
-        rooms = blocks(cache, self.keys, self.values, layers)
+        number = self.keys.new_empty(1, dtype=kept)
+        keys, values = number.expand_as(self.keys), number.expand_as(self.values)
+        rooms = blocks(cache, keys, values, layers)
         if rooms is None:
             return None
+        self._pass.is_short = rooms[0][0].dtype is torch.bfloat16
         self._pass.all = self._width(cache)
         return (Store * layers)(
             *(Store(keys.data_ptr(), values.data_ptr(), keys.shape[2]) for keys, values in rooms)
@@ -182,7 +185,8 @@ class _Rows:
         for index in range(first, last):
             layer = weights.array[index]
             native.outrider_enter(native_pass, ctypes.byref(layer.entry))
-            self._attend(*cache.update(self.keys, self.values, index))
+            keys, values = self.keys.to(weights.kept), self.values.to(weights.kept)
+            self._attend(*cache.update(keys, values, index))
             native.outrider_leave(native_pass, ctypes.byref(layer.exit))
 
     def _attend(self, keys: Tensor, values: Tensor) -> None:
@@ -191,8 +195,8 @@ class _Rows:
             self._mixed.copy_(
                 attention(
                     self._qkv[:, :, : self._heads],
-                    keys,
-                    values,
+                    keys.float(),
+                    values.float(),
                     self._attention.scaling,
                     folded=self._folded,
                     widths=self._inputs.widths,
@@ -201,6 +205,7 @@ class _Rows:
             return
         assert keys.stride() == values.stride()
         assert keys.stride()[2:] == (keys.shape[3], 1)
+        self._pass.is_short = keys.dtype is torch.bfloat16
         self._pass.keys, self._pass.values = keys.data_ptr(), values.data_ptr()
         self._pass.text_stride, self._pass.head_stride = keys.stride()[:2]
         self._pass.all = keys.shape[2]

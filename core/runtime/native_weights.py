@@ -12,7 +12,7 @@ from outrider.runtime import reads
 from outrider.runtime.attention import rotation_of
 from outrider.runtime.native import library
 from outrider.runtime.native_layout import Entry, Exit, Layer
-from outrider.runtime.panels import Matrix, Panels
+from outrider.runtime.panels import KINDS, Matrix, Panels
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -26,6 +26,7 @@ class NativeWeights:
     """The addresses of each layer's weights, which never move.
 
     array: all layers, next to each other.
+    kept: the precision of keys and values in the cache.
     sizes: the bytes of each layer's matrices.
     """
 
@@ -35,6 +36,7 @@ class NativeWeights:
         self.array = (Layer * len(layers))(
             *(Layer(self._entry(layer), self._exit(layer)) for layer in layers)
         )
+        self.kept = _kept(layers)
         self.sizes = [
             sum(reads.stored_bytes(part.packed) for part in layer.modules() if is_packed(part))
             for layer in layers
@@ -96,6 +98,22 @@ class NativeWeights:
     def _address(self, norm: Any) -> int:
         self._norms.append(norm.weight.detach().float())
         return self._norms[-1].data_ptr()
+
+
+def _kept(layers: Any) -> torch.dtype:
+    """Returns the precision of the keys and values that some layers keep.
+
+    It is bfloat16 if the library rounds keys and values anyway, as it does inputs of products.
+    """
+    native = library()
+    assert native is not None
+    kinds = {
+        getattr(layer.self_attn, name).packed.matrix.kind
+        for layer in layers
+        for name in ("q_proj", "k_proj", "v_proj", "o_proj")
+    }
+    is_short = kinds == {KINDS[torch.bfloat16]} and native.outrider_rounds_inputs(*kinds)
+    return torch.bfloat16 if is_short else torch.float32
 
 
 _weights: "WeakKeyDictionary[PreTrainedModel, NativeWeights]" = WeakKeyDictionary()

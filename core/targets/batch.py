@@ -62,7 +62,7 @@ class _Writing:
 
         longest: the most tokens of the text; by default there is no limit.
         """
-        (token,) = _draw([self._chance], self._turn.sampling, logits)
+        token = _draw(self._chance, self._turn.sampling, logits[0])
         self.session.commit(Verdict((), token))
         text = self.written[-1]
         text.append(token)
@@ -167,9 +167,8 @@ def write_encoded(
     ids = torch.tensor([start] * len(sources), device=model.device)
     while running:
         rows = run_pass(model, cache, PassInput(ids, 1)).logits[:, -1]
-        drawn = _draw([parts[number] for number in running], sampling, rows)
-        for number, token in zip(running, drawn, strict=True):
-            texts[number].append(token)
+        for number, logits in zip(running, rows, strict=True):
+            texts[number].append(_draw(parts[number], sampling, logits))
         active = [
             row
             for row, number in enumerate(running)
@@ -182,18 +181,15 @@ def write_encoded(
     return texts
 
 
-def _draw(
-    chances: Sequence[Chance], sampling: Sampling, logits: Float[Tensor, "texts vocab"]
-) -> list[int]:
-    """Returns the next token of each text.
+def _draw(chance: Chance, sampling: Sampling, logits: Float[Tensor, "vocab"]) -> int:
+    """Returns the next token of a text.
 
     Raises:
-        TargetError: a row of logits is no distribution.
+        TargetError: the logits are no distribution.
     """
-    check_finite(logits)
-    if sampling.greedy:  # what a draw from a point mass would give, without making it
-        return [int(token) for token in likeliest(logits)]
-    return [
-        chance.categorical(probs)
-        for chance, probs in zip(chances, sampling.probs(logits), strict=True)
-    ]
+    if not sampling.greedy:
+        check_finite(logits)
+        return chance.categorical(sampling.probs(logits))
+    token = int(likeliest(logits))  # what a draw from a point mass would give, without making it
+    check_finite(logits[token : token + 1])
+    return token

@@ -61,6 +61,13 @@ def write_texts(
     Without prompts the target writes the questions too. It starts at the user's turn of the chat
     template, or at a single end-of-text token if there is no template.
     """
+    with target.at_work():
+        return _write_texts(target, prompts, numbers, writing)
+
+
+def _write_texts(
+    target: Target, prompts: Sequence[Prompt], numbers: range, writing: Writing
+) -> list[Text]:
     if prompts:
         turns = [prompts[number % len(prompts)].turns[:1] for number in numbers]
         heads = [target.encode_turns(turn, chat=writing.chat) for turn in turns]

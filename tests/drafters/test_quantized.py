@@ -64,7 +64,7 @@ def test_it_goes_on_from_what_the_target_has_read(
     for round in written(target, drafter, gamma=4):
         cache, known = GrowingCache(), len(text) - 1
         run_pass(target.model, cache, PassInput(torch.tensor([text[:known]]), 1))
-        if flat.precision(rounded) is not flat.precision(target.model):
+        if flat.kept_precision(rounded) is not flat.kept_precision(target.model):
             cache = in_float32(cache)
         for token in round.draft:
             ids = torch.tensor([text[known:]])
