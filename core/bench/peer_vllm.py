@@ -18,11 +18,11 @@ def start(settings: dict[str, Any]) -> Answer:
         dtype=settings["dtype"],
         max_model_len=settings["max_model_len"],
         speculative_config=settings["speculative"],
-        enable_prefix_caching=False,
         disable_log_stats=True,
     )
 
     def write(question: dict[str, Any]) -> dict[str, Any]:
+        engine.reset_prefix_cache()  # by default, a prompt is not read again in another repeat
         params = SamplingParams(temperature=0.0, max_tokens=question["max_new_tokens"])
         began = time.perf_counter()
         outputs = engine.generate({"prompt_token_ids": question["ids"]}, params, use_tqdm=False)
@@ -30,6 +30,7 @@ def start(settings: dict[str, Any]) -> Answer:
         return {"tokens": list(outputs[0].outputs[0].token_ids), "seconds": seconds}
 
     def write_together(question: dict[str, Any]) -> dict[str, Any]:
+        engine.reset_prefix_cache()
         core = engine.llm_engine.engine_core.engine_core  # in this process; see `VLLM_ENVIRONMENT`
         core.scheduler.max_num_active_reqs = question["batch"]
         params = SamplingParams(temperature=0.0, max_tokens=question["max_new_tokens"])

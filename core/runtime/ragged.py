@@ -1,7 +1,6 @@
 """Ragged: one cache for texts of different lengths, which are rolled back independently."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, final
@@ -12,39 +11,17 @@ from torch import Tensor
 from transformers.cache_utils import Cache
 
 from outrider.contract.draft import Draft
+from outrider.runtime.fed import Fed, aligned, part_of, side_by_side
 from outrider.runtime.flat import takes_places
 from outrider.runtime.passes import PART, Pass, PassInput
 from outrider.runtime.ragged_layer import RaggedLayer, RowLayer, Slots
 from outrider.runtime.step import run_pass
-from outrider.runtime.tree_mask import additive_mask, tree_mask
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-UNEVEN = 0.75
-"""Attention runs text by text once the texts fill less than this share of the cache's width."""
-
 SHARED = 8
 """The fewest tokens that are copied from another text's prompt; reading fewer takes no longer."""
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class _Fed:
-    """The tokens of one row in a pass: pending ones and a draft, after `known` cached ones."""
-
-    row: int
-    pending: Sequence[int]
-    draft: Draft
-    known: int
-
-    @property
-    def tokens(self) -> list[int]:
-        """Returns the tokens of the pass."""
-        return [*self.pending, *self.draft.tokens]
-
-    def __len__(self) -> int:
-        return len(self.pending) + len(self.draft)
 
 
 @final
@@ -65,7 +42,7 @@ class Ragged:
         self.lengths: list[int] = [0] * texts
         self.numbers: list[int] = list(range(texts))
         self._prompts: list[list[int]] = [[] for _ in range(texts)]  # what was read of each row's
-        self._waiting: list[_Fed] = []  # parts of prompts, which count as read
+        self._waiting: list[Fed] = []  # parts of prompts, which count as read
         self._slots = Slots(texts, room)
         self._next = texts
         self._layer = partial(RaggedLayer, self._slots)
@@ -111,7 +88,7 @@ class Ragged:
             shared = self._share(row, tokens)
             self._prompts[row] += tokens
             if shared < len(tokens):
-                self._waiting.append(_Fed(row, tokens[shared:], Draft(), self.lengths[row]))
+                self._waiting.append(Fed(row, tokens[shared:], Draft(), self.lengths[row]))
                 self.lengths[row] += len(tokens) - shared
             if sum(map(len, self._waiting)) >= PART:
                 self._read_waiting()
@@ -146,6 +123,11 @@ class Ragged:
         waiting, self._waiting = self._waiting, []
         run_pass(self.model, self.cache, self._side_by_side(waiting, 0, ()))
 
+    def _side_by_side(self, fed: Sequence[Fed], rows: int, states: Collection[int]) -> PassInput:
+        """Returns the input of a pass, for which the layers make room."""
+        self._slots.width = max(text.known + len(text) for text in fed)
+        return side_by_side(fed, rows, states, self._slots.width)
+
     def _row_cache(self, row: int) -> Cache:
         """Returns a cache of one text, which is a row of this one."""
         known = self.lengths[row]
@@ -176,21 +158,22 @@ class Ragged:
             self._move_to_front(numbers)
         rows = [self.row(number) for number in numbers]
         fed = [
-            _Fed(row, tokens, draft, self.lengths[row])
+            Fed(row, tokens, draft, self.lengths[row])
             for row, tokens, draft in zip(rows, pending, drafts, strict=True)
         ]
         for text in fed:
             self.lengths[text.row] += len(text)
         if is_aligned:
-            inputs = self._aligned(sorted(fed, key=lambda text: text.row), states)
+            inputs, places = aligned(self.model, sorted(fed, key=lambda text: text.row), states)
+            self._slots.write_to(*places)
             result = run_pass(self.model, self.cache, inputs)
-            return [_part(result, inputs, text.row, text, inputs.ids.shape[1]) for text in fed]
+            return [part_of(result, inputs, text, inputs.ids.shape[1]) for text in fed]
         waiting, self._waiting = self._waiting, []
         inputs = self._side_by_side([*waiting, *fed], sum(map(len, fed)), states)
         result = run_pass(self.model, self.cache, inputs)
         ends = accumulate(map(len, fed), initial=sum(map(len, waiting)))
         return [
-            _part(result, inputs, 0, text, end + len(text))
+            part_of(result, inputs, text, end + len(text))
             for text, end in zip(fed, ends, strict=False)
         ]
 
@@ -207,61 +190,6 @@ class Ragged:
             for rows in (self.numbers, self.lengths, self._prompts):
                 rows[here], rows[there] = rows[there], rows[here]
 
-    def _side_by_side(self, fed: Sequence[_Fed], rows: int, states: Collection[int]) -> PassInput:
-        """Returns the input of a pass over the tokens of some texts, one text after the other.
-
-        rows: how many of the last tokens to return logits for.
-        """
-        total, width = sum(map(len, fed)), max(text.known + len(text) for text in fed)
-        owners = [text.row for text in fed for _ in range(len(text))]
-        slots = [text.known + index for text in fed for index in range(len(text))]
-        ids = torch.tensor([[token for text in fed for token in text.tokens]])
-        places = torch.tensor([owners, slots])
-        self._slots.width = width
-        if all(text.draft.is_chain for text in fed):
-            return PassInput(ids, rows, None, places[1:], states, places=places)
-        sees = torch.zeros(total, width, dtype=torch.bool)
-        positions = torch.empty_like(ids)
-        start = 0
-        for text in fed:
-            end, last = start + len(text), text.known + len(text)
-            tree = tree_mask(text.draft.parents, pending=len(text.pending), cached=text.known)
-            positions[0, start:end] = tree.positions
-            sees[start:end, :last] = tree.sees
-            start = end
-        mask = additive_mask(sees, torch.float32)[None, None]
-        return PassInput(ids, rows, mask, positions, states, places=places)
-
-    def _aligned(self, fed: Sequence[_Fed], states: Collection[int]) -> PassInput:
-        """Returns the input of a pass over some texts, and sets the slots that it writes to."""
-        model = self.model
-        count, ends = max(map(len, fed)), [text.known + len(text) for text in fed]
-        width = max(text.known for text in fed) + count
-        ids = torch.zeros(len(fed), count, dtype=torch.long)
-        slots, positions = torch.zeros_like(ids), torch.zeros_like(ids)
-        # Padding sees everything, so that no token sees nothing.
-        sees = torch.ones(len(fed), count, width, dtype=torch.bool)
-        for row, text in enumerate(fed):
-            start = count - len(text)
-            tree = tree_mask(text.draft.parents, pending=len(text.pending), cached=text.known)
-            ids[row, start:] = torch.tensor(text.tokens)
-            positions[row, start:] = tree.positions
-            sees[row, start:] = False
-            sees[row, start:, : ends[row]] = tree.sees
-            # Padding goes after the text's end, where it is never seen and soon overwritten.
-            slots[row] = (torch.arange(count) - start) % count + text.known
-        self._write_to(torch.arange(len(fed))[:, None], slots, len(fed), width)
-        mask = additive_mask(sees, model.dtype)[:, None]
-        widths = ends if sum(ends) < UNEVEN * len(ends) * width else None
-        rows = max(len(text.draft) for text in fed) + 1
-        return PassInput(ids, rows, mask, positions, states, widths).to(model.device)
-
-    def _write_to(self, texts: Tensor, positions: Tensor, count: int, width: int) -> None:
-        """Sets the slots that the next pass writes to."""
-        slots, device = self._slots, self.model.device
-        slots.texts, slots.positions = texts.to(device), positions.to(device)
-        slots.count, slots.width = count, width
-
     def retain_rows(self, number: int, count: int, rows: Sequence[int]) -> None:
         """Of a text's last `count` tokens, keeps those at `rows`, in that order."""
         row = self.row(number)
@@ -276,12 +204,3 @@ def _common(one: Sequence[int], other: Sequence[int]) -> int:
     """Returns how many tokens two texts have in common at their beginning."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((index for index, (a, b) in pairs if a != b), min(len(one), len(other)))
-
-
-def _part(result: Pass, inputs: PassInput, row: int, text: _Fed, end: int) -> Pass:
-    """Returns the part of a pass that is about one text, whose tokens are in `row` before `end`."""
-    batch = slice(row, row + 1)
-    logits_end = end - (inputs.ids.shape[1] - inputs.rows)  # only the last rows have logits
-    logits = result.logits[batch, logits_end - len(text.draft) - 1 : logits_end]
-    states = {number: rows[batch, end - len(text) : end] for number, rows in result.states.items()}
-    return Pass(logits, states)

@@ -29,6 +29,11 @@ class Slots:
     width: int = 0
     count: int = 0
 
+    def write_to(self, texts: Tensor, positions: Tensor, count: int, width: int) -> None:
+        """Sets where the next pass writes to, and how far into the cache it sees."""
+        self.texts, self.positions = texts, positions
+        self.count, self.width = count, width
+
 
 @final
 class RaggedLayer(BlockLayer):
