@@ -24,7 +24,7 @@ class Token(Verifier):
     lossless = True
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
-        accepted = leading(chance.coins(acceptance(draft, scores)))
+        accepted = leading(chance.coins(acceptance(draft, scores))) if draft else 0
         p = scores.after(accepted - 1)
         if accepted < len(draft):
             p = residual(p, draft.probs[accepted], draft.tokens[accepted])

@@ -137,10 +137,11 @@ def rounds_together(run: Run, batch: Batch) -> Iterator[tuple[int, Round]]:
             if not batch.writing:
                 return
             proposals = {index: propose(run, text) for index, text in batch.writing.items()}
-            scored = list(batch.score(proposals))
-        for index, logits, seconds in scored:
-            with run.target.at_work():
-                round = finish(run, batch.writing[index], proposals[index], logits, seconds)
+            finished = [
+                (index, finish(run, batch.writing[index], proposals[index], logits, seconds))
+                for index, logits, seconds in batch.score(proposals)
+            ]
+        for index, round in finished:
             if round.stop is not None:
                 batch.end(index)
-            yield index, round
+        yield from finished

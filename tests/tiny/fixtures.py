@@ -4,6 +4,7 @@ import copy
 import importlib
 import inspect
 import json
+import logging
 import os
 import random
 import runpy
@@ -446,6 +447,11 @@ def finished(
         main()
     except SystemExit as stop:
         status = int(stop.code or 0)
+    root = logging.getLogger()
+    for handler in root.handlers[:]:
+        if isinstance(handler, logging.FileHandler):  # Hydra's; a later record would open it again
+            root.removeHandler(handler)
+            handler.close()
     captured = capsys.readouterr()
     return status, captured.out, captured.err
 
