@@ -1,7 +1,7 @@
 """Target: the model whose text is wanted."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -187,8 +187,8 @@ class Target(ABC):
             texts.append(text)
         return texts
 
-    def write_turns(self, texts: Sequence[Sequence[Turn]]) -> list[list[list[int]]]:
-        """Returns what the target writes in each turn of each text, as `write` does.
+    def write_turns(self, texts: Iterable[Sequence[Turn]]) -> Iterator[list[list[int]]]:
+        """Yields what the target writes in each turn of a text, as `write` does, text by text.
 
         This one calls `write` with the whole text of each turn. Override it if the target can go on
         where a turn ended, without reading the text again.

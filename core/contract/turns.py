@@ -1,8 +1,9 @@
 """Turn: what a target reads of a text and then writes, such as a question and its answer."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import final
 
 from outrider.contract.chance import Chance
@@ -10,6 +11,9 @@ from outrider.contract.sampling import Sampling
 
 Write = Callable[[list[list[int]], Sampling, list[Chance], int], list[list[int]]]
 """Continues prompts, as `Target.write` does."""
+
+TOGETHER = 64
+"""How many texts a target that only overrides `write` is given at a time."""
 
 
 @final
@@ -33,9 +37,17 @@ def without_end(text: list[int], turn: Turn, eos: Collection[int]) -> list[int]:
 
 
 def write_turn_by_turn(
+    write: Write, texts: Iterable[Sequence[Turn]], eos: Collection[int]
+) -> Iterator[list[list[int]]]:
+    """Yields what is written in each turn of a text, after writing the turns of a few texts."""
+    remaining = iter(texts)
+    while together := list(islice(remaining, TOGETHER)):
+        yield from _write_together(write, together, eos)
+
+
+def _write_together(
     write: Write, texts: Sequence[Sequence[Turn]], eos: Collection[int]
 ) -> list[list[list[int]]]:
-    """Returns what is written in each turn, the first turns of all texts first."""
     written: list[list[list[int]]] = [[] for _ in texts]
     heads: list[list[int]] = [[] for _ in texts]
     for number in range(max(map(len, texts), default=0)):

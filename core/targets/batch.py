@@ -1,6 +1,6 @@
 """Batch: many texts written at once by a transformers model, without a draft."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, final
 
@@ -77,6 +77,10 @@ class _Writing:
         self._begin(kept)
         return longest is None or self.length < longest
 
+    def written_in_all_turns(self) -> list[list[int]]:
+        """Returns the tokens of each turn; turns that did not begin have none."""
+        return self.written + [[] for _ in self._coming]
+
 
 def write(
     model: "PreTrainedModel",
@@ -100,47 +104,51 @@ def write(
 
 @torch.no_grad()
 def write_turns(
-    model: "PreTrainedModel", eos: frozenset[int], texts: Sequence[Sequence[Turn]]
-) -> list[list[list[int]]]:
-    """Returns what a decoder writes in each turn of each text, up to and including an id of `eos`.
+    model: "PreTrainedModel", eos: frozenset[int], texts: Iterable[Sequence[Turn]]
+) -> Iterator[list[list[int]]]:
+    """Yields what a decoder writes in each turn of a text, up to and including an id of `eos`.
 
-    As one text ends, the next joins. A text's neighbours change its logits by rounding alone. Once
-    the context window is full, the turns that are left write nothing.
+    As one text ends, the next joins, even if it will be yielded later because an earlier one goes
+    on. A text's neighbours change its logits by rounding alone. Once the context window is full,
+    the turns that are left write nothing.
     """
-    written: list[list[list[int]]] = [[] for _ in texts]
     longest = context_window(model)
-    waiting = iter(range(len(texts)))
+    waiting = enumerate(texts)
     batch: dict[int, _Writing] = {}
-    while _fill(batch, model, texts, waiting):
+    ended: dict[int, list[list[int]]] = {}
+    next_number = 0
+    while _fill(batch, model, waiting):
         sessions = [writing.session for writing in batch.values()]
         scores = score_sessions(sessions, [Draft()] * len(sessions))
         for (number, writing), logits in zip(list(batch.items()), scores, strict=True):
             if not writing.go_on(logits, eos, longest):
-                left_out = len(texts[number]) - len(writing.written)
-                written[number] = writing.written + [[] for _ in range(left_out)]
+                ended[number] = writing.written_in_all_turns()
                 del batch[number]
-    return written
+        while next_number in ended:
+            yield ended.pop(next_number)
+            next_number += 1
 
 
 def _fill(
     batch: dict[int, _Writing],
     model: "PreTrainedModel",
-    texts: Sequence[Sequence[Turn]],
-    waiting: Iterator[int],
+    waiting: Iterator[tuple[int, Sequence[Turn]]],
 ) -> bool:
     """Adds texts that wait, by number; returns whether there are any in progress."""
-    numbers = list(islice(waiting, WIDTH - len(batch)))
+    joining = dict(islice(waiting, WIDTH - len(batch)))
     if batch:
-        for number in numbers:
+        for number, turns in joining.items():
             beside = [writing.session for writing in batch.values()]
-            batch[number] = _Writing(texts[number], join_sessions(beside, []))
-    elif numbers:
-        room = max(sum(len(turn.ids) + turn.max_new_tokens for turn in turns) for turns in texts)
+            batch[number] = _Writing(turns, join_sessions(beside, []))
+    elif joining:
+        room = max(
+            sum(len(turn.ids) + turn.max_new_tokens for turn in turns) for turns in joining.values()
+        )
         window = context_window(model)
         room = room if window is None else min(room, window)
-        opened = open_sessions(model, [[] for _ in numbers], frozenset(), room)
-        for number, session in zip(numbers, opened, strict=True):
-            batch[number] = _Writing(texts[number], session)
+        opened = open_sessions(model, [[] for _ in joining], frozenset(), room)
+        for (number, turns), session in zip(joining.items(), opened, strict=True):
+            batch[number] = _Writing(turns, session)
     return bool(batch)
 
 

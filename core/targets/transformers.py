@@ -1,7 +1,7 @@
 """TransformersTarget: any text model of transformers, from a hub id or a folder."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -196,7 +196,7 @@ class TransformersTarget(Target):
         how = write_encoded if self._start else write
         return how(self.model, self.eos, prompts, sampling, chances, max_new_tokens=max_new_tokens)
 
-    def write_turns(self, texts: Sequence[Sequence[Turn]]) -> list[list[list[int]]]:
+    def write_turns(self, texts: Iterable[Sequence[Turn]]) -> Iterator[list[list[int]]]:
         if self._start or self.tested.batches:
             return super().write_turns(texts)
         return write_turns(self.model, self.eos, texts)

@@ -107,7 +107,7 @@ def check_turns_go_on_where_the_last_ended(make: Make) -> None:
         [Turn(prompt, sampling, chance, 3), Turn(after, sampling, chance, 2)]
         for prompt, chance in zip(prompts, chances, strict=True)
     ]
-    written = target.write_turns(texts)
+    written = list(target.write_turns(texts))
     assert len(written) == len(texts), f"{len(written)} texts for {len(texts)}"
     for turns, parts in zip(texts, written, strict=True):
         assert len(parts) == len(turns), f"{len(parts)} turns of {len(turns)} were written"

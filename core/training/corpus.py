@@ -46,15 +46,12 @@ class TextRecipe(ABC):
 
     texts, held_out: the number of texts to learn from, and of those held out to judge the drafter.
     temperatures: of the target's answers, in turn.
-    batch_texts: the number of texts between two writes to disk. The target writes up to 64 of them
-        at once, and the next joins as one ends.
     file: where the texts are kept, to train other drafters on them. Defaults to the run's folder.
     """
 
     texts: int
     held_out: int
     temperatures: Sequence[float]
-    batch_texts: int
     file: str | None = None
 
     @abstractmethod
@@ -85,7 +82,6 @@ class TextRecipe(ABC):
             question_tokens=job.question_tokens,
             samplings=[Sampling(temperature, seed=seed) for temperature in self.temperatures],
             max_new_tokens=job.max_new_tokens,
-            batch=self.batch_texts,
         )
         path = Path(self.file).expanduser() if self.file else job.folder / "texts.jsonl"
         count = self.held_out + self.texts
@@ -108,8 +104,8 @@ def collect_texts(
     """Returns `count` texts of the target, from a file as far as it goes.
 
     prompts: questions to answer, in turn. If there are none, the target writes its own.
-    path: a file of JSON lines; new texts are added to it batch by batch. If another process writes
-        to it, this one waits.
+    path: a file of JSON lines; new texts are added to it one by one. If another process writes to
+        it, this one waits.
 
     Raises:
         ConfigError: the file holds something else, or texts that were written in another way.
@@ -118,12 +114,16 @@ def collect_texts(
     with claimed(path, wait=lambda line: console.print(plain(line))):
         _check_origin(path, target, prompts, writing)
         texts = _read_texts(path)[:count]
-        firsts = range(len(texts), count, writing.batch)
-        for first in track(firsts, "The target writes", console=console, disable=not firsts):
-            numbers = range(first, min(first + writing.batch, count))
-            new = write_texts(target, prompts, numbers, writing)
-            append_line(path, "\n".join(json.dumps(asdict(text)) for text in new))
-            texts += new
+        missing = range(len(texts), count)
+        for text in track(
+            write_texts(target, prompts, missing, writing),
+            "The target writes",
+            total=len(missing),
+            console=console,
+            disable=not missing,
+        ):
+            append_line(path, json.dumps(asdict(text)))
+            texts.append(text)
     return texts
 
 
@@ -136,8 +136,7 @@ def _check_origin(path: Path, target: Target, prompts: Sequence[Prompt], writing
         ConfigError: the texts there were written in another way.
     """
     origin = path.with_name(f"{path.name}.origin.json")
-    settings = {key: value for key, value in asdict(writing).items() if key != "batch"}
-    facts = identity(settings, target, prompts)
+    facts = identity(asdict(writing), target, prompts)
     del facts["versions"]  # later versions may read the texts
     if origin.is_file():
         check_same(origin, json.loads(origin.read_text(encoding="utf-8")), facts)

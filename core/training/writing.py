@@ -1,7 +1,7 @@
 """Writing: a target writes questions of its own, and answers to questions."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -41,7 +41,6 @@ class Writing:
         and top_p 0.95, where they make sense more often.
     question_tokens: the most tokens that the target adds to an opening.
     max_new_tokens: the most tokens of an answer.
-    batch: the number of texts that are written between two writes to disk.
     openings: how the target's own questions begin, in turn, so that they are of many kinds.
     """
 
@@ -49,56 +48,54 @@ class Writing:
     samplings: Sequence[Sampling]
     question_tokens: int
     max_new_tokens: int
-    batch: int
     openings: Sequence[str] = ("",)
 
 
 def write_texts(
     target: Target, prompts: Sequence[Prompt], numbers: range, writing: Writing
-) -> list[Text]:
-    """Returns the texts with these numbers, which depend on nothing else.
+) -> Iterator[Text]:
+    """Yields the texts with these numbers, which depend on nothing else.
 
     Without prompts the target writes the questions too. It starts at the user's turn of the chat
     template, or at a single end-of-text token if there is no template.
     """
     with target.at_work():
-        return _write_texts(target, prompts, numbers, writing)
+        if prompts:
+            yield from _answers(target, prompts, numbers, writing)
+        else:
+            yield from _conversations(target, numbers, writing)
 
 
-def _write_texts(
+def _answers(
     target: Target, prompts: Sequence[Prompt], numbers: range, writing: Writing
-) -> list[Text]:
-    if prompts:
-        turns = [prompts[number % len(prompts)].turns[:1] for number in numbers]
-        heads = [target.encode_turns(turn, chat=writing.chat) for turn in turns]
-        answers = target.write_turns(
-            [[_answer(ids, number, writing)] for ids, number in zip(heads, numbers, strict=True)]
-        )
-        return [
-            Text([*ids, *answer], len(ids), len(ids))
-            for ids, (answer,) in zip(heads, answers, strict=True)
-        ]
+) -> Iterator[Text]:
+    def head(number: int) -> list[int]:
+        turn = prompts[number % len(prompts)].turns[:1]
+        return target.encode_turns(turn, chat=writing.chat)
+
+    written = target.write_turns([_answer(head(number), number, writing)] for number in numbers)
+    for number, (answer,) in zip(numbers, written, strict=True):
+        ids = head(number)
+        yield Text([*ids, *answer], len(ids), len(ids))
+
+
+def _conversations(target: Target, numbers: range, writing: Writing) -> Iterator[Text]:
     before, after = template_around_user(target, chat=writing.chat)
-    # Each opening meets each of the answers' samplings.
-    kinds, openings = len(writing.samplings), writing.openings
-    heads = [
-        [*before, *_encoded(target, openings[number // kinds % len(openings)])]
+    openings = [[*before, *_encoded(target, opening)] for opening in writing.openings]
+
+    def head(number: int) -> list[int]:  # each opening meets each of the answers' samplings
+        return openings[number // len(writing.samplings) % len(openings)]
+
+    written = target.write_turns(
+        [_question(head(number), number, writing), _answer(after, number, writing)]
         for number in numbers
-    ]
-    conversations = target.write_turns(
-        [
-            [_question(ids, number, writing), _answer(after, number, writing)]
-            for ids, number in zip(heads, numbers, strict=True)
-        ]
     )
-    texts = []
-    for head, (question, answer) in zip(heads, conversations, strict=True):
+    for number, (question, answer) in zip(numbers, written, strict=True):
         words = question
         if after:  # these ids end the question, in place of the target's end of text
             words = list(itertools.takewhile(lambda token: token not in target.eos, question))
-        ids = [*head, *words, *after]
-        texts.append(Text([*ids, *answer], len(head), len(ids)))
-    return texts
+        ids = [*head(number), *words, *after]
+        yield Text([*ids, *answer], len(head(number)), len(ids))
 
 
 def _question(ids: Sequence[int], number: int, writing: Writing) -> Turn:

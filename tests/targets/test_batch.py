@@ -1,5 +1,7 @@
 """Texts written at once are those written one by one."""
 
+import itertools
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -68,10 +70,18 @@ def test_a_text_goes_on_where_its_last_turn_ended(
 ) -> None:
     target = TransformersTarget(llama().double())
     target.eos = frozenset({2, 4})
-    written = target.write_turns(conversations(sampling, after))
-    assert written == Target.write_turns(target, conversations(sampling, after))
+    written = list(target.write_turns(conversations(sampling, after)))
+    assert written == list(Target.write_turns(target, conversations(sampling, after)))
     assert any(question[-1] in target.eos for question, _ in written)
     assert any(question[-1] not in target.eos for question, _ in written)
+
+
+@pytest.mark.parametrize("whose", [TransformersTarget, Target])
+def test_texts_are_yielded_before_the_last_is_asked_for(whose: Any, llama: Any) -> None:
+    target = TransformersTarget(llama().double())
+    endless = (text for _ in itertools.count() for text in conversations(Sampling(), [6, 7, 8]))
+    wanted = list(target.write_turns(conversations(Sampling(), [6, 7, 8])))
+    assert list(islice(whose.write_turns(target, endless), 100)) == wanted * 25
 
 
 def test_no_turn_is_read_twice(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,14 +95,14 @@ def test_no_turn_is_read_twice(llama: Any, monkeypatch: pytest.MonkeyPatch) -> N
         return feed(self, numbers, pending, drafts, states)
 
     monkeypatch.setattr(Ragged, "feed", counted)
-    target.write_turns(conversations(Sampling(), [6, 7, 8]))
+    list(target.write_turns(conversations(Sampling(), [6, 7, 8])))
     assert counts == [sum(map(len, PROMPTS)), *[4] * 5, 4 + 4 * 3, *[4] * 8]
 
 
 def test_turns_beyond_the_context_window_are_empty(llama: Any) -> None:
     target = TransformersTarget(llama(max_position_embeddings=12).double())
     target.eos = frozenset()
-    written = target.write_turns(conversations(Sampling(), [6, 7, 8]))
+    written = list(target.write_turns(conversations(Sampling(), [6, 7, 8])))
     assert [len(text) for text, _ in written] == [6, 6, 5, 6]
     assert [len(text) for _, text in written] == [0, 2, 0, 1]
 

@@ -1,6 +1,6 @@
 """Each check of a target catches the wrong target that was made for it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -276,19 +276,17 @@ class WritesPastTheEnd(Plain):
 class ForgetsTurns(Plain):
     """Writes each turn as if it were a text."""
 
-    def write_turns(self, texts: Sequence[Sequence[Turn]]) -> list[Texts]:
-        return [
-            [
+    def write_turns(self, texts: Iterable[Sequence[Turn]]) -> Iterator[Texts]:
+        for turns in texts:
+            yield [
                 self.write([turn.ids], turn.sampling, [turn.chance], turn.max_new_tokens)[0]
                 for turn in turns
             ]
-            for turns in texts
-        ]
 
 
 class AnswersOnce(Plain):
-    def write_turns(self, texts: Sequence[Sequence[Turn]]) -> list[Texts]:
-        return super().write_turns([turns[:1] for turns in texts])
+    def write_turns(self, texts: Iterable[Sequence[Turn]]) -> Iterator[Texts]:
+        return super().write_turns(turns[:1] for turns in texts)
 
 
 class OffersWhatItLacks(Plain):

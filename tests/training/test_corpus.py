@@ -1,6 +1,7 @@
 """Texts are the target's own, kept as lines of a file, and the same after an interruption."""
 
 import json
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,7 @@ from outrider.training.corpus import collect_texts
 from outrider.training.writing import Text, Writing, template_around_user
 
 GREEDY, DRAWN = Sampling(), Sampling(temperature=1.0)
-WRITING = Writing(
-    chat=True, samplings=[GREEDY, DRAWN], question_tokens=4, max_new_tokens=8, batch=3
-)
+WRITING = Writing(chat=True, samplings=[GREEDY, DRAWN], question_tokens=4, max_new_tokens=8)
 
 
 @pytest.fixture
@@ -61,6 +60,24 @@ def test_a_run_that_broke_off_writes_the_rest(chatty: Any, tmp_path: Path, conso
         == whole
     )
     assert (tmp_path / "a.jsonl").read_text() == (tmp_path / "b.jsonl").read_text()
+
+
+def test_texts_that_were_written_before_an_interruption_are_kept(
+    chatty: Any, tmp_path: Path, console: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = collect_texts(chatty, [], tmp_path / "a.jsonl", 9, console=console, writing=WRITING)
+    write_turns = chatty.write_turns
+
+    def interrupted(texts: Any) -> Any:
+        yield from islice(write_turns(texts), 5)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(chatty, "write_turns", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        collect_texts(chatty, [], tmp_path / "b.jsonl", 9, console=console, writing=WRITING)
+    monkeypatch.undo()
+    kept = collect_texts(chatty, [], tmp_path / "b.jsonl", 5, console=console, writing=WRITING)
+    assert kept == whole[:5]
 
 
 def test_given_prompts_are_answered_in_turn(target: Any, tmp_path: Path, console: Any) -> None:

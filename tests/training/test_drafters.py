@@ -13,7 +13,6 @@ from outrider.training.families import FAMILIES
 SMALL = [
     "recipe.texts=20",
     "recipe.held_out=4",
-    "recipe.batch_texts=24",
     "max_new_tokens=16",
     "recipe.schedule.epochs=1",
     "recipe.schedule.evaluate=2",
@@ -82,7 +81,7 @@ def test_what_is_held_out_is_not_trained_on(run: Any, folder: Path, tmp_path: Pa
 def test_a_table_is_counted_and_used(run: Any, folder: Path, tmp_path: Path) -> None:
     settings = ["target=transformers", f"target.model={folder}"]
     path = tmp_path / "table"
-    few = ["recipe.texts=20", "recipe.held_out=4", "recipe.batch_texts=24", "max_new_tokens=16"]
+    few = ["recipe.texts=20", "recipe.held_out=4", "max_new_tokens=16"]
     status, printed, complaint = run("train", "drafter=bigram", *settings, *few, f"out={path}")
     assert status == 0, complaint
     assert "alpha" in printed
@@ -96,7 +95,7 @@ def test_a_store_is_written_and_used(
 ) -> None:
     settings = ["target=transformers", f"target.model={folder}"]
     path = tmp_path / "store"
-    few = ["recipe.texts=6", "recipe.held_out=2", "recipe.batch_texts=8", "max_new_tokens=16"]
+    few = ["recipe.texts=6", "recipe.held_out=2", "max_new_tokens=16"]
     own = [f"recipe.answers={answers}", "data=jsonl", f"data.path={data}", f"out={path}"]
     status, printed, complaint = run("train", "drafter=rest", *settings, *few, *own)
     assert status == 0, complaint

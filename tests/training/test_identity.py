@@ -62,7 +62,6 @@ def test_texts_that_were_written_in_another_way_are_refused(
             samplings=[Sampling()],
             question_tokens=4,
             max_new_tokens=tokens,
-            batch=3,
         )
         return collect_texts(
             target, PROMPTS, tmp_path / "x.jsonl", 2, console=console, writing=writing
