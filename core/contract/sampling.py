@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -13,8 +14,8 @@ from outrider.errors import is_int, is_number, require
 FEW = 512
 """The vocabulary, at most, that is sorted as a whole for top-p."""
 
-SPREAD = 10.0
-"""How far from a row's highest logit candidates for top-p are looked for at first."""
+SPREAD = math.exp(-10)
+"""Candidates for top-p are at least this many times as likely as the likeliest token."""
 
 CLEAR = 1e-6
 """How far from top-p a sum of probabilities is no matter of rounding."""
@@ -80,8 +81,9 @@ class Sampling:
             logits = logits.masked_fill(logits < lowest, float("-inf"))
         if self.top_p < 1:
             rows = logits.reshape(-1, logits.shape[-1])
-            logits = _nucleus(rows, self.top_p).view(logits.shape)
-        probs = logits.softmax(-1)
+            probs = _nucleus(rows, self.top_p).view(logits.shape)
+        else:
+            probs = logits.softmax(-1)
         if self.min_p > 0:
             probs = probs.masked_fill(probs < self.min_p * probs.amax(-1, keepdim=True), 0.0)
             probs = probs / probs.sum(-1, keepdim=True)
@@ -97,44 +99,40 @@ def likeliest(logits: Float[Tensor, "*rows vocab"]) -> Int[Tensor, "*rows"]:
 
 
 def _nucleus(logits: Float[Tensor, "rows vocab"], top_p: float) -> Float[Tensor, "rows vocab"]:
-    """Returns the logits of the tokens that top-p keeps; the others are minus infinity.
+    """Returns the distribution over the tokens that top-p keeps; the others have probability 0.
 
-    The highest logits mostly hold what stays, and sorting a large vocabulary would take longer than
-    the rest of a round. A row is sorted as a whole if they don't, or if equal logits or rounding
-    decide what stays.
+    The likeliest tokens mostly hold what stays, and sorting a large vocabulary would take longer
+    than the rest of a round. A row is sorted as a whole if they don't, or if equal probabilities or
+    rounding decide what stays.
     """
     if logits.shape[-1] <= FEW:
-        return _sorted_nucleus(logits, top_p)
+        return _sorted_nucleus(logits, top_p).softmax(-1)
     return torch.stack([_row_nucleus(row, top_p) for row in logits])
 
 
 def _row_nucleus(logits: Float[Tensor, "vocab"], top_p: float) -> Float[Tensor, "vocab"]:
-    lowest = _lowest_kept(logits, top_p)
-    if lowest is None:
-        return _sorted_nucleus(logits, top_p)
-    return threshold(logits, float(lowest.nextafter(lowest.new_tensor(-math.inf))), -math.inf)
+    probs = logits.softmax(-1)
+    too_low = _highest_too_low(probs, top_p)
+    if too_low is None:
+        return _sorted_nucleus(logits, top_p).softmax(-1)
+    kept = threshold(probs, too_low, 0.0)
+    return kept / kept.sum()
 
 
-def _lowest_kept(logits: Float[Tensor, "vocab"], top_p: float) -> Tensor | None:
-    """Returns the lowest logit that top-p keeps, or None where that takes sorting all of them."""
-    most = logits.max()
-    best = _at_least(logits, most - SPREAD).sort(descending=True).values
-    # PyTorch takes several times as long for the logarithm of the sum.
-    shares = (best - most).exp().double() * logits.softmax(-1).max()
-    below = shares.cumsum(-1)
-    above = below - shares
-    count = int((above < top_p).sum())
-    is_clear = count > 0 and float((below - top_p).abs().min()) > CLEAR and below[-1] > top_p
-    if not is_clear or (count < len(best) and best[count] == best[count - 1]):
+def _highest_too_low(probs: Float[Tensor, "vocab"], top_p: float) -> float | None:
+    """Returns the number just below the lowest probability that top-p keeps.
+
+    Returns None where it takes sorting all of them.
+    """
+    array = probs.detach().cpu().numpy()  # PyTorch takes several times as long for each step
+    best = np.sort(array[array >= array.max() * SPREAD])[::-1]
+    below = best.cumsum(dtype=np.float64)
+    last = int(np.searchsorted(below, top_p))  # of those that stay
+    if last >= len(best) or np.abs(below - top_p).min() <= CLEAR:
         return None
-    return best[count - 1]
-
-
-def _at_least(logits: Float[Tensor, "vocab"], lowest: Tensor) -> Float[Tensor, "high"]:
-    if logits.device.type != "cpu":
-        return logits[logits >= lowest]
-    array = logits.detach().numpy()  # PyTorch takes several times as long
-    return torch.from_numpy(array[array >= lowest.item()])
+    if last + 1 < len(best) and best[last + 1] == best[last]:
+        return None
+    return float(np.nextafter(best[last], best.dtype.type(0)))
 
 
 def _sorted_nucleus(

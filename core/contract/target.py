@@ -1,5 +1,6 @@
 """Target: the model whose text is wanted."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -30,7 +31,7 @@ PathScorer = Callable[[Sequence[Path]], Float[Tensor, "paths vocab"]]
 
 def check_finite(logits: Float[Tensor, "*rows vocab"]) -> None:
     """Raises `TargetError` if a row of logits holds NaN or infinity, or rules out every token."""
-    if not torch.isfinite(logits.amax(-1)).all():
+    if not all(map(math.isfinite, logits.amax(-1).flatten().tolist())):
         raise TargetError("the target gave logits with NaN, infinity or no finite entry")
 
 

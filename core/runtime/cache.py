@@ -91,6 +91,11 @@ class GrowingCache(Cache):
     def __init__(self) -> None:
         super().__init__(layer_class_to_replicate=GrowingLayer)
 
+    def crop(self, tokens_to_remove: int) -> None:
+        """Removes the last -tokens_to_remove tokens, without a copy."""
+        if tokens_to_remove:
+            super().crop(tokens_to_remove)
+
     def retain_rows(self, count: int, rows: Sequence[int]) -> None:
         """Of the last `count` tokens, keeps those at `rows`, in that order."""
         start = int(self.get_seq_length()) - count

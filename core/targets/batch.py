@@ -196,8 +196,10 @@ def _draw(chance: Chance, sampling: Sampling, logits: Float[Tensor, "vocab"]) ->
         TargetError: the logits are no distribution.
     """
     if not sampling.greedy:
-        check_finite(logits)
-        return chance.categorical(sampling.probs(logits))
+        probs = sampling.probs(logits)
+        if probs[0].isnan():  # as all of them are after one bad logit
+            check_finite(logits)
+        return chance.categorical(probs)
     token = int(likeliest(logits))  # what a draw from a point mass would give, without making it
     check_finite(logits[token : token + 1])
     return token
