@@ -32,14 +32,16 @@ def entrants(
     model: str,
     dtype: torch.dtype,
     drafters: Mapping[str, Mapping[str, Any]] | None = None,
+    rounded: str | None = None,
 ) -> list[Entrant]:
     """Returns the entrants that a config asks for: Outrider's, and their counterparts among peers.
 
     config: plain values, as Hydra composed them. model: the target's folder or hub id.
     drafters: the configs of further drafters, by name. They are compared with plain decoding only.
+    rounded: a folder with the weights in eight bits, if those of the target are.
 
     Raises:
-        ConfigError: a peer's Python is set, but is not a file, or two entrants have one name.
+        ConfigError: a peer can't take part as it is set, or two entrants have one name.
     """
     drafter = dict(config["drafter"])
     label = str(drafter["_target_"]).rpartition(".")[2]
@@ -57,7 +59,7 @@ def entrants(
         is_new = all(entrant.name != entrants[-1].name for entrant in entrants[:-1])
         require(is_new, "drafters", name, "a name that no other entrant has")
     precision = str(dtype).removeprefix("torch.")
-    counterparts = Counterparts(model, precision, drafter, label, int(config["gamma"]))
+    counterparts = Counterparts(model, precision, drafter, label, int(config["gamma"]), rounded)
     for peer in PEERS:
         if config["peers"][peer]:
             entrants += counterparts.of(peer, config["peers"][peer])

@@ -12,13 +12,16 @@ def start(settings: dict[str, Any]) -> Answer:
     """Loads the model, and returns the function that writes texts with it.
 
     settings: `model`, `dtype`, `gamma`, and `options` for `generate`; `assistant_model` is the
-        folder or hub id of a model.
+        folder or hub id of a model. With `quantize`, torchao rounds the weights to eight bits.
     """
     from transformers import AutoModelForCausalLM
 
     auto: Any = AutoModelForCausalLM
     dtype = getattr(torch, settings["dtype"])
-    model = auto.from_pretrained(settings["model"], dtype=dtype).eval()
+    rounding: Any = eight_bits() if settings.get("quantize") else None
+    model = auto.from_pretrained(
+        settings["model"], dtype=dtype, quantization_config=rounding
+    ).eval()
     options = dict(settings["options"])
     if "assistant_model" in options:
         assistant = auto.from_pretrained(options["assistant_model"], dtype=dtype).eval()
@@ -64,6 +67,14 @@ def start(settings: dict[str, Any]) -> Answer:
     ends = set(end) if isinstance(end, list) else {end}
     answers = {"write": write, "texts": write_together}
     return lambda question: answers[question["ask"]](question)
+
+
+def eight_bits() -> Any:
+    """Returns the config of weights of eight bits, with a scale for each row."""
+    from torchao.quantization import Int8WeightOnlyConfig  # type: ignore[import-not-found]
+    from transformers import TorchAoConfig
+
+    return TorchAoConfig(Int8WeightOnlyConfig())
 
 
 if __name__ == "__main__":

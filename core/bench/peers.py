@@ -49,6 +49,7 @@ class Counterparts:
 
     model: the target's folder or hub id. dtype: as all peers spell it, such as "float32".
     drafter: the config of Outrider's drafter. label: what the entrants with it are called.
+    rounded: a folder with the weights in eight bits, for vLLM, if those of the target are.
     """
 
     model: str
@@ -56,6 +57,7 @@ class Counterparts:
     drafter: Mapping[str, Any]
     label: str
     gamma: int
+    rounded: str | None = None
 
     def of(self, peer: str, setting: Any) -> list[Entrant]:
         """Returns a peer's entrants: without drafts, and with the same drafter, if it has these.
@@ -63,10 +65,13 @@ class Counterparts:
         setting: the value of `peers.NAME`.
 
         Raises:
-            ConfigError: it should be the Python of an environment, but is not a file.
+            ConfigError: it should be the Python of an environment, but is not a file, or the peer
+                has no weights of eight bits.
         """
         if peer == "transformers":
             return self._transformers()
+        is_like_target = self.rounded is None or peer == "vllm"
+        require(is_like_target, f"peers.{peer}", setting, "null with target.quantize=int8")
         python = Path(str(setting)).expanduser()
         expected = f"the python of an environment with {peer}"
         require(python.is_file(), f"peers.{peer}", str(python), expected)
@@ -74,7 +79,7 @@ class Counterparts:
         script = Path(__file__).with_name(f"peer_{peer}.py")
         command = (str(python.absolute()), str(script))
         environment = os.environ | (VLLM_ENVIRONMENT if peer == "vllm" else {})
-        common = {"model": self.model, "dtype": self.dtype}
+        common = {"model": self.rounded or self.model, "dtype": self.dtype}
         return [
             Entrant(f"{peer} {label}", command, common | settings, (), environment, peer == "vllm")
             for label, settings in self._settings(peer).items()
@@ -104,6 +109,8 @@ class Counterparts:
     def _transformers(self) -> list[Entrant]:
         command = (sys.executable, "-m", "outrider.bench.peer_transformers")
         common = {"model": self.model, "dtype": self.dtype, "gamma": self.gamma}
+        if self.rounded:
+            common["quantize"] = "int8"
         options = self._assisted_options()
         by_label: dict[str, dict[str, Any]] = {PLAIN: {}}
         if options:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from outrider.bench.drafting import (
     drafting_entrants,
     drafting_table,
 )
+from outrider.bench.eight_bits import write_eight_bits
 from outrider.bench.entrants import OUTRIDER_PLAIN, entrants, weights_location
 from outrider.bench.measure import Run, differences, measure_runs, speed_ratio
 from outrider.bench.neighbour import neighbour
@@ -60,7 +62,8 @@ def bench(config: DictConfig) -> None:
         if config.neighbour:
             stack.enter_context(neighbour())
         model = weights_location(settings)
-        participants = entrants(settings, model, _dtype(config), settings["drafters"])
+        rounded = _rounded_for_vllm(config, model, stack)
+        participants = entrants(settings, model, _dtype(config), settings["drafters"], rounded)
         workers = _start_workers(participants, folder, stack, progress)
         reference = workers[OUTRIDER_PLAIN]
         texts = _encode_prompts(config, prompts, reference)
@@ -109,6 +112,14 @@ def _dtype(config: DictConfig) -> torch.dtype:
     name = config.target.get("dtype", "auto")
     dtype: torch.dtype = torch.float32 if name == "auto" else getattr(torch, name)
     return dtype
+
+
+def _rounded_for_vllm(config: DictConfig, model: str, stack: ExitStack) -> str | None:
+    """Returns a folder with the weights in eight bits if the target's are; `stack` removes it."""
+    if config.target.get("quantize") is None:
+        return None
+    folder = stack.enter_context(TemporaryDirectory(prefix="outrider-"))
+    return str(write_eight_bits(model, Path(folder)))
 
 
 def _start_workers(

@@ -106,6 +106,18 @@ def test_listed_drafters_meet_plain_decoding() -> None:
             entrants(config, "/m", torch.float32, {name: listed["eagle"]})
 
 
+def test_peers_of_a_target_in_eight_bits_have_eight_bits_too() -> None:
+    config = asked(f"peers.vllm={sys.executable}", "drafter=none")
+    rounded = entrants(config, "/m", torch.bfloat16, rounded="/rounded")
+    settings = {entrant.name: entrant.settings for entrant in rounded}
+    assert settings["transformers plain"]["quantize"] == "int8"
+    assert settings["transformers plain"]["model"] == "/m"
+    assert settings["vllm plain"]["model"] == "/rounded"
+    config = asked(f"peers.economize={sys.executable}")
+    with pytest.raises(ConfigError, match=r"expected null with target\.quantize=int8"):
+        entrants(config, "/m", torch.float32, rounded="/rounded")
+
+
 def test_a_strangers_class_of_the_same_name_is_another_drafter(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
