@@ -206,7 +206,10 @@ class FeedForward(nn.Module):
 
 
 def rotation(
-    positions: Int[Tensor, "batch tokens"], head_dim: int, theta: float, dtype: torch.dtype
+    positions: Int[Tensor, "batch tokens"],
+    head_dim: int,
+    theta: float,
+    dtype: torch.dtype = torch.float32,
 ) -> tuple[Tensor, Tensor]:
     """Returns the cosine and sine of each position's angles (2104.09864)."""
     angles = (positions[..., None].float() / _periods(head_dim, theta, positions.device))[:, None]

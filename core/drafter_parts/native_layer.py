@@ -86,8 +86,8 @@ class _NativeLayer:
         assert native is not None
         heads, narrow, dim = config.num_attention_heads, config.num_key_value_heads, config.head_dim
         inputs, x = inputs.contiguous(), residual.clone(memory_format=torch.contiguous_format)
-        cosine, sine = rotation(positions, dim, config.rope_theta, x.dtype)
-        sine = sine * _signs(dim)
+        table = _angles(1 << int(positions.max()).bit_length(), dim, config.rope_theta)
+        cosine, sine = (part[positions[0]] for part in table)
         normed, mixed = torch.empty_like(inputs), x.new_empty(count, heads * dim)
         qkv = x.new_empty(1, count, heads + 2 * narrow, dim)
         active = x.new_empty(count, self._inner)
@@ -140,8 +140,11 @@ def _is_supported(layer: Any) -> bool:
 
 
 @cache
-def _signs(dim: int) -> Float[Tensor, "dim"]:
-    """Returns what makes a sine that of the library, whose first half is negative."""
-    signs = torch.ones(dim)
-    signs[: dim // 2] = -1
-    return signs
+def _angles(length: int, dim: int, theta: float) -> tuple[Tensor, Tensor]:
+    """Returns the cosine and sine [length, dim] of each position's angles.
+
+    The library wants the first half of a sine to be negative.
+    """
+    cosine, sine = (part[0, 0] for part in rotation(torch.arange(length)[None], dim, theta))
+    sine[:, : dim // 2].neg_()
+    return cosine, sine
