@@ -180,18 +180,11 @@ def batch_speed(
 
 
 def _weight_bytes(target: Target) -> int:
-    """Returns the bytes of weights that a pass reads: all matrices once, but not the embedding.
-
-    An embedding that is also the output layer counts.
-    """
-    model: Any = target.model
-    tensors = {tensor.data_ptr(): tensor for tensor in model.state_dict().values()}
-    embedding = model.get_input_embeddings().weight.data_ptr()
-    output = model.get_output_embeddings().weight.data_ptr()
-    total = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
-    is_tied = embedding == output
-    unread = 0 if is_tied else tensors[embedding].numel() * tensors[embedding].element_size()
-    return int(total - unread)
+    """Returns the bytes of the matrices that a pass over a single token multiplies with."""
+    with target.at_work(), torch.no_grad(), Reads() as read:
+        ids = torch.tensor([[TOKEN]], device=target.model.device)
+        run_pass(target.model, GrowingCache(), PassInput(ids, 1))
+    return read.bytes
 
 
 if __name__ == "__main__":
