@@ -34,7 +34,7 @@ class PackedLinear(nn.Module):
         restored from the packed weights each time `weight` is read.
     bits: 8 or 4, to round the weights to so many bits, which needs the native library. Defaults to
         None: the weights stay exact.
-    grouped: whether weights of eight bits are scaled in groups; see `Panels`. Defaults to False.
+    short_inputs: whether inputs are rounded to eight bits too; see `Panels`. Defaults to False.
     """
 
     in_features: int
@@ -47,7 +47,7 @@ class PackedLinear(nn.Module):
         *,
         shared: bool = False,
         bits: int | None = None,
-        grouped: bool = False,
+        short_inputs: bool = False,
     ) -> None:
         super().__init__()
         self.in_features, self.out_features = layer.in_features, layer.out_features
@@ -55,7 +55,7 @@ class PackedLinear(nn.Module):
         self.bias = None if layer.bias is None else layer.bias.detach()
         # Neither is a buffer, since packed weights can't be moved, cast or saved.
         self.packed: Panels | Tensor = (
-            Panels(weight, self.bias, bits=bits, grouped=grouped)
+            Panels(weight, self.bias, bits=bits, short_inputs=short_inputs)
             if can_panel(weight)
             else torch.ops.mkldnn._reorder_linear_weight(weight, ROWS)
         )
@@ -161,7 +161,8 @@ def pack(model: nn.Module, *, bits: int | None = None) -> None:
 
     A matrix that an embedding shares is kept in its plain form too, for looking up rows.
 
-    bits: 8 to round the weights to so many. Embeddings keep their precision. Defaults to None.
+    bits: 8 to round the weights to so many, and the inputs too, where the processor multiplies
+        bytes. Embeddings keep their precision. Defaults to None.
     """
     modules = list(model.modules())
     tables = {id(module.weight) for module in modules if isinstance(module, nn.Embedding)}
@@ -170,7 +171,8 @@ def pack(model: nn.Module, *, bits: int | None = None) -> None:
         for name, child in module.named_children():
             if type(child) is nn.Linear:
                 shared = id(child.weight) in tables
-                setattr(module, name, PackedLinear(child, shared=shared, bits=bits))
+                packed = PackedLinear(child, shared=shared, bits=bits, short_inputs=bits == 8)
+                setattr(module, name, packed)
                 if not shared:
                     _release(child.weight.detach(), files)
 

@@ -12,8 +12,8 @@
 
    Whatever the weights are stored as, everything else is float32, but for the inputs of a product
    where the processor multiplies shorter ones faster. With weights of bfloat16, they are rounded to
-   bfloat16 as well (AVX512_BF16, AMX). With groups, each row's are whole numbers of fifteen bits,
-   with a scale for each group (VNNI). */
+   bfloat16 as well (AVX512_BF16, AMX). With groups, each row's are whole numbers of fifteen or
+   eight bits, with a scale for each group (VNNI). */
 
 #include <pthread.h>
 #include <sched.h>
@@ -44,9 +44,11 @@
 #define DEPTH 32   /* inputs of a tile, and of a group */
 #define MIDDLE 8   /* of a weight's whole number in four bits */
 #define ZERO 128   /* the byte of a weight of 0 */
-#define LARGEST 16256 /* whole number that inputs are rounded to: 127 times 128 */
+#define LARGEST 127 /* byte that inputs are rounded to */
 #define GROUP (4 * LANES + DEPTH * LANES / 2) /* bytes of a group of four bits */
 #define AHEAD 4096 /* bytes of a panel to fetch before they are needed */
+#define NEAR 2048  /* likewise, once they are in the second cache */
+#define SHORTEST 4 /* rows whose products take no longer than their weights take to arrive */
 #define PIECE 65536 /* bytes of panels for one thread to take, at most if they are more than one */
 #define TILED 32   /* rows of two tiles */
 #define FEW 64     /* rows whose results don't depend on their number */
@@ -67,7 +69,7 @@ typedef struct {
     int64_t outputs, inputs, kind;
 } Matrix;
 
-enum { FLOAT32, EIGHT_BITS, BFLOAT16, FOUR_BITS, EIGHT_BITS_IN_GROUPS };
+enum { FLOAT32, EIGHT_BITS, BFLOAT16, FOUR_BITS, EIGHT_BITS_IN_GROUPS, SHORT_INPUTS };
 
 /* ---- Threads ---------------------------------------------------------------------------------
 
@@ -342,6 +344,15 @@ static inline vec load_bfloat16(const void *at)
     return (vec)(__builtin_convertvector(*(const halves *)at, uvec) << 16);
 }
 
+/* Fetches what comes later in a panel. The first cache waits for few lines at once, too few to keep
+   memory busy during the products of many rows, so the second one is asked for them before. */
+static inline __attribute__((always_inline)) void fetch_ahead(const char *at, const int rows)
+{
+    __builtin_prefetch(at + (rows > SHORTEST ? NEAR : AHEAD));
+    if (rows > SHORTEST)
+        __builtin_prefetch(at + 2 * AHEAD, 0, 2);
+}
+
 /* Writes the sums of R rows, which are in registers, to sums[row][output]. */
 #define STORE(SUM, SUMS, R)                                                                        \
     _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                                     \
@@ -360,9 +371,9 @@ static inline vec load_bfloat16(const void *at)
             (vec){0};                                                                              \
         for (int64_t input = 0; input < inputs; input++, panel += PANEL * SIZE) {                  \
             const vec first = load_##NAME(panel), second = load_##NAME(panel + LANES * SIZE);      \
-            __builtin_prefetch(panel + AHEAD);                                                      \
+            fetch_ahead(panel, R);                                                                 \
             if (SIZE > 1)                                                                          \
-                __builtin_prefetch(panel + AHEAD + LANES * SIZE);                                   \
+                fetch_ahead(panel + LANES * SIZE, R);                                              \
             _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                             \
             {                                                                                      \
                 const float value = x[row * inputs + input];                                       \
@@ -385,8 +396,8 @@ static inline vec load_bfloat16(const void *at)
             const uvec first = *(const uvec *)panel;                                               \
             const uvec second = *(const uvec *)(panel + 2 * LANES * SIZE);                         \
             const int64_t odd = input + 1 < inputs;                                                \
-            __builtin_prefetch(panel + AHEAD);                                                      \
-            __builtin_prefetch(panel + AHEAD + 2 * LANES * SIZE);                                   \
+            fetch_ahead(panel, R);                                                                 \
+            fetch_ahead(panel + 2 * LANES * SIZE, R);                                              \
             _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                             \
             {                                                                                      \
                 const float *values = x + row * inputs + input;                                    \
@@ -410,7 +421,7 @@ static inline vec load_bfloat16(const void *at)
                 vec first[R] = {{0}}, second[R] = {{0}};                                           \
                 for (int64_t word = 0; word < DEPTH / 8; word++) {                                 \
                     const uvec words = *(const uvec *)(panel + 4 * LANES * (word + 1));            \
-                    __builtin_prefetch(panel + AHEAD + 4 * LANES * word);                          \
+                    fetch_ahead(panel + 4 * LANES * word, R);                                      \
                     _Pragma("GCC unroll 4") for (int byte = 0; byte < 4; byte++)                   \
                         _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                 \
                     {                                                                              \
@@ -443,7 +454,7 @@ static inline vec load_bfloat16(const void *at)
                 panel += 2 * LANES;                                                                \
                 for (int64_t word = 0; word < DEPTH / 4; word++, panel += 4 * LANES) {             \
                     const uvec words = *(const uvec *)panel;                                       \
-                    __builtin_prefetch(panel + AHEAD);                                             \
+                    fetch_ahead(panel, R);                                                         \
                     _Pragma("GCC unroll 4") for (int byte = 0; byte < 4; byte++)                   \
                     {                                                                              \
                         const ivec bytes = (ivec)(words >> 8 * byte & 255) - ZERO;                 \
@@ -473,30 +484,33 @@ TILES(TILE, int8, 1)
 TILES(PAIR_TILE, bfloat16, 2)
 TILES(GROUP_TILE, int4, 0)
 TILES(BYTES_TILE, grouped, 0)
-static Tile *const *const TILES_OF[] = {float32_tiles, int8_tiles, bfloat16_tiles, int4_tiles, grouped_tiles};
-static const int BYTES_OF[] = {128, 32, 64, 20, 34}; /* of an input in a panel, with its part of a group's numbers */
+static Tile *const *const TILES_OF[] = {float32_tiles, int8_tiles,    bfloat16_tiles,
+                                        int4_tiles,    grouped_tiles, grouped_tiles};
+static const int BYTES_OF[] = {128, 32, 64, 20, 34, 34}; /* of an input in a panel, with its part of a group's numbers */
 
-/* A group of a row's inputs: each is about `step` times a whole number, which is 128 times a byte
-   and another byte.
+/* A group of a row's inputs: each is about `step` times a whole number, which is a digit, or 128
+   times a digit and another one.
 
-   sum: of the inputs. whole: of the whole numbers. high, low: the bytes. */
+   sum: of the inputs. whole: of the whole numbers. */
 typedef struct {
     float step, sum;
     int32_t whole;
-    int8_t high[DEPTH], low[DEPTH];
+    int8_t digits[2][DEPTH];
 } Group;
 
 /* Some rows to multiply with matrices of one kind.
 
    tallest: how many rows to take at once.
    shortened: the rows in bfloat16, [TILED rows][DEPTH inputs][TILED][DEPTH], or none.
-   groups: the rows as whole numbers, [rows][inputs / DEPTH], or none. */
+   groups: the rows as whole numbers, [rows][inputs / DEPTH], or none.
+   digits: how many these have. */
 typedef struct {
     const float *x;
     int64_t inputs;
     int rows, tallest;
     uint16_t *shortened;
     Group *groups;
+    int digits;
 } Rows;
 
 static inline int64_t depth_of(int64_t inputs)
@@ -538,8 +552,8 @@ static void shorten_chunk(const void *job, int group)
             for (int pair = 0; pair < DEPTH; pair += 2, panel += 4 * PANEL) {                      \
                 const __m512bh weights[] = {(__m512bh)_mm512_loadu_si512(panel),                   \
                                             (__m512bh)_mm512_loadu_si512(panel + 4 * LANES)};      \
-                __builtin_prefetch(panel + AHEAD);                                                 \
-                __builtin_prefetch(panel + AHEAD + 4 * LANES);                                     \
+                fetch_ahead(panel, R);                                                             \
+                fetch_ahead(panel + 4 * LANES, R);                                                 \
                 _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                         \
                 {                                                                                  \
                     int32_t both;                                                                  \
@@ -632,126 +646,133 @@ static void round_chunk(const void *job, int row)
     for (int64_t at = 0; at < rows->inputs; at += DEPTH, group++, x += DEPTH) {
         const __m512 first = _mm512_loadu_ps(x), second = _mm512_loadu_ps(x + LANES);
         const float most = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps(first), _mm512_abs_ps(second)));
-        const __m512 scale = _mm512_set1_ps(most > 0 ? LARGEST / most : 0);
-        group->step = most / LARGEST;
+        const float largest = rows->digits > 1 ? 128 * LARGEST : LARGEST;
+        const __m512 scale = _mm512_set1_ps(most > 0 ? largest / most : 0);
+        group->step = most / largest;
         group->sum = total((vec)_mm512_add_ps(first, second));
         group->whole = 0;
         for (int half = 0; half < 2; half++) {
             const __m512i whole = _mm512_cvtps_epi32(_mm512_mul_ps(half ? second : first, scale));
-            const __m512i high = _mm512_srai_epi32(_mm512_add_epi32(whole, _mm512_set1_epi32(64)), 7);
+            __m512i high = whole;
+            if (rows->digits > 1)
+                high = _mm512_srai_epi32(_mm512_add_epi32(whole, _mm512_set1_epi32(64)), 7);
             const __m512i low = _mm512_sub_epi32(whole, _mm512_slli_epi32(high, 7));
-            _mm_storeu_si128((__m128i *)group->high + half, _mm512_cvtepi32_epi8(high));
-            _mm_storeu_si128((__m128i *)group->low + half, _mm512_cvtepi32_epi8(low));
+            _mm_storeu_si128((__m128i *)group->digits[0] + half, _mm512_cvtepi32_epi8(high));
+            _mm_storeu_si128((__m128i *)group->digits[1] + half, _mm512_cvtepi32_epi8(low));
             group->whole += _mm512_reduce_add_epi32(whole);
         }
     }
 }
 
-/* Adds the products of sixteen times four bytes of weights with four inputs, in two parts. */
-static inline __attribute__((always_inline)) void add_bytes(__m512i *high, __m512i *low, __m512i weights,
-                                                            const Group *group, int input)
+/* Adds the products of sixteen times four bytes of weights with each digit of four inputs. */
+static inline __attribute__((always_inline)) void add_bytes(__m512i *sums, __m512i weights,
+                                                            const Group *group, int input, const int digits)
 {
-    int32_t words[2];
-    memcpy(words, group->high + input, sizeof *words);
-    memcpy(words + 1, group->low + input, sizeof *words);
-    *high = _mm512_dpbusd_epi32(*high, weights, _mm512_set1_epi32(words[0]));
-    *low = _mm512_dpbusd_epi32(*low, weights, _mm512_set1_epi32(words[1]));
+    _Pragma("GCC unroll 2") for (int digit = 0; digit < digits; digit++)
+    {
+        int32_t four_inputs;
+        memcpy(&four_inputs, group->digits[digit] + input, sizeof four_inputs);
+        sums[digit] = _mm512_dpbusd_epi32(sums[digit], weights, _mm512_set1_epi32(four_inputs));
+    }
 }
 
-/* The sums of both parts, as numbers. */
-static inline __m512 whole_sums(__m512i high, __m512i low)
+/* What the sums of a row start from, since the byte of a weight of 0 is `zero`. */
+static inline __attribute__((always_inline)) void start_sums(__m512i *sums, const Group *group, int zero,
+                                                             const int digits)
 {
-    return _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_slli_epi32(high, 7), low));
+    sums[0] = _mm512_setzero_si512();
+    sums[digits - 1] = _mm512_set1_epi32(-zero * group->whole);
 }
 
-/* The products of R rows of whole numbers with one panel of four bits, to sums[row][output]. The
-   weights are taken from their middle, so that what the inputs lose in rounding counts less. */
-#define BYTES4(R)                                                                                  \
-    static void bytes4_##R(const char *panel, const Rows *rows, int first, float *sums)            \
+/* The sums of all digits, as numbers. */
+static inline __attribute__((always_inline)) vec whole_sums(const __m512i *sums, const int digits)
+{
+    const __m512i whole =
+        digits > 1 ? _mm512_add_epi32(_mm512_slli_epi32(sums[0], 7), sums[1]) : sums[0];
+    return (vec)_mm512_cvtepi32_ps(whole);
+}
+
+/* The products of R rows of whole numbers of D digits with one panel of four bits, to
+   sums[row][output]. The weights are taken from their middle, so that what the inputs lose in
+   rounding counts less. */
+#define BYTES4(NAME, R, D)                                                                         \
+    static void NAME##_##R(const char *panel, const Rows *rows, int first, float *sums)            \
     {                                                                                              \
         const int64_t groups = rows->inputs / DEPTH;                                               \
         const __m512i lower = _mm512_set1_epi8(15);                                                \
         for (int half = 0; half < 2; half++, sums += LANES) {                                      \
             const Group *group = rows->groups + first * groups;                                    \
-            __m512 sum[R];                                                                         \
-            _Pragma("GCC unroll 16") for (int row = 0; row < R; row++) sum[row] =                  \
-                _mm512_setzero_ps();                                                               \
+            vec sum[R] = {{0}};                                                                    \
             for (int64_t at = 0; at < groups; at++, group++, panel += GROUP) {                     \
-                __m512i high[R], low[R];                                                           \
+                __m512i whole[R][D];                                                               \
                 _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                         \
-                {                                                                                  \
-                    high[row] = _mm512_setzero_si512();                                            \
-                    low[row] = _mm512_set1_epi32(-MIDDLE * group[row * groups].whole);             \
-                }                                                                                  \
+                    start_sums(whole[row], group + row * groups, MIDDLE, D);                       \
                 _Pragma("GCC unroll 4") for (int word = 0; word < DEPTH / 8; word++)               \
                 {                                                                                  \
                     const __m512i both = _mm512_loadu_si512(panel + 4 * LANES * (word + 1));       \
                     const __m512i even = _mm512_and_si512(both, lower);                            \
                     const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(both, 4), lower);       \
-                    __builtin_prefetch(panel + AHEAD + 4 * LANES * word);                          \
+                    fetch_ahead(panel + 4 * LANES * word, R);                                      \
                     _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                     \
                     {                                                                              \
-                        add_bytes(high + row, low + row, even, group + row * groups, 8 * word);    \
-                        add_bytes(high + row, low + row, odd, group + row * groups, 8 * word + 4); \
+                        add_bytes(whole[row], even, group + row * groups, 8 * word, D);            \
+                        add_bytes(whole[row], odd, group + row * groups, 8 * word + 4, D);         \
                     }                                                                              \
                 }                                                                                  \
-                const __m512 scale = (__m512)load_float16(panel);                                  \
-                const __m512 middle = _mm512_fmadd_ps(scale, _mm512_set1_ps(MIDDLE),               \
-                                                      (__m512)load_float16(panel + 2 * LANES));    \
+                const vec scale = load_float16(panel);                                             \
+                const vec middle = scale * MIDDLE + load_float16(panel + 2 * LANES);               \
+                fetch_ahead(panel + 4 * LANES * DEPTH / 8, R);                                     \
                 _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                         \
                 {                                                                                  \
                     const Group *own = group + row * groups;                                       \
-                    const __m512 step = _mm512_mul_ps(scale, _mm512_set1_ps(own->step));           \
-                    sum[row] = _mm512_fmadd_ps(whole_sums(high[row], low[row]), step, sum[row]);   \
-                    sum[row] = _mm512_fmadd_ps(middle, _mm512_set1_ps(own->sum), sum[row]);        \
+                    sum[row] += whole_sums(whole[row], D) * (scale * own->step);                   \
+                    sum[row] += middle * own->sum;                                                 \
                 }                                                                                  \
             }                                                                                      \
             for (int row = 0; row < R; row++)                                                      \
-                _mm512_storeu_ps(sums + row * PANEL, sum[row]);                                    \
+                *(vec *)(sums + row * PANEL) = sum[row];                                           \
         }                                                                                          \
     }
 
 /* The same for a panel of eight bits. */
-#define BYTES8(R)                                                                                  \
-    static void bytes8_##R(const char *panel, const Rows *rows, int first, float *sums)            \
+#define BYTES8(NAME, R, D)                                                                         \
+    static void NAME##_##R(const char *panel, const Rows *rows, int first, float *sums)            \
     {                                                                                              \
         const int64_t groups = rows->inputs / DEPTH;                                               \
         for (int half = 0; half < 2; half++, sums += LANES) {                                      \
             const Group *group = rows->groups + first * groups;                                    \
-            __m512 sum[R];                                                                         \
-            _Pragma("GCC unroll 16") for (int row = 0; row < R; row++) sum[row] =                  \
-                _mm512_setzero_ps();                                                               \
+            vec sum[R] = {{0}};                                                                    \
             for (int64_t at = 0; at < groups; at++, group++) {                                     \
-                __m512i high[R], low[R];                                                           \
+                __m512i whole[R][D];                                                               \
                 _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                         \
-                {                                                                                  \
-                    high[row] = _mm512_setzero_si512();                                            \
-                    low[row] = _mm512_set1_epi32(-ZERO * group[row * groups].whole);               \
-                }                                                                                  \
-                const __m512 scale = (__m512)load_float16(panel);                                  \
+                    start_sums(whole[row], group + row * groups, ZERO, D);                         \
+                const vec scale = load_float16(panel);                                             \
+                fetch_ahead(panel, R);                                                             \
                 panel += 2 * LANES;                                                                \
                 _Pragma("GCC unroll 8") for (int word = 0; word < DEPTH / 4; word++, panel += 64)  \
                 {                                                                                  \
                     const __m512i weights = _mm512_loadu_si512(panel);                             \
-                    __builtin_prefetch(panel + AHEAD);                                             \
+                    fetch_ahead(panel, R);                                                         \
                     _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                     \
-                        add_bytes(high + row, low + row, weights, group + row * groups, 4 * word); \
+                        add_bytes(whole[row], weights, group + row * groups, 4 * word, D);         \
                 }                                                                                  \
-                _Pragma("GCC unroll 16") for (int row = 0; row < R; row++) sum[row] =              \
-                    _mm512_fmadd_ps(whole_sums(high[row], low[row]),                               \
-                                    scale * _mm512_set1_ps(group[row * groups].step), sum[row]);   \
+                _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                         \
+                    sum[row] += whole_sums(whole[row], D) * (scale * group[row * groups].step);    \
             }                                                                                      \
             for (int row = 0; row < R; row++)                                                      \
-                _mm512_storeu_ps(sums + row * PANEL, sum[row]);                                    \
+                *(vec *)(sums + row * PANEL) = sum[row];                                           \
         }                                                                                          \
     }
-#define OF_BYTES(TILE, NAME)                                                                       \
-    TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) TILE(6) TILE(7) TILE(8)                                \
-    static TileOfRows *const NAME##_tiles[] = {NAME##_1, NAME##_2, NAME##_3, NAME##_4,            \
+#define OF_BYTES(TILE, NAME, D)                                                                    \
+    TILE(NAME, 1, D) TILE(NAME, 2, D) TILE(NAME, 3, D) TILE(NAME, 4, D) TILE(NAME, 5, D)           \
+    TILE(NAME, 6, D) TILE(NAME, 7, D) TILE(NAME, 8, D)                                             \
+    static TileOfRows *const NAME##_tiles[] = {NAME##_1, NAME##_2, NAME##_3, NAME##_4,             \
                                                 NAME##_5, NAME##_6, NAME##_7, NAME##_8};
 
-OF_BYTES(BYTES4, bytes4)
-OF_BYTES(BYTES8, bytes8)
+OF_BYTES(BYTES4, bytes4, 2)
+OF_BYTES(BYTES8, bytes8, 2)
+OF_BYTES(BYTES8, bytes8_short, 1)
+static TileOfRows *const *const BYTES_TILES_OF[] = {bytes4_tiles, bytes8_tiles, bytes8_short_tiles};
 
 /* Rounds the rows to whole numbers. They hold until this thread's next ones. */
 static void round_rows(Rows *rows, int alone)
@@ -802,7 +823,7 @@ static inline int is_shortened(const Matrix *matrix)
 static Rows prepare(const Matrix *matrix, const float *x, int rows, int alone)
 {
     const int tallest = matrix->kind < FOUR_BITS ? TALLEST : TALLEST / 3; /* groups have more sums */
-    Rows result = {x, matrix->inputs, rows, tallest, NULL, NULL};
+    Rows result = {x, matrix->inputs, rows, tallest, NULL, NULL, matrix->kind == SHORT_INPUTS ? 1 : 2};
 #if defined(HAS_SHORT)
     if (matrix->kind == BFLOAT16)
         shorten_rows(&result, alone);
@@ -838,7 +859,7 @@ static inline int next_rows(const Rows *rows, int row)
    `is_short`. They hold until this thread's next ones. */
 static Rows few_rows(const float *x, int64_t inputs, int count, int is_short)
 {
-    Rows rows = {x, inputs, count, TALLEST, NULL, NULL};
+    Rows rows = {x, inputs, count, TALLEST, NULL, NULL, 0};
 #if defined(HAS_SHORT)
     static _Thread_local uint16_t *room;
     static _Thread_local size_t size;
@@ -881,7 +902,7 @@ static void multiply(const Matrix *matrix, int64_t panel, const Rows *rows, int 
 {
     const int64_t inputs = matrix->kind == BFLOAT16 ? depth_of(matrix->inputs) * DEPTH : matrix->inputs;
     const char *weights = (const char *)matrix->panels + panel * inputs * BYTES_OF[matrix->kind];
-    for (int64_t at = 0; at < AHEAD; at += 64) /* another thread may have fetched these */
+    for (int64_t at = 0; at < AHEAD && !row; at += 64) /* another thread may have fetched these */
         __builtin_prefetch(weights + at);
 #if defined(HAS_TILES)
     if (rows->shortened && has_tiles)
@@ -895,7 +916,7 @@ static void multiply(const Matrix *matrix, int64_t panel, const Rows *rows, int 
 #endif
 #if defined(HAS_BYTES)
     if (rows->groups && matrix->kind >= FOUR_BITS)
-        (matrix->kind == FOUR_BITS ? bytes4_tiles : bytes8_tiles)[count - 1](weights, rows, row, sums);
+        BYTES_TILES_OF[matrix->kind - FOUR_BITS][count - 1](weights, rows, row, sums);
     else
 #endif
         TILES_OF[matrix->kind][count - 1](weights, rows->x + row * rows->inputs, rows->inputs, sums);

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
 
+from outrider.runtime.huge_pages import in_huge_pages
 from outrider.runtime.native import library
 from outrider.runtime.threads import native_threads
 
@@ -22,6 +23,9 @@ KINDS = {torch.float32: 0, torch.int8: 1, torch.bfloat16: 2}
 
 GROUPED = {4: 3, 8: 4}
 """The library's numbers for matrices in groups, by their bits."""
+
+SHORT_INPUTS = 5
+"""The library's number for eight bits in groups, whose inputs are rounded to eight bits too."""
 
 ZERO = 128
 """What stands for 0 in groups of eight bits."""
@@ -55,12 +59,14 @@ class Panels:
 
     weight, bias: float32 or bfloat16, on the CPU; float64 can be quantized, but not multiplied.
         Weights keep their precision, and every product is computed in float32.
-    bits: 8 stores the weights as whole numbers. Each output has a scale, so that its largest weight
-        becomes 127. 4 stores them as numbers from 0 to 15. Each 32 inputs of an output have a scale
-        and a smallest weight, both in float16, so the number of inputs must be a multiple of 32.
-        None stores the weights unchanged.
-    grouped: whether weights of eight bits too have a scale, in float16, for each 32 inputs of an
-        output. Defaults to False.
+    bits: 8 stores the weights as whole numbers. Each 32 inputs of an output have a scale in
+        float16, so that the largest weight becomes 127; if the number of inputs is no multiple of
+        32, each output has one scale. 4 stores them as numbers from 0 to 15. Each 32 inputs of an
+        output have a scale and a smallest weight, both in float16, so the number of inputs must be
+        a multiple of 32. None stores the weights unchanged.
+    short_inputs: whether the inputs of weights in groups of eight bits are rounded to eight bits
+        too, where the processor multiplies bytes. By default it rounds them to fifteen, which
+        takes twice as long for many rows. Defaults to False.
     """
 
     def __init__(
@@ -69,22 +75,23 @@ class Panels:
         bias: Float[Tensor, "out"] | None,
         *,
         bits: int | None = None,
-        grouped: bool = False,
+        short_inputs: bool = False,
     ) -> None:
         outputs, inputs = weight.shape
         self._scale: Tensor | None = None
         self.bits: int | None = bits
         if bits is not None:
             weight = weight.float() if weight.dtype is torch.bfloat16 else weight
-        if bits == 8 and not grouped:
+        self._grouped = bits == 4 or (bits == 8 and inputs % DEPTH == 0)
+        if bits == 8 and not self._grouped:
             largest = weight.abs().amax(dim=1, keepdim=True)
             self._scale = largest.clamp(min=torch.finfo(weight.dtype).tiny) / LARGEST
             weight = (weight / self._scale).round().to(torch.int8)
-        self._grouped = bits == 4 or grouped
         if bits == 4:
-            self._panels = _pairs(weight)
+            panels = _pairs(weight)
         else:
-            self._panels = _bytes(weight) if grouped else _arranged(weight)
+            panels = _bytes(weight) if self._grouped else _arranged(weight)
+        self._panels: Tensor = in_huge_pages(panels)
         self._bias = None if bias is None else _single(bias)
         self.matrix: Matrix = Matrix(
             panels=self._panels.data_ptr(),
@@ -94,6 +101,8 @@ class Panels:
             inputs=inputs,
             kind=GROUPED[bits] if bits and self._grouped else KINDS[self._panels.dtype],
         )
+        if short_inputs and self.matrix.kind == GROUPED[8]:
+            self.matrix.kind = SHORT_INPUTS
 
     def to_dense(self) -> Float[Tensor, "out in"]:
         """Returns the weights as a plain matrix, rounded if they were quantized."""
@@ -131,7 +140,7 @@ def _arranged(weight: Float[Tensor, "out in"]) -> Tensor:
     if any(missing):  # padding copies the matrix
         weight = pad(weight, (0, missing[0], 0, missing[1]))
     inputs = (weight.shape[1] // 2, 2) if is_paired else (weight.shape[1],)
-    return weight.reshape(-1, WIDTH, *inputs).transpose(1, 2).contiguous()
+    return weight.reshape(-1, WIDTH, *inputs).transpose(1, 2)
 
 
 def _pairs(weight: Float[Tensor, "out in"]) -> Tensor:

@@ -65,13 +65,13 @@ def _quantized(layer: "nn.Linear | PackedLinear", bits: int) -> "nn.Linear | Pac
     """Returns a layer with rounded weights."""
     if isinstance(layer, nn.Linear) and layer.weight.dtype is torch.float64:
         return _rounded(layer, bits)
-    return PackedLinear(layer, bits=bits, grouped=_in_groups(layer))
+    return PackedLinear(layer, bits=bits)
 
 
 def _rounded(layer: nn.Linear, bits: int) -> nn.Linear:
     """Returns a layer with its weights rounded to 4 or 8 bits, in their own precision."""
     rounded = copy.copy(layer)
-    packed = Panels(layer.weight.detach(), None, bits=bits, grouped=_in_groups(layer))
+    packed = Panels(layer.weight.detach(), None, bits=bits)
     weight = packed.to_dense().to(layer.weight)
     rounded._parameters = layer._parameters | {"weight": nn.Parameter(weight, requires_grad=False)}
     return rounded

@@ -56,8 +56,9 @@ class TransformersTarget(Target):
         changes `model` in place; compile makes passes of fixed sizes into graphs (CUDA graphs on a
         GPU), each on its first use; none leaves the model unchanged; auto is packed for a decoder
         that is loaded here, on a CPU, and none for all others.
-    quantize: int8 packs the weights of linear layers as eight bits, with a scale for each output:
-        passes of a few rows take a third of the time, and the text is that of the rounded weights.
+    quantize: int8 packs the weights of linear layers as eight bits, with a scale for each 32 inputs
+        of an output, and rounds the inputs in the same way where the processor multiplies bytes:
+        passes of a few rows take a third of the time, and the text is that of the rounded numbers.
         It needs float32 or bfloat16 on a CPU, and a C compiler. Defaults to None.
     tensor_parallel: whether to spread a decoder over the processes of torchrun, by transformers'
         plan for it. The first process leads, and only it returns from this call; the others stay in

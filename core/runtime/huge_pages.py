@@ -1,0 +1,47 @@
+"""Huge pages: tensors in pages of two megabytes, which a processor looks up far less often."""
+
+import mmap
+from threading import Lock
+
+import torch
+from torch import Tensor
+
+CHUNK = 64 << 20
+"""Bytes to ask the system for at once, for the tensors of several layers."""
+
+ALIGNMENT = 64
+"""Every tensor starts at a multiple of so many bytes, those of a cache line."""
+
+_lock = Lock()
+_chunk: mmap.mmap | None = None  # the one that is being filled; tensors keep the others alive
+_used = 0  # bytes of it
+
+
+def in_huge_pages(tensor: Tensor) -> Tensor:
+    """Returns a contiguous copy of a tensor on the CPU, in huge pages where the system has them.
+
+    Reading a model's weights once per token passes through each page of 4,096 bytes once, and its
+    address has to be looked up in tables that lie in memory themselves. In huge pages one thread
+    reads a fifth faster, and two a twelfth. The memory is given back with the last tensor of a
+    chunk. Linux hands it out where it is first written, so a chunk's unused rest costs nothing.
+    """
+    advice = getattr(mmap, "MADV_HUGEPAGE", None)
+    if advice is None or not tensor.nbytes:
+        return tensor.contiguous()
+    chunk, start = _reserve(tensor.nbytes, advice)
+    copy = torch.frombuffer(chunk, dtype=tensor.dtype, offset=start, count=tensor.numel())
+    return copy.view(tensor.shape).copy_(tensor)
+
+
+def _reserve(size: int, advice: int) -> tuple[mmap.mmap, int]:
+    """Returns a chunk and where in it `size` bytes are free; no later call gets them."""
+    global _chunk, _used
+    with _lock:
+        if _chunk is None or _used + size > len(_chunk):
+            length = -(-max(size, CHUNK) // mmap.PAGESIZE) * mmap.PAGESIZE
+            _chunk = mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            _chunk.madvise(advice)
+            _used = 0
+        start = _used
+        _used += -(-size // ALIGNMENT) * ALIGNMENT
+        return _chunk, start
