@@ -1045,6 +1045,7 @@ typedef struct {
     const float *mask; /* [texts, count, all], added to the scores; none for a chain */
     int64_t mask_text_stride, mask_row_stride;
     const int64_t *owners, *slots; /* of rows side by side: the text of each, and its place there */
+    const int64_t *origins, *counts; /* of texts: whose keys and values the first are, and how many */
     float scaling;
 } Pass;
 
@@ -1196,11 +1197,25 @@ static void reserve(int64_t numbers)
     scratch.seen = realloc(scratch.seen, (size_t)scratch.room * sizeof(int32_t));
 }
 
+/* The first tokens of a text that another one holds, and where they are, in tokens from its own. */
+typedef struct {
+    int64_t held, ahead;
+} Origin;
+
+static Origin origin_of(const Pass *pass, int64_t row)
+{
+    if (!pass->origins)
+        return (Origin){0, 0};
+    const int64_t text = pass->owners[row], tokens = pass->text_stride / pass->dim;
+    return (Origin){pass->counts[text], (pass->origins[text] - text) * tokens};
+}
+
 /* Lists the tokens that a row sees, in the order of the text, so that a path of a tree adds up
    as a chain does. Returns how many they are. */
 static int64_t list_seen(const Pass *pass, int64_t row)
 {
     const int64_t count = pass->rows / pass->texts;
+    const Origin origin = origin_of(pass, row);
     int64_t limit = pass->slots ? pass->slots[row] + 1 : pass->all - count + row % count + 1;
     const float *mask = NULL;
     int64_t seen = 0;
@@ -1210,7 +1225,7 @@ static int64_t list_seen(const Pass *pass, int64_t row)
     }
     for (int64_t token = 0; token < limit; token++)
         if (!mask || mask[token] > HIDDEN)
-            scratch.seen[seen++] = (int32_t)token;
+            scratch.seen[seen++] = (int32_t)(token + (token < origin.held ? origin.ahead : 0));
     return seen;
 }
 
@@ -1520,11 +1535,15 @@ static inline __attribute__((always_inline)) void pack(const Tall *tall, int chu
     const int64_t head = chunk / tall->panels, panel = chunk % tall->panels, dim = pass->dim;
     const int64_t first = panel * PANEL, left = pass->all - first;
     const int64_t tokens = left < PANEL ? left : PANEL, offset = head * pass->head_stride + first * dim;
+    const Origin origin = origin_of(pass, 0);
+    int64_t at_token[PANEL];
+    for (int64_t token = 0; token < tokens; token++)
+        at_token[token] = offset + (token + (first + token < origin.held ? origin.ahead : 0)) * dim;
     char *keys = tall->keys + (head * tall->panels + panel) * tall->key_bytes;
     memset(keys, 0, (size_t)tall->key_bytes);
     for (int64_t at = 0; at < dim; at++)
         for (int64_t token = 0; token < tokens; token++)
-            put(keys, place(at, token, is_short), take_kept(pass->keys, offset + token * dim + at, pass->is_short), is_short);
+            put(keys, place(at, token, is_short), take_kept(pass->keys, at_token[token] + at, pass->is_short), is_short);
     for (int64_t part = 0; part < tall->parts; part++) {
         char *values = tall->values + ((head * tall->parts + part) * tall->panels + panel) * tall->value_bytes;
         const int64_t begin = part * PANEL, width = dim - begin < PANEL ? dim - begin : PANEL;
@@ -1532,7 +1551,7 @@ static inline __attribute__((always_inline)) void pack(const Tall *tall, int chu
         for (int64_t token = 0; token < tokens; token++)
             for (int64_t at = 0; at < width; at++)
                 put(values, place(token, at, is_short),
-                    take_kept(pass->values, offset + token * dim + begin + at, pass->is_short), is_short);
+                    take_kept(pass->values, at_token[token] + begin + at, pass->is_short), is_short);
     }
 }
 

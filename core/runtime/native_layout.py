@@ -56,6 +56,6 @@ class NativePass(ctypes.Structure):
         *((name, NUMBER) for name in ("is_short", "text_stride", "head_stride", "all")),
         ("mask", POINTER),
         *((name, NUMBER) for name in ("mask_text_stride", "mask_row_stride")),
-        *((name, POINTER) for name in ("owners", "slots")),
+        *((name, POINTER) for name in ("owners", "slots", "origins", "counts")),
         ("scaling", ctypes.c_float),
     )

@@ -128,6 +128,8 @@ class _Rows:
         )
         if inputs.places is not None:
             self._pass.owners, self._pass.slots = (part.data_ptr() for part in inputs.places)
+        if inputs.origins is not None:
+            self._pass.origins, self._pass.counts = (part.data_ptr() for part in inputs.origins)
         self._set_mask()
         self._folded: Tensor | None = None
         if not self.attend_there:

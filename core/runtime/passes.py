@@ -29,6 +29,8 @@ class PassInput:
     places: where tokens of several texts lie side by side, as if they were one: the text of each,
         and its place in the cache there. Without a mask, a token sees all up to that place. Only
         the native pass takes such tokens. By default each text has its own row.
+    origins: for each row of the cache, the row that holds its first tokens, and how many it holds;
+        with `places` alone. By default each row holds its own.
     """
 
     ids: Int[Tensor, "batch tokens"]
@@ -38,6 +40,7 @@ class PassInput:
     states: Collection[int] = ()
     widths: Sequence[int] | None = None
     places: Int[Tensor, "2 tokens"] | None = None
+    origins: Int[Tensor, "2 rows"] | None = None
 
     def to(self, device: torch.device) -> "PassInput":
         """Returns the same input on a device."""

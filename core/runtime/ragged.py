@@ -1,6 +1,7 @@
 """Ragged: one cache for texts of different lengths, which are rolled back independently."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, final
@@ -13,6 +14,7 @@ from transformers.cache_utils import Cache
 from outrider.contract.draft import Draft
 from outrider.runtime.fed import Fed, aligned, part_of, side_by_side
 from outrider.runtime.flat import takes_places
+from outrider.runtime.origins import Origins
 from outrider.runtime.passes import PART, Pass, PassInput
 from outrider.runtime.ragged_layer import RaggedLayer, RowLayer, Slots
 from outrider.runtime.step import run_pass
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 SHARED = 8
-"""The fewest tokens that are copied from another text's prompt; reading fewer takes no longer."""
+"""The fewest tokens that a prompt shares with another text's; reading fewer takes no longer."""
 
 
 @final
@@ -29,8 +31,8 @@ class Ragged:
     """Scores drafts of several texts in one pass; each text has a number and a row of the cache.
 
     Where a pass takes tokens of several texts side by side, parts of prompts wait for the next
-    pass, and what two prompts begin with is read once. Otherwise the texts of a pass are in the
-    first rows, so texts move to other rows as others end.
+    pass, and what two prompts begin with is read and kept once. Otherwise the texts of a pass are
+    in the first rows, so texts move to other rows as others end.
 
     room: how many tokens to make room for at first, such as those of the longest prompt.
     lengths: the length of each row, in tokens.
@@ -43,6 +45,7 @@ class Ragged:
         self.numbers: list[int] = list(range(texts))
         self._prompts: list[list[int]] = [[] for _ in range(texts)]  # what was read of each row's
         self._waiting: list[Fed] = []  # parts of prompts, which count as read
+        self._origins = Origins(texts)
         self._slots = Slots(texts, room)
         self._next = texts
         self._layer = partial(RaggedLayer, self._slots)
@@ -68,8 +71,11 @@ class Ragged:
             self.numbers.append(-1)
             self.lengths.append(0)
             self._prompts.append([])
+            self._origins.add_row()
             for layer in self._layers:
                 layer.add_row()
+        if heir := self._origins.free(free[0]):
+            self._copy(free[0], heir[0], heir[1])
         self.numbers[free[0]], self.lengths[free[0]] = self._next, 0
         self._prompts[free[0]] = []
         self._next += 1
@@ -93,6 +99,8 @@ class Ragged:
             if sum(map(len, self._waiting)) >= PART:
                 self._read_waiting()
             return {}
+        if origin := self._origins.leave(row):
+            self._copy(origin[0], row, origin[1])
         own = self._row_cache(row)
         ids = torch.tensor([list(tokens)], device=self.model.device)
         result = run_pass(self.model, own, PassInput(ids, 1, states=states))
@@ -100,7 +108,7 @@ class Ragged:
         return {state: result.states[state][0] for state in states}
 
     def _share(self, row: int, tokens: Sequence[int]) -> int:
-        """Copies the first tokens of a part from a row that has them, and returns how many."""
+        """Takes the first tokens of a part from a row that has them, and returns how many."""
         known = self._prompts[row]
         wanted = [*known, *tokens]
         counts = [
@@ -113,10 +121,14 @@ class Ragged:
             return 0
         if any(part.row == source for part in self._waiting):
             self._read_waiting()
-        for layer in self._layers:
-            layer.copy(source, row, len(known), counts[source])
+        if origin := self._origins.share(row, source, counts[source]):
+            self._copy(origin[0], source, origin[1])
         self.lengths[row] += count
         return count
+
+    def _copy(self, source: int, row: int, count: int) -> None:
+        for layer in self._layers:
+            layer.copy(source, row, count)
 
     def _read_waiting(self) -> None:
         """Reads the parts of prompts that wait, in a separate pass."""
@@ -126,7 +138,8 @@ class Ragged:
     def _side_by_side(self, fed: Sequence[Fed], rows: int, states: Collection[int]) -> PassInput:
         """Returns the input of a pass, for which the layers make room."""
         self._slots.width = max(text.known + len(text) for text in fed)
-        return side_by_side(fed, rows, states, self._slots.width)
+        inputs = side_by_side(fed, rows, states, self._slots.width)
+        return replace(inputs, origins=self._origins.table())
 
     def _row_cache(self, row: int) -> Cache:
         """Returns a cache of one text, which is a row of this one."""

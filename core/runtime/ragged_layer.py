@@ -87,10 +87,10 @@ class RaggedLayer(BlockLayer):
         for room in (self.keys, self.values):
             room[[one, other], :, :width] = room[[other, one], :, :width]
 
-    def copy(self, source: int, row: int, first: int, end: int) -> None:
-        """Copies the tokens from `first` to `end` of one row to another."""
+    def copy(self, source: int, row: int, count: int) -> None:
+        """Copies the first `count` tokens of one row to another."""
         for room in (self.keys, self.values):
-            room[row, :, first:end] = room[source, :, first:end]
+            room[row, :, :count] = room[source, :, :count]
 
     def retain_rows(self, row: int, start: int, tokens: Sequence[int]) -> None:
         """Moves some tokens of a row to the positions from `start` on."""

@@ -128,3 +128,50 @@ def test_a_text_that_joins_shares_nothing_with_the_one_before_it(native_model: A
     group.read(number, IDS[0, 40:70].tolist(), ())
     (result,) = group.feed([number], [[4]], [Draft()], ())
     assert torch.equal(result.logits, logits_alone(native_model, [*IDS[0, 40:70].tolist(), 4], 1))
+
+
+@pytest.mark.parametrize("parents", [(-1, 0), (-1, -1)], ids=["chain", "tree"])
+def test_what_texts_share_outlives_the_text_that_holds_it(
+    parents: tuple[int, int], native_model: Any
+) -> None:
+    start = IDS[0, :40].tolist()
+    texts = [start, [*start, 1, 2], [*start[:30], 3], [5, 6, 7]]
+    group = Ragged(native_model, len(texts))
+    for number, text in enumerate(texts):
+        group.read(number, text, ())
+        group.feed([number], [[4]], [Draft()], ())
+    joined = group.join({1, 2, 3})
+    group.read(joined, IDS[0, 60:110].tolist(), ())
+    texts[0] = IDS[0, 60:110].tolist()
+    for _ in range(2):
+        draft = Draft((5, 6), parents)
+        results = group.feed([joined, 1, 2, 3], [[8]] * 4, [draft] * 4, ())
+        for number, result in zip((joined, 1, 2, 3), results, strict=True):
+            text = [*texts[0], 8] if number == joined else [*texts[number], 4, 8]
+            assert torch.equal(result.logits[:, :2], logits_alone(native_model, [*text, 5], 2))
+            group.retain_rows(number, 3, [])
+        joined = group.join({joined, 1, 2, 3})  # in a new row, which none shares with
+        group.read(joined, texts[0], ())
+
+
+def test_a_long_part_behind_what_it_shares(native_model: Any) -> None:
+    """Its attention is that of many rows, which begin in the middle of a panel."""
+    first, second = IDS[0, :40].tolist(), IDS[0, :128].tolist()
+    group = Ragged(native_model, 2)
+    for number, text in enumerate((first, second)):
+        group.read(number, text, ())
+        (result,) = group.feed([number], [[3]], [Draft()], ())
+    alone = logits_alone(native_model, [*second, 3], 1)
+    torch.testing.assert_close(result.logits, alone, rtol=1e-2, atol=1e-2)
+
+
+def test_states_are_read_behind_what_was_shared(native_model: Any) -> None:
+    start = IDS[0, :40].tolist()
+    group, exact = Ragged(native_model, 2), GrowingCache()
+    for number in (0, 1):
+        group.read(number, start, ())
+        group.feed([number], [[3]], [Draft()], ())
+    states = group.read(1, [7, 8, 9], {2})[2]
+    run_pass(native_model, exact, PassInput(torch.tensor([[*start, 3]]), 1))
+    right = run_pass(native_model, exact, PassInput(torch.tensor([[7, 8, 9]]), 1, states={2}))
+    torch.testing.assert_close(states, right.states[2][0], rtol=1e-2, atol=1e-2)
