@@ -98,6 +98,7 @@ static struct {
     uint64_t phase;
     int helpers;
     int64_t began, spent, lost; /* the call's start; of the window, the time in all and in waiting */
+    int gives_up; /* the others are out for the rest of the call, and then for `rest` */
     int64_t rest, rest_until;
 } pool = {.owner = PTHREAD_MUTEX_INITIALIZER, .sleep = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
 
@@ -196,22 +197,21 @@ static void release(int alone)
         return;
     const int64_t time = now();
     pool.spent += time - pool.began;
-    if (pool.spent > WINDOW_NS) {
-        if (pool.lost > MOST_LOST * pool.spent) {
-            pool.rest = pool.rest ? 2 * pool.rest : SHORTEST_REST_NS;
-            pool.rest = pool.rest < LONGEST_REST_NS ? pool.rest : LONGEST_REST_NS;
-            pool.rest_until = time + pool.rest;
-        } else {
-            pool.rest = 0;
-        }
-        pool.spent = pool.lost = 0;
+    if (pool.gives_up) {
+        pool.rest = pool.rest > SHORTEST_REST_NS / 2 ? 2 * pool.rest : SHORTEST_REST_NS;
+        pool.rest = pool.rest < LONGEST_REST_NS ? pool.rest : LONGEST_REST_NS;
+        pool.rest_until = time + pool.rest;
+    } else if (pool.spent > WINDOW_NS) {
+        pool.rest /= 2; /* not 0: the other program may only have paused */
     }
+    if (pool.gives_up || pool.spent > WINDOW_NS)
+        pool.spent = pool.lost = pool.gives_up = 0;
     pthread_mutex_unlock(&pool.owner);
 }
 
 static void run(Work work, const void *job, int chunks, int alone)
 {
-    if (alone || chunks < 2) {
+    if (alone || chunks < 2 || pool.gives_up) {
         for (int chunk = 0; chunk < chunks; chunk++)
             work(job, chunk);
         return;
@@ -236,8 +236,11 @@ static void run(Work work, const void *job, int chunks, int alone)
             sched_yield();
         }
     }
-    if (began)
-        pool.lost += now() - began;
+    if (began) {
+        const int64_t time = now(), spent = pool.spent + time - pool.began;
+        pool.lost += time - began;
+        pool.gives_up = pool.lost > MOST_LOST * (spent > WINDOW_NS ? spent : WINDOW_NS);
+    }
 }
 
 /* ---- Products ------------------------------------------------------------------------------ */
