@@ -104,7 +104,8 @@ def test_the_wheel_holds_code_configs_and_prompts_but_no_tests(wheel: Path) -> N
         "outrider/lab/demo.jsonl",
         "outrider/plugins/template/drafter.py.jinja",
         "outrider/lab/page/runs.html.jinja",
-        "outrider/runtime/native.c",
+        "outrider/runtime/native_library/library.c",
+        "outrider/runtime/native_library/threads.h",
         "outrider/drafters/weights/eagle/model.safetensors",
     } <= names
     assert not [name for name in names if "test_" in name or name.startswith(("core", "tests"))]

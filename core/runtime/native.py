@@ -1,4 +1,4 @@
-"""The native library: `native.c`, compiled on its first use for the processor that it runs on."""
+"""The native library, in C: compiled on its first use for the processor that it runs on."""
 
 import ctypes
 import hashlib
@@ -8,12 +8,14 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
 import platformdirs
 
 from outrider.runtime.kernels import cpu_flags
+
+SOURCE = Path(__file__).with_name("native_library")
+"""The folder of the source: `library.c` includes the rest."""
 
 COMPILERS = ("cc", "gcc", "clang")
 OPTIONS = ("-std=gnu11", "-O3", "-ffp-contract=fast", "-shared", "-fPIC", "-pthread")
@@ -32,10 +34,9 @@ def library() -> ctypes.CDLL | None:
     """Returns the compiled library, or None where there is no compiler or it is switched off."""
     if os.environ.get(DISABLE) == "0":
         return None
-    source = (files("outrider.runtime") / "native.c").read_bytes()
-    path = _folder() / f"native-{_key(source)}.so"
+    path = _folder() / f"native-{_key()}.so"
     try:
-        if not path.exists() and not _compile(source, path):
+        if not path.exists() and not _compile(path):
             return None
         return ctypes.CDLL(str(path))
     except OSError:  # a read-only folder, or a file system that nothing may be run from
@@ -52,13 +53,14 @@ def _folder() -> Path:
     return Path(platformdirs.user_cache_path("outrider")) / "native"
 
 
-def _key(source: bytes) -> str:
+def _key() -> str:
     """Returns a key of the compiled library: a hash of its source and of this kind of processor."""
     machine = " ".join([platform.platform(), platform.machine(), *sorted(cpu_flags()), *OPTIONS])
-    return hashlib.sha256(source + machine.encode()).hexdigest()[:16]
+    sources = (path.read_bytes() for path in sorted(SOURCE.glob("*.[ch]")))
+    return hashlib.sha256(b"".join(sources) + machine.encode()).hexdigest()[:16]
 
 
-def _compile(source: bytes, path: Path) -> bool:
+def _compile(path: Path) -> bool:
     """Compiles the library into a file, and returns whether that worked."""
     compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
     if compiler is None:
@@ -66,15 +68,15 @@ def _compile(source: bytes, path: Path) -> bool:
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
     for tuning in TUNINGS:
-        if _runs([compiler, *OPTIONS, tuning, "-x", "c", "-", "-o", str(scratch)], source):
+        if _runs([compiler, *OPTIONS, tuning, str(SOURCE / "library.c"), "-o", str(scratch)]):
             scratch.replace(path)
             return True
     return False
 
 
-def _runs(command: Sequence[str], source: bytes) -> bool:
+def _runs(command: Sequence[str]) -> bool:
     try:
-        subprocess.run(command, input=source, capture_output=True, timeout=SECONDS, check=True)
+        subprocess.run(command, capture_output=True, timeout=SECONDS, check=True)
     except subprocess.SubprocessError:  # it failed, or took too long
         return False
     return True

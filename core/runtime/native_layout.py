@@ -10,7 +10,7 @@ POINTER, NUMBER = ctypes.c_void_p, ctypes.c_int64
 
 @final
 class Entry(ctypes.Structure):
-    """The weights before a layer's attention; the fields are those of `native.c`."""
+    """The weights before a layer's attention; the fields are those of the native library."""
 
     _fields_ = (
         ("matrices", Matrix * 3),

@@ -1,4 +1,4 @@
-"""The native pass: runs a decoder of Llama's kind in `native.c`, all layers in one call."""
+"""The native pass: runs a decoder of Llama's kind in the native library, all layers in one call."""
 
 import ctypes
 from itertools import pairwise

@@ -45,7 +45,7 @@ TINY = 1e-30
 
 @final
 class Matrix(ctypes.Structure):
-    """A matrix in the library's memory layout; the fields are those of `native.c`."""
+    """A matrix in the library's memory layout; the fields are those of the native library."""
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("panels", "bias", "scale")),

@@ -22,7 +22,7 @@ def older_library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(native, "OPTIONS", (*native.OPTIONS, "-O1"))  # which compiles faster
         patch.setattr(native, "TUNINGS", (BASELINES.get(platform.machine(), "-O1"),))
-        assert native._compile(Path(native.__file__).with_name("native.c").read_bytes(), path)
+        assert native._compile(path)
     return ctypes.CDLL(str(path))
 
 

@@ -1,0 +1,62 @@
+/* Attention of all rows of a pass. */
+
+#pragma once
+
+#include "attention_many.h"
+
+/* Some of the rows that lie side by side. */
+static Pass some_rows(const Pass *pass, int64_t first, int64_t end)
+{
+    Pass some = *pass;
+    some.rows = end - first;
+    some.qkv += first * (pass->heads + 2 * pass->narrow) * pass->dim;
+    some.mixed += first * pass->heads * pass->dim;
+    some.owners += first;
+    some.slots += first;
+    if (pass->mask)
+        some.mask += first * pass->mask_row_stride;
+    return some;
+}
+
+/* Returns the end of a text's rows, of which `first` is the first one. */
+static int64_t end_of_text(const Pass *pass, int64_t first)
+{
+    int64_t end = first + 1;
+    while (end < pass->rows && pass->owners[end] == pass->owners[first])
+        end++;
+    return end;
+}
+
+/* Attention of rows side by side: many rows of one text are a chain, and the others few. */
+static void attend_side_by_side(const Pass *pass, int is_short, int alone)
+{
+    for (int64_t first = 0, end; first < pass->rows; first = end) {
+        int64_t next = first;
+        do {
+            end = next;
+            next = end < pass->rows ? end_of_text(pass, end) : end;
+        } while (next > end && (pass->mask || next - end <= FEW));
+        if (end > first) {
+            const Pass few = some_rows(pass, first, end);
+            attend_few(&few, is_short, alone);
+        } else {
+            end = next;
+            Pass chain = some_rows(pass, first, end);
+            chain.keys = kept(pass, pass->keys, *chain.owners * pass->text_stride);
+            chain.values = kept(pass, pass->values, *chain.owners * pass->text_stride);
+            chain.all = chain.slots[chain.rows - 1] + 1;
+            attend_tall(&chain, is_short, alone);
+        }
+    }
+}
+
+static void attend(const Pass *pass, const Exit *exit, int alone)
+{
+    const int is_short = is_shortened(&exit->output);
+    if (pass->owners)
+        attend_side_by_side(pass, is_short, alone);
+    else if (pass->rows > FEW && pass->texts == 1 && !pass->mask)
+        attend_tall(pass, is_short, alone);
+    else
+        attend_few(pass, is_short, alone);
+}

@@ -1,0 +1,162 @@
+/* The products of rows that are rounded to whole numbers of eight or fifteen bits. */
+
+#pragma once
+
+#include "rows.h"
+#include "threads.h"
+#include "tiles.h"
+
+#if defined(HAS_BYTES)
+/* Rounds one row's inputs to whole numbers. */
+static void round_chunk(const void *job, int row)
+{
+    const Rows *rows = job;
+    const float *x = rows->x + row * rows->inputs;
+    Group *group = rows->groups + row * (rows->inputs / DEPTH);
+    for (int64_t at = 0; at < rows->inputs; at += DEPTH, group++, x += DEPTH) {
+        const __m512 first = _mm512_loadu_ps(x), second = _mm512_loadu_ps(x + LANES);
+        const float most = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps(first), _mm512_abs_ps(second)));
+        const float largest = rows->digits > 1 ? 128 * LARGEST : LARGEST;
+        const __m512 scale = _mm512_set1_ps(most > 0 ? largest / most : 0);
+        group->step = most / largest;
+        group->sum = total((vec)_mm512_add_ps(first, second));
+        group->whole = 0;
+        for (int half = 0; half < 2; half++) {
+            const __m512i whole = _mm512_cvtps_epi32(_mm512_mul_ps(half ? second : first, scale));
+            __m512i high = whole;
+            if (rows->digits > 1)
+                high = _mm512_srai_epi32(_mm512_add_epi32(whole, _mm512_set1_epi32(64)), 7);
+            const __m512i low = _mm512_sub_epi32(whole, _mm512_slli_epi32(high, 7));
+            _mm_storeu_si128((__m128i *)group->digits[0] + half, _mm512_cvtepi32_epi8(high));
+            _mm_storeu_si128((__m128i *)group->digits[1] + half, _mm512_cvtepi32_epi8(low));
+            group->whole += _mm512_reduce_add_epi32(whole);
+        }
+    }
+}
+
+/* Adds the products of sixteen times four bytes of weights with each digit of four inputs. */
+static inline __attribute__((always_inline)) void add_bytes(__m512i *sums, __m512i weights,
+                                                            const Group *group, int input, const int digits)
+{
+    _Pragma("GCC unroll 2") for (int digit = 0; digit < digits; digit++)
+    {
+        int32_t four_inputs;
+        memcpy(&four_inputs, group->digits[digit] + input, sizeof four_inputs);
+        sums[digit] = _mm512_dpbusd_epi32(sums[digit], weights, _mm512_set1_epi32(four_inputs));
+    }
+}
+
+/* What the sums of a row start from, since the byte of a weight of 0 is `zero`. */
+static inline __attribute__((always_inline)) void start_sums(__m512i *sums, const Group *group, int zero,
+                                                             const int digits)
+{
+    sums[0] = _mm512_setzero_si512();
+    sums[digits - 1] = _mm512_set1_epi32(-zero * group->whole);
+}
+
+/* The sums of all digits, as numbers. */
+static inline __attribute__((always_inline)) vec whole_sums(const __m512i *sums, const int digits)
+{
+    const __m512i whole =
+        digits > 1 ? _mm512_add_epi32(_mm512_slli_epi32(sums[0], 7), sums[1]) : sums[0];
+    return (vec)_mm512_cvtepi32_ps(whole);
+}
+
+/* The products of R rows of whole numbers of D digits with one panel of four bits, to
+   sums[row][output]. The weights are taken from their middle, so that what the inputs lose in
+   rounding counts less. */
+#define BYTES4(NAME, R, D)                                                                         \
+    static void NAME##_##R(const char *panel, const Rows *rows, int first, float *sums)            \
+    {                                                                                              \
+        const int64_t groups = rows->inputs / DEPTH;                                               \
+        const __m512i lower = _mm512_set1_epi8(15);                                                \
+        for (int half = 0; half < 2; half++, sums += LANES) {                                      \
+            const Group *group = rows->groups + first * groups;                                    \
+            vec sum[R] = {{0}};                                                                    \
+            for (int64_t at = 0; at < groups; at++, group++, panel += GROUP) {                     \
+                __m512i whole[R][D];                                                               \
+                _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                         \
+                    start_sums(whole[row], group + row * groups, MIDDLE, D);                       \
+                _Pragma("GCC unroll 4") for (int word = 0; word < DEPTH / 8; word++)               \
+                {                                                                                  \
+                    const __m512i both = _mm512_loadu_si512(panel + 4 * LANES * (word + 1));       \
+                    const __m512i even = _mm512_and_si512(both, lower);                            \
+                    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(both, 4), lower);       \
+                    fetch_ahead(panel + 4 * LANES * word, R);                                      \
+                    _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                     \
+                    {                                                                              \
+                        add_bytes(whole[row], even, group + row * groups, 8 * word, D);            \
+                        add_bytes(whole[row], odd, group + row * groups, 8 * word + 4, D);         \
+                    }                                                                              \
+                }                                                                                  \
+                const vec scale = load_float16(panel);                                             \
+                const vec middle = scale * MIDDLE + load_float16(panel + 2 * LANES);               \
+                fetch_ahead(panel + 4 * LANES * DEPTH / 8, R);                                     \
+                _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                         \
+                {                                                                                  \
+                    const Group *own = group + row * groups;                                       \
+                    sum[row] += whole_sums(whole[row], D) * (scale * own->step);                   \
+                    sum[row] += middle * own->sum;                                                 \
+                }                                                                                  \
+            }                                                                                      \
+            for (int row = 0; row < R; row++)                                                      \
+                *(vec *)(sums + row * PANEL) = sum[row];                                           \
+        }                                                                                          \
+    }
+
+/* The same for a panel of eight bits. */
+#define BYTES8(NAME, R, D)                                                                         \
+    static void NAME##_##R(const char *panel, const Rows *rows, int first, float *sums)            \
+    {                                                                                              \
+        const int64_t groups = rows->inputs / DEPTH;                                               \
+        for (int half = 0; half < 2; half++, sums += LANES) {                                      \
+            const Group *group = rows->groups + first * groups;                                    \
+            vec sum[R] = {{0}};                                                                    \
+            for (int64_t at = 0; at < groups; at++, group++) {                                     \
+                __m512i whole[R][D];                                                               \
+                _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                         \
+                    start_sums(whole[row], group + row * groups, ZERO, D);                         \
+                const vec scale = load_float16(panel);                                             \
+                fetch_ahead(panel, R);                                                             \
+                panel += 2 * LANES;                                                                \
+                _Pragma("GCC unroll 8") for (int word = 0; word < DEPTH / 4; word++, panel += 64)  \
+                {                                                                                  \
+                    const __m512i weights = _mm512_loadu_si512(panel);                             \
+                    fetch_ahead(panel, R);                                                         \
+                    _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                     \
+                        add_bytes(whole[row], weights, group + row * groups, 4 * word, D);         \
+                }                                                                                  \
+                _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                         \
+                    sum[row] += whole_sums(whole[row], D) * (scale * group[row * groups].step);    \
+            }                                                                                      \
+            for (int row = 0; row < R; row++)                                                      \
+                *(vec *)(sums + row * PANEL) = sum[row];                                           \
+        }                                                                                          \
+    }
+#define OF_BYTES(TILE, NAME, D)                                                                    \
+    TILE(NAME, 1, D) TILE(NAME, 2, D) TILE(NAME, 3, D) TILE(NAME, 4, D) TILE(NAME, 5, D)           \
+    TILE(NAME, 6, D) TILE(NAME, 7, D) TILE(NAME, 8, D)                                             \
+    static TileOfRows *const NAME##_tiles[] = {NAME##_1, NAME##_2, NAME##_3, NAME##_4,             \
+                                                NAME##_5, NAME##_6, NAME##_7, NAME##_8};
+
+OF_BYTES(BYTES4, bytes4, 2)
+OF_BYTES(BYTES8, bytes8, 2)
+OF_BYTES(BYTES8, bytes8_short, 1)
+static TileOfRows *const *const BYTES_TILES_OF[] = {bytes4_tiles, bytes8_tiles, bytes8_short_tiles};
+
+/* Rounds the rows to whole numbers. They hold until this thread's next ones. */
+static void round_rows(Rows *rows, int alone)
+{
+    static _Thread_local Group *room;
+    static _Thread_local size_t size;
+    const size_t needed = (size_t)(rows->rows * (rows->inputs / DEPTH)) * sizeof(Group);
+    if (needed > size) {
+        free(room);
+        room = malloc(needed);
+        size = needed;
+    }
+    rows->groups = room;
+    rows->tallest = TALLEST * 2 / 3; /* with two sums for each of the others' */
+    run(round_chunk, rows, rows->rows, alone || rows->rows < TALLEST);
+}
+#endif
