@@ -2,7 +2,6 @@
 
 import ctypes
 import platform
-from pathlib import Path
 from typing import Any
 
 import pytest
