@@ -8,6 +8,7 @@ from torch import Tensor
 
 from outrider.contract.chance import Chance
 from outrider.contract.draft import Draft
+from outrider.contract.sampling import likeliest
 from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.plugins.hookspecs import Register, hookimpl
 
@@ -24,6 +25,10 @@ class Token(Verifier):
     lossless = True
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        if scores.sampling.greedy:  # p is a point mass: nothing is left to chance
+            best = likeliest(scores.logits).tolist()
+            accepted = leading([token == x for token, x in zip(best, draft.tokens, strict=False)])
+            return Verdict(tuple(range(accepted)), best[accepted])
         accepted = leading(chance.coins(acceptance(draft, scores))) if draft else 0
         p = scores.after(accepted - 1)
         if accepted < len(draft):

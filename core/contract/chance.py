@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.contract.inverse import token_at
 from outrider.contract.race import Region, winner
 
 T = TypeVar("T")
@@ -100,15 +101,7 @@ class SampledChance(Chance):
         return [u < p for u, p in zip(uniforms, probs.tolist(), strict=True)]
 
     def categorical(self, probs: Float[Tensor, "vocab"]) -> int:
-        # Inverse transform sampling in float64. A token of probability zero has an interval of
-        # width zero, so it is never drawn.
-        below = probs.cumsum(-1, dtype=torch.float64)
-        total = float(below[-1])
-        if not (math.isfinite(total) and total > 0):
-            raise ValueError(f"probabilities sum to {total}")
-        # Rounding may lift u * total to the total itself, past the last token.
-        u = min(self._tokens.random() * total, math.nextafter(total, 0))
-        return int(torch.searchsorted(below, u, right=True))
+        return token_at(probs, self._tokens.random())
 
 
 def _key_of_part(key: bytes, name: str) -> bytes:

@@ -1,5 +1,7 @@
 """The token rule: acceptance and residual worked out by hand, and the traps of rounding."""
 
+from itertools import product
+
 import pytest
 import torch
 
@@ -65,3 +67,23 @@ def test_a_draft_without_probability_is_always_rejected() -> None:
 def test_an_empty_draft_gets_a_token_from_p() -> None:
     point = torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)
     assert Token().verify(Draft(), scores(point), SampledChance.seeded(0)) == Verdict((), 1)
+
+
+@pytest.mark.parametrize("q", [None, Q])
+@pytest.mark.parametrize("tokens", list(product(range(3), repeat=2)))
+def test_at_temperature_0_the_rule_is_the_same_without_chance(
+    tokens: tuple[int, ...], q: torch.Tensor | None
+) -> None:
+    """Of equally likely tokens, the first one has all the probability."""
+    draft = Draft(tokens, (-1, 0), (q, q))
+    logits = torch.tensor([[0.0, 2.0, 2.0], [1.0, -1.0, 0.0], [0.0, 0.0, 3.0]])
+    greedy = Scores(logits, Sampling(temperature=0))
+
+    def by_coins(chance: Chance) -> Verdict:
+        count = leading(chance.coins(acceptance(draft, greedy)))
+        p = greedy.after(count - 1)
+        rest = p if count == len(draft) else residual(p, q, tokens[count])
+        return Verdict(tuple(range(count)), chance.categorical(rest))
+
+    expected = [(1.0, Token().verify(draft, greedy, EnumeratedChance([])))]
+    assert list(EnumeratedChance.outcomes(by_coins)) == expected

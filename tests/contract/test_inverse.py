@@ -1,0 +1,54 @@
+"""A share of the probabilities stands for the token in whose interval it lies, in any block."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from outrider.contract.inverse import BLOCK, token_at
+
+TOTAL = 4096
+"""A power of two, so that no share of it is rounded."""
+
+
+def widths() -> Tensor:
+    """Returns whole numbers that sum to `TOTAL`, some blocks of them without any width."""
+    counts = torch.randint(0, 4, (5 * BLOCK + 17,), generator=torch.Generator().manual_seed(0))
+    counts[BLOCK : 2 * BLOCK] = counts[-20:] = 0
+    counts[3] += TOTAL - counts.sum()
+    assert counts.min() >= 0
+    return counts
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("place", [0, 0.5])
+def test_every_token_has_an_interval_as_wide_as_its_probability(
+    dtype: torch.dtype, place: float
+) -> None:
+    counts = widths()
+    probs = counts.to(dtype)
+    expected = torch.repeat_interleave(torch.arange(len(counts)), probs.long()).tolist()
+    total = len(expected)
+    got = [token_at(probs, (unit + place) / total) for unit in range(total)]
+    differing = [
+        unit for unit, pair in enumerate(zip(got, expected, strict=True)) if len({*pair}) > 1
+    ]
+    assert not differing
+
+
+def test_rounding_never_leaves_the_tokens_that_are_possible() -> None:
+    generator = torch.Generator().manual_seed(1)
+    for size in (1, 2, BLOCK, BLOCK + 1, 3 * BLOCK + 5):
+        for _ in range(50):
+            probs = torch.rand(size, generator=generator) * 1e-3
+            probs[torch.rand(size, generator=generator) < 0.7] = 0
+            probs[0] += 1e-30
+            for share in (0.0, 0.1, 0.5, 0.9, math.nextafter(1, 0)):
+                assert probs[token_at(probs, share)] > 0
+
+
+def test_one_token_has_all_of_it() -> None:
+    probs = torch.zeros(1000)
+    probs[700] = 0.25
+    assert {token_at(probs, share) for share in (0.0, 0.5, math.nextafter(1, 0))} == {700}
