@@ -39,9 +39,9 @@ def test_every_token_has_an_interval_as_wide_as_its_probability(
 
 def test_rounding_never_leaves_the_tokens_that_are_possible() -> None:
     generator = torch.Generator().manual_seed(1)
-    for size in (1, 2, BLOCK, BLOCK + 1, 3 * BLOCK + 5):
+    for size in (1, 2, 20, BLOCK, BLOCK + 1, 3 * BLOCK + 5):
         for _ in range(50):
-            probs = torch.rand(size, generator=generator) * 1e-3
+            probs = torch.rand(size, dtype=torch.float64, generator=generator)
             probs[torch.rand(size, generator=generator) < 0.7] = 0
             probs[0] += 1e-30
             for share in (0.0, 0.1, 0.5, 0.9, math.nextafter(1, 0)):
@@ -52,3 +52,9 @@ def test_one_token_has_all_of_it() -> None:
     probs = torch.zeros(1000)
     probs[700] = 0.25
     assert {token_at(probs, share) for share in (0.0, 0.5, math.nextafter(1, 0))} == {700}
+
+
+def test_small_probabilities_beside_large_ones_keep_their_interval() -> None:
+    small = 2.0**-40
+    probs = torch.tensor([0.5, small, 0.5 - small], dtype=torch.float64)
+    assert [token_at(probs, 0.5 + place * small) for place in (-0.5, 0.5, 1.5)] == [0, 1, 2]
