@@ -9,6 +9,7 @@ from torch import Tensor
 from outrider.contract.chance import Chance
 from outrider.contract.draft import Draft
 from outrider.contract.examples import VerifierExample
+from outrider.contract.sampling import likeliest
 from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.errors import require
 from outrider.plugins.hookspecs import Register, hookimpl
@@ -86,7 +87,7 @@ class Lenient(Verifier):
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         lenient = self._lenient_at(draft, scores)
         if scores.sampling.greedy:
-            likely, best = self._likely(scores), scores.logits.argmax(-1).tolist()
+            likely, best = self._likely(scores), likeliest(scores.logits).tolist()
             accepted = leading(
                 [
                     bool(likely[i, x]) if lenient[i] else x == best[i]
