@@ -96,13 +96,14 @@ class MtpNetwork(FeatureNetwork):
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
         weights.read_config(folder, target)
         layers = int(target.model.config.get_text_config().num_hidden_layers)
-        file, tensors = mtp_tensors.read(folder, layers)
-        return cls.with_tensors(tensors, file, target, Vocabulary(target.vocab_size))
+        file, tensors, vocabulary = mtp_tensors.read(folder, layers, target.vocab_size)
+        return cls.with_tensors(tensors, file, target, vocabulary)
 
     def save_checkpoint(self, folder: Path, target: Target) -> None:
         """Writes the network as DeepSeek-V3 names it, in half precision."""
         layers = int(target.model.config.get_text_config().num_hidden_layers)
         tensors = mtp_tensors.published(self.state_dict(), layers)
+        tensors |= self.vocabulary.tensors()
         sizes = weights.target_sizes(target)
         checkpoint.write_checkpoint(folder, tensors, sizes, torch.float16)
 
@@ -155,8 +156,8 @@ class Mtp(FeatureDrafter[MtpNetwork]):
     The checkpoints of DeepSeek-V3, GLM-4.5 and Qwen3-Next have such a layer, which transformers
     does not load. If there are several, the first one drafts all tokens.
 
-    path: a folder with these tensors; "untrained" for random weights. Defaults to the folder of
-        the target.
+    path: a folder with these tensors, such as one that `outrider train` has written for a target
+        without them; "untrained" for random weights. Defaults to the folder of the target.
     tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`. Defaults to a chain.
 
     Raises `ConfigError` in `bind` if there are no such tensors, or one does not fit the target.

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from outrider.contract.target import Target
 from outrider.drafter_parts import checkpoint
+from outrider.drafter_parts.vocabulary import TENSOR, Vocabulary
 from outrider.errors import ConfigError
 
 INDEX = "model.safetensors.index.json"
@@ -46,10 +47,11 @@ def target_folder(target: Target) -> Path:
     return Path(name)
 
 
-def read(folder: Path, layers: int) -> tuple[Path, dict[str, Tensor]]:
-    """Returns the tensors of multi-token prediction in a folder, and a file to name in messages.
+def read(folder: Path, layers: int, size: int) -> tuple[Path, dict[str, Tensor], Vocabulary]:
+    """Returns a file of a folder, its tensors of multi-token prediction, and their vocabulary.
 
     layers: the number of the target's layers; the next one is DeepSeek's and GLM's for prediction.
+    size: the size of the target's vocabulary.
 
     Raises:
         ConfigError: there are none, or a file can't be read.
@@ -58,9 +60,12 @@ def read(folder: Path, layers: int) -> tuple[Path, dict[str, Tensor]]:
     for prefix, names in ((f"model.layers.{layers}.", DEEPSEEK), ("mtp.", QWEN)):
         own = [name for name in files if name.startswith(prefix) and not name.endswith(SHARED)]
         if own:
-            tensors = _load({name: files[name] for name in own})
+            known = [TENSOR] if TENSOR in files else []  # of a layer that was trained here
+            tensors = _load({name: files[name] for name in (*own, *known)})
+            vocabulary = Vocabulary.take_from(tensors, size)
             short = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
-            return files[own[0]], _stacked(checkpoint.replace_prefixes(short, names))
+            stacked = _stacked(checkpoint.replace_prefixes(short, names))
+            return files[own[0]], stacked, vocabulary
     raise ConfigError(
         f"drafter.path={str(folder)!r}: expected tensors of multi-token prediction, named"
         f" model.layers.{layers}.* or mtp.*"

@@ -9,7 +9,12 @@ from outrider.errors import ConfigError, nearest
 from outrider.training.blocks import DFlashObjective
 from outrider.training.distill import DistillationObjective
 from outrider.training.exit_objective import ExitObjective
-from outrider.training.feature_objectives import Eagle3Objective, EagleObjective, FalconObjective
+from outrider.training.feature_objectives import (
+    Eagle3Objective,
+    EagleObjective,
+    FalconObjective,
+    MtpObjective,
+)
 from outrider.training.head_objectives import (
     HydraObjective,
     MedusaObjective,
@@ -29,6 +34,7 @@ FAMILIES: dict[str, Callable[..., Objective]] = {
     "eagle3": Eagle3Objective,
     "peagle": PEagleObjective,
     "dflash": DFlashObjective,
+    "mtp": MtpObjective,
     "falcon": FalconObjective,
     "early_exit": ExitObjective,
     "small_lm": DistillationObjective,

@@ -1,4 +1,4 @@
-"""Feature objectives: how EAGLE, EAGLE-3 and Falcon learn, the networks on the target's states."""
+"""Feature objectives: how EAGLE, EAGLE-3, MTP and Falcon learn, on the target's states."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,6 +12,7 @@ from outrider.drafter_parts.layer import LayerConfig
 from outrider.drafters.eagle import EagleNetwork
 from outrider.drafters.eagle3 import Eagle3Network, default_layers
 from outrider.drafters.falcon import FalconNetwork
+from outrider.drafters.mtp import MtpNetwork
 from outrider.runtime.cached_model import HIDDEN
 from outrider.training.glancing import glancing_loss
 from outrider.training.learner import Learner, Objective, Setup
@@ -88,6 +89,32 @@ class Eagle3Objective(Objective):
 
         save_checkpoint = partial(network.save_checkpoint, target=target)
         return Learner(network, (HIDDEN, *network.reads), loss, save_checkpoint)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class MtpObjective(Objective):
+    """A layer for multi-token prediction, for a target without one (2412.19437, section 2.2).
+
+    It learns the target's distributions, also from its own output, since it drafts all tokens.
+
+    steps, decay: see `Unrolling`.
+    """
+
+    steps: int = 3
+    decay: float = 0.8
+
+    def learner(self, setup: Setup) -> Learner:
+        target = setup.target
+        network = MtpNetwork.untrained(target, setup.vocabulary, seed=setup.seed)
+        head = weights.head(target).detach()
+        unrolling = Unrolling(steps=self.steps, decay=self.decay)
+
+        def loss(batch: Batch) -> Tensor:
+            return unrolled_loss(network, batch, head, unrolling)
+
+        save_checkpoint = partial(network.save_checkpoint, target=target)
+        return Learner(network, (HIDDEN,), loss, save_checkpoint)
 
 
 @final

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def train_network(
     """Trains a network in place, leaves it at its best held-out loss, and returns the curve.
 
     A run that was interrupted continues from the last checkpoint in `folder`, and has the same
-    curve as one that was not.
+    curve as one that was not. The weights are float32 from then on, whatever the target's are.
 
     evaluate: returns what to measure besides the losses at each evaluation. Defaults to nothing.
 
@@ -47,10 +48,12 @@ def train_network(
 
     accelerator = Accelerator()
     device = accelerator.device
-    half = schedule.precision == "bf16"
     network, loss = learner.network, learner.loss
+    products = _products(network, schedule)
+    network.float()  # in half precision, small steps would be lost in rounding
+    mixed = partial(torch.autocast, device.type, products, enabled=products is not torch.float32)
     resumes = (folder / CHECKPOINT).is_file()
-    with torch.autocast(device.type, torch.bfloat16, enabled=half):
+    with mixed():
         bases = {} if resumes else _prepare(learner, examples, schedule, device)
     optimizer = WhitenedAdamW(network, bases, schedule.rate)
     network, optimizer = accelerator.prepare(network, optimizer)
@@ -68,11 +71,11 @@ def train_network(
                 group["lr"] = schedule.rate_at(progress.step, steps)
             network.train()
             optimizer.zero_grad()
-            with torch.autocast(device.type, torch.bfloat16, enabled=half):
-                value = loss(batch.to(device, _dtype(network)))
+            with mixed():
+                value = loss(batch.to(device, torch.float32))
             accelerator.backward(value)
             accelerator.clip_grad_norm_(network.parameters(), schedule.clip)
-            with torch.autocast(device.type, torch.bfloat16, enabled=half):
+            with mixed():
                 optimizer.step()
             progress.step += 1
             progress.losses.append(float(value.detach()))
@@ -84,7 +87,8 @@ def train_network(
                 )
             if progress.step % schedule.evaluate == 0 or progress.step == steps:
                 network.eval()
-                figures = _held_out_loss(loss, held_out, schedule, device, _dtype(network))
+                with mixed():
+                    figures = _held_out_loss(loss, held_out, schedule, device)
                 progress.record(figures | evaluate())
                 _report(console, progress.curve[-1])
     progress.restore_best()
@@ -100,7 +104,7 @@ def _prepare(
     def first_batches() -> Iterator[Batch]:
         count = max(1, MEASURED // schedule.batch)
         for batch in islice(examples.batches(schedule.batch, schedule.seed), count):
-            yield batch.to(device, _dtype(learner.network))
+            yield batch.to(device, torch.float32)
 
     learner.start(first_batches())
     if not schedule.whitened:
@@ -121,16 +125,18 @@ def _remaining_batches(
 
 @torch.no_grad()
 def _held_out_loss(
-    loss: Loss, held_out: Examples, schedule: Schedule, device: torch.device, dtype: torch.dtype
+    loss: Loss, held_out: Examples, schedule: Schedule, device: torch.device
 ) -> Figures:
     torch.manual_seed(schedule.seed)
     batches = held_out.batches(schedule.batch, 0)
-    values = [float(loss(batch.to(device, dtype))) for batch in batches]
+    values = [float(loss(batch.to(device, torch.float32))) for batch in batches]
     return {"held_out": sum(values) / len(values)}
 
 
-def _dtype(network: nn.Module) -> torch.dtype:
-    return next(network.parameters()).dtype
+def _products(network: nn.Module, schedule: Schedule) -> torch.dtype:
+    """Returns the precision of matrix products, for a network in that of the target's weights."""
+    own = next(network.parameters()).dtype
+    return torch.bfloat16 if schedule.precision == "bf16" else own
 
 
 def _report(console: Console, point: Figures) -> None:

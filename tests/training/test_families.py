@@ -23,6 +23,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "redrafter": {"steps": 3},
     "eagle": {"steps": 2, "distribution": 1.0},
     "eagle3": {"steps": 2},
+    "mtp": {"steps": 2},
     "falcon": {"block": 2, "distribution": 1.0},
     "early_exit": {"layers": 2},
 }
@@ -34,6 +35,7 @@ GAINS = {
     "redrafter": 0.3,
     "eagle": 0.5,
     "eagle3": 0.5,
+    "mtp": 0.5,
     "falcon": 0.3,
     "early_exit": 0.5,
 }
@@ -51,7 +53,7 @@ def greedy(target: Any) -> list[Text]:
 
 WAYS = [(31, True), (24, False)]
 """How many tokens are known, and whether matrices learn in whitened bases."""
-ONE_WAY = {"hydra": [WAYS[1]], "redrafter": [WAYS[0]], "early_exit": [WAYS[1]]}
+ONE_WAY = {"hydra": [WAYS[1]], "mtp": [WAYS[1]], "redrafter": [WAYS[0]], "early_exit": [WAYS[1]]}
 """Families that learn by the code of others, or fast."""
 
 

@@ -10,9 +10,11 @@ import torch
 
 from outrider import ConfigError
 from outrider.drafter_parts.vocabulary import Vocabulary
-from outrider.training.families import make_learner
+from outrider.targets.transformers import TransformersTarget
+from outrider.training.families import FAMILIES, make_learner
 from outrider.training.loop import train_network
 from outrider.training.schedule import Schedule
+from outrider.training.states import compute_states
 
 SCHEDULE = Schedule(epochs=4, batch=6, rate=0.02, warmup=2, evaluate=3, patience=9)
 
@@ -119,3 +121,22 @@ def test_bad_schedules(settings: dict[str, Any], line: str) -> None:
     with pytest.raises(ConfigError) as caught:
         Schedule(**settings)
     assert line in str(caught.value)
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_small_steps_count_for_a_target_in_bfloat16(
+    *, family: str, deep_llama: Any, words: Any, texts: Any, tmp_path: Path, console: Any
+) -> None:
+    target = TransformersTarget(deep_llama().bfloat16(), words)
+    options = {"layers": 2} if family in ("pard", "small_lm", "early_exit") else {}
+    learned = make_learner(family, target, Vocabulary(31), 0, options)
+    examples = compute_states(target, texts, learned.reads, tmp_path / "states", console)
+    start = {name: tensor.float() for name, tensor in learned.network.named_parameters()}
+    tiny = Schedule(epochs=1, batch=24, rate=1e-5, warmup=1, evaluate=1)  # rounding: about 1e-4
+    train_network(learned, examples, examples, tiny, folder=tmp_path, console=console)
+    changed = [
+        (tensor != start[name])[tensor.grad != 0]
+        for name, tensor in learned.network.named_parameters()
+        if tensor.grad is not None
+    ]
+    assert torch.cat(changed).float().mean() > 0.9
