@@ -11,6 +11,7 @@ from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.examples import DrafterExample
 from outrider.contract.pen import Pen
+from outrider.contract.sampling import likeliest
 from outrider.contract.target import Target
 from outrider.errors import is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
@@ -130,7 +131,7 @@ class LookaheadDecoding(Drafter):
             ends = [pen.ask(token, after=end) for token, end in zip(row, ends, strict=True)]
 
     def answer(self, questions: Draft, logits: Float[Tensor, "questions vocab"]) -> None:
-        new_row = logits[-self._window :].argmax(-1).tolist()
+        new_row = likeliest(logits[-self._window :]).tolist()
         for column, token in enumerate(new_row):
             first, *rest = (row[column] for row in self._rows)
             ngrams = self._pool.setdefault(first, [])

@@ -11,6 +11,9 @@ import pytest
 
 import outrider
 from outrider import decode
+from outrider.drafter_parts.vocabulary import Vocabulary
+from outrider.plugins.registry import make
+from outrider.training.families import make_learner
 
 EVIDENCE = Path(__file__).parent / "evidence"
 UNTRAINED = (
@@ -103,14 +106,19 @@ def test_all_drafters_are_put_in_one_table(
 ) -> None:
     page = tmp_path / "page.md"
     page.write_text("# Before\n\n<!-- table -->\nold\n<!-- end of table -->\n")
+    target = make("target", "transformers", model=str(folder))
+    learner = make_learner("hydra", target, Vocabulary(target.vocab_size), 0, {})
+    learner.save_checkpoint(tmp_path / "trained" / "hydra")
     arguments = [
         *["--prompts", str(data), "--limit", "2", "--tokens", "6", "--only", "bigram", "random"],
         *["--target", "transformers", "--page", str(page), "--results", "results"],
+        *["--trained", str(tmp_path / "trained")],
         *["--settings", f"target.model={folder}", "cache=false"],
     ]
     for _ in range(2):  # the second time, all is there
         status, _, err = script(EVIDENCE / "drafters.py", *arguments)
         assert status == 0, err
     rows = [line.split("|")[1:-1] for line in page.read_text().splitlines() if line[:2] == "| "]
-    assert {row[0].strip() for row in rows} == {"drafter", "`none`", "`bigram`", "`random`"}
+    names = {row[0].strip() for row in rows}
+    assert names == {"drafter", "`none`", "`bigram`", "`random`", "`hydra trained`"}
     assert all(float(row[1]) >= 1 and float(row[4]) >= 1 for row in rows[1:])

@@ -1,6 +1,8 @@
-"""Every drafter that works without training one, side by side, at both temperatures.
+"""Every drafter side by side, at both temperatures.
 
     python tests/evidence/drafters.py --prompts questions.jsonl --page docs/drafters.md
+
+Those that come without weights take part if `--trained` names a folder with theirs.
 
 Runs `outrider compare` once for the chains and once for the trees, at temperature 0 and at 1. A run
 that is already in `--results` is continued if it is unfinished. It needs an idle machine, since it
@@ -33,6 +35,14 @@ DRAFTERS: Mapping[str, Sequence[str]] = {
 }
 """By acceptance rule, the drafters whose drafts it takes."""
 
+TRAINED: Mapping[str, str] = {
+    **dict.fromkeys(("hydra", "redrafter", "falcon", "mtp", "peagle", "dflash"), "path"),
+    "early_exit": "path",
+    "rest": "path",
+    "pard": "model",
+}
+"""By drafter without weights, its setting for the folder that `outrider train` has written."""
+
 SIZES = ("gamma=4", "budget=16")
 SAMPLINGS = ("greedy", "standard")
 """Temperature 0 and temperature 1."""
@@ -48,7 +58,8 @@ def compared(rule: str, sampling: str, options: argparse.Namespace) -> Run:
     folder = Path(options.results).absolute() / f"{rule}-{sampling}"
     exists = (folder / FACTS).is_file()
     if not exists or not load(folder).finished:
-        drafters = ["none", *(options.only or DRAFTERS[rule])]
+        trained = trained_drafters(options.trained) if rule == "token" else ()
+        drafters = ["none", *(options.only or DRAFTERS[rule]), *trained]
         sys.argv = [
             *["outrider", "compare", f"drafters=[{','.join(drafters)}]", "protocol=decode", *SIZES],
             *[f"verifier={rule}", f"sampling={sampling}", f"target={options.target}", "turns=1"],
@@ -58,6 +69,14 @@ def compared(rule: str, sampling: str, options: argparse.Namespace) -> Run:
         ]
         cli.main()
     return load(folder)
+
+
+def trained_drafters(folder: Path | None) -> Iterator[str]:
+    """Yields the drafters whose weights are in a folder, in one named like the drafter."""
+    for name, setting in TRAINED.items():
+        if folder is not None and (folder / name).is_dir():
+            path = (folder / name).absolute()
+            yield f"{{drafter: {name}, {setting}: {path}, name: {name} trained}}"
 
 
 def from_file(prompts: str) -> list[str]:
@@ -108,6 +127,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--results", default="build/drafters")
     parser.add_argument("--page", type=Path, help="the page that the table goes to")
+    parser.add_argument("--trained", type=Path, help="a folder with trained drafters, by name")
     parser.add_argument("--only", nargs="+", help="drafters of chains, instead of all")
     parser.add_argument("--target", default="smollm2", help="the name of a target")
     parser.add_argument("--settings", nargs="*", default=(), help="more for outrider compare")
