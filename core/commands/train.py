@@ -8,9 +8,11 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
+from outrider.contract.target import Target
+from outrider.errors import require
 from outrider.folders import claimed
 from outrider.interruption import advising
-from outrider.plugins.config import build, plain_values
+from outrider.plugins.config import build, plain_values, set_arguments
 from outrider.terminal import plain, remarks
 from outrider.training.identity import FILE, begin, finish, identity, unfinished
 from outrider.training.job import Job, Recipe
@@ -34,6 +36,7 @@ def train(config: DictConfig) -> None:
         recipe(
             Job(
                 target=target,
+                writer=_writer(config, target),
                 drafter=partial(build, config.drafter),
                 verifier=build(config.verifier),
                 sampling=build(config.sampling),
@@ -51,6 +54,19 @@ def train(config: DictConfig) -> None:
             )
         )
         finish(folder)
+
+
+def _writer(config: DictConfig, target: Target) -> Target:
+    """Returns the target that writes the texts, with the settings in `writer` if there are any."""
+    settings = plain_values(config.writer)
+    if settings is None:
+        return target
+    is_valid = isinstance(settings, Mapping)
+    require(is_valid, "writer", settings, "settings of the target, such as {quantize: int8}")
+    node = config.target.copy()
+    set_arguments(node, settings, "writer")
+    writer: Target = build(node)
+    return writer
 
 
 def _deciding_settings(config: DictConfig) -> dict[str, Any]:

@@ -185,7 +185,7 @@ def option_configs(role: str, options: Any) -> dict[str, DictConfig]:
     composed = deepcopy(_composed_options(tuple(overrides), registered, *paths))
     configs = {name: composed[f"_{i}"] for i, name in enumerate(wanted)}
     for name, (_, arguments) in wanted.items():
-        _set_arguments(configs[name], arguments, f"{plural(role)}: {name}")
+        set_arguments(configs[name], arguments, f"{plural(role)}: {name}")
     return configs
 
 
@@ -198,7 +198,14 @@ def _composed_options(overrides: tuple[str, ...], *_sources: Hashable) -> DictCo
     return hydra_compose(overrides=list(overrides))
 
 
-def _set_arguments(config: DictConfig, arguments: Mapping[str, Any], prefix: str) -> None:
+def set_arguments(config: DictConfig, arguments: Mapping[str, Any], prefix: str) -> None:
+    """Sets arguments of a part in its config.
+
+    prefix: what the arguments are of, for messages.
+
+    Raises:
+        ConfigError: the part has no such argument, or it takes no such value.
+    """
     known = [str(key) for key in config if key != "_target_"]
     for key, value in arguments.items():
         if key not in known:  # `key in config` would be false for a parameter without a default

@@ -1,6 +1,7 @@
 """The command trains each family from scratch, and its drafter can use what was written."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,36 @@ def test_a_family_is_trained_and_used(
     use = [f"drafter={family}", f"drafter.{option}={path}", "max_new_tokens=8"]
     status, _, complaint = run("generate", *settings, *use, "prompt=the cat sat")
     assert status == 0, complaint
+
+
+@pytest.mark.parametrize("settings", [[], ["writer={quantize: int8}"]])
+def test_texts_may_be_written_with_other_settings(
+    settings: list[str], run: Any, folder: Path, tmp_path: Path
+) -> None:
+    target = ["target=transformers", f"target.model={folder}", "target.optimize=packed"]
+    command = ["train", "drafter=bigram", *target, *SMALL[:3], *settings]
+    status, _, complaint = run(*command, f"hydra.run.dir={tmp_path}")
+    assert status == 0, complaint
+    written_by = json.loads((tmp_path / "texts.jsonl.origin.json").read_text())
+    learned_from = json.loads((tmp_path / "training.json").read_text())["facts"]
+    is_same = written_by["target's weights"] == learned_from["target's weights"]
+    assert is_same == (not settings)
+
+
+@pytest.mark.parametrize(
+    ("writer", "line"),
+    [
+        ("int8", r"writer='int8': expected settings of the target, such as \{quantize: int8\}"),
+        ("{quantise: int8}", "writer.quantise: did you mean 'quantize'"),
+    ],
+)
+def test_a_writer_is_the_target_with_other_settings(
+    writer: str, line: str, run: Any, folder: Path
+) -> None:
+    target = ["target=transformers", f"target.model={folder}"]
+    status, _, complaint = run("train", "drafter=medusa", *target, f"writer={writer}")
+    assert status == 1
+    assert re.search(line, complaint), complaint
 
 
 def test_what_is_held_out_is_not_trained_on(run: Any, folder: Path, tmp_path: Path) -> None:
