@@ -2,6 +2,7 @@
 
 import ctypes
 import platform
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from outrider.runtime import native, native_pass
+from outrider.runtime.kernels import cpu_flags
 from outrider.runtime.linear import pack
 
 BASELINES = {"x86_64": "-march=x86-64-v3"}
@@ -18,9 +20,22 @@ BASELINES = {"x86_64": "-march=x86-64-v3"}
 @pytest.fixture(scope="session")
 def older_library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     path = tmp_path_factory.mktemp("native") / "library.so"
+    return compiled(path, (BASELINES.get(platform.machine(), "-O1"),))
+
+
+@pytest.fixture(scope="session")
+def short_library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """The library as it multiplies bfloat16, wherever the processor can do so."""
+    path = tmp_path_factory.mktemp("native") / "library.so"
+    without = ["-mno-avx512fp16"] if "avx512_fp16" in cpu_flags() else []
+    return compiled(path, native.TUNINGS, *without)
+
+
+def compiled(path: Path, tunings: tuple[str, ...], *options: str) -> ctypes.CDLL:
+    """Compiles the library for some kinds of processors, the first that the compiler knows."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(native, "OPTIONS", (*native.OPTIONS, "-O1"))  # which compiles faster
-        patch.setattr(native, "TUNINGS", (BASELINES.get(platform.machine(), "-O1"),))
+        patch.setattr(native, "OPTIONS", (*native.OPTIONS, "-O1", *options))  # compiles faster
+        patch.setattr(native, "TUNINGS", tunings)
         assert native._compile(path)
     return ctypes.CDLL(str(path))
 

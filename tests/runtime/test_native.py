@@ -12,6 +12,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from outrider.runtime import native, native_pass, panels
 from outrider.runtime.cache import GrowingCache
+from outrider.runtime.kernels import cpu_flags
 from outrider.runtime.linear import pack
 from outrider.runtime.panels import Panels
 from outrider.runtime.passes import PassInput
@@ -76,11 +77,16 @@ def test_a_path_of_a_tree_has_the_logits_of_its_text(native_model: Any) -> None:
         assert torch.equal(scored[:, path], chain)
 
 
-@pytest.fixture(scope="module", params=["this", "older"])
+@pytest.fixture(scope="module", params=["this", "short", "older"])
 def built(request: pytest.FixtureRequest) -> Any:
-    """The library for this processor, and for older ones."""
+    """The library for this processor, with products of bfloat16, and for older processors."""
     if request.param == "this":
         return native.library()
+    if request.param == "short":
+        library = request.getfixturevalue("short_library")
+        is_short = "avx512_bf16" in cpu_flags()
+        assert library.outrider_rounds_inputs(panels.KINDS[torch.bfloat16]) == is_short
+        return library
     older = request.getfixturevalue("older_library")
     assert not older.outrider_has_tiles()
     assert not any(map(older.outrider_rounds_inputs, range(5)))

@@ -12,7 +12,7 @@
 
    Whatever the weights are stored as, everything else is float32, but for the inputs of a product
    where the processor multiplies shorter ones faster. With weights of bfloat16, they are rounded to
-   bfloat16 as well (AVX512_BF16, AMX). With groups, each row's are whole numbers of fifteen or
+   bfloat16 as well (AMD's AVX512_BF16, AMX). With groups, each row's are whole numbers of fifteen or
    eight bits, with a scale for each group (VNNI). */
 
 #include "attention.h"
