@@ -19,14 +19,17 @@ static inline int is_shortened(const Matrix *matrix)
 static Rows prepare(const Matrix *matrix, const float *x, int rows, int alone)
 {
     const int tallest = matrix->kind < FOUR_BITS ? TALLEST : TALLEST / 3; /* groups have more sums */
-    Rows result = {x, matrix->inputs, rows, tallest, NULL, NULL, matrix->kind == SHORT_INPUTS ? 1 : 2};
+    Rows result = {x, matrix->inputs, rows, tallest, NULL, NULL, 0, 0};
 #if defined(HAS_SHORT)
     if (matrix->kind == BFLOAT16)
         shorten_rows(&result, alone);
 #endif
 #if defined(HAS_BYTES)
-    if (matrix->kind >= FOUR_BITS)
+    if (matrix->kind >= FOUR_BITS) {
+        result.digits = matrix->kind == SHORT_INPUTS ? 1 : 2;
+        result.zero = matrix->kind == FOUR_BITS ? MIDDLE : ZERO;
         round_rows(&result, alone);
+    }
 #endif
     (void)alone;
     return result;
@@ -55,7 +58,7 @@ static inline int next_rows(const Rows *rows, int row)
    `is_short`. They hold until this thread's next ones. */
 static Rows few_rows(const float *x, int64_t inputs, int count, int is_short)
 {
-    Rows rows = {x, inputs, count, TALLEST, NULL, NULL, 0};
+    Rows rows = {x, inputs, count, TALLEST, NULL, NULL, 0, 0};
 #if defined(HAS_SHORT)
     static _Thread_local uint16_t *room;
     static _Thread_local size_t size;

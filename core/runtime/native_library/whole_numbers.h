@@ -20,7 +20,7 @@ static void round_chunk(const void *job, int row)
         const __m512 scale = _mm512_set1_ps(most > 0 ? largest / most : 0);
         group->step = most / largest;
         group->sum = total((vec)_mm512_add_ps(first, second));
-        group->whole = 0;
+        int32_t sum_of_whole = 0;
         for (int half = 0; half < 2; half++) {
             const __m512i whole = _mm512_cvtps_epi32(_mm512_mul_ps(half ? second : first, scale));
             __m512i high = whole;
@@ -29,8 +29,9 @@ static void round_chunk(const void *job, int row)
             const __m512i low = _mm512_sub_epi32(whole, _mm512_slli_epi32(high, 7));
             _mm_storeu_si128((__m128i *)group->digits[0] + half, _mm512_cvtepi32_epi8(high));
             _mm_storeu_si128((__m128i *)group->digits[1] + half, _mm512_cvtepi32_epi8(low));
-            group->whole += _mm512_reduce_add_epi32(whole);
+            sum_of_whole += _mm512_reduce_add_epi32(whole);
         }
+        group->start = -rows->zero * sum_of_whole;
     }
 }
 
@@ -46,12 +47,12 @@ static inline __attribute__((always_inline)) void add_bytes(__m512i *sums, __m51
     }
 }
 
-/* What the sums of a row start from, since the byte of a weight of 0 is `zero`. */
-static inline __attribute__((always_inline)) void start_sums(__m512i *sums, const Group *group, int zero,
+/* What the sums of a row start from, since the byte of a weight of 0 is not 0. */
+static inline __attribute__((always_inline)) void start_sums(__m512i *sums, const Group *group,
                                                              const int digits)
 {
     sums[0] = _mm512_setzero_si512();
-    sums[digits - 1] = _mm512_set1_epi32(-zero * group->whole);
+    sums[digits - 1] = _mm512_set1_epi32(group->start);
 }
 
 /* The sums of all digits, as numbers. */
@@ -76,7 +77,7 @@ static inline __attribute__((always_inline)) vec whole_sums(const __m512i *sums,
             for (int64_t at = 0; at < groups; at++, group++, panel += GROUP) {                     \
                 __m512i whole[R][D];                                                               \
                 _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                         \
-                    start_sums(whole[row], group + row * groups, MIDDLE, D);                       \
+                    start_sums(whole[row], group + row * groups, D);                               \
                 _Pragma("GCC unroll 4") for (int word = 0; word < DEPTH / 8; word++)               \
                 {                                                                                  \
                     const __m512i both = _mm512_loadu_si512(panel + 4 * LANES * (word + 1));       \
@@ -115,7 +116,7 @@ static inline __attribute__((always_inline)) vec whole_sums(const __m512i *sums,
             for (int64_t at = 0; at < groups; at++, group++) {                                     \
                 __m512i whole[R][D];                                                               \
                 _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                         \
-                    start_sums(whole[row], group + row * groups, ZERO, D);                         \
+                    start_sums(whole[row], group + row * groups, D);                               \
                 const vec scale = load_float16(panel);                                             \
                 fetch_ahead(panel, R);                                                             \
                 panel += 2 * LANES;                                                                \
