@@ -43,6 +43,9 @@ COMMANDS = (*HYDRA_COMMANDS, *PLAIN_COMMANDS)
 TENSOR_PARALLEL_COMMANDS = ("generate", "compare")
 """The commands that can run on several ranks."""
 
+SWITCHES = ("cache", "chat", "by_task", "live", "neighbour", "pairs", "resume", "thorough")
+"""The settings of all commands that are true or false."""
+
 HELP = ("-h", "--help")
 
 ALL_SETTINGS = "--help-all"
@@ -205,6 +208,7 @@ def _run_guarded(function: Callable[[Any], None], command: str, config: Any) -> 
     from outrider.plugins.config import explain_error
 
     try:
+        _check_switches(config)
         _check_ranks(config, command)
         function(config)
     except (*FAULTS, MissingMandatoryValue) as error:
@@ -215,6 +219,13 @@ def _run_guarded(function: Callable[[Any], None], command: str, config: Any) -> 
         if line is None or is_sweep:
             raise
         _fail(line, error)
+
+
+def _check_switches(config: Any) -> None:
+    """Raises `ConfigError` unless what is on or off is true or false: "no" would count as on."""
+    for name in SWITCHES:
+        value = config.get(name, default_value=False)
+        require(isinstance(value, bool), name, value, "true or false")
 
 
 def _check_ranks(config: Any, command: str) -> None:

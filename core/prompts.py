@@ -190,9 +190,16 @@ def collect(items: Iterable[tuple[str, Any]], path: str, column: str | None = No
 
 def _lines(file: Path, path: str) -> Iterator[tuple[str, Any]]:
     try:
-        content = file.read_text(encoding="utf-8")
+        content = file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigError(f"data.path={path!r}: expected text in UTF-8 ({error.reason})") from error
+    if content.lstrip().startswith("["):  # all rows in one list
+        try:
+            rows = json.loads(content)
+        except json.JSONDecodeError as error:
+            raise ConfigError(f"{path}: no JSON (line {error.lineno}: {error.msg})") from error
+        yield from ((f"{path}, row {number}", row) for number, row in enumerate(rows, start=1))
+        return
     # Not splitlines: it also splits at characters that JSON strings may hold, such as U+2028.
     for number, line in enumerate(content.split("\n"), start=1):
         if line.strip():

@@ -91,7 +91,7 @@ def _listed() -> str:
 def _hint(row: Row) -> str:
     """Returns what to do about a row in no form: the key that may be a typo, or the setting."""
     columns = {form.column for form in FORMS}
-    for key in (key for key in map(str, row) if key not in columns):
+    for key in (key for key in map(str, row) if key not in (*columns, *IDS)):
         if meant := difflib.get_close_matches(key, columns, n=1, cutoff=0.7):
             return f"did you mean {meant[0]!r} by {key!r}?"
     keys = ", ".join(map(str, row)) or "none"
@@ -153,7 +153,11 @@ def _spoken(message: Any, where: str) -> tuple[str, str]:
     parts = message.get(content)
     if not isinstance(parts, list):
         parts = [{"type": "text", "text": parts}]
-    texts = [part.get("text") for part in parts if part.get("type") == "text"]
+    texts = [
+        part.get("text")
+        for part in parts
+        if isinstance(part, Mapping) and part.get("type") == "text"
+    ]
     if len(texts) < len(parts) or not all(map(_is_text, texts)):
         raise ConfigError(f"{where}.{content}={message.get(content)!r:.60}: expected text")
     return speaker, "\n".join(texts)

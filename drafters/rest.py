@@ -12,6 +12,7 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafter_parts.datastore import DataStore, Ints
+from outrider.drafter_parts.weights import UNTRAINED
 from outrider.errors import is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
 
@@ -25,7 +26,8 @@ class Rest(Drafter):
     trie's likeliest path, or the tree of its most frequent nodes. The store may be far larger than
     memory.
 
-    path: the folder of a store, which `outrider train drafter=rest` writes.
+    path: the folder of a store, which `outrider train drafter=rest` writes; "untrained" for a few
+        random tokens.
     max_n, min_n: the most and the fewest tokens of the text to look for.
     most: the most occurrences that are merged. Of more, evenly spaced ones are taken.
     tree: whether to write the tree, as many nodes as the run's `budget` allows. Defaults to the
@@ -42,14 +44,18 @@ class Rest(Drafter):
             is_valid = is_int(value) and value >= 1
             require(is_valid, f"drafter.{name}", value, "a whole number of at least 1")
         require(min_n <= max_n, "drafter.min_n", min_n, f"at most max_n, which is {max_n}")
-        self._path = Path(path).expanduser()
+        self._path = path
         self._lengths, self._most = range(min_n, max_n + 1), most
         self.kind = "deterministic" if tree else "chain"
         self._target: Target | None = None
 
     def bind(self, target: Target) -> None:
         if self._target is not target:
-            self._store = DataStore.open(self._path, target)
+            self._store = (
+                DataStore.untrained(target.vocab_size)
+                if self._path == UNTRAINED
+                else DataStore.open(Path(self._path).expanduser(), target)
+            )
             self._target = target
 
     def propose(self, context: Context, pen: Pen) -> None:

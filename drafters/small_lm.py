@@ -148,6 +148,8 @@ class SmallLM(Drafter):
     def _read(self, name: str, target: Target) -> tuple["PreTrainedModel", Any]:
         folder = located(name)
         if student.borrows(folder):
+            has_model = target.model is not None
+            require(has_model, "drafter.model", name, "a target with a model of transformers")
             is_decoder = SOURCE not in target.offers
             require(is_decoder, "drafter.model", name, "an encoder-decoder, as the target is")
             return student.read_student(folder, target), target.tokenizer

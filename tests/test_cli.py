@@ -17,6 +17,7 @@ from outrider import Context, Drafter, Pen, cli, hookimpl
 from outrider.commands.quoting import quote_prompt
 from outrider.commands.usage import GROUPS, read_settings
 from outrider.plugins import registry as plugins
+from outrider.plugins.config import compose
 from outrider.targets.transformers import TransformersTarget
 
 TABULAR = ("target=tabular", "prompt=[0,1]", "max_new_tokens=12")
@@ -107,6 +108,12 @@ def test_help_needs_no_hydra(run: Any) -> None:
             "drafter.maxn: no such setting; did you mean 'drafter.max_n'",
         ),
         (("generate", *TABULAR, "drafter.max_n=x"), "drafter.max_n=x: Value 'x' of type 'str'"),
+        (("generate", *TABULAR, "chat=no"), "chat='no': expected true or false"),
+        (("compare", "drafters=[bigrm]"), "drafters: 'bigrm': did you mean 'bigram'"),
+        (
+            ("generate", *TABULAR, "drafter=small_lm", "drafter.model=smollm2"),
+            "drafter.model='smollm2': expected a target with a model of transformers",
+        ),
         (("generate", *TABULAR, "gamma=0"), "gamma=0: expected a whole number of at least 1"),
         (("generate", *TABULAR, "gamma=-2"), "gamma=-2: expected a whole number of at least 1"),
         (("generate", *TABULAR, "gamma=few"), "gamma='few': expected a whole number"),
@@ -427,3 +434,9 @@ def test_a_setting_may_ask_for_a_sweep(run: Any, tmp_path: Path) -> None:
     words = ["generate", "target=tabular", "prompt=[0,1]", "max_new_tokens=4", "hydra.sweep.dir=x"]
     assert run(*words, "hydra.mode=MULTIRUN", "gamma=1,2")[0] == 0
     assert len(list((tmp_path / "x").glob("[01]"))) == 2
+
+
+def test_switches_are_all_that_is_true_or_false() -> None:
+    configs = map(compose, cli.HYDRA_COMMANDS)
+    found = {key for config in configs for key in config if isinstance(config.get(key), bool)}
+    assert set(cli.SWITCHES) == found - {"early_stopping"}  # which may be "never"

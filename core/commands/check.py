@@ -99,7 +99,8 @@ def _check_fit(drafter: Drafter) -> None:
     except ConfigError as error:
         raise ConfigError(
             f"{error}; checks run on a tiny target of their own: for trained networks set"
-            " path=untrained, in a drafter of drafters as {drafter: NAME, path: untrained}"
+            " path=untrained (pard: model=untrained, small_lm: no model), in a drafter of drafters"
+            " as {drafter: NAME, path: untrained}"
         ) from error
 
 

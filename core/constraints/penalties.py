@@ -80,10 +80,11 @@ class Penalties(Constraint):
         text = copy.copy(self)
         text._start = len(ids)
         text._banned = [tokens for word in self._words for tokens in _tokens(word, target)]
-        known = (*self._bias, *(token for word in text._banned for token in word))
-        for token in known:
-            valid = 0 <= token < target.vocab_size
-            require(valid, "penalties", token, f"ids below {target.vocab_size}")
+        banned = [token for word in text._banned for token in word]
+        for name, tokens in (("logit_bias", self._bias), ("bad_words", banned)):
+            for token in tokens:
+                valid = 0 <= token < target.vocab_size
+                require(valid, f"penalties.{name}", token, f"ids below {target.vocab_size}")
         return text
 
     def steering(self) -> Constraint:

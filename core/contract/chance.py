@@ -23,6 +23,9 @@ TARGET = "target"
 """The part that belongs to the acceptance rule, and to what the target writes by itself."""
 
 
+REASON = "it depends on more than its context"
+"""Why replays may differ."""
+
 CLOSE = 1e-10
 """How far apart the probabilities of one decision may be in two replays."""
 
@@ -166,7 +169,7 @@ class EnumeratedChance(Chance):
             chance = cls(decisions)
             result = play(chance)
             if chance._depth != len(decisions):
-                raise RuntimeError("a replay made fewer decisions than the run before it")
+                raise RuntimeError(f"a replay made fewer decisions than before: {REASON}")
             yield chance.probability, result
             while decisions and decisions[-1].taken == len(decisions[-1].values) - 1:
                 decisions.pop()
@@ -194,7 +197,7 @@ class EnumeratedChance(Chance):
             replayed = _Decision.between(values, probs)
             same_values = decision.values == replayed.values
             if not same_values or not _is_close(decision.probs, replayed.probs):
-                raise RuntimeError("a replay met a different decision than the run before it")
+                raise RuntimeError(f"a replay met a different decision than before: {REASON}")
         self._depth += 1
         self.probability *= decision.probs[decision.taken]
         return decision.values[decision.taken]

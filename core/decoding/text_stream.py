@@ -16,14 +16,20 @@ class TextStream:
     A character whose bytes are spread over several tokens appears with the last of them. The text
     ends with the first stop string that it contains, even in the middle of a token.
 
+    stops: the strings, or a single one.
+
     Raises `ConfigError` for an empty stop string, or for any stop string without a tokenizer.
     """
 
     def __init__(
-        self, tokenizer: "PreTrainedTokenizerBase | None", stops: Sequence[str] = ()
+        self, tokenizer: "PreTrainedTokenizerBase | None", stops: str | Sequence[str] = ()
     ) -> None:
         from tokenizers.decoders import DecodeStream
 
+        if isinstance(stops, str):  # not one stop string for each of its characters
+            stops = (stops,)
+        is_list = isinstance(stops, Sequence)
+        require(is_list, "stop", stops, "a list of strings")
         for stop in stops:
             require(
                 isinstance(stop, str) and stop != "", "stop", stop, "strings that are not empty"

@@ -56,6 +56,13 @@ class DataStore(Constant):
             raise ConfigError(f"drafter.path={str(folder)!r}: damaged, a part of it is missing")
         return cls(tokens, suffixes)
 
+    @classmethod
+    def untrained(cls, vocab_size: int) -> "DataStore":
+        """Returns a small store of random tokens."""
+        random = np.random.default_rng(0).integers(0, vocab_size, 64)
+        tokens = np.append(random, END).astype(np.int32)
+        return cls(tokens, suffix_array(tokens))
+
     def find(self, phrase: Sequence[int], most: int) -> Ints:
         """Returns the positions after the occurrences of a phrase, sorted by what follows there.
 

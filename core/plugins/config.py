@@ -182,7 +182,13 @@ def option_configs(role: str, options: Any) -> dict[str, DictConfig]:
     overrides = [f"+{role}@_{i}={option}" for i, (option, _) in enumerate(wanted.values())]
     sources = GlobalHydra.instance().config_loader().get_sources()
     paths, registered = (source.full_path() for source in sources), frozenset(_REGISTERED.values())
-    composed = deepcopy(_composed_options(tuple(overrides), registered, *paths))
+    try:
+        composed = deepcopy(_composed_options(tuple(overrides), registered, *paths))
+    except MissingConfigException as error:
+        name = (error.missing_cfg_file or "").rpartition("/")[2]
+        raise ConfigError(
+            f"{plural(role)}: {name!r}: {nearest(name, error.options or ())}"
+        ) from error
     configs = {name: composed[f"_{i}"] for i, name in enumerate(wanted)}
     for name, (_, arguments) in wanted.items():
         set_arguments(configs[name], arguments, f"{plural(role)}: {name}")
@@ -243,9 +249,9 @@ def plain_values(node: Any) -> Any:
 
 def _keys(node: DictConfig, prefix: str = "") -> list[str]:
     keys: list[str] = []
-    for key in map(str, node):
+    for key in (key for key in map(str, node) if not key.startswith("_")):
         if OmegaConf.is_missing(node, key) or not isinstance(node[key], DictConfig):
-            keys += [prefix + key] if key != "_target_" else []
+            keys.append(prefix + key)
         else:
             keys += _keys(node[key], f"{prefix}{key}.")
     return keys

@@ -84,7 +84,7 @@ class TransformersTarget(Target):
         quantize: str | None = None,
         tensor_parallel: bool = False,
     ) -> None:
-        require(optimize in OPTIMIZE, "optimize", optimize, f"one of {', '.join(OPTIMIZE)}")
+        require(optimize in OPTIMIZE, "target.optimize", optimize, f"one of {', '.join(OPTIMIZE)}")
         is_name = isinstance(model, str | Path)
         if tensor_parallel:
             _require_spreadable(model, device, optimize)
@@ -225,7 +225,7 @@ def _require_spreadable(model: Any, device: str, optimize: str) -> None:
     """Raises `ConfigError` unless the settings go with `tensor_parallel`."""
     is_name = isinstance(model, str | Path)
     is_plain = optimize in ("auto", "none")
-    require(is_plain, "optimize", optimize, "none or auto with target.tensor_parallel")
+    require(is_plain, "target.optimize", optimize, "none or auto with target.tensor_parallel")
     require(is_name, "model", type(model).__name__, "a hub id or a folder to be spread")
     require(device == "auto", "device", device, "auto: each rank takes the device of its number")
 

@@ -42,10 +42,9 @@ class StoreRecipe(TextRecipe):
             for prompt in job.prompts
             for text in (*prompt.turns, *(answer for row in prompt.references for answer in row))
         ]
-        if len(texts) <= self.held_out:
-            raise ConfigError(
-                f"data: {len(texts)} texts: expected more than the {self.held_out} held out"
-            )
+        is_fewer = self.held_out < len(texts)
+        expected = f"fewer than the {len(texts)} texts of the data set"
+        require(is_fewer, "recipe.held_out", self.held_out, expected)
         rows = job.target.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
         read = [Text(list(ids), 0, max(1, len(ids) // 2)) for ids in rows if len(ids)]
         return Split(read[self.held_out :], read[: self.held_out])

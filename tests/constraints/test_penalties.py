@@ -165,7 +165,7 @@ def test_nothing_is_changed_by_default() -> None:
         ({"frequency_penalty": float("nan")}, "penalties.frequency_penalty=nan: expected a number"),
         ({"logit_bias": {"cat": 1.0}}, "penalties.logit_bias='cat': expected the id of a token"),
         ({"logit_bias": {1: "x"}}, "penalties.logit_bias[1]='x': expected a number"),
-        ({"logit_bias": {7: 1.0}}, "penalties=7: expected ids below 3"),
+        ({"logit_bias": {7: 1.0}}, "penalties.logit_bias=7: expected ids below 3"),
         ({"bad_words": "cat"}, "penalties.bad_words='cat': expected a list of words"),
         ({"bad_words": [" "]}, "penalties.bad_words=' ': expected a string or a list of ids"),
         ({"bad_words": [["x"]]}, "penalties.bad_words=['x']: expected a string or a list of ids"),

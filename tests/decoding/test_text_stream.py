@@ -57,11 +57,12 @@ def test_special_tokens_are_no_text(bytes_tokenizer: Any) -> None:
         ("the end. the end", ["h"], "th"),  # inside a token
         ("the end. the end", ["end", "the"], "the"),  # the one that ends first
         ("the end. the end", ["zzz"], "the end. the end"),
+        ("the end. the end", "nd", "the end"),  # a single one, not its characters
         ("stop 🎉 stop", ["🎉"], "stop 🎉"),
     ],
 )
 def test_the_text_ends_with_the_first_stop(
-    bytes_tokenizer: Any, text: str, stops: list[str], kept: str
+    bytes_tokenizer: Any, text: str, stops: Any, kept: str
 ) -> None:
     stream = TextStream(bytes_tokenizer, stops)
     taken = push_all(stream, bytes_tokenizer.encode(text))
@@ -85,3 +86,9 @@ def test_without_a_tokenizer_there_is_no_text_and_no_stop() -> None:
 def test_a_stop_must_be_some_text(bytes_tokenizer: Any, stop: Any) -> None:
     with pytest.raises(ConfigError, match="stop="):
         TextStream(bytes_tokenizer, [stop])
+
+
+def test_stops_must_be_a_list(bytes_tokenizer: Any) -> None:
+    stops: Any = 5
+    with pytest.raises(ConfigError, match="stop=5: expected a list of strings"):
+        TextStream(bytes_tokenizer, stops)

@@ -49,7 +49,7 @@ def draft(path: str, text: list[int], gamma: int = 3, **settings: Any) -> Draft:
     return play_draft(drafter, TARGET, context, gamma=gamma, sampling=Sampling())
 
 
-@parametrize_with_checks([partial(OnStage, Path("store"))])
+@parametrize_with_checks([partial(OnStage, Path("store")), partial(Rest, "untrained")])
 def test_conformance(
     make: Callable[[], Any],
     check: Callable[[Any], None],

@@ -37,7 +37,14 @@ def test_a_line_is_a_prompt(tmp_path: Path) -> None:
     ("lines", "message"),
     [
         ((LINE, "{oops"), "line 2: no JSON (Expecting property name"),
-        (([1],), "line 1: expected an object with prompt, got [1]"),
+        ((1,), "line 1: expected an object with prompt, got 1"),
+        (([1],), "row 1: expected an object with prompt, got 1"),
+        (("[{}",), "no JSON (line 1: Expecting ',' delimiter)"),
+        (
+            ({"messages": [{"role": "user", "content": ["hi"]}]},),
+            "line 1: messages[0].content=['hi']: expected text",
+        ),
+        (({"question_id": 1, "turn": ["x"]},), "did you mean 'turns' by 'turn'?"),
         (
             ({"turns": ["x"]},),
             "line 1: expected question_id and category and turns (Spec-Bench)",
@@ -69,6 +76,16 @@ def test_a_file_that_does_not_fit(tmp_path: Path, lines: tuple[object, ...], mes
         data.read_jsonl(written(tmp_path, *lines))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_file_may_be_one_list_and_begin_with_a_mark(tmp_path: Path) -> None:
+    path = tmp_path / "alpaca.json"
+    rows = [{"instruction": "Name three rivers."}, LINE]
+    path.write_text(json.dumps(rows, indent=1), encoding="utf-8-sig")
+    assert [prompt.turns for prompt in data.jsonl(str(path))] == [
+        ("Name three rivers.",),
+        ("Hello", "And then?"),
+    ]
 
 
 def test_each_form_is_recognised_by_its_keys(tmp_path: Path) -> None:

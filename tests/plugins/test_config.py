@@ -165,6 +165,7 @@ def test_a_mandatory_argument_can_be_given(foresight: Path) -> None:
     ("wanted", "line"),
     [
         ("none", "drafters='none': expected a list, such as"),
+        (["promt_lookup"], "drafters: 'promt_lookup': did you mean 'prompt_lookup'?"),
         ([3], "drafters: 3: expected a name, or a mapping with 'drafter'"),
         ([{"name": "x"}], "expected a name, or a mapping with 'drafter'"),
         (["none", "none"], "drafters: two are named 'none'"),

@@ -142,7 +142,7 @@ def test_a_store_of_too_few_texts(run: Any, folder: Path, data: Path) -> None:
     own = ["recipe.answers=false", "data=jsonl", f"data.path={data}"]
     status, _, complaint = run("train", "drafter=rest", *settings, *own)
     assert status == 1
-    assert "data: 5 texts: expected more than the 32 held out" in complaint
+    assert "recipe.held_out=32: expected fewer than the 5 texts of the data set" in complaint
 
 
 def test_a_drafter_without_recipe_is_a_clear_line(run: Any) -> None:
