@@ -103,7 +103,7 @@ class NativeWeights:
 def _kept(layers: Any) -> torch.dtype:
     """Returns the precision of the keys and values that some layers keep.
 
-    It is bfloat16 if the library rounds keys and values anyway, as it does inputs of products.
+    It is bfloat16 if the library rounds keys and values anyway.
     """
     native = library()
     assert native is not None
@@ -112,7 +112,7 @@ def _kept(layers: Any) -> torch.dtype:
         for layer in layers
         for name in ("q_proj", "k_proj", "v_proj", "o_proj")
     }
-    is_short = kinds == {KINDS[torch.bfloat16]} and native.outrider_rounds_inputs(*kinds)
+    is_short = kinds == {KINDS[torch.bfloat16]} and native.outrider_attends_in_short(*kinds)
     return torch.bfloat16 if is_short else torch.float32
 
 

@@ -52,7 +52,7 @@ static void attend_side_by_side(const Pass *pass, int is_short, int alone)
 
 static void attend(const Pass *pass, const Exit *exit, int alone)
 {
-    const int is_short = is_shortened(&exit->output);
+    const int is_short = outrider_attends_in_short(exit->output.kind);
     if (pass->owners)
         attend_side_by_side(pass, is_short, alone);
     else if (pass->rows > FEW && pass->texts == 1 && !pass->mask)

@@ -97,7 +97,7 @@ static void attend_tall_chunk(const void *job, int chunk)
     }
     const Rows own_rows = few_rows(own, dim, count, tall->is_short);
     for (int64_t panel = 0; panel < panels_seen; panel++) {
-        multiply_few(tall->keys + (narrow * tall->panels + panel) * tall->key_bytes, &own_rows, sums);
+        multiply_few(tall->keys + (narrow * tall->panels + panel) * tall->key_bytes, &own_rows, tall->is_short, sums);
         for (int index = 0; index < count; index++)
             memcpy(scores + index * width + panel * PANEL, sums + index * PANEL, PANEL * sizeof(float));
     }
@@ -109,7 +109,8 @@ static void attend_tall_chunk(const void *job, int chunk)
     const Rows weights = few_rows(scores, width, count, tall->is_short);
     for (int64_t part = 0; part < tall->parts; part++) {
         const int64_t left = dim - part * PANEL, size = left < PANEL ? left : PANEL;
-        multiply_few(tall->values + (narrow * tall->parts + part) * tall->panels * tall->value_bytes, &weights, sums);
+        multiply_few(tall->values + (narrow * tall->parts + part) * tall->panels * tall->value_bytes,
+                     &weights, tall->is_short, sums);
         for (int index = 0; index < count; index++)
             for (int64_t at = 0; at < size; at++)
                 out[index][part * PANEL + at] = sums[index * PANEL + at] * scale[index];

@@ -6,7 +6,7 @@
 #include "threads.h"
 #include "tiles.h"
 
-#if defined(HAS_SHORT)
+#if defined(HAS_FAST_SHORT)
 /* Rounds the rows of two tiles to bfloat16. */
 static void shorten_chunk(const void *job, int group)
 {
@@ -121,7 +121,7 @@ static void multiply_shortened(const char *panel, const Rows *rows, int first, i
 }
 #endif
 
-#if defined(HAS_SHORT)
+#if defined(HAS_FAST_SHORT)
 /* Rounds the rows to bfloat16. They hold until this thread's next ones. */
 static void shorten_rows(Rows *rows, int alone)
 {

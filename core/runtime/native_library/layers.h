@@ -121,7 +121,7 @@ static void enter(const Pass *pass, const Entry *entry, int alone)
                 normalize(head, norm, head, pass->dim, entry->epsilon);
             turn(head, pass->cosine + row * pass->dim, pass->sine + row * pass->dim, pass->dim);
         }
-    if (is_shortened(entry->matrices))
+    if (outrider_attends_in_short(entry->matrices->kind))
         for (int64_t at = 0; at < pass->rows * stride; at += LANES)
             *(vec *)(pass->qkv + at) = rounded(*(vec *)(pass->qkv + at));
 }

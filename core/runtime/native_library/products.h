@@ -5,13 +5,13 @@
 #include "bfloat16.h"
 #include "whole_numbers.h"
 
-/* Returns whether products with a matrix are those of bfloat16. */
-static inline int is_shortened(const Matrix *matrix)
+/* Returns whether attention is in bfloat16 where the matrices beside it are of some kind. */
+int outrider_attends_in_short(int64_t kind)
 {
 #if defined(HAS_SHORT)
-    return matrix->kind == BFLOAT16;
+    return kind == BFLOAT16;
 #endif
-    (void)matrix;
+    (void)kind;
     return 0;
 }
 
@@ -20,7 +20,7 @@ static Rows prepare(const Matrix *matrix, const float *x, int rows, int alone)
 {
     const int tallest = matrix->kind < FOUR_BITS ? TALLEST : TALLEST / 3; /* groups have more sums */
     Rows result = {x, matrix->inputs, rows, tallest, NULL, NULL, 0, 0};
-#if defined(HAS_SHORT)
+#if defined(HAS_FAST_SHORT)
     if (matrix->kind == BFLOAT16)
         shorten_rows(&result, alone);
 #endif
@@ -54,12 +54,11 @@ static inline int next_rows(const Rows *rows, int row)
     return (left + parts - 1) / parts;
 }
 
-/* Returns up to TALLEST rows to multiply with panels of float32, or with some of bfloat16 if
-   `is_short`. They hold until this thread's next ones. */
+/* Returns up to TALLEST rows to multiply with panels of float32, or of bfloat16 if `is_short`. They hold until this thread's next ones. */
 static Rows few_rows(const float *x, int64_t inputs, int count, int is_short)
 {
     Rows rows = {x, inputs, count, TALLEST, NULL, NULL, 0, 0};
-#if defined(HAS_SHORT)
+#if defined(HAS_FAST_SHORT)
     static _Thread_local uint16_t *room;
     static _Thread_local size_t size;
     const size_t needed = (size_t)(depth_of(inputs) * TILED * DEPTH) * 2;
@@ -77,8 +76,8 @@ static Rows few_rows(const float *x, int64_t inputs, int count, int is_short)
     return rows;
 }
 
-/* The products of few rows with one panel, to sums[row][output]. */
-static void multiply_few(const char *panel, const Rows *rows, float *sums)
+/* The products of few rows with one panel, of bfloat16 if `is_short`, to sums[row][output]. */
+static void multiply_few(const char *panel, const Rows *rows, int is_short, float *sums)
 {
 #if defined(HAS_TILES)
     if (rows->shortened && has_tiles) {
@@ -86,13 +85,13 @@ static void multiply_few(const char *panel, const Rows *rows, float *sums)
         return;
     }
 #endif
-#if defined(HAS_SHORT)
+#if defined(HAS_FAST_SHORT)
     if (rows->shortened) {
         short_tiles[rows->rows - 1](panel, rows, 0, sums);
         return;
     }
 #endif
-    float32_tiles[rows->rows - 1](panel, rows->x, rows->inputs, sums);
+    (is_short ? bfloat16_tiles : float32_tiles)[rows->rows - 1](panel, rows->x, rows->inputs, sums);
 }
 
 /* The products of `count` rows with one panel, to sums[row][output]. */
@@ -108,7 +107,7 @@ static void multiply(const Matrix *matrix, int64_t panel, const Rows *rows, int 
         multiply_shortened(weights, rows, row, count, sums);
     else
 #endif
-#if defined(HAS_SHORT)
+#if defined(HAS_FAST_SHORT)
     if (rows->shortened)
         short_tiles[count - 1](weights, rows, row, sums);
     else
@@ -197,7 +196,7 @@ void outrider_product(const Matrix *matrix, const float *x, float *out, int rows
 /* Returns whether the inputs of a product are rounded: to bfloat16, or of groups to whole numbers. */
 int outrider_rounds_inputs(int64_t kind)
 {
-#if defined(HAS_SHORT)
+#if defined(HAS_FAST_SHORT)
     if (kind == BFLOAT16)
         return 1;
 #endif

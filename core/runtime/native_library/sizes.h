@@ -12,10 +12,13 @@
 #if defined(__AVX512VNNI__)
 #define HAS_BYTES
 #endif
+#if defined(__AVX512BF16__)
+#define HAS_SHORT
 /* Intel's processors multiply bfloat16 at half the speed of float32, unless they do so on tiles. No
    others have had AVX512_FP16 so far. */
-#if defined(__AVX512BF16__) && (defined(__AMX_BF16__) || !defined(__AVX512FP16__))
-#define HAS_SHORT
+#if defined(__AMX_BF16__) || !defined(__AVX512FP16__)
+#define HAS_FAST_SHORT
+#endif
 #if defined(__AMX_BF16__) && defined(__linux__)
 #include <sys/syscall.h>
 #define HAS_TILES
