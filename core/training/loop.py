@@ -37,7 +37,7 @@ def train_network(
     """Trains a network in place, leaves it at its best held-out loss, and returns the curve.
 
     A run that was interrupted continues from the last checkpoint in `folder`, and has the same
-    curve as one that was not. The weights are float32 from then on, whatever the target's are.
+    curve as one that was not. Weights in half precision become float32 (mixed precision).
 
     evaluate: returns what to measure besides the losses at each evaluation. Defaults to nothing.
 
@@ -49,9 +49,11 @@ def train_network(
     accelerator = Accelerator()
     device = accelerator.device
     network, loss = learner.network, learner.loss
-    products = _products(network, schedule)
-    network.float()  # in half precision, small steps would be lost in rounding
-    mixed = partial(torch.autocast, device.type, products, enabled=products is not torch.float32)
+    is_half = _dtype(network).itemsize < torch.float32.itemsize
+    is_mixed = is_half or schedule.precision == "bf16"
+    mixed = partial(torch.autocast, device.type, torch.bfloat16, enabled=is_mixed)
+    if is_half:
+        network.float()  # small steps would be lost in rounding
     resumes = (folder / CHECKPOINT).is_file()
     with mixed():
         bases = {} if resumes else _prepare(learner, examples, schedule, device)
@@ -72,7 +74,7 @@ def train_network(
             network.train()
             optimizer.zero_grad()
             with mixed():
-                value = loss(batch.to(device, torch.float32))
+                value = loss(batch.to(device, _dtype(network)))
             accelerator.backward(value)
             accelerator.clip_grad_norm_(network.parameters(), schedule.clip)
             with mixed():
@@ -88,7 +90,7 @@ def train_network(
             if progress.step % schedule.evaluate == 0 or progress.step == steps:
                 network.eval()
                 with mixed():
-                    figures = _held_out_loss(loss, held_out, schedule, device)
+                    figures = _held_out_loss(loss, held_out, schedule, device, _dtype(network))
                 progress.record(figures | evaluate())
                 _report(console, progress.curve[-1])
     progress.restore_best()
@@ -104,7 +106,7 @@ def _prepare(
     def first_batches() -> Iterator[Batch]:
         count = max(1, MEASURED // schedule.batch)
         for batch in islice(examples.batches(schedule.batch, schedule.seed), count):
-            yield batch.to(device, torch.float32)
+            yield batch.to(device, _dtype(learner.network))
 
     learner.start(first_batches())
     if not schedule.whitened:
@@ -125,18 +127,16 @@ def _remaining_batches(
 
 @torch.no_grad()
 def _held_out_loss(
-    loss: Loss, held_out: Examples, schedule: Schedule, device: torch.device
+    loss: Loss, held_out: Examples, schedule: Schedule, device: torch.device, dtype: torch.dtype
 ) -> Figures:
     torch.manual_seed(schedule.seed)
     batches = held_out.batches(schedule.batch, 0)
-    values = [float(loss(batch.to(device, torch.float32))) for batch in batches]
+    values = [float(loss(batch.to(device, dtype))) for batch in batches]
     return {"held_out": sum(values) / len(values)}
 
 
-def _products(network: nn.Module, schedule: Schedule) -> torch.dtype:
-    """Returns the precision of matrix products, for a network in that of the target's weights."""
-    own = next(network.parameters()).dtype
-    return torch.bfloat16 if schedule.precision == "bf16" else own
+def _dtype(network: nn.Module) -> torch.dtype:
+    return next(network.parameters()).dtype
 
 
 def _report(console: Console, point: Figures) -> None:

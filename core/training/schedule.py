@@ -22,8 +22,9 @@ class Schedule:
     evaluate: steps between evaluations; each evaluation also writes a checkpoint.
     patience: training stops after this many evaluations without a better held-out loss.
     whitened: whether matrices learn in bases in which their inputs vary more evenly.
-    precision: of matrix products, "full" for that of the target's weights, or "bf16", which is
-        twice as fast on processors that support it. What learns is float32 in either case.
+    precision: of matrix products, "full" for that of the weights, or "bf16", which is twice as
+        fast on processors that support it. Weights in half precision learn as float32, with
+        products in bf16.
 
     Raises `ConfigError` for settings that make no sense.
     """
