@@ -153,7 +153,7 @@ def _spoken(message: Any, where: str) -> tuple[str, str]:
     parts = message.get(content)
     if not isinstance(parts, list):
         parts = [{"type": "text", "text": parts}]
-    texts = [
+    texts: list[Any] = [
         part.get("text")
         for part in parts
         if isinstance(part, Mapping) and part.get("type") == "text"
