@@ -53,6 +53,11 @@ def require(holds: bool, field: str, value: object, expected: str) -> None:
         raise ConfigError(f"{field}={value!r}: expected {expected}")
 
 
+def require_instance(field: str, value: object, role: type) -> None:
+    """Raises `ConfigError` unless a part is an instance of the class of its role."""
+    require(isinstance(value, role), field, value, f"an instance of {role.__name__}")
+
+
 def is_int(value: object) -> bool:
     """Returns whether `value` is a whole number; True and False are not."""
     return isinstance(value, int) and not isinstance(value, bool)

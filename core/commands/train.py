@@ -36,7 +36,7 @@ def train(config: DictConfig) -> None:
         recipe(
             Job(
                 target=target,
-                writer=_writer(config, target),
+                writer=partial(_writer, config, target),
                 drafter=partial(build, config.drafter),
                 verifier=build(config.verifier),
                 sampling=build(config.sampling),

@@ -15,7 +15,7 @@ from outrider.contract.verifier import Verifier
 from outrider.decoding.batch import Batch, rounds_together
 from outrider.decoding.rounds import finish, propose, remember
 from outrider.decoding.run import ActiveText, Run, begin_text
-from outrider.errors import ConfigError, is_int, require
+from outrider.errors import ConfigError, is_int, require, require_instance
 from outrider.plugins.registry import installed
 
 
@@ -177,9 +177,11 @@ def prepare(target: Target, drafter: Drafter, verifier: Verifier) -> None:
     """Checks that drafter, rule and target fit each other, and binds the drafter to the target.
 
     Raises:
-        ConfigError: the drafter needs what the target does not offer, or may branch where the
-            rule or the target takes only chains, or refuses the target for a reason of its own.
+        ConfigError: the drafter is of another class, or needs what the target does not offer, or
+            may branch where the rule or the target takes only chains, or refuses the target for a
+            reason of its own.
     """
+    require_instance("drafter", drafter, Drafter)
     name = type(drafter).__name__
     if missing := sorted(drafter.needs - target.offers):
         offered = ", ".join(sorted(name for name in target.offers if "." not in name)) or "nothing"

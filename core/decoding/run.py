@@ -14,7 +14,7 @@ from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Verifier
 from outrider.decoding.text_stream import TextStream
 from outrider.decoding.time_limit import check_limit
-from outrider.errors import is_int, require
+from outrider.errors import is_int, require, require_instance
 
 
 @final
@@ -31,7 +31,8 @@ class Run:
     logprobs: how many of the likeliest tokens to list with the log-probability of each token; None
         for no log-probabilities.
 
-    Raises `ConfigError` for a length below 1, and for a time limit that can't be enforced here.
+    Raises `ConfigError` for a part of another class, a length below 1, or a limit that can't be
+    enforced here.
     """
 
     target: Target
@@ -45,6 +46,8 @@ class Run:
     logprobs: int | None = None
 
     def __post_init__(self) -> None:
+        require_instance("target", self.target, Target)
+        require_instance("verifier", self.verifier, Verifier)
         check_limit("draft_timeout", self.draft_timeout)
         check_lengths(self.gamma, self.budget, self.max_new_tokens)
         valid = self.logprobs is None or (is_int(self.logprobs) and self.logprobs >= 0)
@@ -103,7 +106,12 @@ def begin_text(  # noqa: PLR0913  all that belongs to one text
 
     policy: None for `Fixed`.
     chance: None for that of text `number` under the run's `sampling.seed`.
+
+    Raises `ConfigError` for a part of another class.
     """
+    for name, part, role in (("policy", policy, Policy), ("constraint", constraint, Constraint)):
+        if part is not None:
+            require_instance(name, part, role)
     chance = SampledChance.seeded(run.sampling.seed, number) if chance is None else chance
     if drafter.remembered and not run.verifier.coupled:
         # A text in memory may have been written with this chance, and would reveal its decisions.

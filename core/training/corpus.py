@@ -86,7 +86,7 @@ class TextRecipe(ABC):
         path = Path(self.file).expanduser() if self.file else job.folder / "texts.jsonl"
         count = self.held_out + self.texts
         corpus = collect_texts(
-            job.writer, job.prompts, path, count, writing=writing, console=job.console
+            job.writer(), job.prompts, path, count, writing=writing, console=job.console
         )
         # The held-out texts come first, so they stay the same if more texts are asked for.
         return Split(corpus[self.held_out :], corpus[: self.held_out])

@@ -5,7 +5,6 @@ from functools import partial
 from typing import final
 
 import torch
-from torch import Tensor
 
 from outrider.drafter_parts import weights
 from outrider.drafter_parts.layer import LayerConfig
@@ -17,7 +16,6 @@ from outrider.runtime.cached_model import HIDDEN
 from outrider.training.glancing import glancing_loss
 from outrider.training.learner import Learner, Objective, Setup
 from outrider.training.starts import start_eagle
-from outrider.training.states import Batch
 from outrider.training.unrolled import Unrolling, unrolled_loss
 
 
@@ -46,10 +44,7 @@ class EagleObjective(Objective):
             noise=self.noise,
             detach=True,
         )
-
-        def loss(batch: Batch) -> Tensor:
-            return unrolled_loss(network, batch, head, unrolling)
-
+        loss = partial(unrolled_loss, network, head=head, unrolling=unrolling)
         save_checkpoint = partial(network.save_checkpoint, target=setup.target)
         start = partial(start_eagle, network, setup.target)
         return Learner(network, (HIDDEN,), loss, save_checkpoint, start)
@@ -83,10 +78,7 @@ class Eagle3Objective(Objective):
             network.lm_head.weight.copy_(vocabulary.rows(weights.head(target)))
         head = weights.head(target).detach()
         unrolling = Unrolling(steps=self.steps, decay=self.decay)
-
-        def loss(batch: Batch) -> Tensor:
-            return unrolled_loss(network, batch, head, unrolling)
-
+        loss = partial(unrolled_loss, network, head=head, unrolling=unrolling)
         save_checkpoint = partial(network.save_checkpoint, target=target)
         return Learner(network, (HIDDEN, *network.reads), loss, save_checkpoint)
 
@@ -109,10 +101,7 @@ class MtpObjective(Objective):
         network = MtpNetwork.untrained(target, setup.vocabulary, seed=setup.seed)
         head = weights.head(target).detach()
         unrolling = Unrolling(steps=self.steps, decay=self.decay)
-
-        def loss(batch: Batch) -> Tensor:
-            return unrolled_loss(network, batch, head, unrolling)
-
+        loss = partial(unrolled_loss, network, head=head, unrolling=unrolling)
         save_checkpoint = partial(network.save_checkpoint, target=target)
         return Learner(network, (HIDDEN,), loss, save_checkpoint)
 
@@ -137,17 +126,14 @@ class FalconObjective(Objective):
             setup.target, setup.vocabulary, seed=setup.seed, block=self.block
         )
         head = weights.head(setup.target).detach()
-
-        def loss(batch: Batch) -> Tensor:
-            return glancing_loss(
-                network,
-                batch,
-                head,
-                glance=self.glance,
-                feature=self.feature,
-                distribution=self.distribution,
-                noise=self.noise,
-            )
-
+        loss = partial(
+            glancing_loss,
+            network,
+            head=head,
+            glance=self.glance,
+            feature=self.feature,
+            distribution=self.distribution,
+            noise=self.noise,
+        )
         save_checkpoint = partial(network.save_checkpoint, target=setup.target)
         return Learner(network, (HIDDEN,), loss, save_checkpoint)

@@ -19,7 +19,7 @@ from outrider.prompts import Prompt
 class Job:
     """What `outrider train` hands to a recipe.
 
-    writer: the target with which texts are written: the same one, or with other settings.
+    writer: returns the target that writes the texts: the same one, or with other settings.
     drafter: makes the drafter of the run.
     prompts: questions for the target to answer; if there are none, the target writes its own.
     openings: how the target's own questions begin.
@@ -31,7 +31,7 @@ class Job:
     """
 
     target: Target
-    writer: Target
+    writer: Callable[[], Target]
     drafter: Callable[[], Drafter]
     verifier: Verifier
     sampling: Sampling

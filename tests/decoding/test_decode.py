@@ -26,6 +26,7 @@ from outrider import (
     Verdict,
     Verifier,
     decode,
+    decode_together,
     generate_together,
 )
 from outrider.drafters.none import NoDraft
@@ -176,6 +177,18 @@ def test_a_policy_is_told_of_each_round_and_each_text(scripted: Any) -> None:
 def test_numbers_that_make_no_sense_are_refused_at_the_call(field: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=f"^{field}={value!r}: expected a whole number of at"):
         decode(TARGET, NoDraft(), Token(), PROMPT, **{field: value})
+
+
+@pytest.mark.parametrize("field", ["target", "drafter", "verifier", "policy", "constraint"])
+def test_a_part_of_another_class_is_refused_at_the_call(field: str) -> None:
+    parts = {"target": TARGET, "drafter": NoDraft(), "verifier": Token(), field: "token"}
+    line = f"^{field}='token': expected an instance of {field.title()}$"
+    with pytest.raises(ConfigError, match=line):
+        decode(**parts, tokens=PROMPT)  # type: ignore[arg-type]
+    if field in ("target", "drafter", "verifier"):
+        drafter = parts.pop("drafter")
+        with pytest.raises(ConfigError, match=line):
+            decode_together(**parts, drafters=[drafter], prompts=[PROMPT])  # type: ignore[arg-type]
 
 
 def test_a_prompt_that_makes_no_sense_is_refused_at_the_call(monkeypatch: Any) -> None:
