@@ -14,8 +14,9 @@ from torch.distributed.run import parse_args
 import outrider
 from outrider.commands.quoting import quote_prompt
 from outrider.contract.draft import KINDS
+from outrider.plugins.builtin import BUILTIN
 from outrider.plugins.config import build, compose
-from outrider.plugins.registry import BUILTIN, installed
+from outrider.plugins.registry import installed
 
 ROOT = Path(__file__).parent.parent
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]

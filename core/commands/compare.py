@@ -19,6 +19,7 @@ from outrider.contract.target import Target
 from outrider.errors import ConfigError, nearest, require
 from outrider.interruption import advising
 from outrider.lab.compare import PROTOCOLS, fit, measure, questions
+from outrider.lab.entrants import Entrant, Question, Settings
 from outrider.lab.export import comparison, write_json, write_parquet
 from outrider.lab.finding import finding
 from outrider.lab.identity import identity, provenance
@@ -30,7 +31,6 @@ from outrider.lab.store import FACTS, RunFolder, unfinished
 from outrider.lab.summary import Summary
 from outrider.lab.table import COLUMNS, by_rate, columns_of, pair_table, table, task_table
 from outrider.lab.texts import cache_folder
-from outrider.lab.trial import Entrant, Question, Settings
 from outrider.plugins.config import build, option_configs, plain_values
 from outrider.plugins.registry import plural
 from outrider.prompts import Prompt

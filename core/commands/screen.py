@@ -11,7 +11,7 @@ from rich.text import Text
 
 from outrider.commands.generate import STYLES, legend
 from outrider.contract.round import Round
-from outrider.lab.trial import Question
+from outrider.lab.entrants import Question
 from outrider.terminal import plain, remarks
 
 LINES = 6

@@ -16,7 +16,7 @@ from outrider.contract.verifier import Verifier
 from outrider.fuzzing.example import Example, Settings
 from outrider.plugins.registry import make
 from outrider.targets.tabular import TabularTarget
-from outrider.testing.stage import ChainDrafter, TreeDrafter
+from outrider.testing.staged_drafters import ChainDrafter, TreeDrafter
 
 STAGED: dict[str, type[ChainDrafter | TreeDrafter]] = {
     "staged_chain": ChainDrafter,

@@ -21,7 +21,7 @@ from outrider.fuzzing.settings import (
 )
 from outrider.fuzzing.targets import MODEL_VOCAB, MODELS, POSITIONS, TABLE
 from outrider.plugins.registry import installed
-from outrider.testing.stage import CHAINS
+from outrider.testing.staged_drafters import CHAINS
 
 GROUPS = ("tables", "transformers")
 SMALL_TREES = (None, "2", "iid:2", "paths:2", "top:2")

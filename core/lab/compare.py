@@ -6,12 +6,13 @@ from pathlib import Path
 from outrider.contract.target import Target
 from outrider.decoding.decode import prepare
 from outrider.errors import ConfigError, require
+from outrider.lab.entrants import Entrant, Question, Settings
 from outrider.lab.measurement import Measurement
 from outrider.lab.overlap import overlap
 from outrider.lab.quality import scores_of
 from outrider.lab.reference import reference
 from outrider.lab.texts import written
-from outrider.lab.trial import Entrant, Question, Settings, Watch, trials, warm_up
+from outrider.lab.trial import Watch, trials, warm_up
 from outrider.prompts import Prompt
 
 PROTOCOLS: dict[str, tuple[str, ...]] = {

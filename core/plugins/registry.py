@@ -18,6 +18,7 @@ from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
 from outrider.errors import ANY_FAULT, ConfigError, PluginError, described, nearest
 from outrider.plugins import hookspecs
+from outrider.plugins.builtin import BUILTIN
 
 GROUP = "outrider"
 """The entry point group that plugins register under."""
@@ -29,65 +30,6 @@ ROLES: dict[str, type[Any]] = {
     "target": Target,
 }
 """The roles, each with the class that its parts derive from."""
-
-BUILTIN = (
-    "outrider.drafters.none",
-    "outrider.drafters.random",
-    "outrider.drafters.ngram",
-    "outrider.drafters.prompt_lookup",
-    "outrider.drafters.small_lm",
-    "outrider.drafters.pard",
-    "outrider.drafters.hierarchy",
-    "outrider.drafters.hybrid",
-    "outrider.drafters.suffix",
-    "outrider.drafters.rest",
-    "outrider.drafters.lookahead_decoding",
-    "outrider.drafters.token_recycling",
-    "outrider.drafters.medusa",
-    "outrider.drafters.mlp_speculator",
-    "outrider.drafters.hydra",
-    "outrider.drafters.redrafter",
-    "outrider.drafters.eagle",
-    "outrider.drafters.eagle3",
-    "outrider.drafters.peagle",
-    "outrider.drafters.dflash",
-    "outrider.drafters.mtp",
-    "outrider.drafters.falcon",
-    "outrider.drafters.quantized",
-    "outrider.drafters.self_sparse",
-    "outrider.drafters.swift",
-    "outrider.drafters.early_exit",
-    "outrider.drafters.shallow_aggressive",
-    "outrider.verifiers.token",
-    "outrider.verifiers.block",
-    "outrider.verifiers.hierarchical",
-    "outrider.verifiers.sample_match",
-    "outrider.verifiers.rejection",
-    "outrider.verifiers.gumbel",
-    "outrider.verifiers.multi_step",
-    "outrider.verifiers.without_replacement",
-    "outrider.verifiers.k_seq",
-    "outrider.verifiers.optimal_transport",
-    "outrider.verifiers.traversal",
-    "outrider.verifiers.multi_path_block",
-    "outrider.verifiers.candidates",
-    "outrider.verifiers.scaled_uniform",
-    "outrider.verifiers.lenient",
-    "outrider.verifiers.typical",
-    "outrider.verifiers.cactus",
-    "outrider.verifiers.cascade",
-    "outrider.policies.fixed",
-    "outrider.policies.heuristic",
-    "outrider.policies.confidence",
-    "outrider.policies.entropy",
-    "outrider.policies.optimal",
-    "outrider.policies.goodput",
-    "outrider.policies.utility",
-    "outrider.policies.bandit",
-    "outrider.policies.classifier",
-    "outrider.targets.builtin",
-)
-"""The modules of the built-in plugins."""
 
 
 @final

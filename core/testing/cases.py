@@ -21,9 +21,9 @@ from outrider.testing.exact import (
     possible_drafts,
     round_distribution,
 )
-from outrider.testing.stage import (
+from outrider.testing.stage import SAMPLED
+from outrider.testing.staged_drafters import (
     CHAINS,
-    SAMPLED,
     TREES,
     ChainDrafter,
     SeparateDrafter,

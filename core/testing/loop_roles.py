@@ -15,7 +15,8 @@ from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.decoding.decode import decode, decode_together
 from outrider.testing.facts import assert_is
 from outrider.testing.loops import PROMPT, Copies, greedy_text, target
-from outrider.testing.stage import SAMPLED, ChainDrafter
+from outrider.testing.stage import SAMPLED
+from outrider.testing.staged_drafters import ChainDrafter
 from outrider.verifiers.gumbel import Gumbel
 from outrider.verifiers.token import Token
 

@@ -15,7 +15,8 @@ from outrider.decoding.decode import decode, decode_together
 from outrider.errors import TargetError
 from outrider.testing.facts import assert_close, assert_is, assert_refused
 from outrider.testing.loops import LENGTH, PROMPT, Copies, target, tokens_of
-from outrider.testing.stage import SAMPLED, ChainDrafter, TreeDrafter
+from outrider.testing.stage import SAMPLED
+from outrider.testing.staged_drafters import ChainDrafter, TreeDrafter
 from outrider.verifiers.token import Token
 from outrider.verifiers.traversal import Traversal
 

@@ -15,7 +15,7 @@ from outrider.decoding.decode import decode
 from outrider.errors import ConfigError, DrafterError
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.facts import assert_is, assert_refused
-from outrider.testing.stage import TreeDrafter
+from outrider.testing.staged_drafters import TreeDrafter
 from outrider.verifiers.multi_path_block import MultiPathBlock
 from outrider.verifiers.sample_match import SampleMatch
 from outrider.verifiers.token import Token

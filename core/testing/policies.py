@@ -25,7 +25,8 @@ from outrider.testing.exact import (
     target_distribution,
 )
 from outrider.testing.examples import check_its_examples_of_lengths_hold
-from outrider.testing.stage import SAMPLED, ChainDrafter, TreeDrafter
+from outrider.testing.stage import SAMPLED
+from outrider.testing.staged_drafters import ChainDrafter, TreeDrafter
 from outrider.verifiers.block import Block
 from outrider.verifiers.token import Token
 from outrider.verifiers.traversal import Traversal

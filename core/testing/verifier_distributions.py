@@ -21,7 +21,13 @@ from outrider.testing.exact import (
     output_distribution,
     target_distribution,
 )
-from outrider.testing.stage import CHAINS, SAMPLED, TREES, ChainDrafter, TreeDrafter
+from outrider.testing.stage import SAMPLED
+from outrider.testing.staged_drafters import (
+    CHAINS,
+    TREES,
+    ChainDrafter,
+    TreeDrafter,
+)
 
 Make = Callable[[], Verifier]
 

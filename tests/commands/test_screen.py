@@ -12,7 +12,7 @@ from rich.console import Console
 from outrider.commands import screen
 from outrider.commands.screen import LiveText, Screen
 from outrider.contract.round import Round
-from outrider.lab.trial import Question
+from outrider.lab.entrants import Question
 
 QUESTION = Question("7", 1, "chat", [0])
 

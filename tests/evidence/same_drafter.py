@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 
 from outrider.lab.compare import fit, measure, questions
 from outrider.lab.data import demo, jsonl
+from outrider.lab.entrants import Entrant, Settings
 from outrider.lab.intervals import Statistic, quotient, ratio
 from outrider.lab.measurement import Decoding
 from outrider.lab.steadiness import DRIFT, drift
-from outrider.lab.trial import Entrant, Settings
 from outrider.plugins.registry import make
 
 NAMES = ("first", "second", "third")

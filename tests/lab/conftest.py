@@ -18,8 +18,8 @@ from outrider.drafters.ngram import bigram
 from outrider.drafters.none import NoDraft
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.lab.compare import PROTOCOLS, fit, measure, questions
+from outrider.lab.entrants import Entrant, Settings
 from outrider.lab.store import Run, RunFolder
-from outrider.lab.trial import Entrant, Settings
 from outrider.prompts import Prompt
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.token import Token

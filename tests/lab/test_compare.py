@@ -16,8 +16,8 @@ from outrider.drafters.small_lm import SmallLM
 from outrider.drafters.suffix import Suffix
 from outrider.lab import trial
 from outrider.lab.compare import fit, measure, questions
+from outrider.lab.entrants import Entrant, Settings
 from outrider.lab.measurement import Measurement
-from outrider.lab.trial import Entrant, Settings
 from outrider.policies.confidence import Confidence
 from outrider.prompts import Prompt
 from outrider.targets.tabular import TabularTarget

@@ -29,7 +29,8 @@ from outrider.policies.entropy import Entropy
 from outrider.policies.heuristic import Heuristic
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing.stage import ChainDrafter, TreeDrafter, draft_after
+from outrider.testing.stage import draft_after
+from outrider.testing.staged_drafters import ChainDrafter, TreeDrafter
 from outrider.verifiers.block import Block
 from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.ceiling import acceptance_ceiling

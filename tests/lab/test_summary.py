@@ -10,11 +10,11 @@ import pytest
 from outrider import Drafter
 from outrider.drafters.ngram import bigram
 from outrider.drafters.random import Random
+from outrider.lab.entrants import Settings
 from outrider.lab.exchange import holm
 from outrider.lab.rates import RATES
 from outrider.lab.store import Run
 from outrider.lab.summary import Summary
-from outrider.lab.trial import Settings
 
 
 def test_rates_are_ratios_of_sums(run_in: Callable[..., Any], tmp_path: Path) -> None:

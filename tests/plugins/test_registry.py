@@ -18,7 +18,8 @@ from outrider import (
 from outrider.drafters.ngram import NGram
 from outrider.drafters.none import NoDraft
 from outrider.plugins import hookspecs
-from outrider.plugins.registry import BUILTIN, plugin_manager, plural, registry_from
+from outrider.plugins.builtin import BUILTIN
+from outrider.plugins.registry import plugin_manager, plural, registry_from
 from outrider.targets.tabular import TabularTarget
 from outrider.verifiers.token import Token
 

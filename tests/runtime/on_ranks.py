@@ -23,7 +23,7 @@ from outrider.drafters.self_sparse import SelfSparse
 from outrider.drafters.small_lm import SmallLM
 from outrider.errors import OutriderError
 from outrider.lab.compare import fit, measure
-from outrider.lab.trial import Entrant, Question, Settings
+from outrider.lab.entrants import Entrant, Question, Settings
 from outrider.policies.goodput import Goodput
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.candidates import Candidates

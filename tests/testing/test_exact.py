@@ -10,7 +10,7 @@ from outrider.drafters.none import NoDraft
 from outrider.drafters.random import Random
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import Setup, loop_distribution, output_distribution, target_distribution
-from outrider.testing.stage import ChainDrafter
+from outrider.testing.staged_drafters import ChainDrafter
 from outrider.verifiers.token import Token
 
 SAMPLED = Sampling(temperature=1.0)

@@ -9,15 +9,17 @@ from outrider.drafters.small_lm import SmallLM
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.stage import (
-    CHAINS,
-    TREES,
     VOCAB_SIZE,
-    ChainDrafter,
-    SeparateDrafter,
-    TreeDrafter,
     play_draft,
     stage,
     tiny_target,
+)
+from outrider.testing.staged_drafters import (
+    CHAINS,
+    TREES,
+    ChainDrafter,
+    SeparateDrafter,
+    TreeDrafter,
 )
 from outrider.verifiers.multi_path_block import MultiPathBlock
 from outrider.verifiers.sample_match import SampleMatch

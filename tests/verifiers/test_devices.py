@@ -13,7 +13,8 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.verifier import Verifier
 from outrider.plugins.registry import installed, make
 from outrider.targets.tabular import TabularTarget
-from outrider.testing.stage import ChainDrafter, TreeDrafter, play_draft
+from outrider.testing.stage import play_draft
+from outrider.testing.staged_drafters import ChainDrafter, TreeDrafter
 from outrider.verifiers.token import Token
 from tests.devices import FAR, accelerator
 

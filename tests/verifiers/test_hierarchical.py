@@ -9,7 +9,8 @@ from outrider import Draft, EnumeratedChance, SampledChance, Sampling, Scores, V
 from outrider.contract.chance import Chance
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.stage import ChainDrafter, draft_after
+from outrider.testing.stage import draft_after
+from outrider.testing.staged_drafters import ChainDrafter
 from outrider.verifiers.block import Block
 from outrider.verifiers.hierarchical import Hierarchical
 

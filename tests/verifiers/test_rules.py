@@ -20,7 +20,7 @@ from outrider.testing import (
     parametrize_with_checks,
     target_distribution,
 )
-from outrider.testing.stage import ChainDrafter, TreeDrafter
+from outrider.testing.staged_drafters import ChainDrafter, TreeDrafter
 from outrider.verifiers.block import Block
 from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.k_seq import KSeq, smallest_rho
