@@ -1,7 +1,6 @@
 """`outrider compare`: drafters side by side over the same prompts."""
 
 import hashlib
-import itertools
 import json
 import logging
 from collections.abc import Mapping, Sequence
@@ -14,15 +13,15 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from outrider.commands.continuing import advice, say_what_is_unfinished
+from outrider.commands.entrants import build_entrants, entrant_configs, run_facts
 from outrider.commands.screen import Screen
 from outrider.contract.target import Target
 from outrider.errors import ConfigError, nearest, require
 from outrider.interruption import advising
 from outrider.lab.compare import PROTOCOLS, fit, measure, questions
-from outrider.lab.entrants import Entrant, Question, Settings
+from outrider.lab.entrants import Question, Settings
 from outrider.lab.export import comparison, write_json, write_parquet
 from outrider.lab.finding import finding
-from outrider.lab.identity import identity, provenance
 from outrider.lab.planning import check_precision, plan_lines
 from outrider.lab.quality import SCORES, read_quality
 from outrider.lab.report import write_report
@@ -31,19 +30,9 @@ from outrider.lab.store import FACTS, RunFolder, unfinished
 from outrider.lab.summary import Summary
 from outrider.lab.table import COLUMNS, by_rate, columns_of, pair_table, table, task_table
 from outrider.lab.texts import cache_folder
-from outrider.plugins.config import build, option_configs, plain_values
-from outrider.plugins.registry import plural
+from outrider.plugins.config import build, plain_values
 from outrider.prompts import Prompt
 from outrider.terminal import plain, print_json, remarks, results, visible
-
-EntrantConfig = tuple[DictConfig, DictConfig, DictConfig]
-"""The configs of a drafter, an acceptance rule and a policy."""
-
-LISTS = ("resume", "drafters", "verifiers", "policies")
-"""The settings that `run.json` does not repeat among its settings."""
-
-SHOWN = ("precision", "pairs", "by_task", "sort", "live")
-"""The settings that decide what is printed, and nothing else."""
 
 BY_TASK = ("speedup", "block_efficiency", "tokens_per_second", *SCORES)
 """The rates that are printed by task, in this order."""
@@ -56,7 +45,7 @@ def compare(config: DictConfig) -> None:
     _check_sort(config.sort)
     # Hydra would print the log of all libraries, and matplotlib logs where it finds its fonts.
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
-    configs = _entrant_configs(config)
+    configs = entrant_configs(config)
     say_what_is_unfinished(config, remarks())
     prompts = _with_turns(build(config.data), config.turns)
     quality = _read_quality(config, prompts)
@@ -72,9 +61,9 @@ def compare(config: DictConfig) -> None:
         draft_timeout=config.draft_timeout,
         quality=quality,
     )
-    entrants = _build_entrants(configs)
+    entrants = build_entrants(configs)
     fit(target, entrants)
-    facts = _facts(config, configs, entrants, target, prompts)
+    facts = run_facts(config, configs, entrants, target, prompts)
     with (
         RunFolder(_run_path(config), facts, resume=config.resume) as run_folder,
         advising(lambda: advice(run_folder)),
@@ -145,37 +134,6 @@ def _read_quality(config: DictConfig, prompts: Sequence[Prompt]) -> tuple[str, .
     return names
 
 
-def _entrant_configs(config: DictConfig) -> dict[str, EntrantConfig]:
-    """Returns the configs of each entrant: all combinations of drafters, rules and policies.
-
-    If several rules or policies are listed, their names are part of the entrant's name.
-    """
-    drafters = option_configs("drafter", plain_values(config.drafters))
-    verifiers, policies = (
-        {"": config[role]}
-        if config[plural(role)] is None
-        else option_configs(role, plain_values(config[plural(role)]))
-        for role in ("verifier", "policy")
-    )
-    return {
-        "/".join(filter(None, names)): (
-            drafters[names[0]],
-            verifiers[names[1]],
-            policies[names[2]],
-        )
-        for names in itertools.product(drafters, verifiers, policies)
-    }
-
-
-def _build_entrants(configs: Mapping[str, EntrantConfig]) -> dict[str, Entrant]:
-    # A drafter may be a whole model, so entrants that differ in rule or policy share it.
-    drafters = {id(node): build(node) for node, _, _ in configs.values()}
-    return {
-        name: Entrant(drafters[id(drafter)], build(verifier), build(policy))
-        for name, (drafter, verifier, policy) in configs.items()
-    }
-
-
 def _with_turns(prompts: Sequence[Prompt], turns: int | None) -> list[Prompt]:
     """Returns the prompts with their first `turns` turns, or all of them if it is None."""
     require(turns is None or turns >= 1, "turns", turns, "a whole number of at least 1, or none")
@@ -217,39 +175,6 @@ def _run_path(config: DictConfig) -> Path:
     require(path is not None, "resume", True, f"an unfinished run in {output.parent}")
     assert path is not None
     return path
-
-
-def _facts(
-    config: DictConfig,
-    configs: Mapping[str, EntrantConfig],
-    entrants: Mapping[str, Entrant],
-    target: Target,
-    prompts: Sequence[Prompt],
-) -> dict[str, Any]:
-    """Returns the content of `run.json`, which has to be the same when the run is resumed."""
-    settings = {
-        key: value for key, value in plain_values(config).items() if key not in (*LISTS, *SHOWN)
-    }
-    parts = {
-        name: dict(zip(("drafter", "verifier", "policy"), map(plain_values, nodes), strict=True))
-        for name, nodes in configs.items()
-    }
-    arguments = HydraConfig.get().overrides.task
-    remember = [name for name, entrant in entrants.items() if entrant.drafter.remembers]
-    return {
-        "settings": settings,
-        "drafters": parts,
-        "protocols": list(PROTOCOLS[config.protocol]),
-        "lossless": {name: entrant.verifier.lossless for name, entrant in entrants.items()},
-        **({"remember": remember} if remember else {}),
-        "questions": [
-            [prompt.id, turn, text[:300]]
-            for prompt in prompts
-            for turn, text in enumerate(prompt.turns, start=1)
-        ],
-        "identity": identity(target, parts),
-        "starts": [provenance(str(HydraConfig.get().job.config_name), arguments)],
-    }
 
 
 def _print(summary: Summary, title: str, config: DictConfig) -> None:

@@ -8,26 +8,15 @@ from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any, final
 
-import torch
-
 from outrider.contract.chance import Chance, EnumeratedChance, SampledChance
-from outrider.contract.drafter import Drafter
 from outrider.contract.round import Round
-from outrider.contract.target import Target
-from outrider.contract.verifier import Verifier
-from outrider.decoding.decode import decode, decode_together, prepare
 from outrider.errors import OutriderError
 from outrider.fuzzing.example import Example
 from outrider.fuzzing.invariants import check_possible, check_rounds, tokens_of
-from outrider.fuzzing.oracle import Oracle
 from outrider.fuzzing.parts import (
-    constraint_of,
-    make_drafter,
-    make_policy,
-    make_verifier,
     reads_the_clock,
 )
-from outrider.fuzzing.targets import make_target
+from outrider.fuzzing.stage import Stage
 
 TOLERANCE = 1e-9
 MOST_OUTCOMES = 400
@@ -59,7 +48,7 @@ def run_example(example: Example) -> Outcome:
         AssertionError: a promise is broken.
     """
     try:
-        stage = _Stage.of(example)
+        stage = Stage.of(example)
         drafter = stage.drafter()
         for number in range(len(example.prompts)):
             stage.rounds(number, drafter)
@@ -70,86 +59,7 @@ def run_example(example: Example) -> Outcome:
     return _check_texts(stage)
 
 
-@final
-@dataclass(frozen=True)
-class _Stage:
-    """The target and the rule of an example, which hold no state of a text."""
-
-    example: Example
-    target: Target
-    verifier: Verifier
-
-    @classmethod
-    def of(cls, example: Example) -> "_Stage":
-        verifier = make_verifier(example.verifier)
-        make_policy(example.policy)
-        return cls(example, make_target(example.target), verifier)
-
-    def drafter(self) -> Drafter:
-        """Returns a new drafter that is bound to the target."""
-        before = torch.get_rng_state()
-        torch.default_generator.manual_seed(0)  # for random weights
-        try:
-            drafter = make_drafter(self.example.drafter, self.target)
-            prepare(self.target, drafter, self.verifier)
-        finally:
-            torch.set_rng_state(before)
-        return drafter
-
-    def oracle(self, number: int) -> Oracle:
-        return Oracle(self.example, self.target, self.example.prompts[number])
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Returns the options that one text and a batch have in common."""
-        example = self.example
-        return {
-            "gamma": example.gamma,
-            "budget": example.budget,
-            "sampling": self.oracle(0).sampling,
-            "max_new_tokens": example.max_new_tokens,
-            "stops": list(example.stops),
-        }
-
-    def rounds(
-        self, number: int, drafter: Drafter | None = None, chance: Chance | None = None
-    ) -> Iterator[Round]:
-        """Returns the rounds of one text, as an iterator that has not begun."""
-        oracle = self.oracle(number)
-        return decode(
-            self.target,
-            drafter or self.drafter(),
-            self.verifier,
-            oracle.prompt,
-            number=number,
-            chance=chance,
-            policy=make_policy(self.example.policy),
-            constraint=constraint_of(self.example, len(oracle.before))(),
-            **self.options,
-        )
-
-    def together(self) -> list[list[Round]]:
-        """Returns the rounds of all texts, written in one batch."""
-        prompts = self.example.prompts
-        first = self.drafter()
-        befores = [len(self.oracle(number).before) for number in range(len(prompts))]
-        made = [constraint_of(self.example, before)() for before in befores]
-        constraints = [constraint for constraint in made if constraint is not None]
-        batch: list[list[Round]] = [[] for _ in prompts]
-        for number, round in decode_together(
-            self.target,
-            [first.fork() for _ in prompts],
-            self.verifier,
-            prompts,
-            policies=[make_policy(self.example.policy) for _ in prompts],
-            constraints=constraints or None,
-            **self.options,
-        ):
-            batch[number].append(round)
-        return batch
-
-
-def _check_texts(stage: _Stage) -> Outcome:
+def _check_texts(stage: Stage) -> Outcome:
     """Writes the texts of an example, alone and together, and checks each."""
     example = stage.example
     exact = stage.verifier.lossless and (example.greedy or stage.verifier.coupled)
@@ -168,7 +78,7 @@ def _check_texts(stage: _Stage) -> Outcome:
     return Outcome(tuple(checked), texts=len(texts))
 
 
-def _check_text(stage: _Stage, number: int, rounds: Sequence[Round]) -> str:
+def _check_text(stage: Stage, number: int, rounds: Sequence[Round]) -> str:
     """Checks one text, and returns its kind."""
     oracle, text, verifier = stage.oracle(number), tokens_of(rounds), stage.verifier
     check_rounds(rounds, oracle)
@@ -188,7 +98,7 @@ def _check_text(stage: _Stage, number: int, rounds: Sequence[Round]) -> str:
     return "sampled"
 
 
-def _check_interruption(stage: _Stage, calls: int, text: Sequence[int] | None) -> None:
+def _check_interruption(stage: Stage, calls: int, text: Sequence[int] | None) -> None:
     """Checks that a drafter that was interrupted writes the same text as a new one.
 
     text: that of a new drafter; None if it can't be repeated.
@@ -231,7 +141,7 @@ def _interrupted(calls: int) -> Iterator[None]:
         sys.settrace(before)
 
 
-def _check_distribution(stage: _Stage) -> str:
+def _check_distribution(stage: Stage) -> str:
     """Compares the distribution of the first text with the target's, and returns the kind."""
     oracle, drafter = stage.oracle(0), stage.drafter()
 

@@ -117,7 +117,7 @@ def of_ends(patch: Patch) -> None:
 def of_batches(patch: Patch) -> None:
     right = loop.decode
     patch.setattr(
-        "outrider.fuzzing.run.decode",
+        "outrider.fuzzing.stage.decode",
         lambda *a, **settings: right(*a, **settings | {"number": settings["number"] + 5}),
     )
 
