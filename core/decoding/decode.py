@@ -1,6 +1,6 @@
 """The loop of speculative decoding, over one text or over several in step."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from time import perf_counter
 
 from outrider.contract.chance import Chance
@@ -75,6 +75,7 @@ def decode(  # noqa: PLR0913  the options of a run, by name
         logprobs=logprobs,
     )
     require(is_int(number) and number >= 0, "number", number, "a whole number of at least 0")
+    _check_parts([policy], [constraint])
     prompt = target.encode(tokens)
     prepare(target, drafter, verifier)
     session = target.open(prompt, drafter.needs)
@@ -153,6 +154,7 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
     require(len(drafters) == len(prompts), "drafters", len(drafters), "one for each prompt")
     valid = is_int(batch_size) and batch_size >= 1
     require(valid, "batch_size", batch_size, "a whole number of at least 1")
+    _check_parts(policies or (), constraints or ())
     encoded = [target.encode(prompt) for prompt in prompts]
     for drafter in drafters:
         prepare(target, drafter, verifier)
@@ -195,6 +197,18 @@ def prepare(target: Target, drafter: Drafter, verifier: Verifier) -> None:
     if (drafter.trees or drafter.asks) and not target.trees:
         raise ConfigError(f"drafter {name} writes trees: {target.no_trees}")
     drafter.bind(target)
+
+
+def _check_parts(
+    policies: Iterable[Policy | None], constraints: Iterable[Constraint | None]
+) -> None:
+    """Raises `ConfigError` for a policy or a constraint of another class."""
+    for policy in policies:
+        if policy is not None:
+            require_instance("policy", policy, Policy)
+    for constraint in constraints:
+        if constraint is not None:
+            require_instance("constraint", constraint, Constraint)
 
 
 def _rules_for(kind: str) -> list[str]:

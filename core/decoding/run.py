@@ -106,12 +106,7 @@ def begin_text(  # noqa: PLR0913  all that belongs to one text
 
     policy: None for `Fixed`.
     chance: None for that of text `number` under the run's `sampling.seed`.
-
-    Raises `ConfigError` for a part of another class.
     """
-    for name, part, role in (("policy", policy, Policy), ("constraint", constraint, Constraint)):
-        if part is not None:
-            require_instance(name, part, role)
     chance = SampledChance.seeded(run.sampling.seed, number) if chance is None else chance
     if drafter.remembered and not run.verifier.coupled:
         # A text in memory may have been written with this chance, and would reveal its decisions.

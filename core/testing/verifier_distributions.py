@@ -22,12 +22,7 @@ from outrider.testing.exact import (
     target_distribution,
 )
 from outrider.testing.stage import SAMPLED
-from outrider.testing.staged_drafters import (
-    CHAINS,
-    TREES,
-    ChainDrafter,
-    TreeDrafter,
-)
+from outrider.testing.staged_drafters import CHAINS, TREES, ChainDrafter, TreeDrafter
 
 Make = Callable[[], Verifier]
 

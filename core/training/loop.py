@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from torch import Tensor, nn
+from torch import Tensor
 
 from outrider.errors import ConfigError
 from outrider.training.learner import Learner
@@ -49,14 +49,14 @@ def train_network(
     accelerator = Accelerator()
     device = accelerator.device
     network, loss = learner.network, learner.loss
-    is_half = _dtype(network).itemsize < torch.float32.itemsize
-    is_mixed = is_half or schedule.precision == "bf16"
+    own = next(network.parameters()).dtype
+    dtype = torch.promote_types(own, torch.float32)
+    is_mixed = dtype is not own or schedule.precision == "bf16"
     mixed = partial(torch.autocast, device.type, torch.bfloat16, enabled=is_mixed)
-    if is_half:
-        network.float()  # small steps would be lost in rounding
+    network.to(dtype)  # in half precision, small steps would be lost in rounding
     resumes = (folder / CHECKPOINT).is_file()
     with mixed():
-        bases = {} if resumes else _prepare(learner, examples, schedule, device)
+        bases = {} if resumes else _prepare(learner, examples, schedule, device, dtype)
     optimizer = WhitenedAdamW(network, bases, schedule.rate)
     network, optimizer = accelerator.prepare(network, optimizer)
     steps = schedule.steps(len(examples.texts))
@@ -74,7 +74,7 @@ def train_network(
             network.train()
             optimizer.zero_grad()
             with mixed():
-                value = loss(batch.to(device, _dtype(network)))
+                value = loss(batch.to(device, dtype))
             accelerator.backward(value)
             accelerator.clip_grad_norm_(network.parameters(), schedule.clip)
             with mixed():
@@ -90,7 +90,7 @@ def train_network(
             if progress.step % schedule.evaluate == 0 or progress.step == steps:
                 network.eval()
                 with mixed():
-                    figures = _held_out_loss(loss, held_out, schedule, device, _dtype(network))
+                    figures = _held_out_loss(loss, held_out, schedule, device, dtype)
                 progress.record(figures | evaluate())
                 _report(console, progress.curve[-1])
     progress.restore_best()
@@ -99,14 +99,18 @@ def train_network(
 
 
 def _prepare(
-    learner: Learner, examples: Examples, schedule: Schedule, device: torch.device
+    learner: Learner,
+    examples: Examples,
+    schedule: Schedule,
+    device: torch.device,
+    dtype: torch.dtype,
 ) -> dict[str, Basis]:
     """Gives the network its start, and returns the bases in which its matrices learn."""
 
     def first_batches() -> Iterator[Batch]:
         count = max(1, MEASURED // schedule.batch)
         for batch in islice(examples.batches(schedule.batch, schedule.seed), count):
-            yield batch.to(device, _dtype(learner.network))
+            yield batch.to(device, dtype)
 
     learner.start(first_batches())
     if not schedule.whitened:
@@ -133,10 +137,6 @@ def _held_out_loss(
     batches = held_out.batches(schedule.batch, 0)
     values = [float(loss(batch.to(device, dtype))) for batch in batches]
     return {"held_out": sum(values) / len(values)}
-
-
-def _dtype(network: nn.Module) -> torch.dtype:
-    return next(network.parameters()).dtype
 
 
 def _report(console: Console, point: Figures) -> None:

@@ -181,14 +181,15 @@ def test_numbers_that_make_no_sense_are_refused_at_the_call(field: str, value: A
 
 @pytest.mark.parametrize("field", ["target", "drafter", "verifier", "policy", "constraint"])
 def test_a_part_of_another_class_is_refused_at_the_call(field: str) -> None:
-    parts = {"target": TARGET, "drafter": NoDraft(), "verifier": Token(), field: "token"}
+    parts: dict[str, Any] = {"target": TARGET, "drafter": NoDraft(), "verifier": Token()}
+    parts |= {field: "token"}
     line = f"^{field}='token': expected an instance of {field.title()}$"
     with pytest.raises(ConfigError, match=line):
-        decode(**parts, tokens=PROMPT)  # type: ignore[arg-type]
-    if field in ("target", "drafter", "verifier"):
-        drafter = parts.pop("drafter")
-        with pytest.raises(ConfigError, match=line):
-            decode_together(**parts, drafters=[drafter], prompts=[PROMPT])  # type: ignore[arg-type]
+        decode(**parts, tokens=PROMPT)
+    plurals = {"drafter": "drafters", "policy": "policies", "constraint": "constraints"}
+    lists = {plurals[name]: [parts.pop(name)] for name in plurals if name in parts}
+    with pytest.raises(ConfigError, match=line):
+        decode_together(**parts, **lists, prompts=[PROMPT])
 
 
 def test_a_prompt_that_makes_no_sense_is_refused_at_the_call(monkeypatch: Any) -> None:
