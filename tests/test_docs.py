@@ -154,7 +154,7 @@ def test_links_to_a_heading_find_it(page: Path) -> None:
 
 
 def test_the_plot_of_the_readme_shows_the_table() -> None:
-    gains = runpy.run_path(str(ROOT / "docs" / "gains.py"))
+    gains = runpy.run_path(str(ROOT / "docs" / "scripts" / "gains.py"))
     rows = gains["rows"]((ROOT / "docs" / "training.md").read_text())
     assert len(rows) == 9
     assert (ROOT / "docs" / "gains.svg").read_text() == gains["picture"](rows)

@@ -22,7 +22,7 @@ DOCS = ROOT / "docs"
 @pytest.fixture
 def site(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Returns the module that makes pages, loaded from its folder as mkdocs does."""
-    monkeypatch.syspath_prepend(str(DOCS))
+    monkeypatch.syspath_prepend(str(DOCS / "scripts"))
     import pages
 
     return pages
@@ -68,7 +68,7 @@ def test_the_reference_has_every_name_that_stays_stable(site: ModuleType) -> Non
 
 
 def test_a_docstring_becomes_markdown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(DOCS))
+    monkeypatch.syspath_prepend(str(DOCS / "scripts"))
     import docstrings
 
     text = """Returns a draft, as the paper
@@ -101,7 +101,7 @@ def test_a_docstring_becomes_markdown(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_picture_of_losslessness_is_current(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(DOCS))
+    monkeypatch.syspath_prepend(str(DOCS / "scripts"))
     import lossless
 
     assert (DOCS / "lossless.svg").read_text(encoding="utf-8") == lossless.picture()

@@ -42,7 +42,7 @@ def test_a_notebook_runs_and_has_the_outputs_of_a_run(
     name: str, settings: dict[str, dict[str, Any]]
 ) -> None:
     path = DOCS / "notebooks" / f"{name}.ipynb"
-    run = runpy.run_path(str(DOCS / "notebooks.py"))["run"]
+    run = runpy.run_path(str(DOCS / "scripts" / "notebooks.py"))["run"]
     made = kinds(run(path, settings[name]))
     assert sum(output == ["image/png"] for cell in made for output in cell) == FIGURES[name]
     assert kinds(json.loads(path.read_text())) == made

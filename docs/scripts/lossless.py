@@ -1,6 +1,6 @@
 """Draws docs/lossless.svg: where the tokens of one position come from, and that they add up to p.
 
-python docs/lossless.py
+python docs/scripts/lossless.py
 """
 
 from pathlib import Path
@@ -75,4 +75,4 @@ def bars(panel: int, x: int, p: float, q: float) -> list[str]:
 
 
 if __name__ == "__main__":
-    (Path(__file__).parent / "lossless.svg").write_text(picture(), encoding="utf-8")
+    (Path(__file__).parents[1] / "lossless.svg").write_text(picture(), encoding="utf-8")

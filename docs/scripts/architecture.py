@@ -1,13 +1,13 @@
 """Draws docs/architecture.svg: the folders layer by layer, and the round that decoding repeats.
 
-python docs/architecture.py
+python docs/scripts/architecture.py
 """
 
 import tomllib
 from html import escape
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 HOLDS = {
     "cli": "the console script",

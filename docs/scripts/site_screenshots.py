@@ -1,7 +1,7 @@
 """Takes pictures of the built site at two widths, and names the pages that are wider than a phone.
 
 make docs
-python docs/site_screenshots.py build/site pictures
+python docs/scripts/site_screenshots.py build/site pictures
 """
 
 import shutil

@@ -2,7 +2,7 @@ r"""Runs the notebooks of docs/notebooks and stores their outputs.
 
 outrider compare drafters=[none,bigram,prompt_lookup,eagle,hybrid,quantized] data.limit=12 turns=1 \
     max_new_tokens=20 hydra.run.dir=runs/demo
-python docs/notebooks.py
+python docs/scripts/notebooks.py
 """
 
 import ast
@@ -18,7 +18,7 @@ from typing import Any
 import matplotlib
 from matplotlib import pyplot
 
-FOLDER = Path(__file__).parent / "notebooks"
+FOLDER = Path(__file__).parents[1] / "notebooks"
 DPI = 80
 
 Output = dict[str, Any]

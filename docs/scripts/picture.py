@@ -1,6 +1,6 @@
 """Draws docs/generation.svg: a generated text, with each token in the colour of its origin.
 
-python docs/picture.py
+python docs/scripts/picture.py
 """
 
 import io
@@ -49,7 +49,7 @@ def main() -> None:
     )
     console.print(legend)
     title = f"prompt_lookup on SmolLM2-135M: {emitted} tokens in {len(rounds)} target calls"
-    path = Path(__file__).parent / "generation.svg"
+    path = Path(__file__).parents[1] / "generation.svg"
     # With a fixed id, every run writes the same file. Fonts from other sites are left out.
     picture = console.export_svg(title=title, unique_id="generation")
     path.write_text(re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL))

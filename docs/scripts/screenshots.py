@@ -2,7 +2,7 @@ r"""Draws docs/page-*.png: the pages of `outrider view`, from runs of `outrider 
 
 outrider compare drafters=[none,bigram,prompt_lookup,eagle,hybrid,quantized] data.limit=12 turns=1 \
     max_new_tokens=20 hydra.run.dir=runs/demo
-python docs/screenshots.py runs
+python docs/scripts/screenshots.py runs
 """
 
 import shutil
@@ -82,7 +82,7 @@ def save(page: Page, shot: Shot) -> None:
         .convert("RGB")
         .quantize(256, Image.Quantize.FASTOCTREE)
     )
-    path = Path(__file__).parent / f"{shot.name}.png"
+    path = Path(__file__).parents[1] / f"{shot.name}.png"
     picture.quantize(256, Image.Quantize.FASTOCTREE).save(path, optimize=True)
     print(f"{path}: {path.stat().st_size // 1000} kB")
 

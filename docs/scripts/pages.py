@@ -15,7 +15,7 @@ from settings import settings_page
 import outrider
 import outrider.testing
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 COPIED = ("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "SECURITY.md", "LICENSE")
 """What the pages link to outside of docs/."""
 

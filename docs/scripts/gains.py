@@ -1,13 +1,13 @@
 """Draws docs/gains.svg: tokens per target call of each drafter, from a table of docs/training.md.
 
-python docs/gains.py
+python docs/scripts/gains.py
 """
 
 import re
 from html import escape
 from pathlib import Path
 
-DOCS = Path(__file__).parent
+DOCS = Path(__file__).parents[1]
 ROW = r"^\| ([^|]+) \| [^|]+ \| ([\d.]+) \[([\d.]+), ([\d.]+)\] \|[^|]*\|[^|]+\|[^|]+\|$"
 """A row of the table: the drafter, and its tokens per call at temperature 0 with the interval."""
 
