@@ -1,18 +1,30 @@
 """Every kind of mask, position and cache once: the text is right, or refused in one line."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import transformers
 from tiny.models import entries
-from tiny.modes import MODES
 from tiny.outcomes import outcomes
-from tiny.page import BEGIN, END, HEADS, SIGNS, placed, sign
+from tiny.page import (
+    BEGIN,
+    COLUMNS,
+    END,
+    NOT_BUILT,
+    SIGNS,
+    placed,
+    read,
+    sheet,
+    sign,
+    written,
+)
 from tiny.subject import subject
 
-PAGE = Path(__file__).parent.parent / "docs" / "models.md"
+import outrider
+
+DOCS = Path(__file__).parent.parent / "docs"
 ENTRIES = {entry.name: entry for entry in entries()}
 CHECKED = ("logits", "chain", "early exit", "write", "batch")
 ROWS = {
@@ -53,24 +65,59 @@ def test_texts_are_those_of_generate_or_refused(name: str) -> None:
     assert {mode: sign(checks) for mode, checks in records.items()} == expected, records
 
 
-def test_the_page_has_every_row_and_mode_and_nothing_wrong() -> None:
-    page = PAGE.read_text()
-    swept = page[page.index(BEGIN) : page.index(END)]
-    rows = set(re.findall(r"^\| ([^|]+?) \|", swept, re.MULTILINE))
-    assert set(ENTRIES) <= rows
-    head = next(line for line in swept.splitlines() if line.startswith("| model | logits"))
-    assert [cell.strip() for cell in head.split("|")[2:-1]] == [HEADS.get(x, x) for x in MODES]
-    assert f"transformers {transformers.__version__}" in swept
-    for mark in (SIGNS["WRONG"], SIGNS["RAW"]):
-        assert re.search(rf"^\| {mark} \| .* \| 0 \|$", swept, re.MULTILINE)
+def test_the_sheet_has_every_row_and_mode_and_nothing_wrong() -> None:
+    text = (DOCS / "models.csv").read_text()
+    rows = read(text)
+    assert written(rows) == text
+    assert set(ENTRIES) == {row["model"] for row in rows}
+    words = {row[column] for row in rows for column in COLUMNS[2:-2]}
+    assert words <= {"right", "slow draft", "partly", "refused", ""}
+    for row in rows:  # whatever is refused has its reason
+        cells = {row[column] for column in COLUMNS[2:-2]}
+        is_named = row["kind"] == NOT_BUILT or cells & {"partly", "refused"}
+        assert bool(is_named) == bool(row["reason"]), row["model"]
+
+
+def test_the_page_counts_what_is_in_the_sheet() -> None:
+    page = (DOCS / "models.md").read_text()
+    versions = f"Outrider {outrider.__version__}, transformers {transformers.__version__}"
+    assert placed(page, read((DOCS / "models.csv").read_text()), versions) == page
+    assert len(page.splitlines()) <= 60
+
+
+def test_a_row_of_the_sheet_names_modes_and_reasons() -> None:
+    facts: dict[str, Any] = {
+        "new": {"reason": "it reads audio"},
+        "llama": {"group": "Decoders", "cache_differs": True},
+        "unread": {},
+    }
+    line = "drafter eagle needs model: the target offers source"
+    cells = {
+        "plain": [{"outcome": "right", "detail": ""}],
+        "eagle": [{"outcome": "refused", "detail": line}],
+        "tree": [{"outcome": "right", "detail": ""}, {"outcome": "RAW", "detail": "E: 3 rows"}],
+    }
+    llama, new = sheet(facts, {"new": {}, "llama": cells, "unread": {}})
+    assert (llama["plain"], llama["eagle"], llama["tree"], llama["beams"]) == (
+        "right",
+        "refused",
+        "error",
+        "",
+    )
+    assert llama["generate"] == "differs from full passes"
+    assert llama["reason"] == (
+        "tree: E: n rows; eagle: drafter … needs model: the target offers source"
+    )
+    assert (new["kind"], new["reason"], new["plain"]) == ("not built", "it reads audio", "")
 
 
 def test_what_is_written_by_hand_stays() -> None:
     page = f"# Models\n\n{BEGIN}\nold\n{END}\n\n## By hand\n"
-    assert placed(page, "new") == page.replace("old", "new")
-    assert placed(placed(page, "new"), "old") == page
+    new = placed(page, [], "1.0")
+    assert (new.partition(BEGIN)[0], new.partition(END)[2]) == ("# Models\n\n", "\n\n## By hand\n")
+    assert "(1.0)" in new and "old" not in new
     with pytest.raises(ValueError, match="expected one of each"):
-        placed("# Models\n", "new")
+        placed("# Models\n", [], "1.0")
 
 
 def test_signs_tell_what_is_wrong() -> None:

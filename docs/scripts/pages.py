@@ -10,6 +10,7 @@ from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from models import searched
 from settings import settings_page
 
 import outrider
@@ -31,9 +32,9 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """Turns links to the repository's root into links to the copies on the site."""
+    """Links to copies of the root's files on the site, and puts in the table of models."""
     names = "|".join(map(re.escape, COPIED))
-    return re.sub(rf"\]\(\.\./({names})\)", r"](\1)", markdown)
+    return searched(re.sub(rf"\]\(\.\./({names})\)", r"](\1)", markdown))
 
 
 def home() -> str:

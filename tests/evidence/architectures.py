@@ -1,6 +1,6 @@
 """Every model class of transformers, tiny, in every mode, against its own greedy `generate`.
 
-python tests/evidence/architectures.py --results sweep --page docs/models.md
+python tests/evidence/architectures.py --results sweep --write
 python tests/evidence/architectures.py --only llama gemma3_text --modes tree batch --again
 
 Each row runs in a process of its own and leaves a file of JSON lines in `--results`; what is
@@ -32,9 +32,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tiny.models import Entry, entries
 from tiny.modes import MODES
 from tiny.outcomes import outcomes
-from tiny.page import placed, sign, table
+from tiny.page import placed, sheet, sign, written
 from tiny.subject import Subject, subject
 
+DOCS = Path(__file__).parents[2] / "docs"
 LIMIT = 1800
 """Seconds for a row; its checks have limits of their own, in the processor's time."""
 
@@ -162,7 +163,7 @@ def main() -> None:
     parser.add_argument("--modes", nargs="*", default=list(MODES), choices=list(MODES))
     parser.add_argument("--again", action="store_true", help="also what has been run")
     parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--page", type=Path, help="the page whose table to write")
+    parser.add_argument("--write", action="store_true", help="docs/models.csv, and its counts")
     options = parser.parse_args()
     options.results.mkdir(parents=True, exist_ok=True)
     everything = list(entries())
@@ -179,13 +180,15 @@ def main() -> None:
     run(rows, options.results, options.workers)
     names = [entry.name for entry in everything if not options.only or entry.name in options.only]
     bad = summarised(names, options.results, Console())
-    if options.page:
+    if options.write:
         results = {entry.name: read(path_of(options.results, entry.name)) for entry in everything}
         versions = f"Outrider {outrider.__version__}, transformers {transformers.__version__}"
         facts = {name: fact for name, (fact, _) in results.items()}
         cells = {name: cell for name, (_, cell) in results.items()}
-        page = placed(options.page.read_text(), table(facts, cells, versions))
-        options.page.write_text(page)
+        rows = sheet(facts, cells)
+        (DOCS / "models.csv").write_text(written(rows))
+        page = DOCS / "models.md"
+        page.write_text(placed(page.read_text(), rows, versions))
     sys.exit(bad)
 
 

@@ -1,8 +1,10 @@
-"""The page of the sweep: counts, reasons, and a row for each model with a sign for each mode."""
+"""docs/models.csv, the sheet of the sweep: a row for each model, a word for each mode."""
 
+import csv
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from io import StringIO
 from typing import Any
 
 from tiny import page_parts
@@ -15,33 +17,40 @@ BEGIN, END = "<!-- sweep -->", "<!-- end of the sweep -->"
 """What lies between these lines of a page is the sweep's; all else is written by hand."""
 SIGNS = {"right": "✓", "slow draft": "✓°", "refused": "\u2013", "WRONG": "✗", "RAW": "!"}
 PART = "◐"
-HEADS = {  # shorter than the modes
-    "small_lm": "draft model",
-    "small_lm tree": "draft model, tree",
-    "lookahead_decoding": "lookahead",
-    "custom_generate": "`custom_generate`",
-    "self_sparse": "self-sparse",
-    "write": "`write`",
+WORDS = {
+    "✓": "right",
+    "✓°": "slow draft",
+    PART: "partly",
+    "\u2013": "refused",
+    "✗": "wrong",
+    "!": "error",
+    "": "",
 }
+"""What stands in a cell of the sheet for each sign."""
 MEANINGS = {
-    "✓": "right: the text is `generate`'s, token for token",
-    "✓°": "right, but a copy of the model, drafting for the model, was not always accepted",
-    PART: "right in some settings, refused in one line in others",
-    "\u2013": "refused in one line",
-    "✗": "wrong: another text, or an early exit that leaves nothing out",
-    "!": "an exception that is not Outrider's",
+    "right": "the text is `generate`'s, token for token",
+    "slow draft": "right, but a copy of the model, drafting for it, was not always accepted",
+    "partly": "right in some settings, refused in one line in others",
+    "refused": "refused in one line",
+    "wrong": "another text, or an early exit that leaves nothing out",
+    "error": "an exception that is not Outrider's",
 }
-DIFFERING = (
-    "Of these, `generate` writes another text than full passes without a cache do. RoBERTa's kind"
-    " counts positions from behind the padding id, `generate` from 0; others are refused because"
-    " what they see depends on the passes. Either text counts as right."
-)
+HEADS = {  # other than the modes
+    "small_lm": "draft model",
+    "small_lm tree": "draft model tree",
+    "lookahead_decoding": "lookahead",
+    "self_sparse": "self-sparse",
+}
+COLUMNS = ("model", "kind", *(HEADS.get(mode, mode) for mode in MODES), "generate", "reason")
+NOT_BUILT, DIFFERS = "not built", "differs from full passes"
 CLASS = re.compile(r"\b[A-Z]\w*(?:For[A-Z]\w+|Model\w*|LMHead\w*|Decoder)\b")
 
 Facts = Mapping[str, Mapping[str, Any]]
 """By row its class, its group, or why it was not built."""
-Cells = Mapping[str, Mapping[str, Sequence[Mapping[str, str]]]]
-"""By row and mode the outcomes of its checks."""
+Cells = Mapping[str, Sequence[Mapping[str, str]]]
+"""By mode the outcomes of a row's checks."""
+Row = dict[str, str]
+"""A row of the sheet, by column."""
 
 
 def sign(outcomes: Sequence[Mapping[str, str]]) -> str:
@@ -54,113 +63,59 @@ def sign(outcomes: Sequence[Mapping[str, str]]) -> str:
     return SIGNS[max(kinds, key=ORDER.index)]
 
 
-def placed(page: str, table: str) -> str:
-    """Returns a page with the sweep's part replaced, and the rest of it as it was.
+def sheet(facts: Facts, cells: Mapping[str, Cells]) -> list[Row]:
+    """Returns the rows of the sheet, sorted by kind as far as they were built."""
+    rows = [_row(name, fact, cells[name]) for name, fact in facts.items() if fact]
+    return sorted(rows, key=lambda row: (row["kind"] == NOT_BUILT, row["kind"]))
+
+
+def written(rows: Sequence[Row]) -> str:
+    """Returns the rows as the text of a CSV file."""
+    file = StringIO()
+    writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return file.getvalue()
+
+
+def read(text: str) -> list[Row]:
+    """Returns the rows of a CSV file."""
+    return list(csv.DictReader(StringIO(text)))
+
+
+def placed(page: str, rows: Sequence[Row], versions: str) -> str:
+    """Returns a page with the counts of the sheet between its two lines, and the rest as it was.
 
     Raises:
         ValueError: the page has no lines between which the sweep's part goes.
     """
-    return page_parts.placed(page, table, BEGIN, END)
-
-
-def table(facts: Facts, cells: Cells, versions: str) -> str:
-    """Returns the sweep's part of the page, in Markdown."""
-    facts = {name: fact for name, fact in facts.items() if fact}
-    lines = [f"Written by `tests/evidence/architectures.py` ({versions}).", ""]
-    lines += [*_counts(facts, cells), *_signs(facts, cells), *_tables(facts, cells)]
-    lines += [*_reasons(cells), *_differing(facts), *_not_built(facts)]
-    return "\n".join(lines).rstrip()
-
-
-def _counts(facts: Facts, cells: Cells) -> Iterator[str]:
-    """Yields how many rows came out in each way."""
-    built = [name for name, fact in facts.items() if not fact.get("reason")]
-    signs = {name: {sign(checks) for checks in cells[name].values() if checks} for name in built}
-    refused = sum(signs[name] == {SIGNS["refused"]} for name in built)
-    bad = sum(bool(signs[name] & {"✗", "!"}) for name in built)
-    full = sum(signs[name] <= {"✓", "✓°"} for name in built)
-    part = len(built) - refused - bad - full
-    variants = sum(name in VARIANTS for name in facts)
-    tried = (
-        f"{_classes(DECODERS)} causal and {_classes(ENCODER_DECODERS)} sequence-to-sequence classes"
+    text = "\n".join(
+        [f"Written by `tests/evidence/architectures.py` ({versions}).", *_counts(rows)]
     )
-    yield from (
-        "| rows | |",
-        "|---|--:|",
-        f"| tried: {tried}, {variants} of their variants | {len(facts)} |",
-        f"| right in every mode | {full} |",
-        f"| right in some modes, refused in [one line](#refused) in the others | {part} |",
-        f"| refused in every mode, when the target is made | {refused} |",
-        f"| [not built](#not-built) | {len(facts) - len(built)} |",
-        f"| wrong, or ended by an exception that is not Outrider's | {bad} |",
-        "",
-    )
+    return page_parts.placed(page, text, BEGIN, END)
 
 
-def _classes(mapping: Mapping[str, str]) -> int:
-    return len(set(mapping.values()))
-
-
-def _signs(facts: Facts, cells: Cells) -> Iterator[str]:
-    """Yields what the signs of the cells mean, and how many there are of each."""
-    total = Counter(
-        sign(outcomes)
-        for name, fact in facts.items()
-        if not fact.get("reason")
-        for outcomes in cells[name].values()
-    )
-    yield from ("| cell | meaning | count |", "|---|---|--:|")
-    yield from (f"| {mark} | {meaning} | {total[mark]} |" for mark, meaning in MEANINGS.items())
-    yield ""
-
-
-def _tables(facts: Facts, cells: Cells) -> Iterator[str]:
-    groups = defaultdict(list)
-    for name, fact in facts.items():
-        if not fact.get("reason"):
-            groups[fact["group"]].append(name)
-    for group in sorted(groups):
-        yield from (f"### {group}", "")
-        yield f"| model | {' | '.join(HEADS.get(mode, mode) for mode in MODES)} |"
-        yield "|---|" + ":-:|" * len(MODES)
-        for name in groups[group]:
-            signs = [sign(cells[name].get(mode, ())) for mode in MODES]
-            yield f"| {name} | {' | '.join(signs)} |"
-        yield ""
+def _row(name: str, fact: Mapping[str, Any], cells: Cells) -> Row:
+    if fact.get("reason"):
+        words = dict.fromkeys(COLUMNS, "")
+        return words | {"model": name, "kind": NOT_BUILT, "reason": fact["reason"]}
+    modes = {HEADS.get(mode, mode): WORDS[sign(cells.get(mode, ()))] for mode in MODES}
+    differs = DIFFERS if fact.get("cache_differs") else ""
+    row = {"model": name, "kind": fact["group"], **modes, "generate": differs}
+    return row | {"reason": "; ".join(_reasons(cells))}
 
 
 def _reasons(cells: Cells) -> Iterator[str]:
-    """Yields the lines that were given, and after each the modes and rows that gave it."""
-    for outcome, head in (("WRONG", "Wrong"), ("RAW", "Exceptions"), ("refused", "Refused")):
-        by_line: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-        for line, mode, name in _lines(cells, outcome):
-            by_line[line][name].add(mode)
-        if by_line:
-            yield from (f"### {head}", "")
-        for line in sorted(by_line):
-            yield f"- {line}"
-            by_modes: dict[str, list[str]] = defaultdict(list)
-            for name, modes in by_line[line].items():
-                tried = {mode for mode, checks in cells[name].items() if checks}
-                by_modes[_named(modes, tried)].append(name)
-            yield from (f"  - {modes}: {', '.join(names)}" for modes, names in by_modes.items())
-        if by_line:
-            yield ""
-
-
-def _named(modes: set[str], tried: set[str]) -> str:
-    if modes == tried:
-        return "all modes"
-    return ", ".join(HEADS.get(mode, mode) for mode in MODES if mode in modes)
-
-
-def _lines(cells: Cells, outcome: str) -> Iterator[tuple[str, str, str]]:
-    """Yields the line, mode and row of every check with such an outcome."""
-    for name, modes in cells.items():
-        for mode, checks in modes.items():
-            for check in checks:
-                if check["outcome"] == outcome:
-                    yield _line(outcome, check["detail"]), mode, name
+    """Yields each line that was given, after the modes that gave it."""
+    by_line: dict[str, set[str]] = defaultdict(set)
+    for mode, checks in cells.items():
+        for check in checks:
+            if check["outcome"] in ("WRONG", "RAW", "refused"):
+                by_line[_line(check["outcome"], check["detail"])].add(mode)
+    tried = {mode for mode, checks in cells.items() if checks}
+    for line, modes in sorted(by_line.items()):
+        named = [HEADS.get(mode, mode) for mode in MODES if mode in modes]
+        yield f"{'all modes' if modes == tried else ', '.join(named)}: {line}"
 
 
 def _line(outcome: str, detail: str) -> str:
@@ -170,23 +125,37 @@ def _line(outcome: str, detail: str) -> str:
     if detail.startswith("logits are off"):
         return "The logits of a draft are not those of full passes."
     if outcome == "RAW":
-        return f"`{re.sub(r'[0-9]+', 'n', CLASS.sub('…', detail))}`"
+        return re.sub(r"[0-9]+", "n", CLASS.sub("…", detail))
     _, chains, reason = detail.partition("takes only chains, ")
     detail = f"… {chains}{reason}" if chains else detail
     detail = re.sub(r"model='[^']*'", "model='…'", detail)  # a temporary folder
     detail = re.sub(r"^drafter (\w+)\.?", "drafter …", CLASS.sub("…", detail))
-    return f"`{re.sub(r'layers=[0-9]+', 'layers=n', detail)}`"
+    return re.sub(r"layers=[0-9]+", "layers=n", detail)
 
 
-def _differing(facts: Facts) -> Iterator[str]:
-    names = [name for name, fact in facts.items() if fact.get("cache_differs")]
-    if names:
-        yield from ("### `generate` and full passes", "", DIFFERING, "", ", ".join(names), "")
-
-
-def _not_built(facts: Facts) -> Iterator[str]:
-    yield from ("### Not built", "", "| model | why |", "|---|---|")
-    for name, fact in facts.items():
-        if fact.get("reason"):
-            yield f"| {name} | {fact['reason'].replace('|', '/')} |"
-    yield ""
+def _counts(rows: Sequence[Row]) -> Iterator[str]:
+    """Yields how many rows came out in each way, and how many cells hold each word."""
+    cells = [[row[name] for name in COLUMNS[2:-2] if row[name]] for row in rows]
+    built = [set(words) for row, words in zip(rows, cells, strict=True) if row["kind"] != NOT_BUILT]
+    bad = sum(bool(words & {"wrong", "error"}) for words in built)
+    full = sum(words <= {"right", "slow draft"} for words in built)
+    refused = sum(words == {"refused"} for words in built)
+    tried = f"{len(set(DECODERS.values()))} causal and {len(set(ENCODER_DECODERS.values()))}"
+    variants = sum(row["model"] in VARIANTS for row in rows)
+    total = Counter(word for words in cells for word in words)
+    yield from (
+        f"They are {tried} sequence-to-sequence classes, {variants} of their variants.",
+        "",
+        "| models | | cells | | |",
+        "|---|--:|---|---|--:|",
+    )
+    left = (
+        ("tried", len(rows)),
+        ("right in every mode", full),
+        ("right in some, refused in one line in others", len(built) - refused - bad - full),
+        ("refused in every mode, when the target is made", refused),
+        ("not built", len(rows) - len(built)),
+        ("wrong, or an exception that is not Outrider's", bad),
+    )
+    for (what, count), (word, meaning) in zip(left, MEANINGS.items(), strict=True):
+        yield f"| {what} | {count} | {word} | {meaning} | {total[word]} |"
