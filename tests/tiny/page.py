@@ -66,7 +66,7 @@ def placed(page: str, table: str) -> str:
 def table(facts: Facts, cells: Cells, versions: str) -> str:
     """Returns the sweep's part of the page, in Markdown."""
     facts = {name: fact for name, fact in facts.items() if fact}
-    lines = [f"Written by `tests/evidence/architectures.py` ({versions}).", ""]
+    lines = [f"Written by `evidence/architectures.py` ({versions}).", ""]
     lines += [*_counts(facts, cells), *_signs(facts, cells), *_tables(facts, cells)]
     lines += [*_reasons(cells), *_differing(facts), *_not_built(facts)]
     return "\n".join(lines).rstrip()
