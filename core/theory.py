@@ -9,7 +9,7 @@ assume that each draft token is accepted with the same probability `alpha`, inde
 2.3529...
 """
 
-from outrider.errors import require
+from outrider.base.errors import require
 
 
 def expected_tokens(alpha: float, gamma: int) -> float:

@@ -2,7 +2,7 @@
 
 Each file holds a `Drafter` and the hook that registers it under its name; `random.py` is the
 shortest. Those with a trained network hold the network too, a `TrainedNetwork` of
-`outrider.drafter_parts.trained`; the weights for SmolLM2 are in `weights/`.
+`outrider.drafters.parts.networks.trained`; the weights for SmolLM2 are in `weights/`.
 
 May import `contract`, `plugins`, `runtime`, `drafter_parts` and `targets`.
 """

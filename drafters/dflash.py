@@ -9,20 +9,21 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
+from outrider.base.errors import is_int, require
 from outrider.contract.context import Context, Tokens
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
-from outrider.drafter_parts import checkpoint, speculators, weights
-from outrider.drafter_parts.decoder_layers import DecoderLayer, LayerCaches
-from outrider.drafter_parts.dflash_config import DFlashConfig
-from outrider.drafter_parts.features import LOWEST, state_names
-from outrider.drafter_parts.layer import RMSNorm
-from outrider.drafter_parts.trained import TrainedDrafter, TrainedNetwork
-from outrider.drafter_parts.vocabulary import Vocabulary
-from outrider.errors import is_int, require
+from outrider.drafters.parts import checkpoint
+from outrider.drafters.parts.networks import speculators, weights
+from outrider.drafters.parts.networks.decoder_layers import DecoderLayer, LayerCaches
+from outrider.drafters.parts.networks.dflash_config import DFlashConfig
+from outrider.drafters.parts.networks.features import LOWEST, state_names
+from outrider.drafters.parts.networks.layer import RMSNorm
+from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
+from outrider.drafters.parts.networks.vocabulary import Vocabulary
+from outrider.extras.cpu.packed_linear import product
 from outrider.plugins.hookspecs import Register, hookimpl
-from outrider.runtime.linear import product
-from outrider.runtime.tree_mask import within
+from outrider.targets.passes.tree_mask import within
 
 
 @final
@@ -133,7 +134,7 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
     path: a folder that `outrider train` has written, one of z-lab's DFlash, or a dflash of the
         speculators library; "untrained" for random weights.
     block: the size of blocks with random weights; trained weights have their own.
-    tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`. Defaults to a chain.
+    tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`. Defaults to a chain.
 
     Raises `ConfigError` if the weights don't fit the target; it names the tensor.
     """

@@ -9,14 +9,21 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from outrider.contract.target import Target
-from outrider.drafter_parts import checkpoint, weights
-from outrider.drafter_parts.features import FeatureDrafter, FeatureNetwork
-from outrider.drafter_parts.layer import Attention, FeedForward, KeysAndValues, LayerConfig, RMSNorm
-from outrider.drafter_parts.native_layer import layer_output
-from outrider.drafter_parts.vocabulary import Vocabulary
+from outrider.drafters.parts import checkpoint
+from outrider.drafters.parts.networks import weights
+from outrider.drafters.parts.networks.features import FeatureDrafter, FeatureNetwork
+from outrider.drafters.parts.networks.layer import (
+    Attention,
+    FeedForward,
+    KeysAndValues,
+    LayerConfig,
+    RMSNorm,
+)
+from outrider.drafters.parts.networks.vocabulary import Vocabulary
+from outrider.extras.cpu.native_layer import layer_output
+from outrider.extras.cpu.packed_linear import product
 from outrider.plugins.hookspecs import Register, hookimpl
-from outrider.runtime.cached_model import HIDDEN
-from outrider.runtime.linear import product
+from outrider.targets.passes.cached_model import HIDDEN
 
 
 @final
@@ -98,7 +105,7 @@ class Eagle(FeatureDrafter[EagleNetwork]):
     path: a folder that `outrider train` has written, or one of SafeAILab's EAGLE-1 or EAGLE-2;
         "untrained" for random weights. Defaults to the weights for SmolLM2 that come with the
         package.
-    tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`; EAGLE-2's is
+    tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`; EAGLE-2's is
         dynamic:10. Defaults to a chain.
 
     Raises `ConfigError` in `bind` if the weights don't fit the target; it names the tensor.

@@ -10,13 +10,19 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from outrider.contract.target import Target
-from outrider.drafter_parts import checkpoint, speculators, weights
-from outrider.drafter_parts.decoder_layers import FusionLayer
-from outrider.drafter_parts.features import LOWEST, FeatureDrafter, FeatureNetwork, state_names
-from outrider.drafter_parts.layer import KeysAndValues, LayerConfig, RMSNorm
-from outrider.drafter_parts.vocabulary import Vocabulary
+from outrider.drafters.parts import checkpoint
+from outrider.drafters.parts.networks import speculators, weights
+from outrider.drafters.parts.networks.decoder_layers import FusionLayer
+from outrider.drafters.parts.networks.features import (
+    LOWEST,
+    FeatureDrafter,
+    FeatureNetwork,
+    state_names,
+)
+from outrider.drafters.parts.networks.layer import KeysAndValues, LayerConfig, RMSNorm
+from outrider.drafters.parts.networks.vocabulary import Vocabulary
+from outrider.extras.cpu.packed_linear import product
 from outrider.plugins.hookspecs import Register, hookimpl
-from outrider.runtime.linear import product
 
 
 @final
@@ -115,7 +121,7 @@ class Eagle3(FeatureDrafter[Eagle3Network]):
     path: a folder that `outrider train` has written, one of SafeAILab's EAGLE-3, or an eagle3 of
         the speculators library; "untrained" for random weights. Defaults to the weights for
         SmolLM2 that come with the package.
-    tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`. Defaults to a chain.
+    tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`. Defaults to a chain.
 
     Raises `ConfigError` if the weights don't fit the target; it names the tensor.
     """

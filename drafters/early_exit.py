@@ -3,21 +3,21 @@
 from collections.abc import Sequence
 from typing import Any, final
 
+from outrider.base.errors import ConfigError, is_int, require
 from outrider.contract.context import Context
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
-from outrider.drafter_parts import weights
-from outrider.drafter_parts.adapter import Adapter, exit_layer
-from outrider.drafter_parts.features import state_names
-from outrider.drafter_parts.lent_drafts import LentDrafting
-from outrider.drafter_parts.logits import require_readable
-from outrider.drafter_parts.tree_forms import parse_tree
-from outrider.errors import ConfigError, is_int, require
+from outrider.drafters.parts.networks import weights
+from outrider.drafters.parts.networks.adapter import Adapter, exit_layer
+from outrider.drafters.parts.networks.features import state_names
+from outrider.drafters.parts.networks.logits import require_readable
+from outrider.drafters.parts.networks.shared_kv import LentDrafting
+from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.plugins.hookspecs import Register, hookimpl
-from outrider.runtime.cached_model import CACHE
-from outrider.runtime.first_layers import first_layers
-from outrider.runtime.stems import stem
+from outrider.targets.passes.cached_model import CACHE
+from outrider.targets.passes.first_layers import first_layers
+from outrider.targets.passes.stems import stem
 
 UNTRAINED_LAYERS = 2
 """The layers below an adapter with random weights, as in Kangaroo for a target of 32 layers."""
@@ -37,7 +37,7 @@ class EarlyExit(Drafter):
         an adapter to four fifths of all layers.
     path: the folder of an adapter, which `outrider train` has written, or Kangaroo's with an entry
         "exit_layer" in its config; "untrained" for random weights. Defaults to no adapter.
-    tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`; each depth takes one
+    tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`; each depth takes one
         pass. Defaults to a chain.
 
     Raises `ConfigError` if `layers` is not the adapter's number, and in `bind` if the target can't

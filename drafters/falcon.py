@@ -10,17 +10,24 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
+from outrider.base.errors import ConfigError, is_int, require
 from outrider.contract.context import Context, Tokens
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
-from outrider.drafter_parts import checkpoint, weights
-from outrider.drafter_parts.layer import Attention, FeedForward, KeysAndValues, LayerConfig, RMSNorm
-from outrider.drafter_parts.native_layer import layer_output
-from outrider.drafter_parts.trained import TrainedDrafter, TrainedNetwork
-from outrider.drafter_parts.vocabulary import Vocabulary
-from outrider.errors import ConfigError, is_int, require
+from outrider.drafters.parts import checkpoint
+from outrider.drafters.parts.networks import weights
+from outrider.drafters.parts.networks.layer import (
+    Attention,
+    FeedForward,
+    KeysAndValues,
+    LayerConfig,
+    RMSNorm,
+)
+from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
+from outrider.drafters.parts.networks.vocabulary import Vocabulary
+from outrider.extras.cpu.native_layer import layer_output
 from outrider.plugins.hookspecs import Register, hookimpl
-from outrider.runtime.cached_model import HIDDEN
+from outrider.targets.passes.cached_model import HIDDEN
 
 LSTMState = tuple[Tensor, Tensor]
 """The state of the LSTM: two tensors [layers, batch, width]."""
@@ -131,7 +138,7 @@ class Falcon(TrainedDrafter[FalconNetwork]):
 
     path: a folder that `outrider train drafter=falcon` has written; "untrained" for random weights.
     block: the size of blocks with random weights; trained weights have their own.
-    tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`. Defaults to a chain.
+    tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`. Defaults to a chain.
 
     Raises `ConfigError` if the weights don't fit the target; it names the tensor.
     """

@@ -2,12 +2,12 @@
 
 from typing import Any, final
 
+from outrider.base.errors import ConfigError, is_int, require
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafters.small_lm import SmallLM
-from outrider.errors import ConfigError, is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.plugins.registry import make
 

@@ -8,11 +8,12 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding, silu
 
+from outrider.base.errors import ConfigError
 from outrider.contract.target import Target
-from outrider.drafter_parts import checkpoint, weights
-from outrider.drafter_parts.staged import StagedDrafter, StagedNetwork
-from outrider.drafter_parts.vocabulary import Vocabulary
-from outrider.errors import ConfigError
+from outrider.drafters.parts import checkpoint
+from outrider.drafters.parts.networks import weights
+from outrider.drafters.parts.networks.staged import StagedDrafter, StagedNetwork
+from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.plugins.hookspecs import Register, hookimpl
 
 
@@ -132,7 +133,7 @@ class Hydra(StagedDrafter[HydraNetwork]):
 
     path: a folder that `outrider train` has written, or a published one whose heads are of the kind
         "mlp"; "untrained" for heads that repeat the target's.
-    tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`. Defaults to a chain.
+    tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`. Defaults to a chain.
 
     Raises `ConfigError` in `bind` if the weights don't fit the target; it names the tensor.
     """

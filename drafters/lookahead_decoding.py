@@ -6,6 +6,7 @@ from typing import ClassVar, final
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.errors import is_int, require
 from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
@@ -13,9 +14,8 @@ from outrider.contract.examples import DrafterExample
 from outrider.contract.pen import Pen
 from outrider.contract.sampling import likeliest
 from outrider.contract.target import Target
-from outrider.errors import is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
-from outrider.runtime.windows import context_window
+from outrider.targets.passes.windows import context_window
 
 
 @final

@@ -9,15 +9,16 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import relu, silu
 
+from outrider.base.errors import ConfigError
 from outrider.contract.context import Context
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
-from outrider.drafter_parts import checkpoint, weights
-from outrider.drafter_parts.trained import TrainedDrafter, TrainedNetwork
-from outrider.drafter_parts.vocabulary import Vocabulary
-from outrider.errors import ConfigError
+from outrider.drafters.parts import checkpoint
+from outrider.drafters.parts.networks import weights
+from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
+from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.plugins.hookspecs import Register, hookimpl
-from outrider.runtime.cached_model import HIDDEN
+from outrider.targets.passes.cached_model import HIDDEN
 
 
 @final
@@ -153,7 +154,7 @@ class Medusa(TrainedDrafter[MedusaNetwork]):
     path: a folder that `outrider train` has written, or one of FasterDecoding's Medusa-1;
         "untrained" for random weights. Defaults to the weights for SmolLM2 that come with the
         package.
-    tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`. Defaults to a chain.
+    tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`. Defaults to a chain.
 
     Raises `ConfigError` in `bind` if the weights don't fit the target; it names the tensor.
     """

@@ -9,11 +9,12 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding, gelu
 
 from outrider.contract.target import Target
-from outrider.drafter_parts import checkpoint, weights
-from outrider.drafter_parts.staged import StagedDrafter, StagedNetwork
-from outrider.drafter_parts.vocabulary import Vocabulary
+from outrider.drafters.parts import checkpoint
+from outrider.drafters.parts.networks import weights
+from outrider.drafters.parts.networks.staged import StagedDrafter, StagedNetwork
+from outrider.drafters.parts.networks.vocabulary import Vocabulary
+from outrider.extras.cpu.packed_linear import product
 from outrider.plugins.hookspecs import Register, hookimpl
-from outrider.runtime.linear import product
 
 
 @final
@@ -153,7 +154,7 @@ class MLPSpeculator(StagedDrafter[MLPSpeculatorNetwork]):
 
     path: a folder that `outrider train` has written, or one of IBM's accelerators; "untrained" for
         random weights. Defaults to the weights for SmolLM2 that come with the package.
-    tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`. Defaults to a chain.
+    tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`. Defaults to a chain.
 
     Raises `ConfigError` in `bind` if the weights don't fit the target; it names the tensor.
     """

@@ -9,15 +9,16 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
+from outrider.base.errors import ConfigError
 from outrider.contract.target import Target
-from outrider.drafter_parts import checkpoint, mtp_tensors, weights
-from outrider.drafter_parts.features import FeatureDrafter, FeatureNetwork
-from outrider.drafter_parts.layer import KeysAndValues
-from outrider.drafter_parts.vocabulary import Vocabulary
-from outrider.errors import ConfigError
+from outrider.drafters.parts import checkpoint
+from outrider.drafters.parts.networks import mtp_tensors, weights
+from outrider.drafters.parts.networks.features import FeatureDrafter, FeatureNetwork
+from outrider.drafters.parts.networks.layer import KeysAndValues
+from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.plugins.hookspecs import Register, hookimpl
-from outrider.runtime.cached_model import HIDDEN
-from outrider.runtime.tree_mask import additive_mask, causal
+from outrider.targets.passes.cached_model import HIDDEN
+from outrider.targets.passes.tree_mask import additive_mask, causal
 
 LAYER: dict[str, Any] = {
     "num_hidden_layers": 1,
@@ -158,7 +159,7 @@ class Mtp(FeatureDrafter[MtpNetwork]):
 
     path: a folder with these tensors, such as one that `outrider train` has written for a target
         without them; "untrained" for random weights. Defaults to the folder of the target.
-    tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`. Defaults to a chain.
+    tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`. Defaults to a chain.
 
     Raises `ConfigError` in `bind` if there are no such tensors, or one does not fit the target.
     """

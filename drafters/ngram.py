@@ -7,18 +7,19 @@ from typing import Any, ClassVar, final
 import torch
 from torch import Tensor
 
+from outrider.base.errors import ConfigError, is_int, require
 from outrider.contract.context import Context
 from outrider.contract.drafter import Drafter
 from outrider.contract.examples import DrafterExample
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
-from outrider.drafter_parts import checkpoint, weights
-from outrider.drafter_parts.ngrams import NGramTable, RunningCounts, log_distribution
-from outrider.drafter_parts.tree_forms import parse_tree
-from outrider.drafter_parts.trees import one_by_one
-from outrider.errors import ConfigError, is_int, require
+from outrider.data.prompts import read_jsonl
+from outrider.drafters.parts import checkpoint
+from outrider.drafters.parts.networks import weights
+from outrider.drafters.parts.texts.ngrams import NGramTable, RunningCounts, log_distribution
+from outrider.drafters.parts.trees.shapes import one_by_one
+from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.plugins.hookspecs import Register, hookimpl
-from outrider.prompts import read_jsonl
 
 
 @final
@@ -30,7 +31,7 @@ class NGram(Drafter):
         own texts that comes with the package, up to order 2; or a file: a text to tokenise, a
         data set (.jsonl in Spec-Bench's format), or a fitted table (.safetensors).
     save: a file for the table fitted on a text or data set, to load it next time.
-    tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`. Defaults to a chain.
+    tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`. Defaults to a chain.
 
     Raises `ConfigError` if a file is missing or does not fit.
     """

@@ -4,15 +4,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, final
 
+from outrider.base.errors import ConfigError, require
 from outrider.contract.context import Context
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
-from outrider.drafter_parts.translated_model import TranslatedModel
-from outrider.drafter_parts.tree_forms import parse_tree
-from outrider.errors import ConfigError, require
+from outrider.drafters.parts.networks.translated_model import TranslatedModel
+from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.plugins.registry import make
-from outrider.runtime.cached_model import SOURCE, refuse_other_kind
+from outrider.targets.passes.cached_model import SOURCE, refuse_other_kind
 from outrider.targets.transformers import TransformersTarget
 
 VOCABULARIES = ("shared", "text")

@@ -3,22 +3,22 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+from outrider.base.errors import ConfigError, TargetError, is_int, require
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
-from outrider.drafter_parts import student, weights
-from outrider.drafter_parts.cached_text import CachedText
-from outrider.drafter_parts.tree_forms import parse_tree
+from outrider.drafters.parts.networks import student, weights
+from outrider.drafters.parts.networks.cached_text import CachedText
+from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.drafters.small_lm import require_same_tokens
-from outrider.errors import ConfigError, TargetError, is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
-from outrider.runtime.cached_model import SOURCE, refuse_other_kind
-from outrider.runtime.encoded import decoder_start
-from outrider.runtime.first_layers import first_layers
-from outrider.runtime.shells import with_replaced
-from outrider.runtime.windows import context_window
 from outrider.targets.loading import load
+from outrider.targets.passes.cached_model import SOURCE, refuse_other_kind
+from outrider.targets.passes.encoded import decoder_start
+from outrider.targets.passes.first_layers import first_layers
+from outrider.targets.passes.module_copies import with_replaced
+from outrider.targets.passes.windows import context_window
 from outrider.targets.self_test import self_test
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Pard(Drafter):
         model with a `pard_token` in its config, such as AMD's; or such a model, loaded;
         "untrained" for the target's first layers with a random mask token.
     dtype, device: of a model that is loaded here, as for a target.
-    tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`. Defaults to a chain.
+    tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`. Defaults to a chain.
 
     Raises `ConfigError` in `bind` if the model does not fit the target or has no mask token, or if
     the target has an encoder.

@@ -13,15 +13,16 @@ from torch.nn.functional import embedding
 from outrider.contract.context import Context, Tokens
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
-from outrider.drafter_parts import checkpoint, speculators, weights
-from outrider.drafter_parts.decoder_layers import DecoderLayer, FusionLayer, LayerCaches
-from outrider.drafter_parts.features import LOWEST, state_names
-from outrider.drafter_parts.layer import RMSNorm
-from outrider.drafter_parts.peagle_config import PEagleConfig
-from outrider.drafter_parts.trained import TrainedDrafter, TrainedNetwork
-from outrider.drafter_parts.vocabulary import Vocabulary
+from outrider.drafters.parts import checkpoint
+from outrider.drafters.parts.networks import speculators, weights
+from outrider.drafters.parts.networks.decoder_layers import DecoderLayer, FusionLayer, LayerCaches
+from outrider.drafters.parts.networks.features import LOWEST, state_names
+from outrider.drafters.parts.networks.layer import RMSNorm
+from outrider.drafters.parts.networks.peagle_config import PEagleConfig
+from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
+from outrider.drafters.parts.networks.vocabulary import Vocabulary
+from outrider.extras.cpu.packed_linear import product
 from outrider.plugins.hookspecs import Register, hookimpl
-from outrider.runtime.linear import product
 
 OWN_WORDS = "embed_tokens.weight"
 """The tensor of a network's own embeddings, if it has any."""
@@ -128,7 +129,7 @@ class PEagle(TrainedDrafter[PEagleNetwork]):
 
     path: a folder that `outrider train` has written, or a peagle of the speculators library;
         "untrained" for random weights.
-    tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`. Defaults to a chain.
+    tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`. Defaults to a chain.
 
     Raises `ConfigError` if the weights don't fit the target; it names the tensor.
     """

@@ -2,11 +2,11 @@
 
 from typing import ClassVar, final
 
+from outrider.base.errors import is_int, require
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
 from outrider.contract.examples import DrafterExample
 from outrider.contract.pen import Pen
-from outrider.errors import is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
 
 

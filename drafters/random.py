@@ -8,8 +8,8 @@ from outrider.contract.context import Context
 from outrider.contract.drafter import Drafter
 from outrider.contract.examples import DrafterExample
 from outrider.contract.pen import Pen
-from outrider.drafter_parts.tree_forms import parse_tree
-from outrider.drafter_parts.trees import one_by_one
+from outrider.drafters.parts.trees.shapes import one_by_one
+from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.plugins.hookspecs import Register, hookimpl
 
 
@@ -19,7 +19,7 @@ class Random(Drafter):
 
     At temperature 0, when every distribution is a point mass, it drafts the first id.
 
-    tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`. Defaults to a chain.
+    tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`. Defaults to a chain.
     """
 
     examples: ClassVar[tuple[DrafterExample, ...]] = (

@@ -8,12 +8,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding, silu
 
+from outrider.base.errors import is_int, require
 from outrider.contract.target import Target
-from outrider.drafter_parts import checkpoint, weights
-from outrider.drafter_parts.staged import StagedDrafter, StagedNetwork
-from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.drafters.medusa import Residual
-from outrider.errors import is_int, require
+from outrider.drafters.parts import checkpoint
+from outrider.drafters.parts.networks import weights
+from outrider.drafters.parts.networks.staged import StagedDrafter, StagedNetwork
+from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.plugins.hookspecs import Register, hookimpl
 
 BLOCKS = "num_draft_layers"
@@ -122,7 +123,7 @@ class ReDrafter(StagedDrafter[ReDrafterNetwork]):
 
     path: a folder that `outrider train` has written, or one of Apple's; "untrained" for random
         weights.
-    tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`. Defaults to a chain.
+    tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`. Defaults to a chain.
 
     Raises `ConfigError` in `bind` if the weights don't fit the target; it names the tensor.
     """

@@ -6,14 +6,14 @@ from itertools import count
 from pathlib import Path
 from typing import final
 
+from outrider.base.errors import is_int, require
 from outrider.contract.context import Context
 from outrider.contract.draft import ROOT
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
-from outrider.drafter_parts.datastore import DataStore, Ints
-from outrider.drafter_parts.weights import UNTRAINED
-from outrider.errors import is_int, require
+from outrider.drafters.parts.networks.weights import UNTRAINED
+from outrider.drafters.parts.texts.datastore import DataStore, Ints
 from outrider.plugins.hookspecs import Register, hookimpl
 
 

@@ -7,19 +7,19 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from outrider.base.errors import ConfigError, is_int, require
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
-from outrider.drafter_parts.shared_cache import require_readable_cache
-from outrider.drafter_parts.trees import Chain
-from outrider.errors import ConfigError, is_int, require
+from outrider.drafters.parts.networks.shared_cache import require_readable_cache
+from outrider.drafters.parts.trees.shapes import Chain
+from outrider.extras.cpu import fused_decoder as flat
 from outrider.plugins.hookspecs import Register, hookimpl
-from outrider.runtime import flat
-from outrider.runtime.cache import GrowingCache
-from outrider.runtime.first_layers import first_layers
-from outrider.runtime.passes import PassInput
-from outrider.runtime.step import run_pass
+from outrider.targets.passes.cache import GrowingCache
+from outrider.targets.passes.first_layers import first_layers
+from outrider.targets.passes.pass_input import PassInput
+from outrider.targets.passes.run_pass import run_pass
 
 POOL = 7
 """Neighbouring tokens that share their weight, so that phrases are picked, not single tokens."""

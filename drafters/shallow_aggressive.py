@@ -7,7 +7,7 @@ from outrider.contract.context import Context
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.plugins.hookspecs import Register, hookimpl
-from outrider.runtime.cached_model import SOURCE
+from outrider.targets.passes.cached_model import SOURCE
 
 
 @final

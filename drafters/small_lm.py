@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any, final
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.errors import ConfigError, TargetError, require
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
-from outrider.drafter_parts import student, weights
-from outrider.drafter_parts.cached_text import CachedText
-from outrider.drafter_parts.tree_forms import parse_tree
 from outrider.drafters.other_tokenizer import HINT, VOCABULARIES, OtherTokenizer
-from outrider.errors import ConfigError, TargetError, require
+from outrider.drafters.parts.networks import student, weights
+from outrider.drafters.parts.networks.cached_text import CachedText
+from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.plugins.hookspecs import Register, hookimpl
-from outrider.runtime.cached_model import SOURCE, refuse_other_kind
-from outrider.runtime.encoded import decoder_start
-from outrider.runtime.first_layers import first_layers
-from outrider.runtime.windows import context_window
 from outrider.targets.loading import load
+from outrider.targets.passes.cached_model import SOURCE, refuse_other_kind
+from outrider.targets.passes.encoded import decoder_start
+from outrider.targets.passes.first_layers import first_layers
+from outrider.targets.passes.windows import context_window
 from outrider.targets.self_test import self_test
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class SmallLM(Drafter):
         fifths of them where no model comes with the package, since a model that was never trained
         to exit early predicts little before its last layers.
     dtype, device: of a model that is loaded here, as for a target.
-    tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`; each depth takes one
+    tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`; each depth takes one
         pass. Defaults to a chain.
     vocabulary: "same" expects the target's tokenizer. "shared" and "text" take a model with any
         other (2502.05202): with "shared" it drafts the tokens that both have, and with "text" a

@@ -2,13 +2,13 @@
 
 from typing import ClassVar, final
 
+from outrider.base.errors import is_number, require
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
 from outrider.contract.examples import DrafterExample
 from outrider.contract.pen import Pen
-from outrider.drafter_parts.memory import Memory
-from outrider.drafter_parts.suffix_automaton import END, ROOT, SuffixAutomaton
-from outrider.errors import is_number, require
+from outrider.drafters.parts.texts.memory import Memory
+from outrider.drafters.parts.texts.suffix_automaton import END, ROOT, SuffixAutomaton
 from outrider.plugins.hookspecs import Register, hookimpl
 
 

@@ -7,22 +7,22 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.errors import ConfigError, TargetError, is_int, require
 from outrider.contract.context import Context
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
-from outrider.drafter_parts.cached_text import CachedText
-from outrider.drafter_parts.memory import Memory
-from outrider.drafter_parts.shared_cache import require_readable_cache
-from outrider.drafter_parts.tree_forms import parse_tree
-from outrider.errors import ConfigError, TargetError, is_int, require
+from outrider.drafters.parts.networks.cached_text import CachedText
+from outrider.drafters.parts.networks.shared_cache import require_readable_cache
+from outrider.drafters.parts.texts.memory import Memory
+from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.plugins.hookspecs import Register, hookimpl
-from outrider.runtime.cache import GrowingCache
-from outrider.runtime.encoded import decoder_start
-from outrider.runtime.first_layers import depth, some_layers
-from outrider.runtime.passes import PassInput
-from outrider.runtime.step import run_pass
-from outrider.runtime.windows import context_window
+from outrider.targets.passes.cache import GrowingCache
+from outrider.targets.passes.encoded import decoder_start
+from outrider.targets.passes.first_layers import depth, some_layers
+from outrider.targets.passes.pass_input import PassInput
+from outrider.targets.passes.run_pass import run_pass
+from outrider.targets.passes.windows import context_window
 from outrider.targets.self_test import self_test
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Swift(Drafter):
     trials: how many changes to try after each text; each takes a pass over its last tokens.
     window: how many of its last tokens to predict.
     remember: whether to learn from texts at all. Otherwise it skips evenly spaced layers.
-    tree: the shape of its drafts, see `outrider.drafter_parts.tree_forms`. Defaults to a chain.
+    tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`. Defaults to a chain.
 
     Raises `ConfigError` for numbers that are too small, and in `bind` if the target has too few
     layers, or can't be run without some of them.

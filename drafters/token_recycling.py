@@ -5,14 +5,14 @@ from typing import ClassVar, final
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.errors import is_int, require
 from outrider.contract.context import Context
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.examples import DrafterExample
 from outrider.contract.pen import Pen
-from outrider.drafter_parts.memory import Memory
-from outrider.drafter_parts.sequoia import Path, best_widths
-from outrider.errors import is_int, require
+from outrider.drafters.parts.texts.memory import Memory
+from outrider.drafters.parts.trees.sequoia import Path, best_widths
 from outrider.plugins.hookspecs import Register, hookimpl
 
 ACCEPTANCE = (0.5, 0.14, 0.07, 0.045, 0.03, 0.025, 0.02, 0.015)

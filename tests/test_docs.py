@@ -12,7 +12,7 @@ from tiny import forked
 from torch.distributed.run import parse_args
 
 import outrider
-from outrider.commands.quoting import quote_prompt
+from outrider.cli.quoting import quote_prompt
 from outrider.contract.draft import KINDS
 from outrider.plugins.builtin import BUILTIN
 from outrider.plugins.config import build, compose
@@ -220,7 +220,7 @@ def test_the_architecture_page_names_what_is_in_the_code() -> None:
     assert len(files) > 25
     for file in files - {"conf/COMMAND.yaml"}:
         assert (ROOT / file).is_file(), file
-    folders = ("core", "drafters", "verifiers")
+    folders = ("core", "drafters", "extras", "verifiers")
     code = "".join(path.read_text() for name in folders for path in (ROOT / name).rglob("*.py"))
     words = set(re.findall(r"\w+", code))
     names = {span for span in spans if re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", span)}

@@ -11,11 +11,11 @@ import pytest
 
 import outrider
 from outrider import decode
-from outrider.drafter_parts.vocabulary import Vocabulary
+from outrider.drafters.parts.networks.vocabulary import Vocabulary
+from outrider.extras.training.families import make_learner
 from outrider.plugins.registry import make
-from outrider.training.families import make_learner
 
-EVIDENCE = Path(__file__).parent / "evidence"
+EVIDENCE = Path(__file__).parents[1] / "evidence"
 UNTRAINED = (
     "hybrid", "self_sparse", "quantized", "lookahead_decoding", "falcon", "rest", "pard", "swift",
     "dflash", "early_exit", "hydra", "peagle", "redrafter", "eagle3 dynamic:8",

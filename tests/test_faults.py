@@ -17,11 +17,11 @@ from faulty import FAULTS
 from tiny import forked
 
 from outrider import Context, Drafter, DrafterError, Pen
-from outrider.bench import ours
-from outrider.bench.measure import Run
-from outrider.commands import bench
+from outrider.base.folders import claimed
 from outrider.drafters.random import Random
-from outrider.folders import claimed
+from outrider.extras.bench import command as bench
+from outrider.extras.bench import ours
+from outrider.extras.bench.measure import Run
 
 HERE = Path(__file__).parent
 TABULAR = (
@@ -130,7 +130,7 @@ def test_a_killed_generate_leaves_no_half_file_and_no_lock(
 ) -> None:
     """In its own process, which `kill -9` ends."""
     words = ["generate", *SAMPLED, "hydra.run.dir=d"]
-    done = forked.run("-m", "outrider.cli", *words, *faulty("SIGKILL"), cwd=tmp_path)
+    done = forked.run("-m", "outrider.cli.main", *words, *faulty("SIGKILL"), cwd=tmp_path)
     assert done.returncode == -signal.SIGKILL
     assert not (tmp_path / "d" / "generation.json").exists()
     status, _, err = run(*words)
@@ -277,7 +277,9 @@ def _a_report_that_breaks_off_leaves_the_one_before(
     assert run("report", str(runs))[0] == 0
     before = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
     for fault, expected in (("SIGTERM", 143), ("memory", 1)):
-        monkeypatch.setattr("outrider.commands.report.plain_rows", lambda _, f=fault: FAULTS[f]())
+        monkeypatch.setattr(
+            "outrider.cli.commands.report.plain_rows", lambda _, f=fault: FAULTS[f]()
+        )
         assert run("report", str(runs))[0] == expected
         after = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
         assert after == before

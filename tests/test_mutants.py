@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-SCRIPT = Path(__file__).parent / "evidence" / "mutants.py"
+SCRIPT = Path(__file__).parents[1] / "evidence" / "mutants.py"
 
 
 @pytest.fixture(scope="module")

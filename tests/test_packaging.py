@@ -53,13 +53,13 @@ def test_ci_runs_scripts_that_can_be_run() -> None:
 
 
 def test_no_module_of_the_core_hides_another_folder() -> None:
-    for name in ("drafters", "verifiers", "conf"):
+    for name in ("drafters", "verifiers", "extras", "conf"):
         assert not (ROOT / "core" / name).exists()
         assert not (ROOT / "core" / f"{name}.py").exists()
 
 
 def test_modules_stay_small() -> None:
-    for folder in ("core", "drafters", "verifiers"):
+    for folder in ("core", "drafters", "extras", "verifiers"):
         for path in (ROOT / folder).rglob("*.py"):
             assert len(path.read_text().splitlines()) <= 300, path
 
@@ -104,8 +104,8 @@ def test_the_wheel_holds_code_configs_and_prompts_but_no_tests(wheel: Path) -> N
         "outrider/lab/demo.jsonl",
         "outrider/plugins/template/drafter.py.jinja",
         "outrider/lab/page/runs.html.jinja",
-        "outrider/runtime/native_library/library.c",
-        "outrider/runtime/native_library/threads.h",
+        "outrider/extras/cpu/c/library.c",
+        "outrider/extras/cpu/c/threads.h",
         "outrider/drafters/weights/eagle/model.safetensors",
     } <= names
     assert not [name for name in names if "test_" in name or name.startswith(("core", "tests"))]
@@ -136,7 +136,7 @@ def stranger(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 COMMANDS = """
 import json, os, sys
 import outrider, pytest
-from outrider import cli
+from outrider.cli import main as cli
 from outrider.plugins.registry import installed
 print(outrider.__file__, end="\\f")
 commands, tests = sys.argv[1:]
@@ -222,10 +222,10 @@ def test_what_goes_into_vllm_needs_no_more_than_make_installs_there(tmp_path: Pa
         "import socket\n"
         "def refuse(*a, **k): raise AssertionError('network at import')\n"
         "socket.socket.connect = refuse\n"
-        "import sys; from outrider.serving.vllm import from_environment, title\n"
+        "import sys; from outrider.extras.serving.vllm import from_environment, title\n"
         "print(title(from_environment()))\n"
         f"print([each for each in {missing} if each in sys.modules])\n"
-        "import outrider, outrider.cli, outrider.plugins.registry, outrider.testing\n"
+        "import outrider, outrider.cli.main, outrider.plugins.registry, outrider.testing\n"
         "outrider.plugins.registry.installed()"
     )
     drafter = '{"_target_": "outrider.drafters.ngram.bigram"}'

@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 import outrider
 import outrider.testing
-from outrider.cli import HYDRA_COMMANDS
+from outrider.cli.main import HYDRA_COMMANDS
 from outrider.plugins.config import compose, option_schema
 from outrider.plugins.registry import installed
 

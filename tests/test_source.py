@@ -23,9 +23,9 @@ from outrider.drafters.hierarchy import Hierarchy
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.random import Random
 from outrider.drafters.small_lm import SmallLM
-from outrider.lab.overlap import overlap
-from outrider.lab.reference import reference
-from outrider.lab.texts import written
+from outrider.lab.measuring.overlap import overlap
+from outrider.lab.measuring.reference import reference
+from outrider.lab.measuring.texts import written
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.stage import context_after, play_draft, play_drafts

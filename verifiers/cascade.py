@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.errors import is_number, require
 from outrider.contract.budget import Budget
 from outrider.contract.examples import VerifierExample
-from outrider.errors import is_number, require
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.towards import Towards, within
 

@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from outrider.base.errors import DrafterError
 from outrider.contract.chance import Chance
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.verifier import Scores, Verdict, Verifier
-from outrider.errors import DrafterError
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.block import Block, blockwise
 

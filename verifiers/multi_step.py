@@ -7,11 +7,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.errors import require
 from outrider.contract.chance import Chance
 from outrider.contract.draft import Draft
 from outrider.contract.examples import VerifierExample
 from outrider.contract.verifier import Scores, Verdict, Verifier
-from outrider.errors import require
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.recursive import descend, first
 from outrider.verifiers.token import token_rates

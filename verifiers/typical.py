@@ -6,11 +6,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from outrider.base.errors import require
 from outrider.contract.chance import Chance
 from outrider.contract.draft import KINDS, ROOT, Draft
 from outrider.contract.examples import VerifierExample
 from outrider.contract.verifier import Scores, Verdict, Verifier
-from outrider.errors import require
 from outrider.plugins.hookspecs import Register, hookimpl
 
 

@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from outrider.base.errors import ConfigError, TargetError, require
 from outrider.contract.constraint import Constraint
 from outrider.contract.target import Target
-from outrider.errors import ConfigError, TargetError, require
-from outrider.prompts import file_text
+from outrider.data.prompts import file_text
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer

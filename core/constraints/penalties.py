@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.errors import ConfigError, is_int, is_number, require
 from outrider.contract.constraint import Constraint
 from outrider.contract.target import Target
-from outrider.errors import ConfigError, is_int, is_number, require
 
 Word = str | Sequence[int]
 """A word that may not be written: a string, or the ids of its tokens."""

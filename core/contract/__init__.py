@@ -8,6 +8,5 @@ target call, and `counts` sums up rounds. `chance` is the only source of randomn
 noise that a rule may share with the pen. `sampling` is the only way from logits to a distribution,
 a `constraint` changes the target's logits, and a `budget` says how far a lossy rule may stray.
 
-Nothing here runs a model or knows a plugin. It imports `outrider.errors` and nothing else of the
-project. Start with `drafter`, then `pen`.
+Nothing here runs a model or knows a plugin. Start with `drafter`, then `pen`.
 """

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.errors import is_number, require
+from outrider.base.errors import is_number, require
 
 DIVERGENCES = {
     "tv": "total variation, half the sum of |h(x) - p(x)|, at most 1",

@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.errors import TargetError
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.target import Target
-from outrider.errors import TargetError
 
 
 class Constraint:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.errors import DrafterError
 from outrider.contract.chance import Chance
 from outrider.contract.sampling import Sampling
 from outrider.contract.sheet import Drawn
-from outrider.errors import DrafterError
 
 
 def checked_logits(logits: Float[Tensor, "vocab"], vocab_size: int) -> Float[Tensor, "vocab"]:

@@ -8,13 +8,13 @@ from typing import final
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.errors import DrafterError
 from outrider.contract import drawing
 from outrider.contract.chance import Chance
 from outrider.contract.constraint import Guide
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.sampling import Sampling, likeliest
 from outrider.contract.sheet import Drawn, Sheet
-from outrider.errors import DrafterError
 
 
 @final

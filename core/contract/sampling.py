@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import threshold
 
-from outrider.errors import is_int, is_number, require
+from outrider.base.errors import is_int, is_number, require
 
 FEW = 512
 """The vocabulary, at most, that is sorted as a whole for top-p."""

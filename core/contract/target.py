@@ -10,13 +10,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.errors import ConfigError, TargetError, require
 from outrider.contract.chance import TARGET, Chance
 from outrider.contract.context import Tokens
 from outrider.contract.draft import Draft
 from outrider.contract.sampling import Sampling
 from outrider.contract.turns import Turn, write_turn_by_turn
 from outrider.contract.verifier import Verdict
-from outrider.errors import ConfigError, TargetError, require
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -9,13 +9,13 @@ from typing import ClassVar, final
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.errors import PluginError
 from outrider.contract.budget import Budget
 from outrider.contract.chance import Chance
 from outrider.contract.context import Context
 from outrider.contract.draft import Draft
 from outrider.contract.examples import VerifierExample
 from outrider.contract.sampling import Sampling
-from outrider.errors import PluginError
 
 
 @final

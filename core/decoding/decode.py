@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from time import perf_counter
 
+from outrider.base.errors import ConfigError, is_int, require, require_instance
 from outrider.contract.chance import Chance
 from outrider.contract.constraint import Constraint
 from outrider.contract.draft import KINDS
@@ -15,7 +16,6 @@ from outrider.contract.verifier import Verifier
 from outrider.decoding.batch import Batch, rounds_together
 from outrider.decoding.rounds import finish, propose, remember
 from outrider.decoding.run import ActiveText, Run, begin_text
-from outrider.errors import ConfigError, is_int, require, require_instance
 from outrider.plugins.registry import installed
 
 

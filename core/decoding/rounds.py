@@ -9,6 +9,7 @@ from typing import final
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.errors import ANY_FAULT, DrafterError, OutriderError, described
 from outrider.contract.constraint import Guide, constrained
 from outrider.contract.context import Context
 from outrider.contract.draft import ROOT, Draft
@@ -22,7 +23,6 @@ from outrider.contract.target import check_finite
 from outrider.contract.verifier import Scores, Verdict
 from outrider.decoding.run import ActiveText, Run
 from outrider.decoding.time_limit import TimeUp, time_limit
-from outrider.errors import ANY_FAULT, DrafterError, OutriderError, described
 
 
 @final

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import final
 
+from outrider.base.errors import is_int, require, require_instance
 from outrider.contract.chance import DRAFTER, TARGET, Chance, SampledChance
 from outrider.contract.constraint import Constraint
 from outrider.contract.context import Context, Tokens
@@ -14,7 +15,6 @@ from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Verifier
 from outrider.decoding.text_stream import TextStream
 from outrider.decoding.time_limit import check_limit
-from outrider.errors import is_int, require, require_instance
 
 
 @final

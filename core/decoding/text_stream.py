@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, final
 
-from outrider.errors import ConfigError, require
+from outrider.base.errors import ConfigError, require
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from outrider.errors import is_number, require
+from outrider.base.errors import is_number, require
 
 
 class TimeUp(BaseException):

@@ -23,7 +23,7 @@ BUILTIN = (
     "outrider.drafters.dflash",
     "outrider.drafters.mtp",
     "outrider.drafters.falcon",
-    "outrider.drafters.quantized",
+    "outrider.extras.cpu.quantized",
     "outrider.drafters.self_sparse",
     "outrider.drafters.swift",
     "outrider.drafters.early_exit",

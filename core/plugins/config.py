@@ -24,8 +24,15 @@ from omegaconf.errors import (
     ValidationError,
 )
 
-from outrider.errors import ConfigError, OutriderError, PluginError, RankEnded, described, nearest
-from outrider.plugins.ray_launcher import RayLauncher
+from outrider.base.errors import (
+    ConfigError,
+    OutriderError,
+    PluginError,
+    RankEnded,
+    described,
+    nearest,
+)
+from outrider.extras.ray.launcher import RayLauncher
 from outrider.plugins.registry import ROLES, Entry, Registry, installed, plural
 
 CONF_MODULE = "outrider.conf"

@@ -18,11 +18,10 @@ HASHED = (".py", ".c", ".json", ".safetensors")
 DECIDING = (
     "contract",
     "decoding",
-    "drafter_parts",
     "drafters",
+    "extras.cpu",
     "lab",
     "policies",
-    "runtime",
     "targets",
     "verifiers",
 )

@@ -12,11 +12,11 @@ from typing import Any, final, get_type_hints
 
 import pluggy
 
+from outrider.base.errors import ANY_FAULT, ConfigError, PluginError, described, nearest
 from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Policy
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
-from outrider.errors import ANY_FAULT, ConfigError, PluginError, described, nearest
 from outrider.plugins import hookspecs
 from outrider.plugins.builtin import BUILTIN
 

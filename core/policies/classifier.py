@@ -10,10 +10,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from outrider.base.errors import ConfigError, require
+from outrider.base.folders import replacing
 from outrider.contract.draft import Draft
 from outrider.contract.policy import Policy
-from outrider.errors import ConfigError, require
-from outrider.folders import replacing
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.policies.branches import NodeValues, some_branch_holds
 

@@ -2,11 +2,11 @@
 
 from typing import ClassVar, final
 
+from outrider.base.errors import require
 from outrider.contract.draft import Draft
 from outrider.contract.examples import PolicyExample
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
-from outrider.errors import require
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.policies.branches import NodeValues, some_branch_holds, tested_nodes
 from outrider.policies.memory import Memory

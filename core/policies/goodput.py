@@ -5,9 +5,9 @@ from typing import final
 import numpy as np
 
 from outrider import theory
+from outrider.base.errors import is_int, require
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
-from outrider.errors import is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.policies.memory import Memory
 

@@ -2,10 +2,10 @@
 
 from typing import ClassVar, final
 
+from outrider.base.errors import is_int, require
 from outrider.contract.examples import PolicyExample
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
-from outrider.errors import is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
 
 

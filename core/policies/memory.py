@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, final
 
-from outrider.errors import ConfigError
-from outrider.folders import write_whole
+from outrider.base.errors import ConfigError
+from outrider.base.folders import write_whole
 
 
 @final

@@ -3,10 +3,10 @@
 from typing import ClassVar, final
 
 from outrider import theory
+from outrider.base.errors import require
 from outrider.contract.examples import PolicyExample
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
-from outrider.errors import require
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.policies.memory import Memory
 

@@ -2,9 +2,9 @@
 
 from typing import final
 
+from outrider.base.errors import is_int, require
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
-from outrider.errors import is_int, require
 from outrider.plugins.hookspecs import Register, hookimpl
 
 

@@ -7,5 +7,5 @@ shows what such a model can do: `readings` reads the text of `trial` in several 
 windows: `packaged` fetches their weights, which `gguf` converts. `tabular` has known
 distributions, for proofs. `builtin` registers them, as a plugin does.
 
-May import `contract`, `plugins`, `runtime`, `decoding`, `drafter_parts` and `errors`.
+May import `contract`, `plugins`, `decoding` and `constraints`.
 """

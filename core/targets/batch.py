@@ -14,10 +14,10 @@ from outrider.contract.sampling import Sampling, likeliest
 from outrider.contract.target import check_finite
 from outrider.contract.turns import Turn, without_end
 from outrider.contract.verifier import Verdict
-from outrider.runtime.encoded import EncodedCache, decoder_start
-from outrider.runtime.passes import PassInput
-from outrider.runtime.step import run_pass
-from outrider.runtime.windows import context_window
+from outrider.targets.passes.encoded import EncodedCache, decoder_start
+from outrider.targets.passes.pass_input import PassInput
+from outrider.targets.passes.run_pass import run_pass
+from outrider.targets.passes.windows import context_window
 from outrider.targets.together import (
     TogetherSession,
     join_sessions,

@@ -13,16 +13,16 @@ import platformdirs
 import torch
 from torch import Tensor
 
-from outrider.folders import write_whole
+from outrider.base.folders import write_whole
+from outrider.extras.cpu.packed_linear import PackedLinear, packing
 from outrider.plugins.origin import source_hash
-from outrider.runtime.linear import PackedLinear, packing
-from outrider.runtime.ranks import is_sharded
+from outrider.targets.passes.ranks import is_sharded
 from outrider.targets.self_test import SelfTest, is_exempt, self_test
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-CODE = ("outrider.contract", "outrider.runtime", "outrider.targets")
+CODE = ("outrider.contract", "outrider.extras.cpu", "outrider.targets")
 """The folders of Outrider whose code decides the result."""
 
 WORD = 8

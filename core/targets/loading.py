@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from outrider.errors import ConfigError, TargetError, require
+from outrider.base.errors import ConfigError, TargetError, require
+from outrider.base.terminal import is_quiet
 from outrider.plugins.registry import installed
-from outrider.runtime import launch
-from outrider.terminal import is_quiet
+from outrider.targets.passes import launch
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

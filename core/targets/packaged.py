@@ -16,9 +16,9 @@ from typing import final
 
 import platformdirs
 
-from outrider.errors import TargetError
-from outrider.folders import claimed
-from outrider.terminal import plain, remarks
+from outrider.base.errors import TargetError
+from outrider.base.folders import claimed
+from outrider.base.terminal import plain, remarks
 
 PIP_DEFAULTS = {
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",

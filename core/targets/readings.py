@@ -10,11 +10,11 @@ from torch import Tensor
 
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.verifier import Verdict
-from outrider.runtime.cached_model import CachedModel
-from outrider.runtime.encoded import EncodedCache
-from outrider.runtime.passes import PassInput
-from outrider.runtime.step import new_cache, run_pass
-from outrider.runtime.tree_mask import tree_mask
+from outrider.targets.passes.cached_model import CachedModel
+from outrider.targets.passes.encoded import EncodedCache
+from outrider.targets.passes.pass_input import PassInput
+from outrider.targets.passes.run_pass import new_cache, run_pass
+from outrider.targets.passes.tree_mask import tree_mask
 from outrider.targets.together import open_sessions, score_sessions
 from outrider.targets.trial import differ
 

@@ -7,15 +7,15 @@ from weakref import WeakKeyDictionary
 
 import torch
 
+from outrider.base.errors import ConfigError, TargetError
 from outrider.contract.target import check_finite
-from outrider.errors import ConfigError, TargetError
-from outrider.runtime import flat
-from outrider.runtime.cached_model import CachedModel
-from outrider.runtime.first_layers import depth, first_layers
-from outrider.runtime.launch import lost
-from outrider.runtime.ranks import is_sharded
-from outrider.runtime.static import is_compiled
-from outrider.runtime.windows import context_window
+from outrider.extras.cpu import fused_decoder as flat
+from outrider.targets.passes.cached_model import CachedModel
+from outrider.targets.passes.compiled_cache import is_compiled
+from outrider.targets.passes.first_layers import depth, first_layers
+from outrider.targets.passes.launch import lost
+from outrider.targets.passes.ranks import is_sharded
+from outrider.targets.passes.windows import context_window
 from outrider.targets.readings import (
     HEAD,
     TAIL,

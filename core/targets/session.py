@@ -9,8 +9,8 @@ from torch import Tensor
 from outrider.contract.draft import Draft
 from outrider.contract.target import Session
 from outrider.contract.verifier import Verdict
-from outrider.runtime.cached_model import CachedModel
-from outrider.runtime.tree_mask import tree_mask
+from outrider.targets.passes.cached_model import CachedModel
+from outrider.targets.passes.tree_mask import tree_mask
 
 
 @final

@@ -7,12 +7,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.errors import require
 from outrider.contract.context import Tokens
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Verdict
-from outrider.errors import require
-from outrider.runtime.cached_model import SOURCE
+from outrider.targets.passes.cached_model import SOURCE
 
 
 @final

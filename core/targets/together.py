@@ -10,9 +10,9 @@ from torch import Tensor
 from outrider.contract.draft import Draft
 from outrider.contract.target import Session
 from outrider.contract.verifier import Verdict
-from outrider.runtime.cached_model import HIDDEN, state_number
-from outrider.runtime.growing import GrowingTensor
-from outrider.runtime.ragged import Ragged
+from outrider.targets.passes.cached_model import HIDDEN, state_number
+from outrider.targets.passes.growing import GrowingTensor
+from outrider.targets.passes.ragged import Ragged
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

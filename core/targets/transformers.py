@@ -10,27 +10,28 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.errors import ConfigError, require
 from outrider.contract.chance import Chance
 from outrider.contract.context import Tokens
 from outrider.contract.draft import Draft
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import PathScorer, Session, Target
 from outrider.contract.turns import Turn
-from outrider.errors import ConfigError, require
-from outrider.runtime import flat, launch, ranks
-from outrider.runtime.cached_model import CACHE, HIDDEN, SOURCE, CachedModel, refuse_stateful
-from outrider.runtime.encoded import decoder_start
-from outrider.runtime.first_layers import depth
-from outrider.runtime.linear import NATIVE, can_pack, pack, packing
-from outrider.runtime.quantized import QUANTIZE, require_native
-from outrider.runtime.recurrent import has_states
-from outrider.runtime.static import compile_passes, is_compiled
-from outrider.runtime.text_tree import TextTree
-from outrider.runtime.threads import one_thread
-from outrider.runtime.windows import context_window
+from outrider.extras.cpu import fused_decoder as flat
+from outrider.extras.cpu.packed_linear import NATIVE, can_pack, pack, packing
+from outrider.extras.cpu.quantized_model import QUANTIZE, require_native
+from outrider.extras.cpu.threads import one_thread
 from outrider.targets.batch import write, write_encoded, write_turns
 from outrider.targets.kept_tests import kept_self_test
 from outrider.targets.loading import load
+from outrider.targets.passes import launch, ranks
+from outrider.targets.passes.cached_model import CACHE, HIDDEN, SOURCE, CachedModel, refuse_stateful
+from outrider.targets.passes.compiled_cache import compile_passes, is_compiled
+from outrider.targets.passes.encoded import decoder_start
+from outrider.targets.passes.first_layers import depth
+from outrider.targets.passes.recurrent import has_states
+from outrider.targets.passes.text_tree import TextTree
+from outrider.targets.passes.windows import context_window
 from outrider.targets.self_test import SelfTest, run_self_test, self_test
 from outrider.targets.session import CachedSession
 from outrider.targets.together import TogetherSession, join_sessions, open_sessions, score_sessions

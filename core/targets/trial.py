@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.runtime.recurrent import NO_MASK, has_states
+from outrider.targets.passes.recurrent import NO_MASK, has_states
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

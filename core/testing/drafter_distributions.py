@@ -14,7 +14,7 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
 from outrider.decoding.decode import decode, decode_together
-from outrider.runtime.cached_model import SOURCE
+from outrider.targets.passes.cached_model import SOURCE
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.chi_square import assert_sampled
 from outrider.testing.exact import (

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import cache, wraps
 
-from outrider.errors import OutriderError
+from outrider.base.errors import OutriderError
 
 
 def once(check: Callable[[], None]) -> Callable[[object], None]:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, final
 
+from outrider.base.errors import OutriderError
 from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Policy
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
-from outrider.errors import OutriderError
 from outrider.testing import drafters, ground, policies, targets, verifiers
 
 Make = Callable[[], Any]

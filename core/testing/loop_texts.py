@@ -8,11 +8,11 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
+from outrider.base.errors import TargetError
 from outrider.contract.constraint import Constraint
 from outrider.contract.logprobs import TokenLogprob
 from outrider.contract.sampling import Sampling
 from outrider.decoding.decode import decode, decode_together
-from outrider.errors import TargetError
 from outrider.testing.facts import assert_close, assert_is, assert_refused
 from outrider.testing.loops import LENGTH, PROMPT, Copies, target, tokens_of
 from outrider.testing.stage import SAMPLED

@@ -5,6 +5,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, final
 
+from outrider.base.errors import ConfigError, DrafterError
 from outrider.contract.context import Context
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
@@ -12,7 +13,6 @@ from outrider.contract.pen import Pen
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
 from outrider.decoding.decode import decode
-from outrider.errors import ConfigError, DrafterError
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.facts import assert_is, assert_refused
 from outrider.testing.staged_drafters import TreeDrafter

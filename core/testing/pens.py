@@ -7,12 +7,12 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
+from outrider.base.errors import DrafterError
 from outrider.contract.chance import Chance, SampledChance
 from outrider.contract.constraint import Constraint, Guide
 from outrider.contract.draft import Draft
 from outrider.contract.pen import Pen
 from outrider.contract.sampling import Sampling
-from outrider.errors import DrafterError
 from outrider.testing.facts import assert_close, assert_is, assert_refused
 from outrider.testing.stage import SAMPLED, VOCAB_SIZE
 

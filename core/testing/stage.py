@@ -15,7 +15,7 @@ from outrider.contract.pen import Pen
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verdict
-from outrider.runtime.cached_model import CACHE, HIDDEN, SOURCE
+from outrider.targets.passes.cached_model import CACHE, HIDDEN, SOURCE
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 

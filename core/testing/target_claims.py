@@ -7,6 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from outrider.base.errors import ConfigError
 from outrider.contract.context import Context
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
@@ -15,7 +16,6 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.contract.turns import Turn, without_end
 from outrider.decoding.decode import decode
-from outrider.errors import ConfigError
 from outrider.testing.target_stage import (
     PLAIN,
     WRITTEN,

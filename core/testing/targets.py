@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
+from outrider.base.errors import TargetError
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Verdict
-from outrider.errors import TargetError
 from outrider.testing.target_claims import (
     check_offers_work,
     check_scores_are_distributions,

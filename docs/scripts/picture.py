@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.text import Text
 
 from outrider import decode
-from outrider.commands.generate import STYLES
-from outrider.lab.data import demo
+from outrider.cli.commands.generate import STYLES
+from outrider.data.sources import demo
 from outrider.plugins.registry import make
 
 WIDTH = 88

@@ -17,10 +17,10 @@ import uvicorn
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
-from outrider.commands.parts import parts_of
-from outrider.lab.page.listing import run_folders
-from outrider.lab.play import Player
-from outrider.lab.view import app
+from outrider.extras.view.page.listing import run_folders
+from outrider.extras.view.parts import parts_of
+from outrider.extras.view.play import Player
+from outrider.extras.view.server import app
 from outrider.plugins.registry import make
 
 

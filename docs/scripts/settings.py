@@ -12,15 +12,15 @@ from docstrings import fields
 from omegaconf import OmegaConf
 
 import outrider
-from outrider.cli import HYDRA_COMMANDS
-from outrider.commands.usage import GROUPS, read_settings
+from outrider.cli.main import HYDRA_COMMANDS
+from outrider.cli.usage import GROUPS, read_settings
+from outrider.extras.training.classifier import ClassifierRecipe
+from outrider.extras.training.corpus import TextRecipe
+from outrider.extras.training.drafters import DrafterRecipe
+from outrider.extras.training.families import FAMILIES
+from outrider.extras.training.schedule import Schedule
 from outrider.plugins.config import option_schema
 from outrider.plugins.registry import Entry, installed
-from outrider.training.classifier import ClassifierRecipe
-from outrider.training.corpus import TextRecipe
-from outrider.training.drafters import DrafterRecipe
-from outrider.training.families import FAMILIES
-from outrider.training.schedule import Schedule
 
 ROLES = {
     "drafter": "Drafters",

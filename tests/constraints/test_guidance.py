@@ -16,7 +16,7 @@ import outrider
 from outrider import ConfigError, EnumeratedChance, Penalties, Sampling, TargetError
 from outrider.constraints.guidance import Guidance
 from outrider.drafters.random import Random
-from outrider.serving.transformers import Speculation
+from outrider.extras.serving.transformers import Speculation
 from outrider.targets.tabular import TabularTarget
 
 SPELLED = {1: "a", 2: "b", 3: "ab"}

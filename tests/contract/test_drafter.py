@@ -9,11 +9,11 @@ import torch
 from torch import nn
 
 from outrider import Context, Drafter, Pen, SampledChance, Sampling, Tokens
-from outrider.drafter_parts.ngrams import NGramTable
 from outrider.drafters.eagle import Eagle
 from outrider.drafters.hierarchy import Hierarchy
 from outrider.drafters.hybrid import Hybrid
 from outrider.drafters.ngram import NGram
+from outrider.drafters.parts.texts.ngrams import NGramTable
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from outrider import Constraint, Context, Draft, Drafter, Pen
+from outrider.base.errors import DrafterError
 from outrider.decoding.rounds import Proposal, finish, propose
 from outrider.decoding.run import ActiveText, Run, begin_text
-from outrider.errors import DrafterError
 from outrider.targets.tabular import TabularTarget
 from outrider.verifiers.sample_match import SampleMatch
 

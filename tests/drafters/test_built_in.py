@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from outrider import Context, Sampling, Tokens, decode
-from outrider.drafter_parts.weights import built_in, is_smollm2
-from outrider.lab.data import demo
+from outrider.data.sources import demo
+from outrider.drafters.parts.networks.weights import built_in, is_smollm2
+from outrider.extras.training.contamination import FILE, fingerprint
 from outrider.plugins.registry import make
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.stage import play_draft
-from outrider.training.contamination import FILE, fingerprint
 from outrider.verifiers.token import Token
 
 FAMILIES = ("medusa", "mlp_speculator", "eagle", "eagle3", "small_lm", "bigram")

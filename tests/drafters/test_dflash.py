@@ -12,9 +12,9 @@ from safetensors.torch import save_file
 from transformers import MuseGlimmerAssistantConfig, MuseGlimmerAssistantModel, Qwen3Config
 
 from outrider import ConfigError, Sampling, decode
-from outrider.drafter_parts import checkpoint
-from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.drafters.dflash import DFlash, DFlashNetwork
+from outrider.drafters.parts import checkpoint
+from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
 from outrider.testing.stage import context_after, play_draft

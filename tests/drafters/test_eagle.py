@@ -12,11 +12,11 @@ from safetensors.torch import save_file
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
 
 from outrider import ConfigError, Sampling, decode
-from outrider.drafter_parts.features import FeatureDrafting
-from outrider.drafter_parts.layer import KeysAndValues
-from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.drafters.eagle import Eagle, EagleNetwork
-from outrider.runtime.cached_model import HIDDEN
+from outrider.drafters.parts.networks.features import FeatureDrafting
+from outrider.drafters.parts.networks.layer import KeysAndValues
+from outrider.drafters.parts.networks.vocabulary import Vocabulary
+from outrider.targets.passes.cached_model import HIDDEN
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
 from outrider.testing.stage import context_after, play_draft, tiny_target

@@ -18,10 +18,10 @@ from transformers.models.llama.modeling_llama import (
 )
 
 from outrider import ConfigError, decode
-from outrider.drafter_parts.checkpoint import find_tensors
-from outrider.drafter_parts.layer import KeysAndValues
-from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.drafters.eagle3 import Eagle3, Eagle3Network, default_layers
+from outrider.drafters.parts.checkpoint import find_tensors
+from outrider.drafters.parts.networks.layer import KeysAndValues
+from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
 from outrider.verifiers.token import Token

@@ -13,12 +13,12 @@ from tiny.models import build, entries
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
 
 from outrider import ConfigError, Context, Sampling, Tokens, decode
-from outrider.drafter_parts.adapter import Adapter
-from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.drafters.early_exit import EarlyExit
 from outrider.drafters.none import NoDraft
+from outrider.drafters.parts.networks.adapter import Adapter
+from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.drafters.small_lm import SmallLM
-from outrider.runtime.cached_model import CachedModel
+from outrider.targets.passes.cached_model import CachedModel
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
 from outrider.testing.stage import context_after, play_draft, play_drafts, same_draft

@@ -12,14 +12,14 @@ from safetensors.torch import load_file, save_file
 from tiny.interruption import interrupted
 
 from outrider import ConfigError, Sampling
-from outrider.drafter_parts.layer import KeysAndValues
-from outrider.drafter_parts.vocabulary import Vocabulary
 from outrider.drafters.falcon import Falcon, FalconNetwork
-from outrider.runtime.cached_model import HIDDEN
+from outrider.drafters.parts.networks.layer import KeysAndValues
+from outrider.drafters.parts.networks.vocabulary import Vocabulary
+from outrider.extras.training.glancing import _random_runs
+from outrider.targets.passes.cached_model import HIDDEN
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
 from outrider.testing.stage import context_after, play_draft
-from outrider.training.glancing import _random_runs
 
 TEXT = [3, 7, 7, 2, 9, 4, 11, 5, 6]
 SHAPES = ((1, None), (2, None), (3, None), (2, "2x1"), (2, "top:2x2x1"), (2, "dynamic:4"))

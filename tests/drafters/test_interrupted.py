@@ -60,7 +60,9 @@ class Interruption:
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
         name = str(frame.f_globals.get("__name__"))
-        inside = name.startswith(("outrider.drafter", "outrider.runtime", "outrider.contract.pen"))
+        inside = name.startswith(
+            ("outrider.drafter", "outrider.targets.passes", "outrider.contract.pen")
+        )
         if not inside or frame.f_code.co_name == "<genexpr>":
             return
         self.left -= 1

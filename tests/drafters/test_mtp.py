@@ -13,8 +13,8 @@ from tiny.models import build, entries
 from torch import Tensor, nn
 
 from outrider import ConfigError, decode
-from outrider.drafter_parts.layer import KeysAndValues
 from outrider.drafters.mtp import Mtp, MtpNetwork
+from outrider.drafters.parts.networks.layer import KeysAndValues
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
 from outrider.verifiers.token import Token

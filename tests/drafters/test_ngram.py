@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from outrider import ConfigError, Context, Sampling, Tokens, decode
-from outrider.drafter_parts.ngrams import NGramTable, log_distribution
 from outrider.drafters.ngram import NGram, bigram, unigram
+from outrider.drafters.parts.texts.ngrams import NGramTable, log_distribution
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import parametrize_with_checks
 from outrider.testing.stage import play_draft

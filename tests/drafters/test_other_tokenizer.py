@@ -14,10 +14,10 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from outrider import ConfigError, Context, Drafter, Pen, Sampling, Tokens, decode
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
-from outrider.drafter_parts.cached_text import CachedText
-from outrider.drafter_parts.translation import OwnText, Translation
-from outrider.drafter_parts.tree_forms import parse_tree
-from outrider.drafter_parts.trees import one_by_one
+from outrider.drafters.parts.networks.cached_text import CachedText
+from outrider.drafters.parts.texts.translation import OwnText, Translation
+from outrider.drafters.parts.trees.shapes import one_by_one
+from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.drafters.small_lm import SmallLM
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget

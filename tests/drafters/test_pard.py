@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from outrider import ConfigError, Context, Sampling, Tokens
-from outrider.drafter_parts.student import MASK_ID, save_student
 from outrider.drafters.pard import Pard
+from outrider.drafters.parts.networks.student import MASK_ID, save_student
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
 from outrider.testing.stage import play_draft

@@ -15,7 +15,7 @@ from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRot
 from transformers.models.qwen3.modeling_qwen3 import Qwen3DecoderLayer, Qwen3RMSNorm
 
 from outrider import ConfigError, Sampling
-from outrider.drafter_parts import checkpoint
+from outrider.drafters.parts import checkpoint
 from outrider.drafters.peagle import PEagle, PEagleNetwork
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks

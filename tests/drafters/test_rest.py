@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from outrider import ConfigError, Context, Draft, Drafter, Sampling, Target, Tokens
-from outrider.drafter_parts.datastore import write_store
+from outrider.drafters.parts.texts.datastore import write_store
 from outrider.drafters.rest import Rest
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import parametrize_with_checks

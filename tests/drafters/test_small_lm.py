@@ -15,8 +15,8 @@ from transformers import PreTrainedTokenizerFast
 
 from outrider import ConfigError, Context, Sampling, Tokens, decode
 from outrider.drafters.small_lm import SmallLM, require_same_tokens
-from outrider.runtime.cached_model import CachedModel
-from outrider.runtime.first_layers import first_layers
+from outrider.targets.passes.cached_model import CachedModel
+from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks

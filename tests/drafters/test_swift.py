@@ -12,7 +12,7 @@ from transformers import DynamicCache
 
 from outrider import ConfigError, Context, Sampling, Tokens, decode
 from outrider.drafters.swift import Swift, exchanged
-from outrider.runtime.first_layers import some_layers
+from outrider.targets.passes.first_layers import some_layers
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
 from outrider.testing.stage import context_after, play_draft, same_draft

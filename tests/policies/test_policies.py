@@ -21,8 +21,8 @@ from outrider import (
     decode,
     theory,
 )
-from outrider.drafter_parts.tree_forms import parse_tree
-from outrider.drafter_parts.trees import one_by_one
+from outrider.drafters.parts.trees.shapes import one_by_one
+from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.policies import branches, confidence
 from outrider.policies.bandit import Bandit
 from outrider.policies.confidence import Confidence, fitted

@@ -11,7 +11,7 @@ from tiny.page import SIGNS, sign
 from tiny.subject import Subject, prompts, truth
 
 from outrider import ConfigError, TargetError
-from outrider.serving.transformers import Speculation
+from outrider.extras.serving.transformers import Speculation
 from outrider.targets.transformers import TransformersTarget
 
 REFUSED = SIGNS["refused"]

@@ -11,8 +11,8 @@ from outrider import Chance, Sampling, TargetError
 from outrider.contract.chance import SampledChance
 from outrider.contract.target import Target
 from outrider.contract.turns import Turn
-from outrider.runtime.ragged import Ragged
 from outrider.targets import batch
+from outrider.targets.passes.ragged import Ragged
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from outrider.runtime.linear import pack
+from outrider.extras.cpu.packed_linear import pack
 from outrider.targets import kept_tests
 from outrider.targets.kept_tests import kept_self_test
 from outrider.targets.self_test import SelfTest

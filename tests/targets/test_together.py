@@ -18,8 +18,8 @@ from outrider.drafters.random import Random
 from outrider.drafters.self_sparse import SelfSparse
 from outrider.drafters.small_lm import SmallLM
 from outrider.drafters.token_recycling import TokenRecycling
-from outrider.runtime.linear import pack
-from outrider.runtime.ragged import Ragged
+from outrider.extras.cpu.packed_linear import pack
+from outrider.targets.passes.ragged import Ragged
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.candidates import Candidates

@@ -12,8 +12,8 @@ from transformers import MistralConfig, MistralForCausalLM
 from outrider import ConfigError, Draft, Sampling, Verdict, decode
 from outrider.drafters.none import NoDraft
 from outrider.drafters.random import Random
-from outrider.runtime import cached_model
-from outrider.runtime.linear import pack
+from outrider.extras.cpu.packed_linear import pack
+from outrider.targets.passes import cached_model
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.token import Token
 

@@ -22,11 +22,11 @@ from outrider import (
     Target,
     decode,
 )
+from outrider.base.errors import DrafterError, OutriderError
 from outrider.contract.draft import ROOT
 from outrider.contract.round import Round
 from outrider.drafters.hierarchy import Hierarchy
 from outrider.drafters.token_recycling import TokenRecycling
-from outrider.errors import DrafterError, OutriderError
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import drafters
 from outrider.testing.chi_square import chi_square

@@ -30,17 +30,18 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-from outrider import Context, Draft, Drafter, Pen, cli
+from outrider import Context, Draft, Drafter, Pen
+from outrider.cli import main as cli
 from outrider.contract.round import Round
-from outrider.lab import figures, plotting
+from outrider.extras.cpu import native_pass
+from outrider.extras.cpu.quantized_model import quantized
+from outrider.extras.training.classifier import fit
+from outrider.extras.view import figures, plotting
 from outrider.plugins.registry import make
 from outrider.policies.classifier import FEATURES, save_weights
-from outrider.runtime import native_pass
-from outrider.runtime.passes import Pass, PassInput
-from outrider.runtime.quantized import quantized
+from outrider.targets.passes.pass_input import Pass, PassInput
 from outrider.targets.smollm2 import smollm2 as load_smollm2
 from outrider.targets.transformers import TransformersTarget
-from outrider.training.classifier import fit
 from tiny import forked
 
 TESTS = Path(__file__).parent.parent
@@ -235,7 +236,7 @@ def shared_smollm2(smollm2: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         return ROUNDED[bits]
 
     monkeypatch.setattr("outrider.targets.smollm2.TransformersTarget", shared)
-    monkeypatch.setattr("outrider.drafters.quantized.quantized", rounded)
+    monkeypatch.setattr("outrider.extras.cpu.quantized.quantized", rounded)
 
 
 ROUNDED: dict[int | None, Any] = {}
@@ -275,7 +276,7 @@ def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in = SimpleNamespace(
         Popen=forked.Program, PIPE=subprocess.PIPE, TimeoutExpired=subprocess.TimeoutExpired
     )
-    monkeypatch.setattr("outrider.bench.worker.subprocess", stand_in)
+    monkeypatch.setattr("outrider.extras.bench.worker.subprocess", stand_in)
 
 
 @pytest.fixture(scope="session")
@@ -383,8 +384,8 @@ def drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return PICTURES[kind]
 
     monkeypatch.setattr(figures, "drawn", drawn)
-    monkeypatch.setattr("outrider.lab.report.as_png", PNG)
-    monkeypatch.setattr("outrider.lab.page.contents.as_svg", SVG)
+    monkeypatch.setattr("outrider.extras.view.report.as_png", PNG)
+    monkeypatch.setattr("outrider.extras.view.page.contents.as_svg", SVG)
 
 
 @pytest.fixture

@@ -12,16 +12,16 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, TextIO
 
-from outrider import cli
+from outrider.cli import main as cli
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
     [
         "tiny.forked",
-        "outrider.bench.ours",
-        "outrider.commands.compare",
-        "outrider.commands.generate",
-        "outrider.commands.train",
+        "outrider.extras.bench.ours",
+        "outrider.cli.commands.compare",
+        "outrider.cli.commands.generate",
+        "outrider.extras.training.command",
         "outrider.plugins.config",
         "outrider.targets.builtin",
         "torch.distributed.launcher.api",
@@ -34,7 +34,7 @@ CONTEXT.set_forkserver_preload(
 def start(*words: object, cwd: Path, ranks: int = 1) -> BaseProcess:
     """Starts a program, which prints into the files `stdout` and `stderr` beside its folder.
 
-    words: those after `python`: -m outrider.cli and its own, or a script and its arguments.
+    words: those after `python`: -m outrider.cli.main and its own, or a script and its arguments.
     ranks: with more than one, torchrun's agent starts it on so many.
     """
     arguments = ([str(word) for word in words], cwd, ranks)
@@ -113,7 +113,7 @@ def _serve(module: str, questions: Connection, answers: Connection, log: str) ->
 
 def _program(words: list[str]) -> None:
     try:
-        if words[:2] == ["-m", "outrider.cli"]:
+        if words[:2] == ["-m", "outrider.cli.main"]:
             sys.argv = ["outrider", *words[2:]]
             cli.main()
         else:

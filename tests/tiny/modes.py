@@ -25,8 +25,8 @@ from outrider.drafters.none import NoDraft
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.self_sparse import SelfSparse
 from outrider.drafters.small_lm import SmallLM
-from outrider.runtime.first_layers import first_layers
-from outrider.serving.transformers import Speculation
+from outrider.extras.serving.transformers import Speculation
+from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.token import Token

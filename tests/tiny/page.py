@@ -90,7 +90,7 @@ def placed(page: str, rows: Sequence[Row], versions: str) -> str:
         ValueError: the page has no lines between which the sweep's part goes.
     """
     text = "\n".join(
-        [f"Written by `tests/evidence/architectures.py` ({versions}).", *_counts(rows)]
+        [f"Written by `evidence/architectures.py` ({versions}).", *_counts(rows)]
     )
     return page_parts.placed(page, text, BEGIN, END)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from outrider import OutriderError
-from outrider.runtime.ranks import is_sharded
+from outrider.targets.passes.ranks import is_sharded
 from outrider.targets.transformers import TransformersTarget
 from tiny.forked import on_ranks
 from tiny.tokenizers import byte_level

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.errors import ConfigError
 from outrider.contract.chance import SampledChance
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
@@ -16,7 +17,6 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.target import Path, Target
 from outrider.decoding.beams.search import State
 from outrider.decoding.rounds import call_drafter
-from outrider.errors import ConfigError
 
 AVAILABLE = frozenset({"model", "tokenizer"})
 """What a drafter of beams may need. There are no features: the target has not read the beams."""

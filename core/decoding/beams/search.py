@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from outrider.base.errors import is_int, is_number, require
 from outrider.contract.target import Path
-from outrider.errors import is_int, is_number, require
 
 PENALTY = -1e9
 """Added to a score to take its beam out of the running, as transformers does."""

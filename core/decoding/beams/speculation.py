@@ -7,12 +7,12 @@ from typing import Literal, final
 
 import torch
 
+from outrider.base.errors import is_int, require
 from outrider.contract.drafter import Drafter
 from outrider.contract.target import Path, PathScorer, Target, check_finite
 from outrider.decoding.beams.draft import BeamDrafter, fit
 from outrider.decoding.beams.search import Rules, State, advance, begin
 from outrider.decoding.run import check_lengths
-from outrider.errors import is_int, require
 from outrider.plugins.registry import make
 
 

@@ -1,0 +1,1 @@
+"""What every folder may use: errors, folders on disk, the terminal, interruption."""

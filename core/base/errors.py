@@ -1,0 +1,82 @@
+"""Errors for people: one line with the field, the value and what was expected."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class OutriderError(Exception):
+    """An error that the user can fix; `str()` of it is one line."""
+
+
+class ConfigError(OutriderError, ValueError):
+    """A setting has an invalid value, or parts don't fit together."""
+
+
+class PluginError(OutriderError):
+    """A plugin is broken, or two claim one name; the message names the distribution."""
+
+
+class DrafterError(OutriderError):
+    """A drafter raised an error, or wrote a draft that is not valid."""
+
+
+class TargetError(OutriderError):
+    """A target can't be loaded, or returned scores that are not valid."""
+
+
+class RankEnded(SystemExit):
+    """The run is over, on a rank other than the first; the process ends with status 0."""
+
+
+ANY_FAULT = (Exception, SystemExit)
+"""What third-party code can raise; its `sys.exit` would end a command silently."""
+
+
+def described(error: BaseException) -> str:
+    """Returns an error of third-party code as one line: its type and its message.
+
+    >>> described(SystemExit(0))
+    'SystemExit: 0'
+    """
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def require(holds: bool, field: str, value: object, expected: str) -> None:
+    """Raises `ConfigError` unless `holds`.
+
+    >>> require(0.5 <= 1, "top_p", 0.5, "a number in (0, 1]")
+    >>> require(5 <= 1, "top_p", 5, "a number in (0, 1]")
+    Traceback (most recent call last):
+    outrider.base.errors.ConfigError: top_p=5: expected a number in (0, 1]
+    """
+    if not holds:
+        raise ConfigError(f"{field}={value!r}: expected {expected}")
+
+
+def require_instance(field: str, value: object, role: type) -> None:
+    """Raises `ConfigError` unless a part is an instance of the class of its role."""
+    require(isinstance(value, role), field, value, f"an instance of {role.__name__}")
+
+
+def is_int(value: object) -> bool:
+    """Returns whether `value` is a whole number; True and False are not."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_number(value: object) -> bool:
+    """Returns whether `value` is a number, whole or not; True and False are not."""
+    return isinstance(value, float) or is_int(value)
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Returns the hint for a name that is not among `names`: the closest ones, and all of them.
+
+    >>> nearest("promt_lookup", ["bigram", "prompt_lookup"])
+    "did you mean 'prompt_lookup'? There are: bigram, prompt_lookup"
+    """
+    known = sorted(names)
+    matches = [candidate for candidate in known if candidate.endswith(f".{name}")]
+    matches = matches or difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    hint = " or ".join(repr(match) for match in matches)
+    listed = f"there are: {', '.join(known) or 'none'}"
+    return f"did you mean {hint}? T{listed[1:]}" if matches else listed

@@ -1,0 +1,101 @@
+"""Folders: files that are written whole or not at all, and folders that one process writes to."""
+
+import errno
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from safetensors import SafetensorError
+
+from outrider.base.errors import ConfigError
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Writes a file in one step: others see the old content or the new, never a part.
+
+    Raises:
+        OSError: it can't be written, for example to a full disk; the error names the file, whose
+            content is unchanged.
+    """
+    with replacing(path) as scratch:
+        scratch.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yields the path of a new file, which replaces `path` at the end if nothing was raised.
+
+    The block may only write. torch and safetensors raise errors of their own for a full disk.
+
+    Raises:
+        OSError: as `write_whole` does.
+    """
+    # The process is part of the name, so two of them don't write to the same file.
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield scratch
+        scratch.replace(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+    except (RuntimeError, SafetensorError) as error:
+        reason = " ".join(str(error).split())
+        line = f"can't be written, the disk may be full ({reason})"
+        raise OSError(errno.EIO, line, str(path)) from error
+    finally:
+        with suppress(OSError):
+            scratch.unlink(missing_ok=True)
+
+
+def append_line(path: Path, line: str) -> None:
+    """Appends a line to a file, which is written completely when the function returns.
+
+    Raises:
+        OSError: it can't be written; the error names the file.
+    """
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+
+
+@contextmanager
+def claimed(path: Path, wait: Callable[[str], None] | None = None) -> Iterator[None]:
+    """Keeps other processes from claiming a folder or a file; the end of the process frees it.
+
+    wait: called with a line that says who holds it, before waiting. Defaults to not waiting.
+
+    Raises:
+        ConfigError: another process holds it, and `wait` is None.
+    """
+    file = path / ".lock" if path.is_dir() else path.with_name(f".{path.name}.lock")
+    holder = file.with_suffix(".holder")
+    lock = FileLock(file)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        line = f"{path}: {_read(holder)} writes to it"
+        if wait is None:
+            raise ConfigError(f"{line}: expected another folder, or wait for its end") from error
+        wait(f"{line}; waiting for its end")
+        lock.acquire()
+    try:
+        command = " ".join(sys.argv)[:120].encode(errors="replace").decode()
+        since = time.strftime("%Y-%m-%d %H:%M:%S")
+        write_whole(holder, f"process {os.getpid()} on {socket.gethostname()} ({command}, {since})")
+        yield
+    finally:
+        holder.unlink(missing_ok=True)
+        lock.release()
+
+
+def _read(holder: Path) -> str:
+    try:
+        return holder.read_text(encoding="utf-8")
+    except OSError:  # it is about to be written, or just deleted
+        return "another process"

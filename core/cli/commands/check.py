@@ -1,0 +1,110 @@
+"""`outrider check`: runs the conformance kit on a drafter, a rule, a policy or a target."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from omegaconf import DictConfig
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from outrider.base.errors import ConfigError, OutriderError
+from outrider.base.terminal import plain, print_json, remarks, results
+from outrider.contract.drafter import Drafter
+from outrider.contract.target import Target
+from outrider.contract.verifier import Verifier
+from outrider.plugins.config import build
+from outrider.targets.transformers import TransformersTarget
+from outrider.testing import Outcome, run_checks
+from outrider.testing.stage import stage
+
+ROLES = ("drafter", "verifier", "policy", "target")
+
+
+def check(config: DictConfig) -> None:
+    """Prints the result of each check.
+
+    Raises:
+        OutriderError: a check failed.
+    """
+    configs = {role: config[role] for role in ROLES if config.get(role)}
+    if not configs:
+        raise ConfigError(
+            "nothing to check: expected drafter=NAME, verifier=NAME, policy=NAME or target=NAME"
+        )
+    console, failed = results(), 0
+    outcomes: dict[str, dict[str, Any]] = {}
+    for role, node in configs.items():
+        part = build(node)
+        make: Callable[[], Any] = partial(build, node)
+        if isinstance(part, Drafter):
+            _check_fit(part)
+        if isinstance(part, Target):
+            make = partial(_same, part)  # a model is loaded once
+        if isinstance(part, TransformersTarget):
+            _print_self_test(part, console)
+        table = Table(title=f"{role} {type(part).__name__}", caption=_caption(part))
+        for heading in ("check", "held", "seconds", "what it says, or what went wrong"):
+            table.add_column(heading)
+        with remarks().status(f"Checking {role} {type(part).__name__}") as status:
+            outcomes[role] = {"part": type(part).__name__, "checks": []}
+            for outcome in run_checks(make, config.thorough):
+                outcomes[role]["checks"].append(asdict(outcome))
+                status.update(f"Checked {outcome.check}")
+                failed += outcome.fault is not None
+                table.add_row(
+                    outcome.check.replace("_", " "),
+                    _held(outcome),
+                    f"{outcome.seconds:.2f}",
+                    plain(outcome.fault or outcome.refused or outcome.says),
+                )
+        console.print(table)
+    print_json(outcomes)
+    if failed:
+        raise OutriderError(f"{failed} checks failed")
+
+
+def _same(part: Target) -> Target:
+    return part
+
+
+def _held(outcome: Outcome) -> str:
+    if outcome.fault:
+        return "[red]NO[/]"
+    return "[yellow]refused[/]" if outcome.refused else "[green]yes[/]"
+
+
+def _print_self_test(target: TransformersTarget, console: Console) -> None:
+    """Runs a target's self-test, and prints what holds, and what is refused and why."""
+    with remarks().status("Running the self-test"):
+        tested = target.test_again()
+    if tested is None:
+        console.print("Compiled passes have no self-test; the checks test them.")
+        return
+    table = Table(title=f"self-test of {type(target.model).__name__}")
+    for heading in ("property", "result", "reason"):
+        table.add_column(heading)
+    for row in tested.properties():
+        result = "[yellow]refused[/]" if row.reason else "[green]holds[/]"
+        table.add_row(row.name, result, escape(row.reason))
+    console.print(table)
+
+
+def _check_fit(drafter: Drafter) -> None:
+    """Raises `ConfigError` if the drafter can't work with the kit's tiny target."""
+    try:
+        stage(drafter)
+    except ConfigError as error:
+        raise ConfigError(
+            f"{error}; checks run on a tiny target of their own: for trained networks set"
+            " path=untrained (pard: model=untrained, small_lm: no model), in a drafter of drafters"
+            " as {drafter: NAME, path: untrained}"
+        ) from error
+
+
+def _caption(part: object) -> str | None:
+    if not isinstance(part, Verifier) or part.lossless:
+        return None
+    return "LOSSY: checked against the bound that the rule states, not the target's distribution"

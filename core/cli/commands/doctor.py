@@ -1,0 +1,190 @@
+"""`outrider doctor`: what is installed, what the machine can do, and whether Outrider works."""
+
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, requires, version
+from pathlib import Path
+from time import perf_counter
+from typing import Any, final
+
+import platformdirs
+from packaging.requirements import Requirement
+from rich.markup import escape
+from rich.table import Table
+
+from outrider.base.errors import ANY_FAULT, OutriderError, described
+from outrider.base.terminal import print_json, remarks, results
+from outrider.cli.usage import argument_parser
+from outrider.decoding.generation import generate
+from outrider.extras.cpu.cpu_features import kernels
+from outrider.extras.cpu.library import has_tiles, library
+from outrider.lab.runs.identity import provenance
+from outrider.plugins.registry import GROUP, installed, make, plugin_manager, registry_from
+from outrider.targets.tabular import TabularTarget
+from outrider.testing import run_checks
+
+FREE_GB = 1.0
+"""The free space that the built-in target needs until it is in the cache."""
+
+SMOLLM2 = "smollm2"
+"""How the names of the built-in target's folders begin."""
+
+
+@final
+@dataclass
+class Examination:
+    """What `doctor` found: facts as plain values by section, and what is wrong, one line each."""
+
+    facts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+
+
+def doctor(arguments: Sequence[str]) -> None:
+    """Prints the findings.
+
+    Raises:
+        OutriderError: something is wrong; the message has a line for each fault.
+    """
+    parser = argument_parser(
+        "doctor",
+        description="Says what is installed, what this machine can do, and whether Outrider works.",
+    )
+    parser.parse_args(arguments)
+    notes = remarks()
+    with notes.status("Examining this machine"):
+        examination = examine()
+    print_json({**examination.facts, "faults": examination.faults})
+    _print(examination.facts)
+    if examination.faults:
+        raise OutriderError("\n".join(examination.faults))
+    notes.print("[green]All is well.[/]")
+
+
+def examine() -> Examination:
+    """Returns what is installed, what the machine has, and how a short self-test went."""
+    sections: dict[str, Callable[[list[str]], dict[str, Any]]] = {
+        "versions": versions,
+        "machine": machine,
+        "precision": precision,
+        "cache": cache,
+        "plugins": plugins,
+        "self-test": self_test,
+    }
+    examination = Examination()
+    for name, section in sections.items():
+        examination.facts[name] = section(examination.faults)
+    return examination
+
+
+def versions(faults: list[str]) -> dict[str, Any]:
+    """Returns the versions of Outrider and of what it needs."""
+    installed_versions = {"outrider": version("outrider")}
+    for line in requires("outrider") or ():
+        requirement = Requirement(line)
+        name, marker = requirement.name, requirement.marker
+        if marker is not None and not marker.evaluate({"extra": ""}):
+            continue
+        try:
+            installed_versions[name] = version(name)
+        except PackageNotFoundError:
+            faults.append(f"{name}: expected {requirement.specifier}, it is not installed")
+            continue
+        if not requirement.specifier.contains(installed_versions[name], prereleases=True):
+            faults.append(f"{name}={installed_versions[name]}: expected {requirement.specifier}")
+    return installed_versions
+
+
+def machine(_: list[str]) -> dict[str, Any]:
+    """Returns the interpreter, the processor, the cores and threads, and the load."""
+    start = provenance("doctor", ())
+    names = ("python", "system", "processor", "memory_gib", "accelerator", "cores", "threads")
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+    load = round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
+    return {
+        **{name: start[name] for name in names},
+        "cores for this process": usable,
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS"),
+        "load in the last minute": load,
+    }
+
+
+def precision(_: list[str]) -> dict[str, Any]:
+    """Returns what the CPU has for products of matrices in float32 and in bfloat16."""
+    native = "yes, with tiles (AMX) for bfloat16" if has_tiles() else "yes"
+    missing = "no: it needs a C compiler; PyTorch is used instead"
+    return kernels() | {"native library": missing if library() is None else native}
+
+
+def cache(faults: list[str]) -> dict[str, Any]:
+    """Returns the size of each cache folder in MB, and the space that is free, in GB."""
+    folder = Path(platformdirs.user_cache_path("outrider"))
+    parent = next(path for path in (folder, *folder.parents) if path.is_dir())
+    if not os.access(parent, os.W_OK):
+        faults.append(f"{parent}: expected a folder that can be written to (set XDG_CACHE_HOME)")
+    free = shutil.disk_usage(parent).free / 1e9
+    folders = [path for path in sorted(folder.glob("*")) if path.is_dir()]
+    if free < FREE_GB and not any(path.name.startswith(SMOLLM2) for path in folders):
+        faults.append(f"{parent}: {free:.1f} GB are free: target=smollm2 needs {FREE_GB:.0f}")
+    sizes = {f"{path.name}, MB": round(size(path) / 1e6, 1) for path in folders}
+    return {"folder": str(folder), **sizes, "free, GB": round(free, 1)}
+
+
+def size(folder: Path) -> int:
+    """Returns the bytes of the files below a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def plugins(faults: list[str]) -> dict[str, Any]:
+    """Returns what each installed plugin registers; a plugin that can't be loaded is a fault."""
+    facts: dict[str, Any] = {}
+    for entry in entry_points(group=GROUP):
+        owner = entry.dist.name if entry.dist else "an unknown distribution"
+        try:
+            parts = _parts(entry)
+            facts[f"{entry.name} of {owner}"] = parts
+        except ANY_FAULT as error:
+            facts[f"{entry.name} of {owner}"] = "FAILED"
+            faults.append(f"plugin {entry.name!r} of {owner} can't be loaded: {described(error)}")
+    if not faults:  # each plugin loads by itself, but two may claim the same name
+        try:
+            facts["parts in all"] = len(installed().entries)
+        except OutriderError as error:
+            faults.append(str(error))
+    return facts
+
+
+def _parts(entry: EntryPoint) -> list[str]:
+    """Returns the parts that a plugin registers, with only the built-in parts beside it."""
+    manager = plugin_manager([entry.load()], installed=False)
+    manager.check_pending()
+    entries = registry_from(manager).entries
+    return [f"{part.role} {part.name}" for part in entries if part.distribution != "outrider"]
+
+
+def self_test(faults: list[str]) -> dict[str, Any]:
+    """Decodes on a small target, and proves a drafter and a rule with the conformance kit."""
+    began = perf_counter()
+    target = TabularTarget(vocab_size=6)
+    texts = [generate(target, [0, 1], name, max_new_tokens=24) for name in ("none", "bigram")]
+    if texts[0].tokens != texts[1].tokens:
+        faults.append("self-test: a greedy text differs with and without drafts")
+    checks = 0
+    for role, name in (("drafter", "random"), ("verifier", "token")):
+        for outcome in run_checks(partial(make, role, name)):
+            checks += 1
+            if outcome.fault:
+                faults.append(f"self-test: {role} {name}: {outcome.check}: {outcome.fault}")
+    return {"checks": checks, "seconds": round(perf_counter() - began, 1)}
+
+
+def _print(facts: Mapping[str, Mapping[str, Any]]) -> None:
+    table = Table(show_header=False, box=None)
+    for name, values in facts.items():
+        table.add_row(f"[bold]{escape(name)}[/]")
+        for key, value in values.items():
+            text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+            table.add_row(f"  {escape(key)}", escape(text))
+    results().print(table)

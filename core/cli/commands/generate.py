@@ -1,0 +1,188 @@
+"""`outrider generate`: one text, streamed, each token coloured by who wrote it."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from outrider.base.errors import described
+from outrider.base.folders import claimed, write_whole
+from outrider.base.interruption import advising
+from outrider.base.terminal import is_quiet, plain, print_json, remarks, results, visible
+from outrider.cli.token_styles import STYLES, legend
+from outrider.constraints.penalties import Penalties
+from outrider.contract.constraint import AllOf, Constraint
+from outrider.data.prompts import prompt_text
+from outrider.decoding.decode import decode, decode_together, prepare
+from outrider.decoding.generation import Generation
+from outrider.plugins.config import build, plain_values
+
+
+def generate(config: DictConfig) -> None:
+    """Streams the text to stdout and writes `generation.json` in Hydra's run dir."""
+    console = results(soft_wrap=True)
+    path = Path(HydraConfig.get().runtime.output_dir) / "generation.json"
+    prompt = config.prompt if isinstance(config.prompt, str) else plain_values(config.prompt)
+    options: dict[str, Any] = {
+        "gamma": config.gamma,
+        "budget": config.budget,
+        "sampling": build(config.sampling),
+        "max_new_tokens": config.max_new_tokens,
+        "stops": plain_values(config.stop),
+        "draft_timeout": config.draft_timeout,
+        "logprobs": config.logprobs,
+    }
+    is_batch = not isinstance(prompt, str) and any(isinstance(item, str) for item in prompt)
+    with claimed(path.parent), advising(lambda: _advice(path)):
+        if is_batch:
+            _generate_batch(config, console, path, options)
+        else:
+            _generate_one(config, console, path, options)
+
+
+def _advice(path: Path) -> str | None:
+    if not path.is_file():
+        return None
+    return f"{path} has what was written; the same command starts over, in another folder"
+
+
+def _generate_one(
+    config: DictConfig, console: Console, path: Path, options: dict[str, Any]
+) -> None:
+    target, verifier = build(config.target), build(config.verifier)
+    prompt = config.prompt if isinstance(config.prompt, str) else plain_values(config.prompt)
+    rounds = decode(
+        target,
+        build(config.drafter),
+        verifier,
+        target.encode(prompt_text(prompt), chat=config.chat),
+        policy=build(config.policy),
+        constraint=_constraint(config),
+        **options,
+    )
+    generation, fault = Generation(), None
+    try:
+        for round in rounds:
+            generation.add(round)
+            for piece, origin in zip(round.pieces, round.origins, strict=True):
+                console.print(plain(piece, STYLES[origin]), end="")
+    except BaseException as error:
+        fault = described(error)
+        raise
+    finally:  # an interrupted run leaves what it wrote
+        console.print("" if is_quiet() else "\n")
+        report = json.dumps(plain_report(generation, verifier.lossless, fault), indent=1)
+        remarks(stderr=False).print(counts_table(generation, verifier.lossless))
+        write_whole(path, report)
+        print_json(report)
+        remarks(stderr=False).print(plain(path), soft_wrap=True)
+
+
+def _generate_batch(
+    config: DictConfig, console: Console, path: Path, options: dict[str, Any]
+) -> None:
+    """Writes the texts of several prompts in one batch, and prints them at the end.
+
+    Whenever a text ends, all texts are saved as far as they are written.
+    """
+    prompts, verifier = plain_values(config.prompt), build(config.verifier)
+    target, drafter = build(config.target), build(config.drafter)
+    encoded = [target.encode(prompt, chat=config.chat) for prompt in prompts]
+    prepare(target, drafter, verifier)  # before it is forked, so that the forks share what it loads
+    constraint = _constraint(config)
+    generations, fault = [Generation() for _ in prompts], None
+
+    def save() -> str:
+        reports = [plain_report(text, verifier.lossless, fault) for text in generations]
+        content = json.dumps(reports, indent=1)
+        write_whole(path, content)
+        return content
+
+    try:
+        for number, round in decode_together(
+            target,
+            [drafter.fork() for _ in prompts],
+            verifier,
+            encoded,
+            policies=[build(config.policy) for _ in prompts],
+            constraints=None if constraint is None else [constraint] * len(prompts),
+            **options,
+        ):
+            generations[number].add(round)
+            if round.stop is not None:
+                save()
+    except BaseException as error:
+        fault = described(error)
+        raise
+    finally:  # an interrupted run leaves what it wrote
+        for prompt, generation in zip(prompts, generations, strict=True):
+            console.rule(plain(prompt), align="left")
+            console.print(Text.assemble(*_pieces(generation)))
+            remarks(stderr=False).print(counts_table(generation, verifier.lossless))
+        print_json(save())
+        remarks(stderr=False).print(plain(path), soft_wrap=True)
+
+
+def _constraint(config: DictConfig) -> Constraint | None:
+    """Returns the penalties and the grammar of the settings as one constraint; None for neither."""
+    penalties = Penalties(**plain_values(config.penalties))
+    grammar = build(config.constraint) if "constraint" in config else None
+    if grammar is None or penalties.change_nothing:
+        return grammar if penalties.change_nothing else penalties
+    return AllOf(penalties, grammar)
+
+
+def _pieces(generation: Generation) -> list[tuple[str, str]]:
+    return [
+        (visible(piece), STYLES[origin])
+        for round in generation.rounds
+        for piece, origin in zip(round.pieces, round.origins, strict=True)
+    ]
+
+
+def plain_report(generation: Generation, lossless: bool, fault: str | None) -> dict[str, Any]:
+    """Returns the content of `generation.json`."""
+    return {
+        "text": generation.text,
+        "tokens": generation.tokens,
+        "logprobs": [asdict(logprob) for logprob in generation.logprobs],
+        "counts": asdict(generation.counts),
+        "rounds": [asdict(round) for round in generation.rounds],
+        "seconds": generation.seconds,
+        "stop": generation.stop,
+        "lossless": lossless,
+        "error": fault,
+    }
+
+
+def counts_table(generation: Generation, lossless: bool) -> Table:
+    """Returns the table below the text: counts, rates and seconds."""
+    counts, seconds = generation.counts, generation.seconds
+    colours = legend()
+    table = Table(title=colours if lossless else Text("LOSSY rule  ").append(colours))
+    for heading in ("", "", "rate", "", "seconds", ""):
+        table.add_column(heading, justify="right" if not heading else "left")
+    rates = {
+        "alpha_tested": counts.alpha_tested,
+        "acceptance_rate": counts.acceptance_rate,
+        "block_efficiency": counts.block_efficiency,
+        "tokens/s": counts.emitted / seconds["total"] if seconds["total"] else None,
+        "": None,
+    }
+    rows = zip(asdict(counts).items(), rates.items(), [*seconds.items(), ("", None)], strict=True)
+    for (count, n), (rate, value), (phase, phase_seconds) in rows:
+        table.add_row(
+            count,
+            str(n),
+            rate,
+            "" if not rate else "-" if value is None else f"{value:.2f}",
+            phase,
+            "" if phase_seconds is None else f"{phase_seconds:.3f}",
+        )
+    return table

@@ -1,0 +1,75 @@
+"""`outrider report`: any number of runs, in one table and one page."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+
+from outrider.base.folders import write_whole
+from outrider.base.terminal import plain, print_json, remarks, results
+from outrider.cli.usage import argument_parser
+from outrider.extras.view.page.contents import plain_rows
+from outrider.extras.view.print_layouts import NAMES, print_layout
+from outrider.extras.view.report import labels, write_report
+from outrider.lab.runs.across import config_differences, pairs_across
+from outrider.lab.runs.store import gather
+from outrider.lab.runs.summary import Summary
+from outrider.lab.runs.table import pair_table, settings_table, table
+from outrider.lab.statistics.pairs import Pair
+
+
+def report(arguments: Sequence[str]) -> None:
+    """Gathers the runs in some folders and below them, unfinished ones included."""
+    parser = argument_parser(
+        "report",
+        description="Gathers runs of `outrider compare`, unfinished ones included, into one table"
+        " and one page.",
+    )
+    parser.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="a run, or a sweep")
+    parser.add_argument("--out", type=Path, help="the folder to write to (default: the first DIR)")
+    parser.add_argument(
+        "--pairs",
+        action="store_true",
+        help="compare the drafters of different runs on the prompts that both have",
+    )
+    parser.add_argument(
+        "--layout",
+        metavar="NAME",
+        help=f"print them in the layout of a paper: {', '.join(NAMES)}",
+    )
+    options = parser.parse_args(arguments)
+    runs = gather(options.folders)
+    summaries = {label: Summary(run) for label, run in zip(labels(runs), runs, strict=True)}
+    folder: Path = options.out or options.folders[0]
+    folder.mkdir(parents=True, exist_ok=True)
+    page = write_report(summaries, folder)
+    rows = {label: summary.rows for label, summary in summaries.items()}
+    pairs = pairs_across(summaries) if options.pairs else []
+    content = {"rows": plain_rows(summaries), "pairs": [asdict(pair) for pair in pairs]}
+    as_json = json.dumps(content, indent=1)
+    write_whole(folder / "report.json", as_json)
+    print_json(as_json)
+    console = results()
+    console.print(table(rows, f"{len(runs)} run{'s' if len(runs) > 1 else ''}"))
+    if options.layout is not None:
+        print_layout(options.layout, list(summaries.values()), folder)
+    if options.pairs:
+        _print_pairs(console, summaries, pairs)
+    for summary in summaries.values():
+        if not summary.run.finished:
+            finished, prompts = len(summary.prompts), summary.run.prompts
+            line = f"unfinished, {finished} of {len(prompts)} prompts: {summary.run.folder}"
+            console.print(plain(line))
+    remarks(stderr=False).print(plain(page), soft_wrap=True)
+
+
+def _print_pairs(console: Console, summaries: Mapping[str, Summary], pairs: Sequence[Pair]) -> None:
+    differences = config_differences({label: run.run for label, run in summaries.items()})
+    if differences:
+        console.print(settings_table(differences))
+    if pairs:
+        console.print(pair_table(pairs))
+    else:
+        console.print("no pairs: it takes two runs with a drafter and finished prompts in common")

@@ -1,0 +1,163 @@
+"""`outrider theory`: what the papers predict for an alpha, a draft length and a cost ratio."""
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from outrider import theory as formulas
+from outrider.base.errors import is_int, is_number, nearest, require
+from outrider.base.folders import write_whole
+from outrider.base.terminal import plain, print_json, remarks, results
+from outrider.extras.view.plotting import as_png
+from outrider.extras.view.theory_figures import FIGURES, Values, figure
+from outrider.plugins.config import plain_values
+
+HEADINGS = {
+    "alpha": "alpha",
+    "gamma": "gamma",
+    "c": "c",
+    "tokens": "tokens\na call",
+    "filled": "r'",
+    "speedup": "speed-\nup",
+    "optimal_gamma": "best\ngamma",
+    "optimal_speedup": "with\nthat",
+    "smallest_gain": "at\nleast",
+    "oracle": "or-\nacle",
+    "operations": "ops",
+}
+"""By column, its heading."""
+
+LEGEND = """\
+tokens a call  1 + alpha + ... + alpha^gamma (Leviathan et al. 2211.17192, Equation 1)
+r'             that over gamma + 1 (compare Chen et al. 2302.01318)
+speedup        over plain decoding (Theorem 3.8)
+best gamma     the gamma up to 64 with the largest speedup; 0 if drafting does not pay (3.5)
+with that      the speedup with the best gamma
+at least       a speedup that some gamma is sure to reach (Corollary 3.9)
+oracle         the speedup of drafts that stop before each rejection; no gamma exceeds it (3.5)"""
+
+OPERATIONS_LEGEND = """\
+ops            arithmetic operations over those of plain decoding at c_hat={} (Theorem 3.11)"""
+
+TABLE1 = "table1"
+"""The layout that is a table; the others are in `FIGURES`."""
+
+
+def theory(config: DictConfig) -> None:
+    """Prints a row of predictions for each combination of alpha, gamma and c.
+
+    With `paper=` it prints the paper's table, or writes the figure.
+    """
+    alphas = _values(config, "alpha", is_number, "a number in [0, 1]")
+    gammas = _values(config, "gamma", is_int, "a whole number of at least 0")
+    costs = _values(config, "c", is_number, "a number of at least 0")
+    c_hat = config.c_hat
+    require(c_hat is None or is_number(c_hat), "c_hat", c_hat, "a number of at least 0, or null")
+    layouts = [TABLE1, *FIGURES]
+    layout = config.layout
+    expected = f"a layout; {nearest(str(layout), layouts)}"
+    require(layout is None or layout in layouts, "layout", layout, expected)
+    if layout is None:
+        rows = [predictions(*row, c_hat) for row in itertools.product(alphas, gammas, costs)]
+        _print_rows(rows, c_hat)
+    elif layout == TABLE1:
+        rows = table1(alphas, gammas, costs[0], c_hat or 0)
+        results().print(_as_table1(rows))
+        print_json([_finite(row) for row in rows])
+    else:
+        values = Values(alphas, gammas, costs, c_hat or 0)
+        path = Path(config.out or f"{layout}.png")
+        write_whole(path, as_png(figure(layout, values)))
+        results().print(plain(path), soft_wrap=True)
+        print_json({"figure": str(path)})
+
+
+def table1(
+    alphas: Sequence[float], gammas: Sequence[int], c: float, c_hat: float
+) -> list[dict[str, float]]:
+    """Returns Table 1 of Leviathan et al., a row for each alpha with its gamma.
+
+    Raises:
+        ConfigError: there are not as many alphas as gammas, or a number is out of range.
+    """
+    require(len(alphas) == len(gammas), "gamma", list(gammas), "as many values as alpha has")
+    pairs = zip(alphas, gammas, strict=True)
+    return [predictions(alpha, gamma, c, c_hat) for alpha, gamma in pairs]
+
+
+def _as_table1(rows: Sequence[Mapping[str, float]]) -> Table:
+    table = Table(box=SIMPLE_HEAD, show_edge=False)
+    for heading in ("alpha", "gamma", "OPERATIONS", "SPEED"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        factors = (f"{row[name]:.2f}X" for name in ("operations", "speedup"))
+        table.add_row(f"{row['alpha']:g}", f"{row['gamma']}", *factors)
+    return table
+
+
+def _print_rows(rows: Sequence[dict[str, float]], c_hat: float | None) -> None:
+    table = Table(box=SIMPLE_HEAD, collapse_padding=True, show_edge=False)
+    for name in rows[0]:
+        table.add_column(HEADINGS[name], justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(_cell(name, value) for name, value in row.items()))
+    results().print(table)
+    print_json([_finite(row) for row in rows])
+    notes = remarks(stderr=False)
+    notes.print(f"\n{LEGEND}", soft_wrap=True)
+    if c_hat is not None:
+        notes.print(OPERATIONS_LEGEND.format(f"{c_hat:g}"), soft_wrap=True)
+
+
+def _finite(row: Mapping[str, float]) -> dict[str, float | None]:
+    """Returns a row for JSON, which has no infinity: null instead."""
+    return {name: value if math.isfinite(value) else None for name, value in row.items()}
+
+
+def predictions(alpha: float, gamma: int, c: float, c_hat: float | None) -> dict[str, float]:
+    """Returns the figures of one row, by column; `operations` only if `c_hat` is given.
+
+    Raises:
+        ConfigError: a number is out of range.
+    """
+    tokens = formulas.expected_tokens(alpha, gamma)
+    optimal_gamma = formulas.optimal_gamma(alpha, c)
+    is_unbounded = alpha == 1 and c == 0
+    row = {
+        "alpha": alpha,
+        "gamma": gamma,
+        "c": c,
+        "tokens": tokens,
+        "filled": formulas.filled_share(tokens, gamma),
+        "speedup": formulas.walltime_improvement(alpha, gamma, c),
+        "optimal_gamma": optimal_gamma,
+        "optimal_speedup": formulas.walltime_improvement(alpha, optimal_gamma, c),
+        "smallest_gain": formulas.smallest_gain(alpha, c),
+        "oracle": math.inf if is_unbounded else formulas.oracle_improvement(alpha, c),
+    }
+    if c_hat is not None:
+        require(c_hat >= 0, "c_hat", c_hat, "a number of at least 0")
+        row["operations"] = formulas.operations(alpha, gamma, c_hat)
+    return row
+
+
+def _values(
+    config: DictConfig, name: str, is_valid: Callable[[object], bool], expected: str
+) -> list[Any]:
+    """Returns a setting's values: the items of a list, or the one number."""
+    setting = plain_values(config[name])
+    values = setting if isinstance(setting, list) else [setting]
+    require(len(values) > 0, name, values, f"{expected}, or a list of them")
+    for value in values:
+        require(is_valid(value), name, value, f"{expected}, or a list of them")
+    return values
+
+
+def _cell(name: str, value: float) -> str:
+    return f"{value:g}" if name in ("alpha", "gamma", "c", "optimal_gamma") else f"{value:.3f}"

@@ -1,0 +1,90 @@
+"""Entrants: what `outrider compare` builds them from, and what `run.json` says of them."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig
+
+from outrider.contract.target import Target
+from outrider.data.prompts import Prompt
+from outrider.lab.measuring.compare import PROTOCOLS
+from outrider.lab.measuring.entrants import Entrant
+from outrider.lab.runs.identity import identity, provenance
+from outrider.plugins.config import build, option_configs, plain_values
+from outrider.plugins.registry import plural
+
+EntrantConfig = tuple[DictConfig, DictConfig, DictConfig]
+"""The configs of a drafter, an acceptance rule and a policy."""
+
+LISTS = ("resume", "drafters", "verifiers", "policies")
+"""The settings that `run.json` does not repeat among its settings."""
+
+SHOWN = ("precision", "pairs", "by_task", "sort", "live")
+"""The settings that decide what is printed, and nothing else."""
+
+
+def entrant_configs(config: DictConfig) -> dict[str, EntrantConfig]:
+    """Returns the configs of each entrant: all combinations of drafters, rules and policies.
+
+    If several rules or policies are listed, their names are part of the entrant's name.
+    """
+    drafters = option_configs("drafter", plain_values(config.drafters))
+    verifiers, policies = (
+        {"": config[role]}
+        if config[plural(role)] is None
+        else option_configs(role, plain_values(config[plural(role)]))
+        for role in ("verifier", "policy")
+    )
+    return {
+        "/".join(filter(None, names)): (
+            drafters[names[0]],
+            verifiers[names[1]],
+            policies[names[2]],
+        )
+        for names in itertools.product(drafters, verifiers, policies)
+    }
+
+
+def build_entrants(configs: Mapping[str, EntrantConfig]) -> dict[str, Entrant]:
+    """Returns the entrants by name."""
+    # A drafter may be a whole model, so entrants that differ in rule or policy share it.
+    drafters = {id(node): build(node) for node, _, _ in configs.values()}
+    return {
+        name: Entrant(drafters[id(drafter)], build(verifier), build(policy))
+        for name, (drafter, verifier, policy) in configs.items()
+    }
+
+
+def run_facts(
+    config: DictConfig,
+    configs: Mapping[str, EntrantConfig],
+    entrants: Mapping[str, Entrant],
+    target: Target,
+    prompts: Sequence[Prompt],
+) -> dict[str, Any]:
+    """Returns the content of `run.json`, which has to be the same when the run is resumed."""
+    settings = {
+        key: value for key, value in plain_values(config).items() if key not in (*LISTS, *SHOWN)
+    }
+    parts = {
+        name: dict(zip(("drafter", "verifier", "policy"), map(plain_values, nodes), strict=True))
+        for name, nodes in configs.items()
+    }
+    arguments = HydraConfig.get().overrides.task
+    remember = [name for name, entrant in entrants.items() if entrant.drafter.remembers]
+    return {
+        "settings": settings,
+        "drafters": parts,
+        "protocols": list(PROTOCOLS[config.protocol]),
+        "lossless": {name: entrant.verifier.lossless for name, entrant in entrants.items()},
+        **({"remember": remember} if remember else {}),
+        "questions": [
+            [prompt.id, turn, text[:300]]
+            for prompt in prompts
+            for turn, text in enumerate(prompt.turns, start=1)
+        ],
+        "identity": identity(target, parts),
+        "starts": [provenance(str(HydraConfig.get().job.config_name), arguments)],
+    }

@@ -1,0 +1,282 @@
+"""The console script: finds the command in `sys.argv`, runs it, and prints errors as one line."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from importlib.metadata import version
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from outrider.base.errors import ConfigError, OutriderError, TargetError, nearest, require
+from outrider.base.interruption import Terminated, advice_in, out_of_memory, terminable
+from outrider.base.terminal import JSON, QUIET, is_json, is_quiet, switched_on, visible
+from outrider.cli.quoting import quote_prompt
+from outrider.cli.usage import JSON_COMMANDS, JSON_FLAG, QUIET_FLAG, USAGE, command_help
+from outrider.data.prompts import is_encodable
+from outrider.targets.passes.launch import FIELD, lost, rank, world
+
+HYDRA_COMMANDS = (
+    "generate",
+    "beams",
+    "compare",
+    "demo",
+    "bench",
+    "theory",
+    "check",
+    "fuzz",
+    "train",
+    "serve-config",
+    "serve-check",
+)
+"""The commands that are Hydra apps: each is a function, in a module of its own name."""
+
+PLAIN_COMMANDS = ("report", "view", "plugins", "doctor", "new-plugin")
+"""The commands that take a list of arguments; also functions in modules of their own names."""
+
+COMMANDS = (*HYDRA_COMMANDS, *PLAIN_COMMANDS)
+
+MODULES = {
+    "bench": "outrider.extras.bench.command",
+    "fuzz": "outrider.extras.fuzzing.command",
+    "train": "outrider.extras.training.command",
+    "view": "outrider.extras.view.command",
+    "serve-check": "outrider.extras.serving.serve_check",
+    "serve-config": "outrider.extras.serving.serve_config",
+}
+"""Where the functions of the extras' commands are."""
+
+TENSOR_PARALLEL_COMMANDS = ("generate", "compare")
+"""The commands that can run on several ranks."""
+
+SWITCHES = ("cache", "chat", "by_task", "live", "neighbour", "pairs", "resume", "thorough")
+"""The settings of all commands that are true or false."""
+
+HELP = ("-h", "--help")
+
+ALL_SETTINGS = "--help-all"
+"""Prints all settings, as Hydra's own `--help` does."""
+
+COMPLETION = ("-sc", "--shell-completion")
+"""Hydra's completion of settings in a shell."""
+
+SWEEP_FLAGS = ("-m", "--multirun")
+
+FAULTS = (OutriderError, OSError, MemoryError, RuntimeError)
+"""The errors that may be reported in one line: the user's, those of files and those of memory."""
+
+
+def main() -> None:
+    """Runs the command in `sys.argv`; an error is one line on stderr, and exit status 1.
+
+    A line below it says how to go on, if something was finished before.
+    """
+    try:
+        flags = (QUIET_FLAG, JSON_FLAG)
+        arguments = [argument for argument in sys.argv[1:] if argument not in flags]
+        as_json = JSON_FLAG in sys.argv
+        with (
+            terminable(),
+            switched_on(QUIET, as_json or QUIET_FLAG in sys.argv),
+            switched_on(JSON, as_json),
+        ):
+            _run(*arguments or ["--help"])
+    except KeyboardInterrupt as error:
+        is_terminated = isinstance(error, Terminated)
+        print("terminated" if is_terminated else "interrupted", file=sys.stderr)
+        _print_advice(error)
+        sys.exit(143 if is_terminated else 130)
+    except FAULTS as error:
+        line = _line_of(error)
+        if line is None:
+            raise
+        _fail(line, error)
+
+
+def _line_of(error: Exception) -> str | None:
+    """Returns the line for an error that is the user's or the machine's; None for any other."""
+    if isinstance(error, OutriderError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    return out_of_memory(error)
+
+
+def _run(command: str, *arguments: str) -> None:
+    for argument in (command, *arguments):
+        require(is_encodable(argument), "argument", argument, "text in UTF-8")
+    if is_json() and command in COMMANDS and command not in JSON_COMMANDS:
+        raise ConfigError(f"{JSON_FLAG}: expected one of {', '.join(JSON_COMMANDS)}")
+    if command in ("-h", "--help", "help"):
+        print(USAGE)
+    elif command in ("-V", "--version"):
+        print(f"outrider {version('outrider')}")
+    elif command in PLAIN_COMMANDS:
+        _command_function(command)(arguments)
+    elif command in COMPLETION:
+        _complete(list(arguments))
+    elif command in HYDRA_COMMANDS and any(word in HELP for word in arguments):
+        print(command_help(command))
+    else:
+        _run_hydra_command(command, list(arguments))
+
+
+def _run_hydra_command(command: str, arguments: list[str]) -> None:
+    function = _command_function(command)
+    # Imported here to keep `outrider --help` quick.
+    import hydra
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+
+    from outrider.plugins.config import (
+        CONF_MODULE,
+        build,
+        compose,
+        explain_error,
+        is_single_run,
+        register_options,
+        run_single,
+    )
+    from outrider.plugins.registry import installed
+
+    register_options(installed())
+    if world() > 1:
+        is_single = not any(argument in SWEEP_FLAGS for argument in arguments)
+        require(is_single, "--multirun", True, "a single run where torchrun has started it")
+        signal.signal(signal.SIGTERM, _on_sigterm)
+    is_completion = any(argument in COMPLETION for argument in arguments)
+    program = "outrider" if is_completion else f"outrider {command}"
+    sys.argv = [program, *_hydra_arguments(arguments)]
+    # This makes Hydra raise errors; otherwise it prints a traceback and exits.
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    app = hydra.main(version_base="1.3", config_path=f"pkg://{CONF_MODULE}", config_name=command)
+    run = partial(_run_guarded, function, command)
+    try:
+        if rank():
+            # Only the first rank runs the command. The others load the target, and take part in the
+            # first rank's passes until it ends.
+            config = compose(command, sys.argv[1:])
+            _run_guarded(lambda config: build(config.target), command, config)
+        if is_single_run(sys.argv[1:]):
+            run_single(run, command, sys.argv[1:])
+        else:
+            app(run)()
+    except (HydraException, OmegaConfBaseException) as error:
+        _fail(explain_error(error, command, arguments))
+
+
+def _complete(arguments: list[str]) -> None:
+    """Installs the completion, or prints how the line in COMP_LINE can go on.
+
+    Hydra knows no commands, so these are completed here, and removed from the line before Hydra
+    reads it.
+    """
+    if not any(argument.startswith("query=") for argument in arguments):
+        _run_hydra_command(HYDRA_COMMANDS[0], [COMPLETION[0], *arguments])
+        return
+    line = os.environ.get("COMP_LINE", "")
+    end = " " if line.endswith(" ") else ""
+    words = line.split()
+    if len(words) < 2 or (len(words) == 2 and not end):
+        print(" ".join(name for name in COMMANDS if name.startswith("".join(words[1:]))))
+    elif words[1] in HYDRA_COMMANDS:
+        os.environ["COMP_LINE"] = " ".join([words[0], *words[2:]]) + end
+        _run_hydra_command(words[1], [COMPLETION[0], *arguments])
+
+
+def _command_function(command: str) -> Callable[[Any], None]:
+    if command not in COMMANDS:
+        raise ConfigError(f"{command!r}: {nearest(command, COMMANDS)}")
+    name = command.replace("-", "_")
+    module = MODULES.get(command, f"outrider.cli.commands.{name}")
+    function: Callable[[Any], None] = getattr(import_module(module), name)
+    return function
+
+
+def _hydra_arguments(arguments: list[str]) -> list[str]:
+    """Returns the arguments as Hydra expects them: flags first, and prompts quoted.
+
+    In a sweep prompts are not quoted: a comma there separates values.
+    """
+    flags = [argument for argument in arguments if argument in SWEEP_FLAGS]
+    overrides = [argument for argument in arguments if argument not in SWEEP_FLAGS]
+    overrides = ["--help" if argument == ALL_SETTINGS else argument for argument in overrides]
+    if is_quiet() and flags:
+        overrides.append("hydra.hydra_logging.root.level=WARNING")  # it reports each job
+    return [*flags, *(overrides if flags else map(quote_prompt, overrides))]
+
+
+def _run_guarded(function: Callable[[Any], None], command: str, config: Any) -> None:
+    """Runs a command on its config; an error ends the process with one line."""
+    from hydra.core.hydra_config import HydraConfig
+    from hydra.types import RunMode
+    from omegaconf.errors import MissingMandatoryValue
+
+    from outrider.plugins.config import explain_error
+
+    try:
+        _check_switches(config)
+        _check_ranks(config, command)
+        function(config)
+    except (*FAULTS, MissingMandatoryValue) as error:
+        is_setting = isinstance(error, MissingMandatoryValue)
+        line = explain_error(error, command, ()) if is_setting else _line_of(error)
+        # In a sweep Hydra reports the error: it names the job and runs the others.
+        is_sweep = HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN
+        if line is None or is_sweep:
+            raise
+        _fail(line, error)
+
+
+def _check_switches(config: Any) -> None:
+    """Raises `ConfigError` unless what is on or off is true or false: "no" would count as on."""
+    for name in SWITCHES:
+        value = config.get(name, default_value=False)
+        require(isinstance(value, bool), name, value, "true or false")
+
+
+def _check_ranks(config: Any, command: str) -> None:
+    """Checks that the target is tensor-parallel if there are several ranks, and that it may be.
+
+    Raises:
+        ConfigError: it is not, or the command can't run on several ranks.
+    """
+    is_parallel = (config.get("target") or {}).get("tensor_parallel", False)
+    if world() > 1 and not is_parallel:
+        raise ConfigError(
+            f"{FIELD}={is_parallel}: expected true, torchrun has started {world()} processes"
+        )
+    if is_parallel and command not in TENSOR_PARALLEL_COMMANDS:
+        commands = " and ".join(TENSOR_PARALLEL_COMMANDS)
+        raise ConfigError(f"{FIELD}={is_parallel}: expected false, only {commands} can do that")
+
+
+def _on_sigterm(*_: Any) -> None:
+    """Raises an error when torchrun stops this rank, so that the run saves what it has."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if not lost():  # otherwise this rank is ending already
+        raise TargetError(
+            "stopped by torchrun, since another rank has ended or torchrun was stopped"
+        )
+
+
+def _fail(line: str, error: BaseException | None = None) -> None:
+    """Prints an error, and how to go on after it, and ends the process."""
+    prefix = f"rank {rank()}: " if rank() else ""
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console.print(f"[red]outrider:[/] {prefix}{escape(visible(line))}")
+    _print_advice(error)
+    sys.exit(1)
+
+
+def _print_advice(error: BaseException | None) -> None:
+    for line in advice_in(error) if error is not None else ():
+        print(visible(line), file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

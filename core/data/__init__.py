@@ -1,0 +1,1 @@
+"""Prompts, and the data sets that they are read from."""

@@ -1,0 +1,212 @@
+"""Prompts: the conversations that texts are written for, and the formats of their files."""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from outrider.base.errors import ConfigError, is_int, require
+from outrider.data.rows import IDS, form_of, turns_of
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class CodeTest:
+    """How code that answers a prompt is tested, by the fields of HumanEval (2107.03374).
+
+    prompt: the beginning of the code.
+    test: code that defines `check`, which takes the function.
+    entry_point: the function's name.
+    """
+
+    prompt: str
+    test: str
+    entry_point: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A conversation: its id, its category, and the user's turns.
+
+    references: for each turn, its right answers, such as a summary that a person wrote.
+    code: how code in the answer is tested; None if it is not.
+    """
+
+    id: str
+    category: str
+    turns: tuple[str, ...]
+    references: tuple[tuple[str, ...], ...] = ()
+    code: CodeTest | None = None
+
+
+def prompt_text(setting: Any) -> Any:
+    """Returns the prompt that a setting stands for; a list of ids or prompts stands for itself.
+
+    `@FILE` stands for the content of a file, `-` for that of standard input, both in UTF-8 and
+    without the newline at their end. `@@` begins a text with a single `@`. Anything else is the
+    text itself.
+
+    Raises:
+        ConfigError: the file can't be read, or the content is not UTF-8.
+    """
+    if not isinstance(setting, str) or (setting != "-" and setting[:1] != "@"):
+        return setting
+    if setting.startswith("@@"):
+        return setting[1:]
+    return file_text("prompt", None if setting == "-" else setting[1:])
+
+
+def file_text(field: str, path: str | None) -> str:
+    """Returns the content of a file in UTF-8, without the newline at its end.
+
+    field: the setting that names it, for messages.
+    path: None for standard input.
+
+    Raises:
+        ConfigError: the file can't be read, or is not UTF-8.
+    """
+    setting = "-" if path is None else f"@{path}"
+    try:
+        file = None if path is None else Path(path).expanduser()
+        content = sys.stdin.buffer.read() if file is None else file.read_bytes()
+        return content.decode("utf-8-sig").removesuffix("\n").removesuffix("\r")
+    except OSError as error:
+        raise ConfigError(f"{field}={setting!r}: {error.strerror}: expected a file") from error
+    except UnicodeDecodeError as error:
+        reason = f"{error.reason} at byte {error.start}"
+        raise ConfigError(f"{field}={setting!r}: expected text in UTF-8 ({reason})") from error
+
+
+def read_jsonl(path: str, column: str | None = None) -> list[Prompt]:
+    """Returns the prompts in a file with a JSON object per line, in a form that `parse` reads.
+
+    column: the key that holds the prompt. Defaults to that of the row's form.
+
+    Raises:
+        ConfigError: the file is missing or empty, or a line is in no such form; the message names
+            the line.
+    """
+    file = Path(path).expanduser()
+    require(file.is_file(), "data.path", path, "a file that exists")
+    return collect(_lines(file, path), path, column)
+
+
+def parse(item: Any, where: str, column: str | None = None) -> Prompt:
+    """Returns the prompt in a row of a data set, in one of the forms of `outrider.data.rows`.
+
+    A row may have a `reference`: the right answer, or a list with the right answer of each turn, or
+    several. `test` and `entry_point` beside `prompt` are HumanEval's.
+
+    where: the name of the row in messages, and the id of a prompt that has none.
+    column: the column that holds the prompt. Defaults to that of the row's form.
+
+    Raises:
+        ConfigError: the row is in none of the forms, or has no such column.
+    """
+    form = form_of(item, where, column)
+    id = next((str(item[key]) for key in IDS if item.get(key) is not None), where)
+    category, turns = item.get("category"), turns_of(item, form, where)
+    return Prompt(
+        id,
+        form.category if category is None else str(category),
+        turns,
+        _references(item, len(turns)),
+        _code_test(item, turns[0]) if form.column == "prompt" else None,
+    )
+
+
+def _references(item: dict[str, Any], turns: int) -> tuple[tuple[str, ...], ...]:
+    """Returns the right answers of each turn; empty if the row has none that are texts."""
+    value = item.get("reference")
+    by_turn = value if isinstance(value, list) else [value]
+    if turns == 1 and len(by_turn) > 1:
+        by_turn = [by_turn]
+    answers = [answer if isinstance(answer, list) else [answer] for answer in by_turn]
+    references = tuple(
+        tuple(text for text in texts if isinstance(text, str) and text.strip()) for texts in answers
+    )
+    return references if any(references) else ()
+
+
+def _code_test(item: dict[str, Any], prompt: str) -> CodeTest | None:
+    """Returns how code is tested, by HumanEval's fields; None if the row does not have them."""
+    test, name = item.get("test"), item.get("entry_point")
+    if isinstance(test, str) and isinstance(name, str) and name:
+        return CodeTest(prompt, test, name)
+    return None
+
+
+def is_encodable(text: str) -> bool:
+    """Returns whether a text can be written as UTF-8; half of a surrogate pair can't.
+
+    JSON can hold such a half, and Python gives invalid bytes of a command line as one.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def spaced(prompts: list[Prompt], limit: int | None) -> list[Prompt]:
+    """Returns `limit` of the prompts, evenly spaced, or all of them if it is None."""
+    if limit is None:
+        return prompts
+    require(is_int(limit) and limit >= 1, "data.limit", limit, "a whole number of at least 1")
+    count = min(limit, len(prompts))
+    return [prompts[i * len(prompts) // count] for i in range(count)]
+
+
+def collect(items: Iterable[tuple[str, Any]], path: str, column: str | None = None) -> list[Prompt]:
+    """Returns the prompts in some rows.
+
+    items: pairs of a name for messages (see `parse`) and a row.
+    path: the path of the file, for messages.
+    column: the column that holds the prompt. Defaults to that of the row's form.
+
+    Raises:
+        ConfigError: there are no rows, or two have the same id.
+    """
+    prompts: dict[str, Prompt] = {}
+    for where, item in items:
+        prompt = parse(item, where, column)
+        for text in (prompt.id, prompt.category, *prompt.turns):
+            if not is_encodable(text):
+                raise ConfigError(
+                    f"{where}: {text!r}: expected text in UTF-8, it holds half of a surrogate pair"
+                )
+        if prompt.id in prompts:
+            raise ConfigError(
+                f"{where}: id {prompt.id}: expected another, an earlier prompt has it"
+            )
+        prompts[prompt.id] = prompt
+    if not prompts:
+        raise ConfigError(f"data.path={path!r}: expected at least one prompt, there is none")
+    return list(prompts.values())
+
+
+def _lines(file: Path, path: str) -> Iterator[tuple[str, Any]]:
+    try:
+        content = file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"data.path={path!r}: expected text in UTF-8 ({error.reason})") from error
+    if content.lstrip().startswith("["):  # all rows in one list
+        try:
+            rows = json.loads(content)
+        except json.JSONDecodeError as error:
+            raise ConfigError(f"{path}: no JSON (line {error.lineno}: {error.msg})") from error
+        yield from ((f"{path}, row {number}", row) for number, row in enumerate(rows, start=1))
+        return
+    # Not splitlines: it also splits at characters that JSON strings may hold, such as U+2028.
+    for number, line in enumerate(content.split("\n"), start=1):
+        if line.strip():
+            where = f"{path}, line {number}"
+            try:
+                yield where, json.loads(line)
+            except json.JSONDecodeError as error:
+                raise ConfigError(
+                    f"{where}: no JSON ({error.msg} at character {error.pos})"
+                ) from error

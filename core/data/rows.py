@@ -1,0 +1,167 @@
+"""Rows: finds the user's turns in a row of a data set, in any of the common forms."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+from outrider.base.errors import ConfigError, nearest
+
+Row = Mapping[str, Any]
+
+USER = frozenset({"user", "human"})
+SYSTEM = frozenset({"system", "developer"})
+OTHERS = frozenset({"assistant", "gpt", "chatgpt", "bing", "bard"})
+OTHERS |= {"tool", "function", "function_call", "observation"}
+"""The speakers in a conversation, by the names of OpenAI and ShareGPT. `OTHERS` are left out."""
+
+SPEAKING = (("role", "content"), ("from", "value"))
+"""The keys of a message for its speaker and its text: OpenAI's, and ShareGPT's."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A form of rows: how it is recognised, and where its text is.
+
+    keys: the keys that a row of this form has.
+    column: the key that holds the prompt.
+    category: the category of its prompts, unless a row has its own.
+    """
+
+    name: str
+    keys: tuple[str, ...]
+    column: str
+    category: str
+
+    def fits(self, row: Row) -> bool:
+        """Returns whether a row has this form."""
+        return row.keys() >= set(self.keys)
+
+
+FORMS = (
+    Form("Spec-Bench", ("question_id", "category", "turns"), "turns", "prompt"),
+    Form("HumanEval", ("task_id", "prompt"), "prompt", "code"),
+    Form("plain", ("prompt",), "prompt", "prompt"),
+    Form("MBPP", ("task_id", "text", "code"), "text", "code"),
+    Form("GSM8K", ("question", "answer"), "question", "math"),
+    Form("OpenAI", ("messages",), "messages", "chat"),
+    Form("ShareGPT", ("conversations",), "conversations", "chat"),
+    Form("Alpaca", ("instruction",), "instruction", "instruction"),
+)
+"""The forms, in the order in which they are tried."""
+
+LISTS = {
+    "turns": "a list of strings",
+    "messages": "a list of messages",
+    "conversations": "a list of messages",
+}
+"""The columns that hold a list, each with what is expected there."""
+
+IDS = ("question_id", "task_id", "id")
+"""The keys that may hold the id of a prompt."""
+
+
+def form_of(row: Any, where: str, column: str | None) -> Form:
+    """Returns the form of a row.
+
+    where: names the row in messages.
+    column: the column that holds the prompt, for rows in no form or with another prompt than the
+        form's. None for the form's own.
+
+    Raises:
+        ConfigError: the row is no object, has no such column, or is in none of the forms.
+    """
+    if not isinstance(row, Mapping):
+        raise ConfigError(f"{where}: expected an object with prompt, got {row!r:.60}")
+    if column is not None:
+        if column not in row:
+            raise ConfigError(f"{where}: data.column={column!r}: {nearest(column, map(str, row))}")
+        return Form("column", (), column, "prompt")
+    form = next((form for form in FORMS if form.fits(row)), None)
+    if form is None:
+        raise ConfigError(f"{where}: expected {_listed()}; {_hint(row)}")
+    return form
+
+
+def _listed() -> str:
+    return ", or ".join(f"{' and '.join(form.keys)} ({form.name})" for form in FORMS)
+
+
+def _hint(row: Row) -> str:
+    """Returns what to do about a row in no form: the key that may be a typo, or the setting."""
+    columns = {form.column for form in FORMS}
+    for key in (key for key in map(str, row) if key not in (*columns, *IDS)):
+        if meant := difflib.get_close_matches(key, columns, n=1, cutoff=0.7):
+            return f"did you mean {meant[0]!r} by {key!r}?"
+    keys = ", ".join(map(str, row)) or "none"
+    return f"data.column=KEY names the key of the prompt, out of {keys}"
+
+
+def turns_of(row: Row, form: Form, where: str) -> tuple[str, ...]:
+    """Returns the user's turns in a row of a form.
+
+    A string is one turn, and a list of strings several. In a list of messages, the turns are the
+    user's, and the system's message is put before the turn that follows it. Alpaca's `input`
+    follows its instruction.
+
+    Raises:
+        ConfigError: there is no text where the form has it.
+    """
+    column, value = form.column, row[form.column]
+    if isinstance(value, Sequence) and not isinstance(value, str) and value:
+        if all(isinstance(item, str) for item in value):
+            return tuple(value)
+        if column != "turns":
+            return _turns_of_messages(value, f"{where}: {column}")
+    if column in LISTS or not _is_text(value):
+        expected = LISTS.get(column, "some text")
+        raise ConfigError(f"{where}: {column}={value!r}: expected {expected}")
+    more = row.get("input") if form.name == "Alpaca" else None
+    return (f"{value}\n\n{more}" if _is_text(more) else value,)
+
+
+def _turns_of_messages(messages: Sequence[Any], where: str) -> tuple[str, ...]:
+    """Returns the user's turns in messages of OpenAI's form or ShareGPT's."""
+    preface: list[str] = []
+    turns: list[str] = []
+    for number, message in enumerate(messages):
+        speaker, text = _spoken(message, f"{where}[{number}]")
+        if speaker in USER:
+            turns.append("\n\n".join([*preface, text]))
+            preface = []
+        elif speaker in SYSTEM:
+            preface.append(text)
+    if not turns:
+        raise ConfigError(f"{where}: expected a message of the user, there is none")
+    return tuple(turns)
+
+
+def _spoken(message: Any, where: str) -> tuple[str, str]:
+    """Returns the speaker and the text of a message; no text for speakers who are left out."""
+    keys = message.keys() if isinstance(message, Mapping) else ()
+    pair = next((pair for pair in SPEAKING if pair[0] in keys), None)
+    if pair is None:
+        raise ConfigError(f"{where}={message!r:.60}: expected role and content, or from and value")
+    key, content = pair
+    speaker = str(message[key])
+    known = USER | SYSTEM | OTHERS
+    if speaker not in known:
+        raise ConfigError(f"{where}.{key}={speaker!r}: {nearest(speaker, known)}")
+    if speaker in OTHERS:
+        return speaker, ""
+    parts = message.get(content)
+    if not isinstance(parts, list):
+        parts = [{"type": "text", "text": parts}]
+    texts: list[Any] = [
+        part.get("text")
+        for part in parts
+        if isinstance(part, Mapping) and part.get("type") == "text"
+    ]
+    if len(texts) < len(parts) or not all(map(_is_text, texts)):
+        raise ConfigError(f"{where}.{content}={message.get(content)!r:.60}: expected text")
+    return speaker, "\n".join(texts)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())

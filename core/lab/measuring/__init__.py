@@ -1,0 +1,1 @@
+"""Alpha from distributions, and decoding against the clock."""

@@ -1,0 +1,187 @@
+"""Compare: measures drafters, rules and policies side by side over the same questions."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from outrider.base.errors import ConfigError, require
+from outrider.contract.target import Target
+from outrider.data.prompts import Prompt
+from outrider.decoding.decode import prepare
+from outrider.lab.measuring.entrants import Entrant, Question, Settings
+from outrider.lab.measuring.measurement import Measurement
+from outrider.lab.measuring.overlap import overlap
+from outrider.lab.measuring.quality import scores_of
+from outrider.lab.measuring.reference import reference
+from outrider.lab.measuring.texts import written
+from outrider.lab.measuring.trial import Watch, trials, warm_up
+
+PROTOCOLS: dict[str, tuple[str, ...]] = {
+    "overlap": ("overlap",),
+    "decode": ("decode",),
+    "both": ("overlap", "decode"),
+}
+"""By the name in the config, the protocols to run, in this order."""
+
+
+def questions(
+    target: Target,
+    prompts: Sequence[Prompt],
+    settings: Settings,
+    *,
+    chat: bool,
+    answers: bool,
+    folder: Path | None = None,
+    on_text: Callable[[], None] = lambda: None,
+) -> list[Question]:
+    """Returns a question for each turn of each prompt, in the order of the prompts.
+
+    A later turn includes the target's own answers to the turns before it, so it is the same for
+    every drafter.
+
+    chat: wrap turns in the tokenizer's chat template.
+    answers: whether to write the answers to last turns too.
+    folder, on_text: see `written`.
+
+    Raises:
+        ConfigError: the target can't take a prompt; the message names the prompt.
+    """
+    require(len(prompts) > 0, "data", list(prompts), "at least one prompt")
+    results: dict[tuple[str, int], Question] = {}
+    conversations: dict[str, list[str]] = {prompt.id: [] for prompt in prompts}
+    for turn in range(1, max(len(prompt.turns) for prompt in prompts) + 1):
+        active = [prompt for prompt in prompts if len(prompt.turns) >= turn]
+        for prompt in active:
+            conversations[prompt.id].append(prompt.turns[turn - 1])
+        encoded = [_encode(target, prompt.id, conversations[prompt.id], chat) for prompt in active]
+        needs_answer = [answers or len(prompt.turns) > turn for prompt in active]
+        texts = iter(
+            written(
+                target,
+                [tokens for tokens, need in zip(encoded, needs_answer, strict=True) if need],
+                settings.sampling,
+                settings.max_new_tokens,
+                batch=settings.batch,
+                folder=folder,
+                on_text=on_text,
+            )
+        )
+        for prompt, tokens, need in zip(active, encoded, needs_answer, strict=True):
+            text = next(texts) if need else []
+            if len(prompt.turns) > turn:
+                assert target.tokenizer is not None, "it has encoded the turn"
+                answer = target.tokenizer.decode(text, skip_special_tokens=True)
+                conversations[prompt.id].append(str(answer))
+            scores = scores_of(prompt, turn, settings.quality)
+            question = Question(prompt.id, turn, prompt.category, tokens, text, scores)
+            results[prompt.id, turn] = question
+    return [
+        results[prompt.id, turn] for prompt in prompts for turn in range(1, len(prompt.turns) + 1)
+    ]
+
+
+def _encode(target: Target, prompt_id: str, conversation: Sequence[str], chat: bool) -> list[int]:
+    try:
+        return target.encode_turns(conversation, chat=chat)
+    except ConfigError as error:
+        turn = len(conversation) // 2 + 1  # every other entry is an answer
+        raise ConfigError(f"data: prompt {prompt_id}, turn {turn}: {error}") from error
+
+
+def fit(target: Target, entrants: Mapping[str, Entrant]) -> None:
+    """Prepares every entrant for the target, before any model runs.
+
+    Raises:
+        ConfigError: there are no entrants, or one does not fit the target.
+    """
+    require(len(entrants) > 0, "drafters", list(entrants), "at least one")
+    for entrant in entrants.values():
+        prepare(target, entrant.drafter, entrant.verifier)
+
+
+def measure(
+    target: Target,
+    entrants: Mapping[str, Entrant],
+    questions: Sequence[Question],
+    settings: Settings,
+    *,
+    protocol: str = "both",
+    done: Collection[tuple[str, str, int]] = (),
+    watch: Watch | None = None,
+) -> Iterator[Measurement]:
+    """Yields a measurement for each protocol, question and entrant, as soon as it is made.
+
+    A drafter that remembers texts begins each protocol and each repeat with an empty memory. At
+    each question it remembers the questions before, in their order.
+
+    protocol: a key of `PROTOCOLS`.
+    done: the protocol, prompt and turn of measurements that exist already, and are left out.
+    watch: see `trials`.
+    """
+    remaining = {
+        name: [
+            question for question in questions if (name, question.prompt, question.turn) not in done
+        ]
+        for name in PROTOCOLS[protocol]
+    }
+    _check_no_repeats(remaining.get("overlap", ()), entrants, settings)
+    remembering = {name: entrant.with_own_memory() for name, entrant in entrants.items()}
+    for question in remaining.get("overlap", ()):
+        yield from _measure_overlap(target, remembering, question, settings)
+    to_decode = remaining.get("decode", [])
+    by_repeat = [
+        {name: entrant.with_own_memory() for name, entrant in entrants.items()}
+        for _ in range(settings.repeats)
+    ]
+    for first in range(0, len(to_decode), settings.together):
+        group = to_decode[first : first + settings.together]
+        if not first:
+            warm_up(target, entrants, group, settings)
+        number = questions.index(group[0]) // settings.together
+        decodings = trials(target, by_repeat, group, settings, number, watch=watch)
+        for name in entrants:
+            for question, decoding in zip(group, decodings[name], strict=True):
+                yield Measurement(
+                    question.prompt, question.turn, question.category, name, decoding=decoding
+                )
+
+
+def _check_no_repeats(
+    questions: Sequence[Question], entrants: Mapping[str, Entrant], settings: Settings
+) -> None:
+    """Raises `ConfigError` if a drafter remembers texts and a prompt comes twice.
+
+    Equal prompts have equal seeds, so the target would write the same sample again, and a drafter
+    that remembers it would know every token. At temperature 0 that is allowed.
+    """
+    remembers = any(entrant.drafter.remembers for entrant in entrants.values())
+    if settings.sampling.greedy or not remembers:
+        return
+    known: dict[tuple[int, ...], str] = {}
+    for question in questions:
+        first = known.setdefault(tuple(question.tokens), question.prompt)
+        require(first == question.prompt, "data", f"{first}, {question.prompt}", "no prompt twice")
+
+
+def _measure_overlap(
+    target: Target,
+    entrants: Mapping[str, Entrant],
+    question: Question,
+    settings: Settings,
+) -> Iterator[Measurement]:
+    drafters = [entrant.drafter for entrant in entrants.values()]
+    needs = frozenset[str]().union(*(drafter.needs for drafter in drafters))
+    text = reference(target, question.tokens, question.text, needs)
+    for name, entrant in entrants.items():
+        sums = overlap(
+            text,
+            entrant.drafter,
+            entrant.verifier,
+            settings.sampling,
+            settings.gamma,
+            policy=entrant.policy,
+            budget=settings.budget,
+            draft_timeout=settings.draft_timeout,
+        )
+        if entrant.drafter.remembers:
+            entrant.drafter.remember(text.before(len(question.text)))
+        yield Measurement(question.prompt, question.turn, question.category, name, overlap=sums)

@@ -1,0 +1,113 @@
+"""Draft tables: what each token of each draft along a text overlaps with the target's."""
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from outrider.contract.drafter import Drafter
+from outrider.contract.verifier import Scores, Verifier
+from outrider.lab.measuring.reference import Drafting, Reference, drafts_along
+from outrider.lab.measuring.replay import Floats
+from outrider.lab.measuring.text_probs import drafter_probability
+
+CHUNK = 64
+"""Prefixes given to a drafter at once; all of their distributions are in memory together."""
+
+
+@final
+@dataclass(frozen=True)
+class DraftTables:
+    """Tables [positions, depths] over the drafts that start at each position of a text.
+
+    beta: sum_x min(p(x), q(x)).
+    ratios: q(x) / p(x) for the text's token.
+    keep_by_rule: the probability that the text's token was drafted and accepted by the run's rule;
+        only if that is lossless and decides token by token.
+    has_token: 1 where the draft has a token. allowed: the same under the run's policy.
+    by_rule, text_q: see `Overlap`.
+    """
+
+    beta: Floats
+    ratios: Floats
+    keep_by_rule: Floats
+    has_token: Floats
+    allowed: Floats
+    by_rule: float | None
+    text_q: list[float | None]
+
+    def shifted(self, gamma: int) -> "DraftTables":
+        """Returns the tables up to depth `gamma`, from their first column.
+
+        The token at depth d of an autoregressive drafter has the distribution of the first token
+        of a draft that starts d - 1 positions later.
+        """
+        return DraftTables(
+            beta=_shifted(self.beta[:, 0], gamma),
+            ratios=_shifted(self.ratios[:, 0], gamma),
+            keep_by_rule=_shifted(self.keep_by_rule[:, 0], gamma),
+            has_token=_shifted(self.has_token[:, 0], gamma),
+            allowed=_shifted(self.allowed[:, 0], gamma),
+            by_rule=self.by_rule,
+            text_q=self.text_q,
+        )
+
+
+def draft_tables(
+    text: Reference, drafter: Drafter, verifier: Verifier, drafting: Drafting
+) -> DraftTables:
+    """Returns the tables of a drafter along a text."""
+    positions, depths = len(text.logits), drafting.depths
+    scores = Scores(text.logits, drafting.sampling)
+    by_rule: float | None = 0.0
+    beta, ratios, keep_by_rule, has_token, allowed = np.zeros((5, positions, depths))
+    text_q: list[float | None] = []
+    for first in range(0, positions, CHUNK):
+        rows = range(first, min(first + CHUNK, positions))
+        drafts = drafts_along(text, drafter, drafting, rows)
+        for row, (draft, length) in zip(rows, drafts, strict=True):
+            text_q.append(drafter_probability(draft, text.ids[text.start + row]))
+            has_token[row, : len(draft)] = 1.0
+            allowed[row, : min(len(draft), length)] = 1.0
+            for depth, (token, probs) in enumerate(zip(draft.tokens, draft.probs, strict=True)):
+                position = row + depth
+                p, actual = scores.probs[position], text.ids[text.start + position]
+                q = _point_mass(token, p) if probs is None else probs.to(p.device)
+                beta[row, depth] = float(p.minimum(q).sum())
+                rates = verifier.accepts(q, scores, position - 1)
+                if rates is None:
+                    by_rule = None
+                elif depth == 0 and by_rule is not None:
+                    by_rule += float((q * rates).sum())
+                # The text was written in another pass, so p may be 0 for its token by rounding.
+                if p[actual] > 0:
+                    ratios[row, depth] = float(q[actual] / p[actual])
+                if p[actual] > 0 and rates is not None:
+                    share = float(q[actual] * rates[actual] / p[actual])
+                    keep_by_rule[row, depth] = min(1.0, share)
+    return DraftTables(beta, ratios, keep_by_rule, has_token, allowed, by_rule, text_q)
+
+
+def kept(tables: DraftTables, verifier: Verifier) -> Floats | None:
+    """Returns the probability that each token was drafted and accepted, if those before it were.
+
+    None if the rule can't say.
+    """
+    if tables.by_rule is not None:
+        return tables.keep_by_rule
+    rates = verifier.accepts_along(torch.from_numpy(tables.ratios))
+    return None if rates is None else rates.numpy()
+
+
+def _point_mass(token: int, like: Tensor) -> Tensor:
+    probs = torch.zeros_like(like)
+    probs[token] = 1.0
+    return probs
+
+
+def _shifted(column: Floats, gamma: int) -> Floats:
+    """Returns the table whose column d holds `column` from entry d on, padded with zeros."""
+    padded = np.concatenate([column, np.zeros(gamma)])
+    return np.stack([padded[depth : depth + len(column)] for depth in range(gamma)], axis=1)

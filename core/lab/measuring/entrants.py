@@ -1,0 +1,87 @@
+"""Entrants: what is compared, on which questions, and under which settings."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import final
+
+from outrider.base.errors import is_int, require
+from outrider.contract.drafter import Drafter
+from outrider.contract.policy import Fixed, Policy
+from outrider.contract.sampling import Sampling
+from outrider.contract.verifier import Verifier
+from outrider.decoding.run import check_lengths
+from outrider.drafters.none import NoDraft
+from outrider.lab.measuring.quality import Score
+from outrider.verifiers.token import Token
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How every text is written; see `outrider.decode`.
+
+    batch: how many texts the target writes at once when only the text is needed.
+    together: how many questions are decoded at once; each gets its share of the seconds.
+    repeats: how often everything is decoded; the repeat with the median seconds counts.
+    draft_timeout: the most seconds that a drafter may take for a draft; None for no limit.
+    quality: the scores that texts are given, keys of `outrider.lab.measuring.quality.SCORES`.
+
+    Raises:
+        ConfigError: a length is out of range.
+    """
+
+    gamma: int = 5
+    budget: int | None = None
+    sampling: Sampling = field(default_factory=Sampling)
+    max_new_tokens: int = 128
+    batch: int = 16
+    together: int = 1
+    repeats: int = 1
+    draft_timeout: float | None = None
+    quality: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_lengths(self.gamma, self.budget, self.max_new_tokens)
+        counts = {"batch": self.batch, "together": self.together, "repeats": self.repeats}
+        for name, count in counts.items():
+            require(is_int(count) and count >= 1, name, count, "a whole number of at least 1")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Entrant:
+    """What is compared: a drafter, with its acceptance rule and its policy."""
+
+    drafter: Drafter
+    verifier: Verifier
+    policy: Policy = field(default_factory=Fixed)
+
+    def with_own_memory(self) -> "Entrant":
+        """Returns the entrant with an empty memory, if its drafter remembers texts."""
+        if not self.drafter.remembers:
+            return self
+        drafter = self.drafter.fork()
+        drafter.forget()
+        return replace(self, drafter=drafter)
+
+
+PLAIN = Entrant(NoDraft(), Token())
+"""Decodes without drafts, by the same loop."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A turn of a conversation, ready for decoding.
+
+    prompt: the conversation's id. turn: its number, from 1. tokens: the ids up to the answer.
+    text: the target's own answer; empty if no protocol needs it.
+    scores: what scores an answer, by name.
+    """
+
+    prompt: str
+    turn: int
+    category: str
+    tokens: list[int]
+    text: list[int] = field(default_factory=list)
+    scores: Mapping[str, Score] = field(default_factory=dict)

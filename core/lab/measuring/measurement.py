@@ -1,0 +1,170 @@
+"""Measurement: one drafter on one question, stored as a line of JSON.
+
+The fields of these classes are the keys of the file.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from dataclasses import fields as fields_of
+from typing import Any, final
+
+from outrider.contract.counts import Counts
+from outrider.contract.draft import ROOT
+from outrider.contract.round import Round
+from outrider.lab.measuring.overlap import Overlap
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A round of decoding, as far as reports need it; see also `outrider.Round`.
+
+    siblings: for each position that was tested, how many sibling tokens the draft had there.
+    ranks: for each position, which sibling was accepted, 0 being the first. Shorter by one than
+        `siblings` if all siblings at the last position were rejected.
+    draft, score, verify: seconds of each phase.
+    proposed, parents: the characters of each token of the draft, and the node that it continues
+        (-1: the context). Empty in runs of earlier versions.
+    """
+
+    tokens: tuple[int, ...]
+    origins: tuple[str, ...]
+    pieces: tuple[str, ...]
+    drafted: int
+    tested: int
+    accepted: int
+    siblings: tuple[int, ...]
+    ranks: tuple[int, ...]
+    draft: float
+    score: float
+    verify: float
+    stop: str | None
+    proposed: tuple[str, ...] = ()
+    parents: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, round: Round, piece: Callable[[int], str] = str) -> "Step":
+        """Returns the step that stores a round.
+
+        piece: gives the characters of a token; the default is its id.
+        """
+        children: dict[int, list[int]] = {}
+        for node, parent in enumerate(round.parents):
+            children.setdefault(parent, []).append(node)
+        tested_parents = (ROOT, *round.path)[: round.tested]
+        return cls(
+            round.tokens,
+            round.origins,
+            round.pieces,
+            round.drafted,
+            round.tested,
+            round.accepted,
+            tuple(len(children[parent]) for parent in tested_parents),
+            tuple(
+                children[parent].index(node)
+                for parent, node in zip((ROOT, *round.path), round.path, strict=False)
+            ),
+            **round.seconds,
+            stop=round.stop,
+            proposed=tuple(map(piece, round.draft)),
+            parents=round.parents,
+        )
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """One text decoded with a drafter.
+
+    steps: its rounds.
+    seconds: in total, including the time between phases.
+    plain_seconds: per token of plain decoding on the same question in the same run.
+    plain_call: seconds of one target call of that plain decoding, once the prompt has been read.
+    scores, plain_scores: by name, the scores of the text and of that of plain decoding; see
+        `outrider.lab.measuring.quality`. Empty in runs of earlier versions.
+    repeats, plain_repeats: `seconds` and `plain_seconds` of every repeat, in the order of time. The
+        fields above are those of the repeat with the median seconds. Empty in runs of earlier
+        versions.
+    """
+
+    steps: tuple[Step, ...]
+    seconds: float
+    plain_seconds: float
+    plain_call: float
+    repeats: tuple[float, ...] = ()
+    plain_repeats: tuple[float, ...] = ()
+    scores: Mapping[str, float] = field(default_factory=dict)
+    plain_scores: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> Counts:
+        """Returns the sums of the counts of all rounds."""
+        return Counts(
+            len(self.steps),
+            sum(step.drafted for step in self.steps),
+            sum(step.tested for step in self.steps),
+            sum(step.accepted for step in self.steps),
+            sum(len(step.tokens) for step in self.steps),
+        )
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One drafter on one question, by one protocol: either `overlap` or `decoding` is set.
+
+    prompt: the conversation's id; conversations are the units of resampling.
+    turn: the number of the turn, from 1.
+    """
+
+    prompt: str
+    turn: int
+    category: str
+    drafter: str
+    overlap: Overlap | None = None
+    decoding: Decoding | None = None
+
+    @property
+    def protocol(self) -> str:
+        """Returns "overlap" or "decode"."""
+        return "decode" if self.overlap is None else "overlap"
+
+    def plain(self) -> dict[str, Any]:
+        """Returns the measurement as plain values, for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def read(cls, item: Mapping[str, Any]) -> "Measurement":
+        """Returns the measurement with these plain values; unknown fields are ignored.
+
+        Raises:
+            KeyError, TypeError: `item` does not hold those of a measurement.
+        """
+        known = _known(cls, item)
+        overlap, decoding = known.pop("overlap"), known.pop("decoding")
+        if overlap is not None:
+            overlap = _known(Overlap, overlap)
+            by_rule = overlap.pop("by_rule")
+            sums = {name: tuple(values) for name, values in overlap.items()}
+            overlap = Overlap(**sums, by_rule=by_rule)
+        if decoding is not None:
+            fields = _known(Decoding, decoding)
+            fields["steps"] = tuple(_read_step(step) for step in decoding["steps"])
+            for name in ("repeats", "plain_repeats"):
+                fields[name] = tuple(fields.get(name, ()))
+            decoding = Decoding(**fields)
+        return cls(**known, overlap=overlap, decoding=decoding)
+
+
+def _read_step(item: Mapping[str, Any]) -> Step:
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in _known(Step, item).items()
+    }
+    return Step(**values)
+
+
+def _known(kind: type[Any], item: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the fields that this version knows; a later version may have added others."""
+    names = {field.name for field in fields_of(kind)}
+    return {name: value for name, value in item.items() if name in names}

@@ -1,0 +1,130 @@
+"""Reference: a text that the target wrote, and drafts that are made to follow it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+from jaxtyping import Float
+from torch import Tensor
+
+from outrider.contract.chance import SampledChance
+from outrider.contract.context import Context, Tokens
+from outrider.contract.draft import Draft
+from outrider.contract.drafter import Drafter
+from outrider.contract.pen import Pen
+from outrider.contract.policy import Policy
+from outrider.contract.sampling import Sampling
+from outrider.contract.target import Target
+from outrider.decoding.rounds import call_drafter
+from outrider.lab.measuring.text_probs import LedChance
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A text that the target wrote, with the target's logits at each prefix of it.
+
+    ids: the tokens before the text, then the text.
+    start: how many tokens come before the text: the prompt's, or a decoder's start token.
+    source: an encoder's input, or None.
+    features: the target's features for drafters that need them, by name.
+    first_features: those that a session has before it has scored anything.
+    ended: whether the text ends with an end token, rather than at the length limit.
+    """
+
+    ids: list[int]
+    start: int
+    source: Tokens | None
+    logits: Float[Tensor, "text vocab"]
+    features: dict[str, Tensor]
+    first_features: dict[str, Tensor]
+    ended: bool
+
+    def before(self, row: int) -> Context:
+        """Returns the context before token `row` of the text."""
+        length = self.start + row
+        # As in decoding, without the state of the newest token: the target has not read it yet.
+        features = {name: states[: length - 1] for name, states in self.features.items()}
+        return Context(
+            Tokens(self.ids, length), self.source, features if row else self.first_features
+        )
+
+
+def reference(
+    target: Target, prompt: Sequence[int], text: Sequence[int], needs: frozenset[str] = frozenset()
+) -> Reference:
+    """Returns the target's logits along its own `text`, from one pass.
+
+    needs: the features that drafters need; see `outrider.Drafter.needs`.
+    """
+    session = target.open(prompt, needs)
+    first_features = dict(session.features())
+    logits = session.score(Draft.chain(text))[: len(text)]
+    before, source = target.begin(prompt)
+    ended = text[-1] in target.eos
+    return Reference(
+        ids=[*before, *text],
+        start=len(before),
+        source=source,
+        logits=logits,
+        features=session.features(),
+        first_features=first_features,
+        ended=ended,
+    )
+
+
+@final
+@dataclass(frozen=True)
+class Drafting:
+    """How drafts are written: the run's sampling and policy, and the most tokens of a draft.
+
+    timeout: the most seconds for a draft; None for no limit.
+    """
+
+    sampling: Sampling
+    policy: Policy
+    depths: int
+    timeout: float | None
+
+
+def drafts_along(
+    text: Reference, drafter: Drafter, drafting: Drafting, rows: range
+) -> list[tuple[Draft, int]]:
+    """Returns the drafts that start at some positions and follow the text as far as they can.
+
+    Each comes with the number of its tokens that the policy allows.
+    """
+    pairs, answers = [], []
+    for row in rows:
+        length = text.start + row
+        following = text.ids[length : length + drafting.depths]
+        chance = SampledChance.seeded(drafting.sampling.seed + row)
+        leader = _Leader(LedChance(following, chance), drafting.policy)
+        pen = Pen(
+            sampling=drafting.sampling,
+            chance=leader.chance,
+            vocab_size=text.logits.shape[-1],
+            gamma=len(following),
+            more=leader.more,
+        )
+        pairs.append((text.before(row), pen))
+        answers.append(leader.answers)
+    # All drafts together may take as long as their limits add up to.
+    seconds = None if drafting.timeout is None else drafting.timeout * len(pairs)
+    call_drafter(drafter, pairs, seconds)
+    lengths = [more.index(False) + 1 if False in more else drafting.depths for more in answers]
+    return [(pen.finish(), length) for (_, pen), length in zip(pairs, lengths, strict=True)]
+
+
+@final
+class _Leader:
+    """Keeps a draft on the text, and notes where the policy would have ended it."""
+
+    def __init__(self, chance: LedChance, policy: Policy) -> None:
+        self.chance, self._policy = chance, policy
+        self.answers: list[bool] = []
+
+    def more(self, draft: Draft) -> bool:
+        """Returns whether the draft's last token is the text's, whatever the policy answers."""
+        self.answers.append(self._policy.more(draft))
+        return self.chance.more(draft)

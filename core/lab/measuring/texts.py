@@ -1,0 +1,141 @@
+"""Texts: what the target writes by itself, in batches, cached on disk by content."""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+import platformdirs
+
+from outrider.base.folders import write_whole
+from outrider.contract.chance import SampledChance
+from outrider.contract.sampling import Sampling
+from outrider.contract.target import Target
+from outrider.extras.cpu.packed_linear import packing
+from outrider.plugins.origin import origin
+from outrider.targets.passes.compiled_cache import is_compiled
+
+FORMAT = 2
+"""The version of the cache; texts under another are not read."""
+
+
+def cache_folder() -> Path:
+    """Returns the folder of cached texts: `outrider/texts` in the user's cache directory."""
+    return Path(platformdirs.user_cache_path("outrider")) / "texts"
+
+
+def written(
+    target: Target,
+    prompts: Sequence[Sequence[int]],
+    sampling: Sampling,
+    max_new_tokens: int,
+    *,
+    batch: int,
+    folder: Path | None,
+    on_text: Callable[[], None] = lambda: None,
+) -> list[list[int]]:
+    """Returns the target's continuation of each prompt.
+
+    Texts in `folder` are read; new ones are saved there after each batch, so that a run that breaks
+    off loses at most one batch. A text's key is made of all that decides it: see `key`.
+
+    batch: how many texts to write at once; prompts of similar length go together.
+    folder: the cache. Nothing is cached if it is None, or if the target has no fingerprint.
+    on_text: called once for each text, as soon as it is there.
+    """
+    fingerprint = target.fingerprint() if folder is not None else None
+    paths = [
+        _cache_path(folder, key(target, prompt, sampling, max_new_tokens))
+        if folder is not None and fingerprint is not None
+        else None
+        for prompt in prompts
+    ]
+    texts: list[list[int]] = [_read(path) for path in paths]
+    for text in texts:
+        if text:
+            on_text()
+    order = sorted(range(len(prompts)), key=lambda index: -len(prompts[index]))
+    for first in range(0, len(order), batch):
+        # Batches are formed before cached texts are left out, so that texts do not depend on the
+        # cache.
+        missing = [index for index in order[first : first + batch] if not texts[index]]
+        if not missing:
+            continue
+        chances = [SampledChance.seeded(seed(sampling, prompts[index])) for index in missing]
+        batch_prompts = [prompts[index] for index in missing]
+        with target.at_work():
+            new_texts = target.write(batch_prompts, sampling, chances, max_new_tokens)
+        for index, text in zip(missing, new_texts, strict=True):
+            texts[index] = text
+            _write(paths[index], text)
+            on_text()
+    return texts
+
+
+def seed(sampling: Sampling, prompt: Sequence[int]) -> int:
+    """Returns the prompt's own seed, so that prompts are sampled independently of each other."""
+    return int(_digest([sampling.seed, list(prompt)])[:15], 16)
+
+
+def seeded(sampling: Sampling, prompt: Sequence[int]) -> Sampling:
+    """Returns the sampling with the prompt's own seed."""
+    return replace(sampling, seed=seed(sampling, prompt))
+
+
+def key(target: Target, prompt: Sequence[int], sampling: Sampling, max_new_tokens: int) -> str:
+    """Returns the name of a text in the cache: a hash of all that decides its tokens.
+
+    These are the prompt, the sampling, the length, the target's weights, how it computes and where
+    its texts end, and the versions of the libraries and of the cache itself.
+    """
+    # Greedy texts are the same for every seed.
+    settings = asdict(replace(sampling, seed=0) if sampling.greedy else sampling)
+    ends = [sorted(target.eos), target.max_length]
+    request = [list(prompt), settings, max_new_tokens]
+    return _digest([FORMAT, _versions(), target.fingerprint(), _passes(target), ends, request])
+
+
+@cache
+def _versions() -> dict[str, str]:
+    versions = {name: version(name) for name in ("outrider", "torch", "transformers")}
+    # An editable Outrider changes under its version.
+    return versions | {"source": origin("outrider").get("source", "")}
+
+
+def _passes(target: Target) -> list[str]:
+    """Returns what makes a target's logits differ in their last digits."""
+    model = target.model
+    if model is None:
+        return []
+    attention = str(getattr(model.config, "_attn_implementation", None))
+    how = packing(model) or ("compiled" if is_compiled(model) else "plain")
+    return [str(model.dtype), model.device.type, attention, how]
+
+
+def _cache_path(folder: Path, key: str) -> Path:
+    return folder / key[:2] / f"{key[2:]}.json"
+
+
+def _read(path: Path | None) -> list[int]:
+    """Returns the cached text, or an empty list."""
+    if path is None or not path.is_file():
+        return []
+    try:
+        tokens: list[int] = json.loads(path.read_text())
+    except json.JSONDecodeError:
+        return []  # the file is damaged; the text is written again
+    return tokens
+
+
+def _write(path: Path | None, text: list[int]) -> None:
+    if path is None:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, json.dumps(text))
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()

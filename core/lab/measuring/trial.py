@@ -1,0 +1,208 @@
+"""Trial: decodes questions with every entrant, and times them against plain decoding."""
+
+import copy
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from time import perf_counter
+
+from outrider.contract.chance import SampledChance
+from outrider.contract.round import Round
+from outrider.contract.target import Target
+from outrider.decoding.decode import decode, decode_together, prepare
+from outrider.decoding.generation import Generation
+from outrider.drafters.none import NoDraft
+from outrider.lab.measuring.entrants import PLAIN, Entrant, Question, Settings
+from outrider.lab.measuring.measurement import Decoding, Step
+from outrider.lab.measuring.texts import seed, seeded
+
+WARM_UP = 8
+"""Tokens to decode before the clock starts."""
+
+Watch = Callable[[str | None, Question, Round], None]
+"""Called after each round of a text that is decoded alone, with the entrant's name (None for plain
+decoding), the question and the round. The time that it takes is not counted."""
+
+
+def warm_up(
+    target: Target,
+    entrants: Mapping[str, Entrant],
+    questions: Sequence[Question],
+    settings: Settings,
+) -> None:
+    """Decodes a few tokens with every entrant and without, so that one-time costs are not timed."""
+    short = replace(settings, max_new_tokens=min(WARM_UP, settings.max_new_tokens))
+    for entrant in (PLAIN, *entrants.values()):
+        _decode(target, _with_own_policy(entrant.with_own_memory()), questions, short)
+
+
+def trials(
+    target: Target,
+    by_repeat: Sequence[Mapping[str, Entrant]],
+    questions: Sequence[Question],
+    settings: Settings,
+    number: int,
+    *,
+    watch: Watch | None = None,
+) -> dict[str, list[Decoding]]:
+    """Returns the questions decoded together by each entrant, as often as the settings say.
+
+    The speed of a machine drifts, so the entrants, plain decoding among them, take turns at going
+    first. For an entrant that drafts nothing the result is that of plain decoding.
+
+    by_repeat: the entrants of each repeat; they differ in what they remember.
+    number: how many trials came before; the order follows from it.
+    watch: called after each round, if texts are decoded one by one. Defaults to nothing.
+    """
+    entrants = by_repeat[0]
+    timed = {
+        name: entrant
+        for name, entrant in entrants.items()
+        if not isinstance(entrant.drafter, NoDraft)
+    }
+    order: list[str | None] = [None, *timed]  # None is plain decoding
+    # A policy that learns starts every repeat with what it knew before this trial.
+    before = {name: _with_own_policy(entrant) for name, entrant in timed.items()}
+    texts: dict[str | None, list[list[Generation]]] = {name: [] for name in order}
+    for repeat, repeating in enumerate(by_repeat):
+        first = (number + repeat) % len(order)
+        for name in order[first:] + order[:first]:
+            entrant = PLAIN if name is None else timed[name]
+            if repeat and name is not None:
+                entrant = replace(_with_own_policy(before[name]), drafter=repeating[name].drafter)
+            on_round = None if watch is None else partial(watch, name)
+            texts[name].append(_decode(target, entrant, questions, settings, on_round))
+    piece, score = cache(partial(piece_of, target)), cache(partial(_scores, target, questions))
+    return {
+        name: [
+            _decoding(generations, baselines, piece, partial(score, number))
+            for number, (generations, baselines) in enumerate(
+                zip(
+                    zip(*texts[name if name in timed else None], strict=True),
+                    zip(*texts[None], strict=True),
+                    strict=True,
+                )
+            )
+        ]
+        for name in entrants
+    }
+
+
+def _with_own_policy(entrant: Entrant) -> Entrant:
+    """Returns the entrant with a copy of its policy, which learns by itself."""
+    return replace(entrant, policy=copy.deepcopy(entrant.policy))
+
+
+def piece_of(target: Target, token: int) -> str:
+    """Returns the characters of a token, or its id where there is no tokenizer."""
+    return str(target.tokenizer.decode([token])) if target.tokenizer else f" {token}"
+
+
+def _scores(
+    target: Target, questions: Sequence[Question], number: int, tokens: tuple[int, ...]
+) -> dict[str, float]:
+    """Returns the scores of the answer to a question, by name."""
+    if not questions[number].scores:
+        return {}
+    assert target.tokenizer is not None, "it has encoded the prompt"
+    answer = str(target.tokenizer.decode([*tokens], skip_special_tokens=True))
+    return {name: score(answer) for name, score in questions[number].scores.items()}
+
+
+def _decoding(
+    generations: Sequence[Generation],
+    baselines: Sequence[Generation],
+    piece: Callable[[int], str],
+    score: Callable[[tuple[int, ...]], Mapping[str, float]],
+) -> Decoding:
+    """Returns one question's decoding, from all repeats of it and of plain decoding."""
+    generation, baseline = _median(generations), _median(baselines)
+    # Without the first call, which reads the prompt.
+    calls = [round.seconds["score"] for round in baseline.rounds[1:] or baseline.rounds]
+    return Decoding(
+        steps=tuple(Step.of(round, piece) for round in generation.rounds),
+        seconds=generation.total_seconds,
+        plain_seconds=baseline.total_seconds / len(baseline.tokens),
+        plain_call=statistics.median(calls),
+        repeats=tuple(repeat.total_seconds for repeat in generations),
+        plain_repeats=tuple(repeat.total_seconds / len(repeat.tokens) for repeat in baselines),
+        scores=score(tuple(generation.tokens)),
+        plain_scores=score(tuple(baseline.tokens)),
+    )
+
+
+def _median(repeats: Sequence[Generation]) -> Generation:
+    """Returns the repeat with the median seconds; the faster one of two in the middle."""
+    ordered = sorted(repeats, key=lambda generation: generation.total_seconds)
+    return ordered[(len(ordered) - 1) // 2]
+
+
+def _decode(
+    target: Target,
+    entrant: Entrant,
+    questions: Sequence[Question],
+    settings: Settings,
+    on_round: Callable[[Question, Round], None] | None = None,
+) -> list[Generation]:
+    if len(questions) == 1:
+        return [_decode_alone(target, entrant, questions[0], settings, on_round)]
+    prepare(target, entrant.drafter, entrant.verifier)
+    generations, began = [Generation() for _ in questions], perf_counter()
+    for number, round in decode_together(
+        target,
+        [entrant.drafter.fork() for _ in questions],
+        entrant.verifier,
+        [question.tokens for question in questions],
+        batch_size=len(questions),
+        gamma=settings.gamma,
+        budget=settings.budget,
+        sampling=settings.sampling,
+        policies=[copy.deepcopy(entrant.policy) for _ in questions],
+        chances=[
+            SampledChance.seeded(seed(settings.sampling, question.tokens)) for question in questions
+        ],
+        max_new_tokens=settings.max_new_tokens,
+        draft_timeout=settings.draft_timeout,
+    ):
+        generations[number].add(round)
+    _share_seconds(generations, perf_counter() - began)
+    return generations
+
+
+def _decode_alone(
+    target: Target,
+    entrant: Entrant,
+    question: Question,
+    settings: Settings,
+    on_round: Callable[[Question, Round], None] | None,
+) -> Generation:
+    generation = Generation()
+    for round in decode(
+        target,
+        entrant.drafter,
+        entrant.verifier,
+        question.tokens,
+        gamma=settings.gamma,
+        budget=settings.budget,
+        sampling=seeded(settings.sampling, question.tokens),
+        policy=entrant.policy,
+        max_new_tokens=settings.max_new_tokens,
+        draft_timeout=settings.draft_timeout,
+    ):
+        generation.add(round)
+        if on_round is not None:
+            began = perf_counter()
+            on_round(question, round)
+            generation.began += perf_counter() - began
+    return generation
+
+
+def _share_seconds(generations: Sequence[Generation], seconds: float) -> None:
+    """Divides the seconds of a batch among its texts, in proportion to the texts' own phases."""
+    own = [
+        sum(sum(round.seconds.values()) for round in generation.rounds)
+        for generation in generations
+    ]
+    for generation, spent in zip(generations, own, strict=True):
+        generation.total_seconds = seconds * spent / sum(own)

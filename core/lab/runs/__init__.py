@@ -1,0 +1,1 @@
+"""A comparison's folder, and what its measurements add up to."""

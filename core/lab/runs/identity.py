@@ -1,0 +1,145 @@
+"""Identity: what a run's figures come from (code, weights), and where they were made."""
+
+import json
+import os
+import platform
+import shlex
+import subprocess
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from outrider.contract.target import Target
+from outrider.extras.cpu.library import has_tiles, library
+from outrider.plugins.origin import Origin, hash_files, origin
+
+LIBRARIES = ("torch", "transformers", "numpy")
+"""The libraries that figures depend on."""
+
+
+def identity(target: Target, drafters: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Returns what decides a run's figures besides its settings, as plain values.
+
+    Two runs with the same settings and the same identity measure the same thing.
+
+    drafters: by entrant, the configs of its `drafter`, `verifier` and `policy`.
+    """
+    identities: dict[str, dict[str, Any]] = {}
+
+    def identity_once(config: Any) -> dict[str, Any]:
+        """Entrants share drafters and rules, whose weights need to be read only once."""
+        key = json.dumps(config)
+        if key not in identities:
+            identities[key] = part_identity(config)
+        return identities[key]
+
+    return {
+        "outrider": origin("outrider"),
+        "libraries": {name: version(name) for name in LIBRARIES},
+        "target": {"fingerprint": (target.fingerprint() or "")[:16], **_own_origin(target)},
+        **{
+            name: {role: identity_once(config) for role, config in roles.items()}
+            for name, roles in drafters.items()
+        },
+    }
+
+
+def part_identity(config: Any) -> dict[str, Any]:
+    """Returns the code and the files that a part's config names.
+
+    code: by module, its origin; Outrider's own modules are left out.
+    files: by setting, the hash of the file or folder that it names.
+    """
+    code: dict[str, Origin] = {}
+    files: dict[str, str] = {}
+    for key, value in _leaves(config):
+        if key.rpartition(".")[2] == "_target_":
+            module = str(value).rpartition(".")[0]
+            if module.partition(".")[0] != "outrider":
+                code[module] = origin(module)
+        elif isinstance(value, str) and value and (path := Path(value).expanduser()).exists():
+            files[key] = hash_files(_files_below(path))
+    return {name: part for name, part in (("code", code), ("files", files)) if part}
+
+
+def provenance(command: str, arguments: Sequence[str]) -> dict[str, Any]:
+    """Returns where and how a process measures, as plain values.
+
+    These are the command, the date in UTC, the commit if Outrider runs from a checkout, the
+    interpreter, the operating system, the processor, the accelerator, the memory in GiB, the
+    number of threads, and whether the native library is there and runs bfloat16 on tiles.
+    """
+    return {
+        "command": shlex.join(["outrider", command, *arguments]),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": _commit(Path(__file__).parent) if "source" in origin("outrider") else None,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "native_library": library() is not None,
+        "native_tiles": has_tiles(),
+        "accelerator": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "memory_gib": _memory_gib(),
+    }
+
+
+def _own_origin(target: Target) -> dict[str, Any]:
+    """Returns the origin of a target's class, unless it is Outrider's own."""
+    module = type(target).__module__
+    return {} if module.partition(".")[0] == "outrider" else {"code": origin(module)}
+
+
+def _leaves(config: Any, key: str = "") -> list[tuple[str, Any]]:
+    """Returns the values in nested mappings and lists, each with its dotted key."""
+    items: Any = ()
+    if isinstance(config, Mapping):
+        items = config.items()
+    elif isinstance(config, list | tuple):
+        items = enumerate(config)
+    else:
+        return [(key, config)]
+    return [
+        leaf
+        for name, value in items
+        for leaf in _leaves(value, f"{key}.{name}" if key else str(name))
+    ]
+
+
+def _files_below(path: Path) -> list[Path]:
+    return [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+
+
+def _commit(folder: Path) -> str | None:
+    """Returns the commit that a folder is checked out at, marked if files differ, or None."""
+    try:
+        described = subprocess.run(
+            ["git", "-C", folder, "describe", "--always", "--dirty", "--exclude=*"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return described.stdout.strip()
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor())
+
+
+def _memory_gib() -> float | None:
+    if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
+        return None
+    return round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1)

@@ -1,0 +1,258 @@
+"""Store: a run's folder, where each measurement is saved as soon as it is made."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, final
+
+from filelock import FileLock, Timeout
+
+from outrider.base.errors import ConfigError, OutriderError, require
+from outrider.base.folders import append_line, write_whole
+from outrider.lab.measuring.measurement import Measurement
+
+FACTS, LINES, LOCK = "run.json", "measurements.jsonl", "run.lock"
+"""The files of a run: what it was started with, its measurements, and the lock of its process."""
+
+SCHEMA = 2
+"""The version of these files. Version 1 had no `schema`, `identity` and `starts`."""
+
+CHANGING = ("schema", "starts", "questions_sha256")
+"""The facts that may differ when a run is resumed, or that are added later."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run as it is on disk, finished or not.
+
+    facts: what it was started with: `settings`, `drafters` (the configs of each drafter, its rule
+        and its policy), `protocols`, `questions`, `lossless` for each drafter, `remember` (the
+        drafters that remember texts, if any do), `identity` (see `outrider.lab.runs.identity`), and
+        `starts` (the provenance of each process that measured).
+    """
+
+    folder: Path
+    facts: Mapping[str, Any]
+    measurements: tuple[Measurement, ...]
+
+    @property
+    def drafters(self) -> list[str]:
+        """Returns the drafters' names, in the order of the settings."""
+        return list(self.facts["drafters"])
+
+    @property
+    def prompts(self) -> list[str]:
+        """Returns the ids of all prompts, measured or not."""
+        return list(dict.fromkeys(prompt for prompt, *_ in self.facts["questions"]))
+
+    @property
+    def finished(self) -> bool:
+        """Returns whether every question was measured with every drafter by every protocol."""
+        total = len(self.facts["questions"]) * len(self.drafters) * len(self.facts["protocols"])
+        return len(self.measurements) == total
+
+
+@final
+class RunFolder:
+    """A run in progress: the measurements made so far, and the folder that takes the others.
+
+    The folder is locked until the end of the `with` block. Nothing is deleted from it: a question
+    that was interrupted is measured again, and its later measurements count.
+
+    Raises:
+        ConfigError: the folder holds a run with other facts, or holds one and `resume` is false, or
+            another process writes to it.
+    """
+
+    def __init__(self, path: Path, facts: Mapping[str, Any], *, resume: bool) -> None:
+        self.path = path
+        self._lines = path / LINES
+        self._lock = FileLock(path / LOCK)
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout as error:
+            raise ConfigError(
+                f"{str(path)!r}: another process writes to this run: expected one at a time"
+            ) from error
+        try:
+            self._open(_as_json({"schema": SCHEMA, **facts}), resume)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _open(self, facts: dict[str, Any], resume: bool) -> None:
+        self.measurements: list[Measurement] = []
+        self._is_new = not (self.path / FACTS).is_file()
+        if not self._is_new:
+            run = load(self.path)
+            require(resume, "resume", resume, f"true, since {self.path} holds a run already")
+            _check_same(_lasting(run.facts), _lasting(facts), self.path)
+            facts = {**run.facts, **facts}
+            facts["starts"] = [*run.facts.get("starts", ()), *facts.get("starts", ())]
+            self.measurements = list(_complete_questions(run))
+            self._drop_cut_line()
+        self.facts: dict[str, Any] = facts
+        self._save_facts()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if self._is_new and isinstance(error, OutriderError) and not self._lines.exists():
+            (self.path / FACTS).unlink()  # refused before it measured: there is no run to resume
+        self._lock.release()
+
+    def confirm(self, name: str, value: object) -> None:
+        """Adds a fact that becomes known during the run, such as a hash of the target's texts.
+
+        Raises:
+            ConfigError: the run has the fact already, with another value.
+        """
+        fact = {name: value}
+        if name in self.facts:
+            _check_same({name: self.facts[name]}, fact, self.path)
+        self.facts = {**self.facts, **_as_json(fact)}
+        self._save_facts()
+
+    def add(self, measurement: Measurement) -> None:
+        """Saves a measurement."""
+        self.measurements.append(measurement)
+        append_line(self._lines, json.dumps(measurement.plain()))
+
+    @property
+    def run(self) -> Run:
+        """Returns the run in its present state."""
+        return Run(self.path, self.facts, tuple(self.measurements))
+
+    def _save_facts(self) -> None:
+        write_whole(self.path / FACTS, json.dumps(self.facts, indent=1))
+
+    def _drop_cut_line(self) -> None:
+        """Removes a last line without an end, which a process that was killed has left."""
+        if self._lines.is_file():
+            content = self._lines.read_bytes()
+            with self._lines.open("r+b") as file:
+                file.truncate(content.rfind(b"\n") + 1)
+
+
+def load(folder: Path) -> Run:
+    """Returns the run in a folder, finished or not.
+
+    A last line that the end of the process cut short is ignored, and so are fields that a later
+    version of Outrider has added. Of measurements of the same question and drafter the last counts.
+
+    Raises:
+        ConfigError: there is no run, or it is damaged; the message names file and line.
+    """
+    path = folder / FACTS
+    if not path.is_file():
+        raise ConfigError(f"{str(folder)!r}: expected the folder of a run, with {FACTS} in it")
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+        is_run = facts.keys() >= {"drafters", "questions", "protocols"}
+    except (ValueError, AttributeError):
+        is_run = False
+    if not is_run:
+        raise ConfigError(f"{path}: damaged, expected the facts of a run")
+    measurements: dict[tuple[str, ...], Measurement] = {}
+    # Bytes, since the text may hold characters that `str.splitlines` takes for the end of a line.
+    content = (folder / LINES).read_bytes() if (folder / LINES).is_file() else b""
+    for number, line in enumerate(content.split(b"\n")[:-1], start=1):
+        try:
+            measurement = Measurement.read(json.loads(line))
+        except (ValueError, KeyError, TypeError) as error:
+            raise ConfigError(
+                f"{folder / LINES}, line {number}: damaged, expected a measurement"
+            ) from error
+        key = (*_question(measurement), measurement.drafter)
+        measurements.pop(key, None)  # the order is that of the last ones
+        measurements[key] = measurement
+    return Run(folder, facts, tuple(measurements.values()))
+
+
+def gather(folders: Sequence[Path]) -> list[Run]:
+    """Returns the runs in the given folders and below them, each once.
+
+    Raises:
+        ConfigError: a folder does not exist, or holds no run.
+    """
+    runs: list[Path] = []
+    for folder in folders:
+        require(folder.is_dir(), "report", str(folder), "a folder that exists")
+        run_folders = sorted({path.parent for path in folder.rglob(FACTS)})
+        if not run_folders:
+            raise ConfigError(f"{str(folder)!r}: expected a run of `outrider compare` in it")
+        runs += run_folders
+    unique = {run_folder.resolve(): run_folder for run_folder in runs}
+    return [load(run_folder) for run_folder in unique.values()]
+
+
+def unfinished(folder: Path) -> Path | None:
+    """Returns the newest unfinished run directly below `folder`, or None.
+
+    Runs that a process is writing to are left out.
+    """
+    runs = [path.parent for path in sorted(folder.glob(f"*/{FACTS}"))]
+    for run in sorted(runs, key=lambda run: (run / FACTS).stat().st_mtime, reverse=True):
+        try:
+            if not load(run).finished:
+                with FileLock(run / LOCK, timeout=0):
+                    return run
+        except (OutriderError, Timeout):
+            continue
+    return None
+
+
+def flatten(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields the values in nested mappings, each with its dotted key."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from flatten(item, f"{prefix}.{key}" if prefix else str(key))
+    else:
+        yield prefix, value
+
+
+def changes(saved: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Yields the facts that differ: the dotted key, the old value and the new one."""
+    old, new = dict(flatten(saved)), dict(flatten(now))
+    for key in dict.fromkeys([*old, *new]):
+        if old.get(key) != new.get(key):
+            yield key, old.get(key), new.get(key)
+
+
+def _complete_questions(run: Run) -> tuple[Measurement, ...]:
+    """Returns the measurements of the questions that all drafters have finished.
+
+    The other questions are measured again with all drafters: times are only comparable within one
+    question.
+    """
+    counts = Counter(map(_question, run.measurements))
+    return tuple(
+        measurement
+        for measurement in run.measurements
+        if counts[_question(measurement)] == len(run.drafters)
+    )
+
+
+def _question(measurement: Measurement) -> tuple[str, str, str]:
+    return measurement.protocol, measurement.prompt, str(measurement.turn)
+
+
+def _check_same(saved: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
+    """Raises `ConfigError` if a run's facts have changed; the message names the first change."""
+    for key, old, new in changes(saved, now):
+        name = key.removeprefix("settings.").removeprefix("identity.")
+        raise ConfigError(f"resume: {name} is {new!r} now, and was {old!r} in {folder}")
+
+
+def _lasting(facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in facts.items() if key not in CHANGING}
+
+
+def _as_json(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns facts as JSON gives them back: tuples become lists."""
+    result: dict[str, Any] = json.loads(json.dumps(facts))
+    return result

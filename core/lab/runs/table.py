@@ -1,0 +1,254 @@
+"""The tables of a comparison, for the terminal."""
+
+from collections.abc import Mapping, Sequence
+from math import inf
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from outrider.base.terminal import plain
+from outrider.lab.measuring.quality import SCORES
+from outrider.lab.runs.conclusion import ranked
+from outrider.lab.runs.summary import Row
+from outrider.lab.statistics.intervals import FEWEST, Interval
+from outrider.lab.statistics.pairs import Pair
+from outrider.lab.statistics.permutation_test import EXACT, smallest_p
+
+COLUMNS = {
+    "alpha": ("alpha", 3),
+    "coverage": ("cover-\nage", 2),
+    "alpha_rule": ("alpha\nof rule", 3),
+    "alpha_ceiling": ("alpha\nceiling", 3),
+    "expected_alpha_tested": ("expect.\ntested", 3),
+    "expected_block_efficiency": ("expect.\ntokens", 2),
+    "alpha_tested": ("alpha\ntested", 3),
+    "acceptance_rate": ("accept.\nrate", 3),
+    "block_efficiency": ("tokens\na call", 2),
+    "tokens_per_second": ("tokens\n/ s", 1),
+    "speedup": ("speed-\nup", 2),
+    "speedup_median": ("median\nspeedup", 2),
+    "rouge2": ("ROUGE-2", 3),
+    "rouge2_difference": ("less\nplain's", 3),
+    "pass1": ("pass@1", 3),
+    "pass1_difference": ("less\nplain's", 3),
+}
+"""By rate, the heading and the number of decimals."""
+
+BESIDE_ALPHA = ("alpha_rule", "alpha_ceiling")
+"""The rates that are shown only where they differ from alpha."""
+
+MEMORY = "remembers the prompts before, in their order; each repeat begins with an empty memory"
+"""The caveat for a drafter that remembers texts."""
+
+BESIDE_QUALITY = ("coverage", "acceptance_rate", "speedup_median")
+"""The rates left out of a table that shows the quality of the texts, to make room."""
+
+FASTEST = "* the fastest"
+
+WITH_INTERVAL = ("alpha", "alpha_rule", "alpha_tested", "speedup", "speedup_median", *SCORES)
+
+
+def table(rows: Mapping[str, Sequence[Row]], title: str) -> Table:
+    """Returns the table of one or more runs; it says so if a rule is lossy.
+
+    In the table of one run, the fastest drafter is marked if it is faster than plain decoding.
+
+    rows: by the run's label, which is empty if there is only one run.
+    """
+    all_rows = [row for run in rows.values() for row in run]
+    fastest = _fastest(all_rows) if len(rows) == 1 else None
+    caption = _caption(all_rows, *([FASTEST] if fastest is not None else []))
+    result = Table(title=title, caption=caption, box=SIMPLE_HEAD, collapse_padding=True)
+    if len(rows) > 1:
+        result.add_column("run")
+    # Names are folded in a narrow terminal, so that figures stay whole.
+    result.add_column("drafter", overflow="fold")
+    columns = columns_of(all_rows)
+    if "alpha_tested" in columns:  # measured, so their expectation is not needed
+        columns = [name for name in columns if not name.startswith("expected")]
+        if "alpha" in columns:  # there are two rates of acceptance already
+            columns = [name for name in columns if name != "acceptance_rate"]
+    if any(score in columns for score in SCORES):
+        columns = [name for name in columns if name not in BESIDE_QUALITY]
+    for name in columns:
+        result.add_column(COLUMNS[name][0], justify="right", no_wrap=True)
+    for label, run in rows.items():
+        for row in run:
+            cells = [
+                cell(row.rates[name], name, mark=bool(row.doubts) and name == "speedup")
+                for name in columns
+            ]
+            is_fastest = row is fastest
+            names = [label] if len(rows) > 1 else []
+            names.append(f"{row.drafter} *" if is_fastest else row.drafter)
+            result.add_row(*map(plain, names), *cells, style="bold green" if is_fastest else None)
+    return result
+
+
+def _fastest(rows: Sequence[Row]) -> Row | None:
+    """Returns the fastest row; None if no drafter is faster than plain decoding."""
+    timed = ranked(rows, "speedup")
+    return timed[0][0] if timed and timed[0][1].value > 1 else None
+
+
+def by_rate(rows: Sequence[Row], rate: str) -> list[Row]:
+    """Returns the rows by a rate, the highest first; those without it come last."""
+
+    def key(row: Row) -> float:
+        figure = row.rates[rate]
+        return inf if figure is None else -figure.value
+
+    return sorted(rows, key=key)
+
+
+def columns_of(rows: Sequence[Row]) -> list[str]:
+    """Returns the rates to show: those that have values.
+
+    `alpha_rule` and `alpha_ceiling` are left out if they equal alpha everywhere.
+    """
+    return [
+        name
+        for name in COLUMNS
+        if any(row.rates[name] is not None for row in rows)
+        and (name not in BESIDE_ALPHA or any(_differs_from_alpha(row, name) for row in rows))
+    ]
+
+
+def _caption(rows: Sequence[Row], *notes: str) -> Text | None:
+    lines = [*notes, *caveats(rows)]
+    return plain("\n".join(lines)) if lines else None
+
+
+def caveats(rows: Sequence[Row]) -> list[str]:
+    """Returns what a reader of these rows has to know: lossy rules, few prompts, doubts."""
+    lines = []
+    if any(not row.lossless for row in rows):
+        lines.append("LOSSY: the rule does not keep the target's distribution")
+    if remembering := list(dict.fromkeys(row.drafter for row in rows if row.remembers)):
+        lines.append(f"{', '.join(remembering)}: {MEMORY}")
+    fewest = min((row.prompts for row in rows), default=FEWEST)
+    if fewest < FEWEST:
+        count = f"{fewest} prompt{'s' if fewest > 1 else ''}"
+        lines.append(f"no intervals: {count}, and below {FEWEST} the spread is not known")
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        for reason in row.doubts:
+            reasons.setdefault(reason, []).append(row.drafter)
+    lines += [f"! {', '.join(dict.fromkeys(names))}: {why}" for why, names in reasons.items()]
+    return lines
+
+
+def pair_table(pairs: Sequence[Pair]) -> Table:
+    """Returns the table of the differences between drafters, a row for each two of them."""
+    rates = list(dict.fromkeys(pair.rate for pair in pairs))
+    by_pair: dict[tuple[str, str], dict[str, Pair]] = {}
+    for pair in pairs:
+        by_pair.setdefault((pair.one, pair.other), {})[pair.rate] = pair
+    result = Table(
+        title="differences on the same prompts",
+        caption="\n".join(family(pairs)),
+        box=SIMPLE_HEAD,
+        collapse_padding=True,
+    )
+    for heading in ("drafter", "less"):
+        result.add_column(heading, overflow="fold")
+    for rate in rates:
+        result.add_column(rate.replace("_", " "), justify="right", no_wrap=True)
+    for names, by_rate in by_pair.items():
+        cells = [_difference(by_rate[rate]) if rate in by_rate else "-" for rate in rates]
+        result.add_row(*map(plain, names), *cells)
+    return result
+
+
+def family(pairs: Sequence[Pair]) -> list[str]:
+    """Returns notes on the p-values: what they are corrected for, and how small they can be."""
+    fewest = min(pair.prompts for pair in pairs)
+    lines = [f"p by Holm's correction for the {len(pairs)} differences of this table together"]
+    if fewest <= EXACT:
+        lines.append(f"{fewest} prompts allow no uncorrected p below {smallest_p(fewest):.2g}")
+    return lines
+
+
+def _difference(pair: Pair) -> str:
+    """Returns a difference as a cell of the table, with its interval and p below."""
+    return "\n".join([_signed(pair.difference), f"[dim]p {pair.p_holm:.2g}[/]"])
+
+
+def _signed(gap: Interval) -> str:
+    """Returns a difference with its sign, and its interval below."""
+    interval = "" if gap.low is None else f"\n[dim]{gap.low:+.3f} {gap.high:+.3f}[/]"
+    return f"{gap.value:+.3f}{interval}"
+
+
+def settings_table(differences: Mapping[str, Mapping[str, object]]) -> Table:
+    """Returns the table of the settings that differ between runs, a column for each run.
+
+    differences: by setting, its value by the run's label.
+    """
+    result = Table(title="settings that differ", box=SIMPLE_HEAD, collapse_padding=True)
+    result.add_column("setting", overflow="fold")
+    for label in dict.fromkeys(label for by_run in differences.values() for label in by_run):
+        result.add_column(plain(label), overflow="fold")
+    for setting, by_run in differences.items():
+        result.add_row(*map(plain, (setting, *by_run.values())))
+    return result
+
+
+def task_table(rows: Sequence[Row], rate: str = "speedup") -> Table:
+    """Returns the table of a rate by task, in the layout of Spec-Bench's leaderboard.
+
+    The last two columns are over all prompts: the tokens a call, which Spec-Bench calls mean
+    accepted tokens, and the rate. Below each figure is how far its interval reaches to either side.
+    """
+    title = f"{rate.replace('_', ' ')} by task"
+    figures = [rates[rate] for row in rows for rates in row.tasks.values()]
+    notes = []
+    if any(figure is not None and figure.low is None for figure in figures):
+        notes.append(f"without ±: fewer than {FEWEST} prompts, or all of them agree")
+    caption = _caption(rows, *notes)
+    result = Table(title=title, caption=caption, box=SIMPLE_HEAD, collapse_padding=True)
+    result.add_column("drafter", overflow="fold")
+    for task in dict.fromkeys(task for row in rows for task in row.tasks):
+        heading = plain(task.replace("_", "\n"))
+        result.add_column(heading, justify="right", overflow="fold")
+    result.add_column("tokens\na call", justify="right")
+    result.add_column("overall", justify="right")
+    for row in rows:
+        tasks = (rates[rate] for rates in row.tasks.values())
+        overall = row.rates["block_efficiency"], row.rates[rate]
+        cells = map(_plus_minus, (*tasks, *overall))
+        result.add_row(plain(row.drafter), *cells)
+    return result
+
+
+def _plus_minus(figure: Interval | None) -> str:
+    if figure is None:
+        return "-"
+    if figure.low is None or figure.high is None:
+        return f"{figure.value:.2f}"
+    reach = max(figure.value - figure.low, figure.high - figure.value)
+    return f"{figure.value:.2f}\n[dim]±{reach:.2f}[/]"
+
+
+def cell(figure: Interval | None, name: str, *, mark: bool = False) -> str:
+    """Returns a rate as a cell of the table, with the interval below the figure.
+
+    mark: whether to add an exclamation mark, which the caption explains.
+    """
+    if figure is None:
+        return "-"
+    if name.endswith("_difference"):
+        return _signed(figure)
+    value = f"{figure.value:.{COLUMNS[name][1]}f}" + " !" * mark
+    if name not in WITH_INTERVAL or figure.low is None:
+        return value
+    low, high = (f"{end:.2f}".removeprefix("0") for end in (figure.low, figure.high or 0.0))
+    return f"{value}\n[dim]{low}-{high}[/]"
+
+
+def _differs_from_alpha(row: Row, name: str) -> bool:
+    alpha, rate = row.rates["alpha"], row.rates[name]
+    if rate is None:
+        return False
+    return alpha is None or abs(alpha.value - rate.value) > 1e-6

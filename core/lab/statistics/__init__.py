@@ -1,0 +1,1 @@
+"""Rates over prompts, their intervals and the tests between them."""

@@ -1,0 +1,126 @@
+"""Profile: acceptance by depth of the draft, and by rank among siblings."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from outrider.lab.measuring.measurement import Decoding, Measurement, Step
+from outrider.lab.measuring.overlap import Overlap
+from outrider.lab.measuring.replay import at_gamma
+from outrider.lab.statistics.intervals import Floats
+
+
+def by_depth(measurements: Sequence[Measurement], gamma: int) -> dict[str, list[float | None]]:
+    """Returns the figures of `outrider.lab.runs.summary.Row.depths`."""
+    overlaps = [m.overlap for m in measurements if m.overlap is not None]
+    texts = [m.decoding for m in measurements if m.decoding is not None]
+    figures: dict[str, list[float | None]] = {}
+    if overlaps:
+        figures["alpha_at"] = _ratios(
+            _sums(overlaps, lambda overlap: overlap.beta, gamma),
+            _sums(overlaps, lambda overlap: overlap.reached, gamma),
+        )
+        figures["tokens_at"] = _expected_by_gamma(overlaps, gamma)
+    if texts:
+        steps = [step for text in texts for step in text.steps]
+        # Depths past a stop or past the end of the draft were not tested: they are censored.
+        tested = [sum(step.tested > depth for step in steps) for depth in range(gamma)]
+        reached = [sum(step.accepted > depth for step in steps) for depth in range(gamma)]
+        figures["tested_at"] = _ratios(reached, tested)
+        figures["tokens_tested_at"] = [*expected_tokens(steps, gamma)]
+    return figures
+
+
+def by_rank(texts: Sequence[Decoding]) -> list[float] | None:
+    """Returns the figures of `outrider.lab.runs.summary.Row.ranks`."""
+    steps = [step for text in texts for step in text.steps]
+    widest = max((width for step in steps for width in step.siblings), default=0)
+    if widest < 2:
+        return None
+    offered = [
+        sum(width > rank for step in steps for width in step.siblings) for rank in range(widest)
+    ]
+    accepted = [sum(step.ranks.count(rank) for step in steps) for rank in range(widest)]
+    return [count / total for count, total in zip(accepted, offered, strict=True)]
+
+
+def ends_by_depth(steps: Sequence[Step]) -> tuple[list[int], list[int]]:
+    """Returns how many drafts were accepted past each depth, and how many ended there.
+
+    A draft that is shorter than gamma by itself has ended; one that a stop or the length limit cut
+    would have gone on, so it is censored: it counts as far as it went, and has no end.
+    """
+    depths = max((step.accepted for step in steps), default=0) + 1
+    survived = [sum(step.accepted > depth for step in steps) for depth in range(depths)]
+    ended = [
+        sum(step.accepted == depth and (step.tested > depth or not _cut(step)) for step in steps)
+        for depth in range(depths)
+    ]
+    return survived, ended
+
+
+def _cut(step: Step) -> bool:
+    """Returns whether the draft could have been longer, but for the end of the text."""
+    if step.stop is None:
+        return False
+    # A bonus token that ends a text by itself, such as an end token, follows a whole draft.
+    return step.stop in ("max_new_tokens", "max_length") or step.origins[-1:] != ("bonus",)
+
+
+def tokens_of_a_round(survived: Floats, ended: Floats) -> Floats:
+    """Returns the expected tokens of a round, at the gamma of the last depth.
+
+    This is the product-limit estimate (Kaplan and Meier 1958) of how long drafts survive.
+
+    survived, ended: see `ends_by_depth` [..., depths].
+    """
+    at_risk = survived + ended
+    shares = np.divide(survived, at_risk, out=np.zeros_like(at_risk), where=at_risk > 0)
+    tokens: Floats = 1 + shares.cumprod(-1).sum(-1)
+    return tokens
+
+
+def expected_tokens(steps: Sequence[Step], gamma: int) -> list[float]:
+    """Returns the expected tokens of a round at each gamma; rounds that were cut are censored."""
+    survived, ended = (
+        np.pad(np.array(counts, float), (0, gamma))[:gamma] for counts in ends_by_depth(steps)
+    )
+    return [
+        float(tokens_of_a_round(survived[:depth], ended[:depth])) for depth in range(1, gamma + 1)
+    ]
+
+
+def _expected_by_gamma(overlaps: Sequence[Overlap], gamma: int) -> list[float | None]:
+    """Returns the tokens of a round at each gamma, from the overlap protocol."""
+    rounds = _sums(overlaps, lambda overlap: overlap.rounds, gamma)
+    if not all(overlap.survived for overlap in overlaps if overlap.rounds[-1]):
+        # Runs of earlier versions did not note which rounds the length limit cut.
+        accepted = _sums(overlaps, lambda overlap: overlap.accepted, gamma)
+        return _ratios([a + r for a, r in zip(accepted, rounds, strict=True)], rounds)
+    tokens: list[float | None] = []
+    for length in range(1, gamma + 1):
+        count = tokens_of_a_round(*expected_ends(overlaps, length))
+        tokens.append(float(count) if rounds[length - 1] > 0 else None)
+    return tokens
+
+
+def expected_ends(overlaps: Sequence[Overlap], gamma: int) -> tuple[Floats, Floats]:
+    """Returns what `ends_by_depth` is expected to be at one gamma, from the overlap protocol."""
+    survived, ended = np.zeros((2, gamma + 1))
+    for overlap in overlaps:
+        if overlap.survived:
+            survived += at_gamma(overlap.survived, gamma)
+            ended += at_gamma(overlap.ended, gamma)
+    return survived, ended
+
+
+def _sums(
+    overlaps: Sequence[Overlap], field: Callable[[Overlap], Sequence[float]], gamma: int
+) -> list[float]:
+    return [sum(field(overlap)[depth] for overlap in overlaps) for depth in range(gamma)]
+
+
+def _ratios(numerators: Sequence[float], denominators: Sequence[float]) -> list[float | None]:
+    """Returns the ratios; None where the denominator is 0."""
+    pairs = zip(numerators, denominators, strict=True)
+    return [numerator / denominator if denominator else None for numerator, denominator in pairs]

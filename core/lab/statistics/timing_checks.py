@@ -1,0 +1,56 @@
+"""Steadiness: whether a run's times can be trusted."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+
+from outrider.lab.measuring.measurement import Decoding
+from outrider.lab.statistics.intervals import Interval
+
+DRIFT = 1.1
+"""The ratio from which on plain decoding counts as drifting."""
+
+FEWEST = 6
+"""The fewest questions whose first, second and last third are compared."""
+
+
+def drift(texts: Sequence[Decoding]) -> float:
+    """Returns the slowest time of plain decoding over the fastest, 1 for no drift.
+
+    It is the larger of two ratios: that of the median seconds of a call in the three thirds of a
+    run, and that of the repeats of a question, the median over questions. 1 if there are neither
+    repeats nor six questions.
+
+    texts: of one drafter, in the order of measuring.
+    """
+    ratios = [1.0]
+    repeated = [text.plain_repeats for text in texts if len(text.plain_repeats) > 1]
+    if repeated:
+        ratios.append(statistics.median(max(times) / min(times) for times in repeated))
+    if len(texts) >= FEWEST:
+        calls = [text.plain_call for text in texts]
+        cuts = [len(calls) * third // 3 for third in range(4)]
+        thirds = [statistics.median(calls[cuts[third] : cuts[third + 1]]) for third in range(3)]
+        ratios.append(max(thirds) / min(thirds))
+    return max(ratios)
+
+
+def doubts(
+    rates: Mapping[str, Interval | None], speedups: Sequence[float], gamma: int, drifted: float
+) -> tuple[str, ...]:
+    """Returns in words why a drafter's speedup can't be trusted; empty if it can.
+
+    A target call takes at least as long as in plain decoding. So a speedup above the tokens a
+    call, or above gamma + 1 on a single prompt, shows that a time is wrong.
+
+    speedups: by prompt. drifted: see `drift`.
+    """
+    reasons = []
+    speedup, tokens = rates["speedup"], rates["block_efficiency"]
+    if speedup is not None and tokens is not None and speedup.value > 1.01 * tokens.value:
+        reasons.append("the speedup is above the tokens a call")
+    impossible = sum(value > gamma + 1 for value in speedups)
+    if impossible:
+        reasons.append(f"above gamma + 1 on {impossible} of {len(speedups)} prompts")
+    if drifted >= DRIFT:
+        reasons.append(f"plain decoding drifts by {100 * (drifted - 1):.0f}%")
+    return tuple(reasons)

@@ -1,0 +1,124 @@
+"""GrowingCache: keys and values in buffers that double, so that a round does not copy them."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, final
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache, DynamicLayer
+
+from outrider.targets.passes.growing import GrowingTensor
+
+
+class BlockLayer(DynamicLayer):  # type: ignore[no-untyped-call]
+    """A layer whose keys and values lie in blocks that a pass can write to by itself."""
+
+    @abstractmethod
+    def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Counts new tokens in, and returns the blocks [texts, heads, room, dim] to write them to.
+
+        keys, values: of the new tokens; only their shapes and precisions matter.
+        """
+
+
+@final
+class GrowingLayer(BlockLayer):  # type: ignore[no-untyped-call]
+    """One layer's keys and values [texts, heads, tokens, dim], as views of larger blocks.
+
+    The views are made when they are asked for: a pass through the native library needs none.
+    """
+
+    @property
+    def keys(self) -> Tensor | None:
+        """Returns the keys, as a view that a later pass may change."""
+        return self._grown[0].content if self.is_initialized else None
+
+    @keys.setter
+    def keys(self, _: Tensor | None) -> None:
+        """Ignores what the base class sets before the first update."""
+
+    @property
+    def values(self) -> Tensor | None:
+        """Returns the values, likewise."""
+        return self._grown[1].content if self.is_initialized else None
+
+    @values.setter
+    def values(self, _: Tensor | None) -> None:
+        """Ignores it likewise."""
+
+    def get_seq_length(self) -> int:
+        """Returns the number of tokens."""
+        return len(self._grown[0]) if self.is_initialized else 0
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        self._begin(key_states, value_states)
+        keys, values = self._grown
+        return keys.append(key_states), values.append(value_states)
+
+    def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        self._begin(keys, values)
+        return self._grown[0].extend(keys), self._grown[1].extend(values)
+
+    def _begin(self, keys: Tensor, values: Tensor) -> None:
+        if not self.is_initialized:
+            self.lazy_initialization(keys, values)
+            self._grown = (GrowingTensor(), GrowingTensor())
+
+    def crop(self, tokens_to_remove: int) -> None:
+        """Removes the last -tokens_to_remove tokens, without a copy."""
+        if self.is_initialized:
+            for grown in self._grown:
+                grown.crop(max(0, len(grown) + tokens_to_remove))
+
+    def retain_rows(self, start: int, rows: Tensor) -> None:
+        """Moves the tokens at `rows` to the positions from `start` on, and drops the others."""
+        for grown in self._grown:
+            grown.retain_rows(start, rows)
+
+    def batch_select_indices(self, indices: Tensor) -> None:
+        """Keeps the texts at `indices`."""
+        for grown in self._grown:
+            grown.select(indices)
+
+
+@final
+class GrowingCache(Cache):
+    """A cache of growing layers, which starts empty."""
+
+    def __init__(self) -> None:
+        super().__init__(layer_class_to_replicate=GrowingLayer)
+
+    def crop(self, tokens_to_remove: int) -> None:
+        """Removes the last -tokens_to_remove tokens, without a copy."""
+        if tokens_to_remove:
+            super().crop(tokens_to_remove)
+
+    def retain_rows(self, count: int, rows: Sequence[int]) -> None:
+        """Of the last `count` tokens, keeps those at `rows`, in that order."""
+        start = int(self.get_seq_length()) - count
+        layers: Any = self.layers
+        indices = torch.tensor(
+            [start + row for row in rows], dtype=torch.long, device=layers[0].device
+        )
+        for layer in layers:
+            layer.retain_rows(start, indices)
+
+
+def blocks(
+    cache: Cache, keys: Tensor, values: Tensor, layers: int
+) -> list[tuple[Tensor, Tensor]] | None:
+    """Counts new tokens into a cache, and returns the blocks of each layer to write them to.
+
+    Returns:
+        None if the cache's layers lie in no blocks. Then nothing has been counted in.
+    """
+    known: Any = cache.layers
+    make: Any = cache.layer_class_to_replicate
+    while make is not None and len(known) < layers:
+        known.append(make())
+    if not all(isinstance(layer, BlockLayer) for layer in known):
+        return None
+    return [layer.extend(keys, values) for layer in known]

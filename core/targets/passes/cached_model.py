@@ -1,0 +1,196 @@
+"""CachedModel: a transformers model together with the key-value cache of one text."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from outrider.base.errors import TargetError
+from outrider.extras.cpu import fused_decoder as flat
+from outrider.targets.passes.encoded import EncodedCache, has_encoder
+from outrider.targets.passes.first_layers import depth
+from outrider.targets.passes.growing import GrowingTensor
+from outrider.targets.passes.pass_input import PART, PassInput
+from outrider.targets.passes.ranks import is_sharded
+from outrider.targets.passes.recurrent import STATEFUL, STATELESS, has_states, layer_types
+from outrider.targets.passes.run_pass import new_cache, run_pass
+from outrider.targets.passes.tree_mask import TreeMask, additive_mask
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+HIDDEN = "hidden_states"
+CACHE = "cache"
+SOURCE = "source"
+
+
+@final
+class CachedModel:
+    """Scores further tokens of a text in one pass each, and rolls back exactly.
+
+    The cache keeps every position, also where a model attends to a sliding window (the mask then
+    limits what is seen), since a window that has dropped its past can't be rolled back. Recurrent
+    states are rolled back to a snapshot.
+
+    features: what to keep of the text, by name: "hidden_states" is what the head reads, and
+        "hidden_states.7" the output of the first seven layers; "cache" gives "keys.0" and
+        "values.0", those of the first layer [tokens, heads, dim], and so on.
+    source: the encoder's input, if the model has an encoder. Such a model has no features.
+
+    Raises `TargetError` for a model whose state can't be rolled back, and for an encoder without a
+    source or a source without an encoder.
+    """
+
+    def __init__(
+        self,
+        model: "PreTrainedModel",
+        features: Collection[str] = (),
+        source: Sequence[int] | None = None,
+    ) -> None:
+        refuse_stateful(model)
+        refuse_other_kind(model, encoder=source is not None)
+        self.model = model
+        self._state_of = {name: state_number(name) for name in features if name.startswith(HIDDEN)}
+        self._shows_cache = CACHE in features
+        self._states = {name: GrowingTensor() for name in self._state_of}
+        self._cache: Any = new_cache(model) if source is None else EncodedCache(model, [source])
+
+    @property
+    def features(self) -> dict[str, Float[Tensor, "tokens width"]]:
+        """Returns the features of the text so far, by name, as views that a round may change."""
+        features = {name: states.content for name, states in self._states.items() if len(states)}
+        if self._shows_cache and self.length:
+            layers: Any = self._cache.layers
+            for index, layer in enumerate(layers):
+                features[f"keys.{index}"] = layer.keys[0].transpose(0, 1)
+                features[f"values.{index}"] = layer.values[0].transpose(0, 1)
+        return features
+
+    @property
+    def length(self) -> int:
+        """Returns the number of tokens in the cache."""
+        return int(self._cache.get_seq_length())
+
+    @torch.no_grad()
+    def feed(
+        self,
+        tokens: Sequence[int],
+        rows: int,
+        *,
+        mask: Float[Tensor, "1 1 tokens all"] | None = None,
+        positions: Int[Tensor, "1 tokens"] | None = None,
+    ) -> Float[Tensor, "rows vocab"]:
+        """Appends `tokens` to the cache, and returns the logits of the last `rows` of them.
+
+        mask, positions: what is added to attention's scores, and the tokens' positions in the text.
+            By default the tokens continue it as a chain.
+        """
+        inputs = PassInput(
+            torch.tensor([list(tokens)], device=self.model.device),
+            rows,
+            mask,
+            positions,
+            set(self._state_of.values()),
+        )
+        result = run_pass(self.model, self._cache, inputs)
+        for name, number in self._state_of.items():
+            self._states[name].append(result.states[number][0])
+        return result.logits[0]
+
+    def read_ahead(self, tokens: Sequence[int]) -> list[int]:
+        """Reads a text's next tokens as a chain, except the last part; returns that part.
+
+        It has at least one token and at most `PART`, so that it can be read with a mask: the mask
+        of a whole prompt would be as high as it is wide.
+        """
+        ahead = max(0, len(tokens) - 1) // PART * PART
+        if ahead:
+            self.feed(tokens[:ahead], 1)
+        return list(tokens[ahead:])
+
+    def feed_tree(
+        self, tokens: Sequence[int], rows: int, tree: TreeMask
+    ) -> Float[Tensor, "rows vocab"]:
+        """Appends the tokens of a tree, and returns the logits of the last `rows` of them."""
+        mask, positions = self._placed(tree)
+        return self.feed(tokens, rows, mask=mask, positions=positions)
+
+    @torch.no_grad()
+    def read(
+        self, tokens: Sequence[int], tree: TreeMask | None = None
+    ) -> Float[Tensor, "tokens width"]:
+        """Appends tokens to the cache, and returns their last states instead of logits.
+
+        tree: what each token attends to. By default the tokens continue the text as a chain.
+        """
+        inputs = PassInput(torch.tensor([list(tokens)], device=self.model.device), 0, states={-1})
+        if tree is not None:
+            mask, positions = self._placed(tree)
+            inputs = replace(inputs, mask=mask, positions=positions)
+        return run_pass(self.model, self._cache, inputs).states[-1][0]
+
+    def _placed(self, tree: TreeMask) -> tuple[Tensor, Tensor]:
+        """Returns the mask and the positions of a tree's tokens, in the form of `PassInput`."""
+        device = self.model.device
+        mask = additive_mask(tree.sees.to(device), self.model.dtype)[None, None]
+        return mask, tree.positions.to(device)[None]
+
+    def drop(self, count: int) -> None:
+        """Removes the last `count` tokens from the cache."""
+        self._cache.crop(-count)
+        for states in self._states.values():
+            states.crop(self.length)
+
+    def lend(self, features: Mapping[str, Tensor], first: int, last: int) -> None:
+        """Appends another model's keys and values of a text, from token `first` to before `last`.
+
+        features: "keys.0", "values.0" and so on, of at least as many layers as the model has.
+        """
+        dtype = flat.kept_precision(self.model)
+        for layer in range(depth(self.model)):
+            keys, values = (
+                features[f"{name}.{layer}"][first:last].transpose(0, 1)[None].to(dtype)
+                for name in ("keys", "values")
+            )
+            self._cache.update(keys, values, layer)
+
+    def retain_rows(self, count: int, rows: Sequence[int]) -> None:
+        """Of the last `count` tokens, keeps those at `rows`, in that order."""
+        start = self.length - count
+        self._cache.retain_rows(count, rows)
+        for states in self._states.values():
+            indices = torch.tensor(rows, dtype=torch.long, device=self.model.device) + start
+            states.retain_rows(start, indices)
+
+
+def state_number(name: str) -> int:
+    """Returns transformers' number of the hidden states that a feature's name stands for."""
+    return int(name.partition(".")[2] or -1)
+
+
+def refuse_other_kind(model: "PreTrainedModel", *, encoder: bool) -> None:
+    """Raises `TargetError` unless a model has an encoder exactly if `encoder` is true."""
+    if has_encoder(model) and not encoder:
+        raise TargetError(
+            f"model {type(model).__name__} has an encoder, but the target has no source for it to"
+            " read: expected a decoder-only model"
+        )
+    if encoder and not has_encoder(model):
+        raise TargetError(
+            f"model {type(model).__name__} has no encoder for the target's source:"
+            " expected an encoder-decoder model"
+        )
+
+
+def refuse_stateful(model: "PreTrainedModel") -> None:
+    """Raises `TargetError` if a model keeps a state that no cache can roll back."""
+    name, others = type(model).__name__, layer_types(model) - (STATELESS | STATEFUL)
+    if has_states(model):
+        if is_sharded(model):
+            raise TargetError(f"model {name}: its states can't be spread over ranks")
+    elif getattr(model, "_is_stateful", False) or others:
+        reason = f"layers of {', '.join(sorted(others))}" if others else "a recurrent state"
+        raise TargetError(f"model {name}: {reason} can't be rolled back after a rejection")

@@ -1,0 +1,171 @@
+"""Early exit and skipped layers: a model of some of another's layers, sharing all its tensors."""
+
+import copy
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from outrider.base.errors import ConfigError, OutriderError, require
+from outrider.targets.passes.module_copies import with_replaced
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+COUNTS = ("decoder_layers", "num_hidden_layers", "num_layers")
+"""The fields of a config that may count layers."""
+
+
+def first_layers(model: "PreTrainedModel", layers: int | None) -> "PreTrainedModel":
+    """Returns a model of the first `layers` layers of `model`, which shares all of its tensors.
+
+    A short pass proves that exactly these layers run. A model that is spread over ranks can't be
+    run here, and is not tested.
+
+    layers: defaults to four fifths of them.
+
+    Raises:
+        ConfigError: `model` does not have more layers than that, or can't be cut after them.
+    """
+    field, total = _layer_count(model)
+    layers = total * 4 // 5 if layers is None else layers
+    require(layers < total, "drafter.layers", layers, f"fewer than the target's {total} layers")
+    short: PreTrainedModel = _cut(model, total, layers)
+    is_cut = short is not model
+    if is_cut:
+        short.config = _shorter_config(model, field, range(layers))
+    is_spread = (getattr(model, "tp_size", None) or 1) > 1
+    if not is_cut or not (is_spread or _runs_only(model, short, total, range(layers))):
+        raise ConfigError(
+            f"drafter.layers={layers}: {type(model).__name__} can't be cut after its first layers"
+        )
+    return short
+
+
+def some_layers(model: "PreTrainedModel", kept: Sequence[int]) -> "PreTrainedModel":
+    """Returns a model of the layers of `model` in `kept`, which shares all of its tensors.
+
+    Its layers are renumbered, since its cache has no gaps. Whether they work as a model is not
+    tested here, but by `self_test`.
+
+    kept: the numbers of the layers, ascending.
+
+    Raises:
+        ConfigError: `model` has no list of layers.
+    """
+    field, total = _layer_count(model)
+
+    def shorter(module: nn.Module) -> nn.Module | None:
+        if not (isinstance(module, nn.ModuleList) and len(module) == total):
+            return None
+        layers: Any = module
+        return nn.ModuleList(_numbered(layers[old], new) for new, old in enumerate(kept))
+
+    short: PreTrainedModel = with_replaced(model, shorter)
+    require(short is not model, "target", type(model).__name__, "a model with a list of layers")
+    short.config = _shorter_config(model, field, kept)
+    return short
+
+
+def _numbered(module: Any, number: int) -> Any:
+    """Returns a shell of a layer with another number, in all its parts that store the number."""
+    shell = copy.copy(module)
+    shell._modules = {
+        name: child and _numbered(child, number) for name, child in module._modules.items()
+    }
+    if hasattr(module, "layer_idx"):
+        shell.layer_idx = number
+    return shell
+
+
+def depth(model: "PreTrainedModel") -> int:
+    """Returns the number of a model's layers; of its decoder, if it has an encoder too."""
+    return _layer_count(model)[1]
+
+
+def _layer_count(model: "PreTrainedModel") -> tuple[str, int]:
+    """Returns the config's field that counts a model's (or its decoder's) layers, and their number.
+
+    It is the field whose number is the length of a list of layers. The `num_hidden_layers` of
+    LongCat-Flash counts layers of the cache, of which each layer of the model fills two.
+    """
+    config: Any = model.config.get_text_config()
+    for field in COUNTS:
+        count = getattr(config, field, None)
+        if isinstance(count, int) and any(_layer_lists(model, count)):
+            return field, count
+    return COUNTS[1], int(config.num_hidden_layers)
+
+
+def _cut(model: nn.Module, total: int, layers: int) -> Any:
+    """Returns a model whose lists of `total` layers are cut, or the model if it has none.
+
+    Each module keeps its own config, which also sizes the tensors that it owns.
+    """
+
+    def shorter(module: nn.Module) -> nn.Module | None:
+        is_list = isinstance(module, nn.ModuleList) and len(module) == total
+        return module[:layers] if is_list else None  # type: ignore[index]
+
+    return with_replaced(model, shorter)
+
+
+def _shorter_config(model: Any, field: str, kept: Sequence[int]) -> Any:
+    """Returns a copy of a model's config for the layers in `kept`.
+
+    field: the name of the entry that holds their number.
+    """
+    config = copy.deepcopy(model.config)
+    text = config.get_text_config()
+    kinds = getattr(text, "layer_types", None)
+    if kinds:
+        with suppress(AttributeError):  # some configs compute it
+            text.layer_types = [kind for layer, kind in enumerate(kinds) if layer in kept]
+    setattr(text, field, len(kept))
+    if field == "decoder_layers":
+        with suppress(NotImplementedError):  # in some configs this name is the encoder's
+            text.num_hidden_layers = len(kept)
+    return config
+
+
+def _layer_lists(module: nn.Module, total: int) -> Iterator[nn.ModuleList]:
+    """Yields the outermost lists of `total` layers."""
+    if isinstance(module, nn.ModuleList) and len(module) == total:
+        yield module
+        return
+    for child in module.children():
+        yield from _layer_lists(child, total)
+
+
+@torch.no_grad()
+def _runs_only(model: Any, short: Any, total: int, kept: Sequence[int]) -> bool:
+    """Returns whether `short` runs just the layers in `kept`, with other logits than `model`."""
+    runs = [set[int]() for _ in _layer_lists(model, total)]
+    size = int(model.config.get_text_config().vocab_size)
+    ids = torch.tensor([[size // 2, size // 3]], device=model.device)  # the first may be padding
+    with ExitStack() as hooks:
+        for ran, modules in zip(runs, _layer_lists(model, total), strict=True):
+            for index, layer in enumerate(modules):
+                note = _Note(ran, index)
+                hooks.enter_context(layer.register_forward_pre_hook(note))
+        try:
+            cut_logits = short(input_ids=ids, use_cache=False).logits
+        except OutriderError:
+            raise
+        except Exception:  # noqa: BLE001  a model that was not made to be cut can fail in any way
+            return False
+    if set(kept) not in runs or not all(ran <= set(kept) for ran in runs):
+        return False
+    return not torch.equal(cut_logits, model(input_ids=ids, use_cache=False).logits)
+
+
+class _Note:
+    """A hook that notes which layer runs."""
+
+    def __init__(self, ran: set[int], index: int) -> None:
+        self._ran, self._index = ran, index
+
+    def __call__(self, *_: Any) -> None:
+        self._ran.add(self._index)

@@ -1,0 +1,43 @@
+"""The plain pass: a forward pass in this process, by transformers' own code or the flat pass."""
+
+import inspect
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from outrider.extras.cpu import fused_decoder as flat
+from outrider.targets.passes.pass_input import Pass, PassInput
+from outrider.targets.passes.windows import layer_masks
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+    from transformers.cache_utils import Cache
+
+
+def plain_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> Pass:
+    """Appends tokens to one of transformers' caches, and returns their logits and states."""
+    if flat.is_used_for(model):
+        return flat.flat_pass(model, cache, inputs)
+    forward = type(model).forward
+    # Mamba's cache has another name.
+    name = "cache_params" if _takes(forward, "cache_params") else "past_key_values"
+    options: dict[str, Any] = {name: cache}
+    if _takes(forward, "logits_to_keep"):  # 0 would keep all of them
+        options["logits_to_keep"] = inputs.rows or inputs.ids.new_empty(0)
+    if inputs.mask is not None:
+        masks = layer_masks(model, inputs.mask)
+        options |= {"attention_mask": masks, "position_ids": inputs.positions}
+    elif inputs.positions is not None and _takes(forward, "position_ids"):
+        options["position_ids"] = inputs.positions
+    if inputs.states:
+        options["output_hidden_states"] = True
+    output = model(input_ids=inputs.ids, use_cache=True, **options)
+    states = {number: output.hidden_states[number] for number in inputs.states}
+    kept = output.logits.shape[1] - inputs.rows
+    return Pass(output.logits[:, kept:], states)
+
+
+@cache
+def _takes(forward: Callable[..., Any], name: str) -> bool:
+    """Returns whether a model's forward has a parameter of this name."""
+    return name in inspect.signature(forward).parameters

@@ -1,0 +1,101 @@
+"""Launch: the processes that torchrun has started, and how they meet."""
+
+import math
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import torch
+from torch import distributed
+
+from outrider.base.errors import ConfigError, TargetError
+
+FIELD = "target.tensor_parallel"
+
+TIMEOUT = timedelta(minutes=10)
+"""How long a rank may take for its part of a pass. A rank that died is noticed at once."""
+
+
+def world() -> int:
+    """Returns how many processes torchrun has started; 1 without it."""
+    launched = "TORCHELASTIC_RUN_ID" in os.environ
+    return int(os.environ.get("WORLD_SIZE", "1")) if launched else 1
+
+
+def rank() -> int:
+    """Returns the number of this process among them, from 0."""
+    return int(os.environ.get("RANK", "0")) if world() > 1 else 0
+
+
+def join() -> None:
+    """Connects to the other ranks, before the model is loaded.
+
+    Raises:
+        ConfigError: there are no others, or a model is already spread over them.
+    """
+    if world() == 1:
+        raise ConfigError(
+            f"{FIELD}=True: expected two processes or more, started by"
+            " torchrun --nproc-per-node N -m outrider.cli.main"
+        )
+    if distributed.is_initialized():
+        raise ConfigError(f"{FIELD}=True: expected one model, another is spread over the ranks")
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    with reaching():
+        distributed.init_process_group(timeout=TIMEOUT)
+
+
+MISPLANNED = ("hrm_text",)
+"""Types of models whose logits are others once transformers has spread them over ranks."""
+
+
+def require_fit(config: Any) -> None:
+    """Raises `ConfigError` unless a model is a decoder that the ranks can share.
+
+    They have to divide its heads, and transformers has to spread its type rightly.
+    """
+    if config.is_encoder_decoder:
+        raise ConfigError(f"{FIELD}=True: expected a decoder, {config.model_type} has an encoder")
+    if config.model_type in MISPLANNED:
+        raise ConfigError(
+            f"{FIELD}=True: transformers does not spread {config.model_type} rightly over ranks:"
+            " expected another model"
+        )
+    config = config.get_text_config()
+    heads = int(config.num_attention_heads)
+    narrow = int(getattr(config, "num_key_value_heads", None) or heads)
+    if world() > 1 and math.gcd(heads, narrow) % world():
+        fit = [n for n in range(2, heads + 1) if math.gcd(heads, narrow) % n == 0]
+        raise ConfigError(
+            f"{FIELD}=True: {world()} ranks don't divide {heads} heads and {narrow} of keys and"
+            f" values: expected {' or '.join(map(str, fit)) or 'no'} ranks for this model"
+        )
+
+
+def lost() -> bool:
+    """Returns whether another rank could not be reached."""
+    return _lost
+
+
+_lost = False
+
+
+@contextmanager
+def reaching() -> Iterator[None]:
+    """Turns any error of the connection to another rank into a `TargetError`."""
+    global _lost
+    try:
+        yield
+    except RuntimeError as error:
+        line = " ".join(str(error).split())
+        if not isinstance(error, distributed.DistError) and "gloo" not in line:
+            raise
+        # Without the location in gloo's code and its guess at the cause.
+        line = re.sub(r"^\[\S+\] | This is typically .*", "", line)
+        _lost = True
+        others = "rank 0" if rank() else "another rank"
+        raise TargetError(f"{FIELD}: {others} is gone or does not answer ({line})") from error

@@ -1,0 +1,215 @@
+"""Ranks: one model spread over the processes of torchrun, where the first rank leads the others."""
+
+import atexit
+import itertools
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, distributed
+
+from outrider.base.errors import OutriderError, RankEnded, TargetError, described
+from outrider.base.terminal import plain, remarks
+from outrider.targets.passes.cache import GrowingCache
+from outrider.targets.passes.first_layers import depth, first_layers
+from outrider.targets.passes.forward import plain_pass
+from outrider.targets.passes.launch import rank, reaching
+from outrider.targets.passes.pass_input import Pass, PassCache, PassInput
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+IDLE = timedelta(days=30)
+"""How long the other ranks wait for an order: the first may be idle for long."""
+
+Edit = tuple[int, tuple[int, ...]]
+"""A number of last tokens in a cache, and which of them are kept; see `retain_rows`."""
+
+Table = Literal["input_embeddings", "output_embeddings"]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A pass that the first rank orders from the others.
+
+    cache: the number of the cache that the tokens are appended to.
+    edits: the rollbacks of that cache before the pass.
+    layers: how many of the model's layers run.
+    dropped: the numbers of the caches that are no longer needed.
+    inputs: the input of the pass, on the CPU.
+    """
+
+    cache: int
+    edits: tuple[Edit, ...]
+    layers: int
+    dropped: tuple[int, ...]
+    inputs: PassInput
+
+
+def is_sharded(model: "PreTrainedModel") -> bool:
+    """Returns whether a model is spread over ranks."""
+    return (getattr(model, "tp_size", None) or 1) > 1
+
+
+def take_part(model: "PreTrainedModel") -> None:
+    """On the first rank, starts to lead the others. On another, follows it, and ends the process.
+
+    Raises:
+        TargetError: on another rank, the first has disappeared.
+        RankEnded: on another rank, the first has ended normally, or will since a pass failed.
+    """
+    global _first
+    with reaching():
+        orders: Any = distributed.new_group(backend="gloo", timeout=IDLE)
+    if rank() == 0:
+        _first = FirstRank(model, orders)
+        return
+    try:
+        _follow(model, orders)
+    except OutriderError:
+        raise
+    except Exception as error:  # noqa: BLE001  whatever a model may raise; the first rank says it too
+        remarks().print(plain(f"rank {rank()}: {described(error)}"), soft_wrap=True)
+    distributed.destroy_process_group()
+    raise RankEnded(0)
+
+
+@final
+class FirstRank:
+    """The first rank, which tells the others what to run."""
+
+    def __init__(self, model: "PreTrainedModel", orders: Any) -> None:
+        self._orders = orders
+        self._together = self._broken = False
+        self.dropped: list[int] = []
+        for table in ("input_embeddings", "output_embeddings"):
+            _embeddings(model, table).register_forward_pre_hook(self._check)
+        atexit.register(self._end)
+
+    @contextmanager
+    def leading(self, order: Order | Table | None) -> Iterator[None]:
+        """Sends the others an order, which this rank has to run inside the block; None ends them.
+
+        order: a pass, or a table of embeddings to gather.
+        """
+        if self._broken:
+            raise TargetError("an earlier pass on several ranks broke off: expected a new run")
+        try:
+            with reaching():
+                distributed.broadcast_object_list([order], src=0, group=self._orders)
+                self._together = True
+                yield
+        except BaseException:
+            self._broken = True  # the state of the other ranks is unknown
+            raise
+        finally:
+            self._together = False
+
+    def _check(self, *_: Any) -> None:
+        """Raises `TargetError` instead of waiting forever for ranks that have no order."""
+        if not self._together:
+            raise TargetError(
+                "a model that is spread over ranks was run by the first alone: expected it to be"
+                " run through outrider.targets.passes.cached_model.CachedModel"
+            )
+
+    def _end(self) -> None:
+        if not self._broken:
+            with self.leading(None):
+                pass
+            distributed.destroy_process_group()
+
+
+_first: FirstRank | None = None
+
+
+@final
+class SpreadCache(PassCache):
+    """The first rank's cache of one text; each of the others has its own part of it.
+
+    Rollbacks reach the others with the next pass.
+    """
+
+    _numbers = itertools.count()
+
+    def __init__(self, model: "PreTrainedModel") -> None:
+        assert _first is not None, "only the first rank has sessions"
+        self._model, self._first = model, _first
+        self._own, self._layers = GrowingCache(), depth(model)
+        self._number = next(self._numbers)
+        self._edits: list[Edit] = []
+        weakref.finalize(self, _first.dropped.append, self._number)
+
+    def get_seq_length(self) -> int:
+        return int(self._own.get_seq_length())
+
+    def crop(self, count: int) -> None:
+        if count:
+            self.retain_rows(-count, ())
+
+    def retain_rows(self, count: int, rows: Sequence[int]) -> None:
+        self._own.retain_rows(count, rows)
+        self._edits.append((count, tuple(rows)))
+
+    def feed(self, inputs: PassInput) -> Pass:
+        """Appends tokens on every rank."""
+        dropped, edits = tuple(self._first.dropped), tuple(self._edits)
+        sent = replace(inputs.to(torch.device("cpu")), states=tuple(sorted(inputs.states)))
+        order = Order(self._number, edits, self._layers, dropped, sent)
+        self._edits.clear()
+        del self._first.dropped[: len(dropped)]
+        with self._first.leading(order):
+            return _run(self._model, order, self._own)
+
+
+def gather_weight(model: "PreTrainedModel", table: Table) -> Float[Tensor, "vocab width"]:
+    """Returns a model's input or output embeddings, gathered if they are spread over the ranks."""
+    if not is_sharded(model):
+        weight: Tensor = _embeddings(model, table).weight
+        return weight
+    assert _first is not None, "only the first rank has drafters"
+    with _first.leading(table):
+        gathered: Tensor = _embeddings(model, table).weight.full_tensor()
+    return gathered
+
+
+def _embeddings(model: Any, table: Table) -> Any:
+    if table == "input_embeddings":
+        return model.get_input_embeddings()
+    return model.get_output_embeddings()
+
+
+def _follow(model: "PreTrainedModel", orders: Any) -> None:
+    """Runs what the first rank orders, until that ends."""
+    caches: dict[int, GrowingCache] = {}
+    models = {depth(model): model}
+    while True:
+        received: list[Any] = [None]
+        with reaching():
+            distributed.broadcast_object_list(received, src=0, group=orders)
+            order: Order | Table | None = received[0]
+            if order is None:
+                return
+            if not isinstance(order, Order):
+                with torch.no_grad():
+                    _embeddings(model, order).weight.full_tensor()
+                continue
+            for number in order.dropped:
+                caches.pop(number, None)
+            cache = caches.setdefault(order.cache, GrowingCache())
+            for count, rows in order.edits:
+                cache.retain_rows(count, rows)
+            if order.layers not in models:
+                models[order.layers] = first_layers(model, order.layers)
+            _run(models[order.layers], order, cache)
+
+
+@torch.no_grad()
+def _run(model: "PreTrainedModel", order: Order, cache: GrowingCache) -> Pass:
+    return plain_pass(model, cache, order.inputs.to(model.device))

@@ -1,0 +1,33 @@
+"""Running a pass: each kind of cache has its own way to append tokens."""
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from outrider.targets.passes.cache import GrowingCache
+from outrider.targets.passes.compiled_cache import StaticCache, is_compiled
+from outrider.targets.passes.forward import plain_pass
+from outrider.targets.passes.pass_input import Pass, PassCache, PassInput
+from outrider.targets.passes.ranks import SpreadCache, is_sharded
+from outrider.targets.passes.recurrent import RecurrentCache, has_states
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+    from transformers.cache_utils import Cache
+
+
+@torch.no_grad()
+def run_pass(model: "PreTrainedModel", cache: "Cache | PassCache", inputs: PassInput) -> Pass:
+    """Appends tokens to a cache, and returns their logits and states."""
+    if isinstance(cache, PassCache):
+        return cache.feed(inputs)
+    return plain_pass(model, cache, inputs)
+
+
+def new_cache(model: "PreTrainedModel") -> "GrowingCache | PassCache":
+    """Returns an empty cache for one text, of the kind that the model's passes need."""
+    if is_sharded(model):
+        return SpreadCache(model)
+    if has_states(model):
+        return RecurrentCache(model)
+    return StaticCache(model) if is_compiled(model) else GrowingCache()

@@ -1,0 +1,129 @@
+"""Checkpoints: a folder with a network's tensors and a small config, and checks that they fit."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from outrider.base.errors import ConfigError
+from outrider.base.folders import replacing, write_whole
+
+WEIGHTS = "model.safetensors"
+CONFIG = "config.json"
+PUBLISHED = (
+    "pytorch_model.bin",
+    "medusa_lm_head.safetensors",
+    "medusa_lm_head.pt",
+    "hydra_lm_head.pt",
+)
+"""Other names of weight files in published checkpoints."""
+
+
+def write_checkpoint(
+    folder: Path, tensors: Mapping[str, Tensor], config: Mapping[str, Any], dtype: torch.dtype
+) -> None:
+    """Writes `model.safetensors` and `config.json` into a folder.
+
+    dtype: the precision of floating-point tensors in the file.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    stored = {
+        name: (tensor.to(dtype) if tensor.is_floating_point() else tensor).contiguous().cpu()
+        for name, tensor in tensors.items()
+    }
+    with replacing(folder / WEIGHTS) as scratch:
+        save_file(stored, scratch, metadata={"format": "pt"})
+    write_whole(folder / CONFIG, json.dumps(dict(config), indent=1) + "\n")
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """Returns the contents of a folder's `config.json`.
+
+    Raises:
+        ConfigError: there is no such file, or it does not hold a JSON object.
+    """
+    path = folder / CONFIG
+    if not path.is_file():
+        raise ConfigError(f"drafter.path={str(folder)!r}: expected a folder with {CONFIG}")
+    try:
+        config: dict[str, Any] = dict(json.loads(path.read_text()))
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"{path}: expected a JSON object ({error})") from error
+    return config
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Returns the tensors in a file, by name. Pickles are read as tensors only, never as code.
+
+    Raises:
+        ConfigError: the file is missing or damaged, or holds anything but named tensors.
+    """
+    if not path.is_file():
+        raise ConfigError(f"drafter.path: expected a file {str(path)!r}")
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        contents = torch.load(path, map_location="cpu", weights_only=True)
+    except (SafetensorError, OSError, RuntimeError, ValueError, EOFError) as error:
+        raise ConfigError(f"{path} can't be read: {' '.join(str(error).split())}") from error
+    except Exception as error:  # unpickling refuses code with exceptions of many types
+        raise ConfigError(f"{path} holds more than tensors: {error}".splitlines()[0]) from error
+    if not isinstance(contents, Mapping) or not all(
+        isinstance(tensor, Tensor) for tensor in contents.values()
+    ):
+        raise ConfigError(f"{path}: expected tensors by name")
+    return dict(contents)
+
+
+def find_tensors(folder: Path) -> tuple[Path, dict[str, Tensor]]:
+    """Returns the file with a folder's weights, and the tensors in it.
+
+    Raises:
+        ConfigError: the folder has no weights, or `read_tensors` refuses them.
+    """
+    for name in (WEIGHTS, *PUBLISHED):
+        if (folder / name).is_file():
+            return folder / name, read_tensors(folder / name)
+    raise ConfigError(f"drafter.path={str(folder)!r}: expected a folder with {WEIGHTS}")
+
+
+def load_tensors(network: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Copies tensors into a network, in the network's precision.
+
+    path: the file that they come from, for messages.
+
+    Raises:
+        ConfigError: a tensor is missing, is unknown to the network, or has the wrong shape.
+    """
+    own = network.state_dict()
+    for name, tensor in own.items():
+        if name not in tensors:
+            raise ConfigError(f"{path}: tensor {name} is missing")
+        if tensors[name].shape != tensor.shape:
+            shape, expected = list(tensors[name].shape), list(tensor.shape)
+            raise ConfigError(f"{path}: tensor {name} is {shape}: expected {expected}")
+    if extra := sorted(set(tensors) - set(own)):
+        raise ConfigError(f"{path}: tensor {extra[0]} has no place in the network")
+    network.load_state_dict({name: tensors[name].to(own[name].dtype) for name in own})
+
+
+def replace_prefixes(
+    tensors: Mapping[str, Tensor], prefixes: Mapping[str, str]
+) -> dict[str, Tensor]:
+    """Returns the tensors with the beginnings of their names replaced, once each.
+
+    prefixes: maps the beginning of a name to its replacement; the first that matches counts.
+    """
+    renamed: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        for old, new in prefixes.items():
+            if name.startswith(old):
+                name = new + name.removeprefix(old)
+                break
+        renamed[name] = tensor
+    return renamed

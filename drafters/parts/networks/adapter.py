@@ -1,0 +1,128 @@
+"""Adapter: a small network on top of a target's first layers, in place of the others."""
+
+import copy
+from pathlib import Path
+from typing import Self, final
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from outrider.base.errors import ConfigError
+from outrider.contract.target import Target
+from outrider.drafters.parts import checkpoint
+from outrider.drafters.parts.networks import weights
+from outrider.drafters.parts.networks.features import state_names
+from outrider.drafters.parts.networks.layer import Attention, KeysAndValues, LayerConfig, RMSNorm
+from outrider.drafters.parts.networks.logits import LogitRule
+from outrider.drafters.parts.networks.trained import TrainedNetwork
+from outrider.drafters.parts.networks.vocabulary import Vocabulary
+from outrider.targets.passes.stems import last_norm
+
+LAYERS_KEY = "exit_layer"
+"""The entry of a config that says how many of the target's layers lie below the adapter."""
+
+
+@final
+class Adapter(TrainedNetwork):
+    """One attention layer between two norms, on top of the target's first layers.
+
+    It is Kangaroo's (2404.18911). The head is the target's, and the last norm begins as a copy of
+    the target's own.
+
+    layers: how many of the target's layers lie below it.
+    reads: the name of the target's states after these layers.
+    rule: turns the head's products into logits.
+    config: the sizes of its attention. Defaults to those of the target's own layers.
+    """
+
+    family = "early_exit"
+
+    def __init__(
+        self,
+        target: Target,
+        vocabulary: Vocabulary,
+        *,
+        layers: int,
+        config: LayerConfig | None = None,
+    ) -> None:
+        super().__init__()
+        config = config or LayerConfig.like(target.model.config.get_text_config())
+        self.vocabulary = vocabulary
+        self.layers = layers
+        self.reads: str = state_names([layers])[0]
+        self.input_layernorm: RMSNorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.self_attn: Attention = Attention(config)
+        self.norm: nn.Module = copy.deepcopy(last_norm(target.model))
+        self._head = weights.BorrowedHead.of(target, vocabulary)
+        self.borrowed_head: weights.BorrowedHead | None = self._head
+        self.rule: LogitRule = LogitRule.of(target)
+
+    def forward(
+        self,
+        states: Float[Tensor, "batch tokens width"],
+        positions: Int[Tensor, "batch tokens"],
+        sees: Bool[Tensor, "batch 1 tokens all"] | None,
+        cache: KeysAndValues,
+    ) -> Float[Tensor, "batch tokens width"]:
+        """Returns what the head reads for each token, and adds the tokens to the cache.
+
+        states: those of the target after its first layers.
+        sees: what each token attends to, cached tokens first; None for a chain.
+        """
+        mixed = self.self_attn(self.input_layernorm(states), positions, sees, cache)
+        out: Tensor = self.norm(states + mixed)
+        return out
+
+    def add_to_cache(
+        self,
+        states: Float[Tensor, "batch tokens width"],
+        positions: Int[Tensor, "batch tokens"],
+        cache: KeysAndValues,
+    ) -> None:
+        """Adds tokens to the cache, for later ones to attend to."""
+        self.self_attn.add_to_cache(self.input_layernorm(states), positions, cache)
+
+    def logits(self, states: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch known"]:
+        """Returns the head's products over the adapter's vocabulary; `rule` gives the logits."""
+        return self._head(states)
+
+    @classmethod
+    def read_checkpoint(cls, folder: Path, target: Target) -> Self:
+        config = weights.read_config(folder, target)
+        file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
+        tensors.pop("layers.0.self_attn.rotary_emb.inv_freq", None)  # of published checkpoints
+        return cls.with_tensors(
+            checkpoint.replace_prefixes(tensors, {"layers.0.": ""}),
+            file,
+            target,
+            vocabulary,
+            layers=exit_layer(folder),
+            config=LayerConfig.read(config, target.model.config.get_text_config()),
+        )
+
+    def save_checkpoint(self, folder: Path, target: Target) -> None:
+        """Writes the network as Kangaroo names it, in half precision."""
+        tensors = {
+            name if name.startswith("norm.") else f"layers.0.{name}": tensor
+            for name, tensor in self.state_dict().items()
+        }
+        config = {LAYERS_KEY: self.layers, **weights.target_sizes(target)}
+        checkpoint.write_checkpoint(
+            folder, tensors | self.vocabulary.tensors(), config, torch.float16
+        )
+
+
+def exit_layer(folder: Path) -> int:
+    """Returns how many of the target's layers lie below the adapter in a folder.
+
+    Raises:
+        ConfigError: its config has no such entry.
+    """
+    layers = checkpoint.read_config(folder).get(LAYERS_KEY)
+    if isinstance(layers, int) and layers >= 1:
+        return layers
+    raise ConfigError(
+        f"{folder / checkpoint.CONFIG}: {LAYERS_KEY}={layers}: expected how many of the target's"
+        " layers lie below the adapter, such as 2"
+    )

@@ -1,0 +1,161 @@
+"""CachedText: a language model that follows a text, and reads each token only once."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from outrider.contract.context import Tokens
+from outrider.contract.pen import Pen
+from outrider.drafters.parts.networks.adapted_model import AdaptedModel, cached_model
+from outrider.drafters.parts.networks.adapter import Adapter
+from outrider.drafters.parts.trees.branches import Branches
+from outrider.drafters.parts.trees.shapes import Shape
+from outrider.targets.passes.cached_model import CachedModel
+from outrider.targets.passes.text_tree import TextTree
+from outrider.targets.passes.tree_mask import TreeMask
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+@final
+class CachedText:
+    """A language model and the text that it read last, with their key-value cache.
+
+    The cache begins with the keys and values of that text. What comes after them, paths of a tree
+    or texts side by side, is dropped when the model next follows a text.
+
+    model: a transformers model.
+    vocab_size: the width of all logits. The model's are cut to it, or padded with -inf, since the
+        model's embeddings may be padded to another size.
+    adapter: a network on top of the model's last layer, in place of its head.
+    """
+
+    def __init__(
+        self, model: "PreTrainedModel", vocab_size: int, adapter: Adapter | None = None
+    ) -> None:
+        self._model, self._adapter = model, adapter
+        self._vocab_size = vocab_size
+        self._forget(None)
+
+    def _forget(self, source: Tokens | None) -> None:
+        self._cached: CachedModel | AdaptedModel | None = None
+        self._tokens: list[int] = []
+        self._lent = 0  # how many of those tokens another model has read
+        self._source = source
+        self._branches = Branches(0)
+        self._continuations: TextTree | None = None
+
+    def follow(
+        self, text: Tokens, source: Tokens | None = None, rows: int = 1
+    ) -> Float[Tensor, "rows vocab"]:
+        """Returns the logits after the last `rows` tokens of a text.
+
+        source: the input of the model's encoder, if it has one.
+        """
+        # The last tokens are always read again, since the cache holds no logits.
+        shared = min(Tokens(self._tokens).shared(text), len(text) - rows)
+        cached = self._cached
+        if cached is None or shared == 0 or source != self._source:
+            self._forget(source)
+            cached, shared = cached_model(self._model, self._adapter, source), 0
+        else:
+            self._cached = None  # see `_feed`
+            del self._tokens[shared:]
+            self._lent = min(self._lent, shared)
+            cached.drop(cached.length - shared)
+            self._continuations = None
+        self._cached = cached
+        return self.extend(text[shared:], rows)
+
+    def follow_lender(
+        self, text: Tokens, features: Mapping[str, Tensor]
+    ) -> Float[Tensor, "1 vocab"]:
+        """Returns the logits after a text that another model has read, except its last token.
+
+        That model's keys and values replace what this one has read itself. This one reads only the
+        last token.
+
+        features: those of a `Context`, with the "cache" and the states that an adapter reads.
+        """
+        known = len(text) - 1
+        shared = min(Tokens(self._tokens[: self._lent]).shared(text), known)
+        cached = self._cached
+        if cached is None or self._source is not None:
+            self._forget(None)
+            cached, shared = cached_model(self._model, self._adapter), 0
+        self._cached = None  # see `_feed`
+        cached.drop(cached.length - shared)
+        cached.lend(features, shared, known)
+        self._tokens, self._lent, self._continuations = text[:known], known, None
+        self._cached = cached
+        return self.extend(text[known:])
+
+    def grow(self, shape: Shape, pen: Pen, base: Float[Tensor, "1 vocab"]) -> None:
+        """Writes a draft of a shape that continues the text.
+
+        base: the logits after the text.
+        """
+        is_chain = shape.kind == "chain"
+
+        def next_logits(paths: Sequence[Sequence[int]]) -> Tensor:
+            if not paths[0]:
+                return base
+            return self.extend([paths[0][-1]]) if is_chain else self.branch(paths)
+
+        shape.grow(pen, next_logits)
+
+    def extend(self, tokens: Sequence[int], rows: int = 1) -> Float[Tensor, "rows vocab"]:
+        """Appends tokens to the text, and returns the logits after the last `rows` of them."""
+        logits = self._feed(tokens, rows)
+        self._tokens += tokens
+        self._branches = Branches(len(self._tokens))
+        return logits
+
+    def branch(self, paths: Sequence[Sequence[int]]) -> Float[Tensor, "paths vocab"]:
+        """Returns the logits after the text and each path, in one pass; the text is unchanged.
+
+        paths: all of one length, at least 1. Earlier calls have taken the paths to their parents.
+        """
+        assert self._cached is not None, "follow comes first"
+        return self._feed([path[-1] for path in paths], len(paths), self._branches.add(paths))
+
+    def side_by_side(self, texts: Sequence[Tokens]) -> Float[Tensor, "texts vocab"]:
+        """Returns the logits after each of several texts; their common prefix is read only once."""
+        known = len(self._tokens)
+        if self._continuations is None or any(text[:known] != self._tokens for text in texts):
+            # The root is one token shorter than the common prefix, so that no path is empty.
+            root = texts[0][: max(0, min(map(texts[0].shared, texts)) - 1)]
+            if root:
+                self.follow(Tokens(root))
+            else:
+                self._forget(None)
+                self._cached = CachedModel(self._model)
+            assert isinstance(self._cached, CachedModel), "an adapter reads one text at a time"
+            self._continuations, known = TextTree(self._cached, root), len(root)
+        cached, continuations = self._cached, self._continuations
+        self._cached = self._continuations = None  # see `_feed`
+        logits = continuations.logits([text[known:] for text in texts])
+        self._cached, self._continuations = cached, continuations
+        return fit(logits, self._vocab_size)
+
+    def _feed(
+        self, tokens: Sequence[int], rows: int, tree: TreeMask | None = None
+    ) -> Float[Tensor, "rows vocab"]:
+        assert self._cached is not None, "follow comes first"
+        # An interrupted pass leaves the cache in an unknown state, so it is dropped until the end.
+        cached, self._cached = self._cached, None
+        logits = cached.feed(tokens, rows) if tree is None else cached.feed_tree(tokens, rows, tree)
+        self._cached = cached
+        return fit(logits, self._vocab_size)
+
+
+def fit(logits: Float[Tensor, "rows own"], vocab_size: int) -> Float[Tensor, "rows vocab"]:
+    """Returns logits cut to the width of a vocabulary, or padded with -inf."""
+    missing = vocab_size - logits.shape[-1]
+    if missing > 0:
+        logits = torch.nn.functional.pad(logits, (0, missing), value=float("-inf"))
+    return logits[:, :vocab_size]

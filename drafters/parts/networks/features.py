@@ -1,0 +1,157 @@
+"""Drafting on features: a small network continues the target's hidden states."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TypeVar, final
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from outrider.contract.context import Context, Tokens
+from outrider.contract.pen import Pen
+from outrider.drafters.parts.networks.layer import KeysAndValues
+from outrider.drafters.parts.networks.logits import PLAIN, LogitRule
+from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
+from outrider.drafters.parts.trees.branches import Branches
+from outrider.drafters.parts.trees.shapes import Shape
+from outrider.targets.passes.cached_model import HIDDEN
+
+LOWEST: tuple[int, ...] = (0, 1, 2)
+"""The states that random weights read; every target has them."""
+
+
+def state_names(layers: Sequence[int]) -> tuple[str, ...]:
+    """Returns the names of the target's hidden states above some numbers of layers.
+
+    >>> state_names([0, 2])
+    ('hidden_states.0', 'hidden_states.2')
+    """
+    return tuple(f"{HIDDEN}.{layer}" for layer in layers)
+
+
+class FeatureNetwork(TrainedNetwork):
+    """Predicts the state at the next position from the state at this one and the next token.
+
+    reads: the names of the target's features that it reads.
+    """
+
+    reads: tuple[str, ...]
+
+    def states(
+        self, features: Sequence[Float[Tensor, "*batch width"]]
+    ) -> Float[Tensor, "*batch w"]:
+        """Returns the network's input states, by default the only feature that it reads.
+
+        features: the target's, in the order of `reads`.
+        """
+        return features[0]
+
+    @abstractmethod
+    def forward(
+        self,
+        states: Float[Tensor, "batch tokens w"],
+        tokens: Int[Tensor, "batch tokens"],
+        positions: Int[Tensor, "batch tokens"],
+        sees: Bool[Tensor, "batch 1 tokens all"] | None,
+        cache: KeysAndValues,
+    ) -> Float[Tensor, "batch tokens w"]:
+        """Returns the state at the position of each token.
+
+        states, positions: those of the position before each token.
+        sees: what each token attends to, cached tokens first; None for a chain.
+        """
+
+    def logits(self, states: Float[Tensor, "*batch w"]) -> Float[Tensor, "*batch known"]:
+        """Returns the logits of the token after each state, by default from the borrowed head.
+
+        They are over the network's vocabulary.
+        """
+        assert self.borrowed_head is not None, "a network with its own head computes its own logits"
+        return self.borrowed_head(states)
+
+
+@final
+class FeatureDrafting:
+    """Drafts with a feature network, and keeps a cache for the prefix that texts share.
+
+    Keys and values that come from the network's own predicted states are dropped after each draft,
+    since the target's own states replace them in the next one (2401.15077, section 3.1).
+
+    rule: turns the products of the network's head into logits. Defaults to leaving them unchanged.
+    """
+
+    def __init__(self, network: FeatureNetwork, rule: LogitRule = PLAIN) -> None:
+        self._network, self._rule = network, rule
+        self._cache = KeysAndValues()
+        self._text = Tokens([])  # the text in the cache
+
+    @torch.no_grad()
+    def draft(self, context: Context, pen: Pen, shape: Shape) -> None:
+        """Writes a draft of a shape, or nothing if the target has not read the prompt yet."""
+        features = [context.features.get(name) for name in self._network.reads]
+        if not pen.open or any(rows is None for rows in features):
+            return
+        last = self._catch_up(context.tokens, [rows for rows in features if rows is not None])
+        base, known = self._logits(last), len(self._cache)
+        branches, is_chain = Branches(known), shape.kind == "chain"
+        states: dict[tuple[int, ...], Tensor] = {(): last[0, 0]}
+
+        def next_logits(paths: Sequence[Sequence[int]]) -> Tensor:
+            if not paths[0]:
+                return base
+            before = torch.stack([states[tuple(path[:-1])] for path in paths])
+            if is_chain:  # the token sees all that is in the cache
+                sees, positions = None, [len(self._cache)]
+            else:
+                tree = branches.add(paths)
+                sees, positions = tree.sees.to(last.device)[None, None], tree.positions.tolist()
+            after = self._feed(before, [path[-1] for path in paths], positions, sees)
+            for path, state in zip(paths, after[0], strict=True):
+                states[tuple(path)] = state
+            return self._logits(after)
+
+        shape.grow(pen, next_logits)
+        self._cache.crop(known)
+
+    def _catch_up(self, text: Tokens, features: Sequence[Tensor]) -> Float[Tensor, "1 1 w"]:
+        """Returns the state at the newest token, feeding only what the cache lacks."""
+        # Each position takes its state and the token after it. The last one is always fed again,
+        # since the cache holds no states.
+        positions = len(text) - 1
+        known = max(0, min(self._text.shared(text) - 1, len(self._cache), positions - 1))
+        self._cache.crop(known)
+        self._text = Tokens([])  # an interrupted pass leaves the cache in an unknown state
+        states = self._network.states([rows[known:positions] for rows in features])
+        after = self._feed(states, text[known + 1 :], list(range(known, positions)), None)
+        self._text = Tokens(text[:])
+        return after[:, -1:]
+
+    def _feed(
+        self, states: Tensor, tokens: list[int], positions: list[int], sees: Tensor | None
+    ) -> Float[Tensor, "1 tokens w"]:
+        device = states.device
+        after: Tensor = self._network(
+            states[None],
+            torch.tensor([tokens], device=device),
+            torch.tensor([positions], device=device),
+            sees,
+            self._cache,
+        )
+        return after
+
+    def _logits(self, states: Float[Tensor, "1 tokens w"]) -> Float[Tensor, "tokens vocab"]:
+        return self._network.vocabulary.spread(self._rule(self._network.logits(states[0])))
+
+
+Network = TypeVar("Network", bound=FeatureNetwork)
+
+
+class FeatureDrafter(TrainedDrafter[Network]):
+    """Drafts token by token, or level by level of a tree, on the target's states."""
+
+    def _start(self) -> None:
+        self._drafting = FeatureDrafting(self._network, self._rule)
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        self._drafting.draft(context, pen, self._shape)

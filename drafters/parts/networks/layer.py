@@ -1,0 +1,230 @@
+"""The parts of a decoder layer, as in Llama and Qwen3, with a cache that can be cropped."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, final
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+
+from outrider.base.errors import ConfigError
+from outrider.extras.cpu.packed_linear import merged, product
+from outrider.targets.passes.growing import GrowingTensor
+from outrider.targets.passes.tree_mask import causal
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LayerConfig:
+    """The sizes of a layer, named as in transformers' configs.
+
+    input_size: the width of the attention's input; EAGLE-3's is twice the hidden size.
+    """
+
+    hidden_size: int
+    intermediate_size: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    rms_norm_eps: float
+    rope_theta: float
+    input_size: int
+
+    @classmethod
+    def like(cls, config: "PreTrainedConfig", inputs: int = 1) -> "LayerConfig":
+        """Returns the sizes of a target's own layers, with Llama's defaults for missing entries.
+
+        inputs: the attention's input size, as a multiple of the hidden size.
+
+        Raises:
+            ConfigError: the layers differ in size.
+        """
+        try:
+            return cls._of(config, inputs)
+        except (AttributeError, RuntimeError, TypeError):  # lists, or one entry for each layer
+            raise ConfigError(
+                f"target: {type(config).__name__} has layers of several sizes: expected one size,"
+                " for the drafter's own layer"
+            ) from None
+
+    @classmethod
+    def _of(cls, untyped: Any, inputs: int) -> "LayerConfig":
+        width, heads = int(untyped.hidden_size), int(untyped.num_attention_heads)
+        rope = getattr(untyped, "rope_parameters", None) or {}
+        theta = getattr(untyped, "rope_theta", None) or rope.get("rope_theta")
+        return cls(
+            hidden_size=width,
+            intermediate_size=int(getattr(untyped, "intermediate_size", None) or 4 * width),
+            num_attention_heads=heads,
+            num_key_value_heads=int(getattr(untyped, "num_key_value_heads", None) or heads),
+            head_dim=int(getattr(untyped, "head_dim", None) or width // heads),
+            rms_norm_eps=float(getattr(untyped, "rms_norm_eps", None) or 1e-6),
+            rope_theta=float(theta or 10_000.0),
+            input_size=inputs * width,
+        )
+
+    @classmethod
+    def read(
+        cls, stored: Mapping[str, Any], config: "PreTrainedConfig", inputs: int = 1
+    ) -> "LayerConfig":
+        """Returns the sizes in a checkpoint's config, with the target's for missing entries.
+
+        stored: the checkpoint's config. config: the target's. inputs: as for `like`.
+        """
+        sizes = asdict(cls.like(config, inputs))
+        known = {name: stored[name] for name in sizes if stored.get(name) is not None}
+        if "head_dim" not in known and {"num_attention_heads", "hidden_size"} <= set(known):
+            known["head_dim"] = known["hidden_size"] // known["num_attention_heads"]
+        width = known.get("hidden_size", sizes["hidden_size"])
+        return cls(**{**sizes, **known, "input_size": inputs * width})
+
+
+@final
+class KeysAndValues:
+    """The keys and values of a layer for a text so far, [batch, heads, tokens, head_dim] each."""
+
+    def __init__(self) -> None:
+        self._keys, self._values = GrowingTensor(), GrowingTensor()
+
+    def __len__(self) -> int:
+        """Returns the number of tokens; an interruption can leave keys without values."""
+        return min(len(self._keys), len(self._values))
+
+    def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Appends those of new tokens, and returns those of all tokens.
+
+        They are views that later calls may change. In training they are new tensors, so that
+        gradients flow through them.
+        """
+        if torch.is_grad_enabled():
+            return self._keys.concatenate(keys), self._values.concatenate(values)
+        return self._keys.append(keys), self._values.append(values)
+
+    def crop(self, length: int) -> None:
+        """Keeps the first `length` tokens."""
+        self._keys.crop(length)
+        self._values.crop(length)
+
+
+@final
+class RMSNorm(nn.Module):
+    """Root mean square normalisation with a learned scale (1910.07467)."""
+
+    def __init__(self, width: int, eps: float) -> None:
+        super().__init__()
+        self.weight: nn.Parameter = nn.Parameter(torch.ones(width))
+        self.eps: float = eps
+
+    def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
+        full = x.float()
+        scaled = full * torch.rsqrt(full.square().mean(-1, keepdim=True) + self.eps)
+        return self.weight * scaled.to(x.dtype)
+
+
+@final
+class Attention(nn.Module):
+    """Attention with rotary positions and grouped heads.
+
+    normed: whether each head's queries and keys are normalised, as in Qwen3. Defaults to False.
+    """
+
+    def __init__(self, config: LayerConfig, *, normed: bool = False) -> None:
+        super().__init__()
+        self.config: LayerConfig = config
+        width = config.num_attention_heads * config.head_dim
+        narrow = config.num_key_value_heads * config.head_dim
+        self.q_proj: nn.Linear = nn.Linear(config.input_size, width, bias=False)
+        self.k_proj: nn.Linear = nn.Linear(config.input_size, narrow, bias=False)
+        self.v_proj: nn.Linear = nn.Linear(config.input_size, narrow, bias=False)
+        self.o_proj: nn.Linear = nn.Linear(width, config.hidden_size, bias=False)
+        norm = partial(RMSNorm, config.head_dim, config.rms_norm_eps) if normed else nn.Identity
+        self.q_norm: nn.Module = norm()
+        self.k_norm: nn.Module = norm()
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch tokens input"],
+        positions: Int[Tensor, "batch tokens"],
+        sees: Bool[Tensor, "batch 1 tokens all"] | None,
+        cache: KeysAndValues,
+    ) -> Float[Tensor, "batch tokens hidden"]:
+        """Returns the layer's output for the new tokens, and adds them to the cache.
+
+        sees: what each token attends to, cached tokens first; None for a chain.
+        """
+        rotary = self._rotation(x, positions)
+        queries = rotated(self.q_norm(self._heads(self.q_proj, x)), rotary)
+        keys, values = self._extend(x, rotary, cache)
+        if sees is None and x.shape[1] > 1:  # a single token sees all
+            sees = causal(x.shape[1], keys.shape[-2], x.device)[None, None]
+        mixed = scaled_dot_product_attention(queries, keys, values, attn_mask=sees, enable_gqa=True)
+        return product(self.o_proj, mixed.transpose(1, 2).flatten(-2))
+
+    def add_to_cache(
+        self,
+        x: Float[Tensor, "batch tokens input"],
+        positions: Int[Tensor, "batch tokens"],
+        cache: KeysAndValues,
+    ) -> None:
+        """Adds tokens to the cache for later ones to attend to, without attending to anything."""
+        self._extend(x, self._rotation(x, positions), cache)
+
+    def _extend(
+        self, x: Tensor, rotary: tuple[Tensor, Tensor], cache: KeysAndValues
+    ) -> tuple[Tensor, Tensor]:
+        keys = rotated(self.k_norm(self._heads(self.k_proj, x)), rotary)
+        return cache.extend(keys, self._heads(self.v_proj, x))
+
+    def _heads(self, layer: nn.Module, x: Tensor) -> Float[Tensor, "batch heads tokens head_dim"]:
+        heads = product(layer, x).view(*x.shape[:-1], -1, self.config.head_dim)
+        return heads.transpose(1, 2)
+
+    def _rotation(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+        return rotation(positions, self.config.head_dim, self.config.rope_theta, x.dtype)
+
+
+@final
+class FeedForward(nn.Module):
+    """Llama's gated feed-forward network (2002.05202)."""
+
+    def __init__(self, config: LayerConfig) -> None:
+        super().__init__()
+        inner = config.intermediate_size
+        self.gate_proj: nn.Linear = nn.Linear(config.hidden_size, inner, bias=False)
+        self.up_proj: nn.Linear = nn.Linear(config.hidden_size, inner, bias=False)
+        self.down_proj: nn.Linear = nn.Linear(inner, config.hidden_size, bias=False)
+
+    def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
+        gate = product(self.gate_proj, x, "swish")
+        return product(self.down_proj, merged(self.up_proj, x, gate, "mul"))
+
+
+def rotation(
+    positions: Int[Tensor, "batch tokens"],
+    head_dim: int,
+    theta: float,
+    dtype: torch.dtype = torch.float32,
+) -> tuple[Tensor, Tensor]:
+    """Returns the cosine and sine of each position's angles (2104.09864)."""
+    angles = (positions[..., None].float() / _periods(head_dim, theta, positions.device))[:, None]
+    return angles.cos().to(dtype), angles.sin().to(dtype)
+
+
+@cache
+def _periods(head_dim: int, theta: float, device: torch.device) -> Float[Tensor, "head_dim"]:
+    """Returns what each entry of a head divides a position by."""
+    entries = torch.arange(0, head_dim, 2, device=device, dtype=torch.float32)
+    return (theta ** (entries / head_dim)).repeat(2)
+
+
+def rotated(x: Tensor, rotary: tuple[Tensor, Tensor]) -> Tensor:
+    """Returns the heads with each pair of entries rotated by its position's angle."""
+    cosine, sine = rotary
+    left, right = x.chunk(2, dim=-1)
+    return x * cosine + torch.cat([-right, left], dim=-1) * sine

@@ -1,0 +1,73 @@
+"""Logits: how a target scales and caps the products of its head, for drafters that borrow it."""
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from outrider.base.errors import ConfigError, OutriderError
+from outrider.contract.draft import Draft
+from outrider.contract.target import Target
+from outrider.targets.passes.cached_model import HIDDEN
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LogitRule:
+    """Scales the products of a head's matrix, and then caps them softly.
+
+    scale: Cohere multiplies by `logit_scale`, and Granite divides by `logits_scaling`.
+    cap: Gemma 2 and its kin take cap * tanh(logits / cap); None for no cap.
+    """
+
+    scale: float = 1.0
+    cap: float | None = None
+
+    @classmethod
+    def of(cls, target: Target) -> "LogitRule":
+        """Returns the rule of a target, from its model's config."""
+        config = target.model.config.get_text_config()
+        scale = float(getattr(config, "logit_scale", None) or 1.0)
+        scaling = float(getattr(config, "logits_scaling", None) or 1.0)
+        scale *= scaling if config.model_type.startswith("hyperclovax") else 1 / scaling
+        cap = getattr(config, "final_logit_softcapping", None)
+        return cls(scale, float(cap) if cap else None)
+
+    def __call__(self, products: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """Returns the logits for the products of a head."""
+        logits = products if self.scale == 1.0 else products * self.scale
+        return logits if self.cap is None else torch.tanh(logits / self.cap) * self.cap
+
+
+PLAIN = LogitRule()
+"""Leaves the products unchanged."""
+
+
+@torch.no_grad()
+def require_readable(target: Target, needs: frozenset[str]) -> None:
+    """Raises `ConfigError` unless a target's hidden states have a row for each token.
+
+    needs: the names of the features that the drafter reads.
+    """
+    names = frozenset(name for name in needs if name.startswith(HIDDEN))
+    size = target.vocab_size
+    name = type(target.model).__name__
+    tokens = [size // 2, size // 3]
+    try:
+        session = target.open(target.begin(tokens)[0], names)
+        session.score(Draft())
+        features = session.features()
+    except OutriderError:
+        raise
+    except Exception as error:  # noqa: BLE001  states of other kinds fail in any way
+        line = " ".join(str(error).split())[:100]
+        raise ConfigError(f"target: the hidden states of {name} can't be read ({line})") from None
+    width = int(target.model.config.get_text_config().hidden_size)
+    for feature, states in features.items():
+        if tuple(states.shape) != (len(tokens), width):
+            raise ConfigError(
+                f"target: the {feature} of {name} are of shape {tuple(states.shape)}: expected"
+                f" {(len(tokens), width)}, a row for each token"
+            )

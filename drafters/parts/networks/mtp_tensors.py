@@ -1,0 +1,143 @@
+"""The tensors of multi-token prediction in published checkpoints, named as in `MTPNetwork`."""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from outrider.base.errors import ConfigError
+from outrider.contract.target import Target
+from outrider.drafters.parts import checkpoint
+from outrider.drafters.parts.networks.vocabulary import TENSOR, Vocabulary
+
+INDEX = "model.safetensors.index.json"
+
+DEEPSEEK = {"shared_head.norm.": "norm.", "enorm.": "enorm.", "hnorm.": "hnorm."}
+DEEPSEEK |= {"eh_proj.": "eh_proj.", "": "block."}
+"""Prefixes that follow `model.layers.61.` in DeepSeek-V3 and GLM-4.5, and those of the network."""
+
+QWEN = {"pre_fc_norm_embedding.": "enorm.", "pre_fc_norm_hidden.": "hnorm.", "fc.": "eh_proj."}
+QWEN |= {"norm.": "norm.", "layers.0.": "block."}
+"""Prefixes that follow `mtp.` in Qwen3-Next, and those of the network."""
+
+SHARED = ("embed_tokens.weight", "shared_head.head.weight")
+"""Copies of the target's embeddings and head."""
+
+EXPERT = re.compile(r"(.*\.experts)\.(\d+)\.(gate|up|down)_proj\.weight")
+
+
+def target_folder(target: Target) -> Path:
+    """Returns the folder of the checkpoint that a target was loaded from.
+
+    Raises:
+        ConfigError: it was not loaded from one.
+    """
+    from transformers.utils.hub import cached_file
+
+    name = str(getattr(target.model.config, "_name_or_path", "") or "")
+    if name and not Path(name).is_dir():
+        config = cached_file(name, checkpoint.CONFIG, _raise_exceptions_for_missing_entries=False)
+        name = "" if config is None else str(Path(config).parent)
+    if not name:
+        raise ConfigError("drafter.path=None: expected a folder, the target was not read from one")
+    return Path(name)
+
+
+def read(folder: Path, layers: int, size: int) -> tuple[Path, dict[str, Tensor], Vocabulary]:
+    """Returns a file of a folder, its tensors of multi-token prediction, and their vocabulary.
+
+    layers: the number of the target's layers; the next one is DeepSeek's and GLM's for prediction.
+    size: the size of the target's vocabulary.
+
+    Raises:
+        ConfigError: there are none, or a file can't be read.
+    """
+    files = _files(folder)
+    for prefix, names in ((f"model.layers.{layers}.", DEEPSEEK), ("mtp.", QWEN)):
+        own = [name for name in files if name.startswith(prefix) and not name.endswith(SHARED)]
+        if own:
+            known = [TENSOR] if TENSOR in files else []  # of a layer that was trained here
+            tensors = _load({name: files[name] for name in (*own, *known)})
+            vocabulary = Vocabulary.take_from(tensors, size)
+            short = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
+            stacked = _stacked(checkpoint.replace_prefixes(short, names))
+            return files[own[0]], stacked, vocabulary
+    raise ConfigError(
+        f"drafter.path={str(folder)!r}: expected tensors of multi-token prediction, named"
+        f" model.layers.{layers}.* or mtp.*"
+    )
+
+
+def published(tensors: Mapping[str, Tensor], layers: int) -> dict[str, Tensor]:
+    """Returns the network's tensors by DeepSeek-V3's names, with separate tensors for each expert.
+
+    layers: as for `read`.
+    """
+    names = {new: f"model.layers.{layers}.{old}" for old, new in DEEPSEEK.items()}
+    named: dict[str, Tensor] = {}
+    for name, tensor in checkpoint.replace_prefixes(tensors, names).items():
+        experts, _, part = name.rpartition(".")
+        if part == "gate_up_proj" and experts.endswith(".experts"):
+            for number, both in enumerate(tensor):
+                gate, up = both.chunk(2)
+                named[f"{experts}.{number}.gate_proj.weight"] = gate
+                named[f"{experts}.{number}.up_proj.weight"] = up
+        elif part == "down_proj" and experts.endswith(".experts"):
+            for number, down in enumerate(tensor):
+                named[f"{experts}.{number}.down_proj.weight"] = down
+        else:
+            named[name] = tensor
+    return named
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    """Returns the file of each tensor of a checkpoint, by name."""
+    index, weights = folder / INDEX, folder / checkpoint.WEIGHTS
+    if index.is_file():
+        names: dict[str, str] = json.loads(index.read_text())["weight_map"]
+        return {name: folder / file for name, file in names.items()}
+    if not weights.is_file():
+        raise ConfigError(
+            f"drafter.path={str(folder)!r}: expected a folder with {checkpoint.WEIGHTS} or {INDEX}"
+        )
+    try:
+        with safe_open(weights, framework="pt") as file:
+            return dict.fromkeys(file.keys(), weights)
+    except (SafetensorError, OSError) as error:
+        raise ConfigError(f"{weights} can't be read: {' '.join(str(error).split())}") from error
+
+
+def _load(files: Mapping[str, Path]) -> dict[str, Tensor]:
+    """Returns some tensors without loading the others, which could fill the memory."""
+    tensors = {}
+    for path in sorted(set(files.values())):
+        try:
+            with safe_open(path, framework="pt") as file:
+                for name in (name for name in files if files[name] == path):
+                    tensors[name] = file.get_tensor(name)
+        except (SafetensorError, OSError) as error:
+            raise ConfigError(f"{path} can't be read: {' '.join(str(error).split())}") from error
+    return tensors
+
+
+def _stacked(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Returns the tensors with those of all experts stacked, as in transformers' layers."""
+    stacked: dict[str, Tensor] = {}
+    experts: dict[str, dict[tuple[str, int], Tensor]] = {}
+    for name, tensor in tensors.items():
+        match = EXPERT.fullmatch(name)
+        if match:
+            experts.setdefault(match[1], {})[match[3], int(match[2])] = tensor
+        else:
+            stacked[name] = tensor
+    for name, parts in experts.items():
+        numbers = sorted({number for _, number in parts})
+        if len(parts) == 3 * len(numbers):  # otherwise `load_tensors` reports what is missing
+            both = [torch.cat([parts["gate", n], parts["up", n]]) for n in numbers]
+            stacked[f"{name}.gate_up_proj"] = torch.stack(both)
+            stacked[f"{name}.down_proj"] = torch.stack([parts["down", n] for n in numbers])
+    return stacked

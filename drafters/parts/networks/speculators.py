@@ -1,0 +1,174 @@
+"""The layout of the speculators library, which vLLM loads: configs, vocabularies, mask tokens."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from outrider.base.errors import ConfigError, require
+from outrider.contract.target import Target
+from outrider.drafters.parts.networks import weights
+from outrider.drafters.parts.networks.layer import LayerConfig
+from outrider.drafters.parts.networks.vocabulary import Vocabulary
+
+VERSION = "0.3.0"
+"""The version of the library whose layout this is."""
+
+LAYERS_KEY = "eagle_aux_hidden_state_layer_ids"
+"""The entry of a config that names the states a network reads."""
+
+SPECULATORS = {
+    "eagle3": "Eagle3Speculator",
+    "peagle": "PEagleSpeculator",
+    "dflash": "DFlashSpeculator",
+}
+"""The name of an algorithm's class in the library."""
+
+DECODERS = {"llama": "LlamaForCausalLM", "qwen3": "Qwen3ForCausalLM"}
+"""The class of the models whose decoder layers a network has, by their type."""
+
+
+def config(
+    algorithm: str, target: Target, decoder: Mapping[str, Any], vocabulary: int, tokens: int
+) -> dict[str, Any]:
+    """Returns the entries that `config.json` has for every algorithm.
+
+    algorithm: one of SPECULATORS.
+    decoder: the sizes of the decoder layers, see `decoder_config`.
+    vocabulary: the number of tokens that the network knows.
+    tokens: the default number of tokens of a draft, for servers.
+    """
+    # A hub id is of use elsewhere. Of a local folder, only the name is stored.
+    name = str(getattr(target.model.config, "_name_or_path", "") or "")
+    name = Path(name).name if Path(name).is_dir() else name
+    return {
+        "speculators_model_type": algorithm,
+        "speculators_version": VERSION,
+        "architectures": [SPECULATORS[algorithm]],
+        "transformer_layer_config": dict(decoder),
+        "draft_vocab_size": vocabulary,
+        "target_hidden_size": int(target.model.config.get_text_config().hidden_size),
+        "speculators_config": {
+            "algorithm": algorithm,
+            "proposal_methods": [{"proposal_type": "greedy", "speculative_tokens": tokens}],
+            "default_proposal_method": "greedy",
+            "verifier": {
+                "name_or_path": name,
+                "architectures": list(getattr(target.model.config, "architectures", None) or ()),
+            },
+        },
+    }
+
+
+def decoder_config(
+    target: Target, layer: LayerConfig, model_type: str = "llama", layers: int = 1
+) -> dict[str, Any]:
+    """Returns the sizes of a network's decoder layers, as a config of transformers.
+
+    model_type: one of DECODERS. layers: how many there are.
+    """
+    model = target.model.config.get_text_config()
+    return {
+        "model_type": model_type,
+        "architectures": [DECODERS[model_type]],
+        "num_hidden_layers": layers,
+        "hidden_size": layer.hidden_size,
+        "intermediate_size": layer.intermediate_size,
+        "num_attention_heads": layer.num_attention_heads,
+        "num_key_value_heads": layer.num_key_value_heads,
+        "head_dim": layer.head_dim,
+        "rms_norm_eps": layer.rms_norm_eps,
+        "rope_theta": layer.rope_theta,
+        "hidden_act": "silu",
+        "attention_bias": False,
+        "mlp_bias": False,
+        "tie_word_embeddings": False,
+        "vocab_size": target.vocab_size,
+        "max_position_embeddings": getattr(model, "max_position_embeddings", None) or 2048,
+    }
+
+
+def read_decoder(folder: Path, stored: Mapping[str, Any]) -> Any:
+    """Returns the decoder layers' config, with the defaults of their own type of model.
+
+    folder, stored: the checkpoint, and the contents of its `config.json`.
+
+    Raises:
+        ConfigError: transformers can't read it, or the layers can't be run here.
+    """
+    from transformers import AutoConfig
+
+    decoder = stored.get("transformer_layer_config") or stored
+    entries = {name: value for name, value in decoder.items() if name != "model_type"}
+    try:
+        config: Any = AutoConfig.for_model(decoder.get("model_type", "qwen3"), **entries)
+    except Exception as error:  # noqa: BLE001  its checks raise errors of many types
+        reason = " ".join(str(error).split())[:100]
+        raise ConfigError(
+            f"{folder}: config.json: expected the sizes of decoder layers ({reason})"
+        ) from None
+    rope = (config.rope_parameters or {}).get("rope_type", "default")
+    require(rope == "default", f"{folder}: rope_type", rope, "'default' in config.json")
+    return config
+
+
+def take_vocabulary(tensors: dict[str, Tensor], size: int) -> Vocabulary:
+    """Removes all but the network's own tensors, and returns the vocabulary that they describe.
+
+    size: the size of the target's vocabulary.
+    """
+    shifts = tensors.pop("d2t", None)
+    ids = None if shifts is None else torch.arange(len(shifts)) + shifts.long()
+    for name in [name for name in tensors if name == "t2d" or name.startswith("verifier_")]:
+        del tensors[name]
+    return Vocabulary(size, ids)
+
+
+def require_fit(folder: Path, decoder: Any, mask: int, target: Target) -> None:
+    """Raises `ConfigError` if a network's layers or mask token do not fit the target."""
+    weights.require_fit(folder, {"hidden_size": decoder.hidden_size}, target)
+    is_valid = mask < target.vocab_size
+    require(is_valid, f"{folder}: mask_token_id", mask, "one of the target's tokens")
+
+
+def vocabulary_tensors(vocabulary: Vocabulary) -> dict[str, Tensor]:
+    """Returns the tensors that stand for a vocabulary: none if all tokens are known."""
+    if vocabulary.ids is None:
+        return {}
+    ids = vocabulary.ids.cpu()
+    known = torch.zeros(vocabulary.size, dtype=torch.bool)
+    known[ids] = True
+    return {"d2t": ids - torch.arange(len(ids)), "t2d": known}
+
+
+def mask_token(target: Target) -> int:
+    """Returns the id of the token that stands for a mask, chosen as the library does.
+
+    It is the tokenizer's own mask token. Without one it is an id that no token has, else the
+    padding, else the end of a text, else the last id.
+    """
+    tokenizer = target.tokenizer
+    if tokenizer is None:
+        return target.vocab_size - 1
+    spare = len(tokenizer) if len(tokenizer) < target.vocab_size else None
+    choices = (tokenizer.mask_token_id, spare, tokenizer.pad_token_id, tokenizer.eos_token_id)
+    known = [int(token) for token in choices if token is not None]
+    return known[0] if known else target.vocab_size - 1
+
+
+def layers_read(config: Mapping[str, Any]) -> tuple[int, ...]:
+    """Returns the target's states that a checkpoint was trained on.
+
+    Raises:
+        ConfigError: the config does not name them.
+    """
+    inner = config.get("eagle_config") or {}
+    layers = config.get(LAYERS_KEY) or inner.get(LAYERS_KEY)
+    if layers:
+        return tuple(int(layer) for layer in layers)
+    raise ConfigError(
+        f"drafter.path: config.json names no {LAYERS_KEY}: expected the layers of the target that"
+        " it was trained on, such as [2, 15, 27]"
+    )

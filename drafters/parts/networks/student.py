@@ -1,0 +1,104 @@
+"""Students: small language models that borrow the target's embeddings and head."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from outrider.contract.target import Target
+from outrider.drafters.parts import checkpoint
+from outrider.drafters.parts.networks import weights
+from outrider.extras.cpu.packed_linear import PackedLinear, pack
+from outrider.targets.passes.ranks import is_sharded
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+MARK = "tables"
+"""The entry of a student's config that says that its embeddings and head are the target's."""
+MASK = "mask"
+"""The tensor with the embedding of a student's mask token, if it has one."""
+MASK_ID = "pard_token"
+"""The entry of a config with the id of the mask token, as in AMD's PARD models."""
+
+
+def borrows(folder: Path) -> bool:
+    """Returns whether a folder holds a student, which lacks embeddings and a head of its own."""
+    path = folder / checkpoint.CONFIG
+    if not path.is_file():
+        return False
+    config: object = json.loads(path.read_text())
+    return isinstance(config, dict) and config.get(MARK) == "target"
+
+
+def save_student(
+    student: "PreTrainedModel",
+    folder: Path,
+    dtype: torch.dtype = torch.float16,
+    *,
+    mask: Float[Tensor, "width"] | None = None,
+) -> None:
+    """Writes a model without its embeddings and head, and a config that says so.
+
+    mask: the embedding of the mask token, for a student that drafts in parallel.
+    """
+    tensors = {
+        name: tensor
+        for name, tensor in student.state_dict().items()
+        if name not in _table_names(student)
+    }
+    config: dict[str, Any] = json.loads(student.config.to_json_string())
+    config.pop("_name_or_path", None)
+    if mask is not None:
+        tensors[MASK] = mask
+        config[MASK_ID] = int(config["vocab_size"])
+    checkpoint.write_checkpoint(folder, tensors, {**config, MARK: "target"}, dtype)
+
+
+def read_student(folder: Path, target: Target) -> "PreTrainedModel":
+    """Returns the model in a folder with the target's embeddings and head, ready to draft.
+
+    If it has a mask token, its embedding follows the target's last one.
+
+    Raises:
+        ConfigError: its sizes are not the target's, or a tensor does not fit; the message names it.
+    """
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    weights.read_config(folder, target)
+    auto: Any = AutoModelForCausalLM
+    config = AutoConfig.from_pretrained(folder)
+    file, tensors = checkpoint.find_tensors(folder)
+    mask = tensors.pop(MASK, None)
+    with torch.device("meta"):
+        names = _table_names(auto.from_config(config))
+    tables = (weights.embedding(target).detach(), weights.head(target).detach())
+    model: Any = weights.with_random_weights(lambda: auto.from_config(config), target, 0)
+    checkpoint.load_tensors(model, {**tensors, **dict(zip(names, tables, strict=True))}, file)
+    if not is_sharded(target.model):  # share the target's tables instead of copying them
+        model.set_input_embeddings(target.model.get_input_embeddings())
+        model.set_output_embeddings(target.model.get_output_embeddings())
+    if mask is not None:
+        model.set_input_embeddings(with_mask(model.get_input_embeddings(), mask))
+    if isinstance(model.get_output_embeddings(), PackedLinear):
+        pack(model)
+    student: PreTrainedModel = model
+    return student
+
+
+def with_mask(embeddings: nn.Module, mask: Float[Tensor, "width"]) -> nn.Embedding:
+    """Returns a copy of embeddings, with that of the mask token after the last one."""
+    table: Any = embeddings.weight
+    rows = torch.cat([table.detach(), mask[None].to(table)])
+    return nn.Embedding(len(rows), rows.shape[1], _weight=rows, _freeze=True)
+
+
+def _table_names(model: "PreTrainedModel") -> list[str]:
+    """Returns the names of the embeddings and the head among a model's tensors."""
+    untyped: Any = model
+    tables = (untyped.get_input_embeddings(), untyped.get_output_embeddings())
+    names = {id(module): name for name, module in model.named_modules()}
+    return [f"{names[id(table)]}.weight" for table in tables]

@@ -1,0 +1,138 @@
+"""Trained drafters: what networks that are trained for a target, and their drafters, share."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from outrider.contract.drafter import Drafter
+from outrider.contract.target import Target
+from outrider.drafters.parts import checkpoint
+from outrider.drafters.parts.networks import weights
+from outrider.drafters.parts.networks.logits import PLAIN, LogitRule, require_readable
+from outrider.drafters.parts.networks.vocabulary import Vocabulary
+from outrider.drafters.parts.networks.weights import BorrowedHead
+from outrider.drafters.parts.trees.tree_forms import parse_tree
+from outrider.extras.cpu.packed_linear import PackedLinear, pack
+
+
+class TrainedNetwork(nn.Module, ABC):
+    """A network that is trained for one target, and kept as a checkpoint in a folder.
+
+    Every family is constructed as `Network(target, vocabulary, **options)`, with random weights.
+
+    family: the name of its drafter, and of the folder of its weights in the package.
+    vocabulary: the tokens that it can draft.
+    borrowed_head: the target's output matrix, if the network has none of its own.
+    """
+
+    family: ClassVar[str]
+    vocabulary: Vocabulary
+    borrowed_head: BorrowedHead | None = None
+
+    @classmethod
+    @abstractmethod
+    def read_checkpoint(cls, folder: Path, target: Target) -> Self:
+        """Returns the network in a folder, ready to draft for the target.
+
+        Raises:
+            ConfigError: the folder holds no such network, or one that does not fit the target.
+        """
+
+    @abstractmethod
+    def save_checkpoint(self, folder: Path, target: Target) -> None:
+        """Writes the network into a folder, in half precision and its family's published layout."""
+
+    @classmethod
+    def untrained(
+        cls, target: Target, vocabulary: Vocabulary, *, seed: int = 0, **options: Any
+    ) -> Self:
+        """Returns a network with random weights, ready to draft for the target.
+
+        options: those of the family's constructor.
+        """
+        return weights.with_random_weights(lambda: cls(target, vocabulary, **options), target, seed)
+
+    @classmethod
+    def load(cls, path: str | None, target: Target, **untrained: Any) -> Self:
+        """Returns the network that a drafter's setting `path` names.
+
+        path: a folder, "untrained" for random weights, or None for the weights for SmolLM2 that
+            come with the package.
+        untrained: options of the constructor that count for random weights only.
+
+        Raises:
+            ConfigError: there is no such folder, or its network does not fit the target.
+        """
+        if path == weights.UNTRAINED:
+            return cls.untrained(target, Vocabulary(target.vocab_size), **untrained)
+        return cls.read_checkpoint(weights.folder(cls.family, path), target)
+
+    @classmethod
+    def with_tensors(
+        cls,
+        tensors: Mapping[str, Tensor],
+        file: Path,
+        target: Target,
+        vocabulary: Vocabulary,
+        **options: Any,
+    ) -> Self:
+        """Returns a network with the tensors of a checkpoint, packed if the target is.
+
+        file: where the tensors come from, for messages.
+        options: those of the family's constructor.
+
+        Raises:
+            ConfigError: a tensor does not fit; the message names it.
+        """
+        network = cls.untrained(target, vocabulary, **options)
+        checkpoint.load_tensors(network, tensors, file)
+        if isinstance(target.model.get_output_embeddings(), PackedLinear):
+            pack(network)
+            if network.borrowed_head is not None:
+                network.borrowed_head.pack()
+        return network
+
+
+Network = TypeVar("Network", bound=TrainedNetwork)
+
+
+class TrainedDrafter(Drafter, Generic[Network]):
+    """A drafter whose network is loaded when it is bound to a target.
+
+    network_class: the family of its network.
+    path: the network's folder, as in `TrainedNetwork.load`.
+    tree: the shape of its drafts, as in `outrider.drafters.parts.trees.tree_forms`.
+    untrained: options of the network that count for random weights only.
+    """
+
+    def __init__(
+        self, network_class: type[Network], path: str | None, tree: Any, **untrained: Any
+    ) -> None:
+        self._network_class = network_class
+        self._path = path
+        self._untrained = untrained
+        self._shape = parse_tree(tree)
+        self.kind: str = self._shape.kind
+        self._target: Target | None = None
+
+    def bind(self, target: Target) -> None:
+        if self._target is target:
+            return
+        require_readable(target, self.needs)
+        self._target = None  # until everything is loaded, since loading may be interrupted
+        self._network = self._network_class.load(self._path, target, **self._untrained)
+        borrows = self._network.borrowed_head is not None
+        self._rule = LogitRule.of(target) if borrows else PLAIN
+        self._start()
+        self._target = target
+
+    def _spread(self, products: Float[Tensor, "*batch known"]) -> Float[Tensor, "*batch vocab"]:
+        """Returns logits over the target's vocabulary, from the products of the network's head."""
+        return self._network.vocabulary.spread(self._rule(products))
+
+    def _start(self) -> None:
+        """Prepares for the first text; called when a network has been loaded."""

@@ -1,0 +1,157 @@
+"""Weights: where a drafter's weights are, whether they fit, and the target's tables to borrow."""
+
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, TypeVar, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from outrider.base.errors import ConfigError
+from outrider.contract.target import Target
+from outrider.drafters.parts import checkpoint
+from outrider.drafters.parts.networks.vocabulary import Vocabulary
+from outrider.extras.cpu.packed_linear import PackedLinear
+from outrider.targets.passes.ranks import gather_weight
+
+UNTRAINED = "untrained"
+"""The path that stands for random weights."""
+
+SMOLLM2_135M: dict[str, str | int] = {
+    "model_type": "llama",
+    "hidden_size": 576,
+    "num_hidden_layers": 30,
+    "vocab_size": 49152,
+}
+"""Config entries by which SmolLM2-135M and its fine-tunes are recognised."""
+
+Network = TypeVar("Network", bound=nn.Module)
+
+
+@final
+class BorrowedHead:
+    """Rows of the target's output matrix, which a network uses but does not own.
+
+    It is not a module, so the rows are neither trained nor saved with the network.
+    """
+
+    def __init__(self, matrix: Float[Tensor, "rows width"]) -> None:
+        self.matrix = matrix
+        self._packed: PackedLinear | None = None
+
+    @classmethod
+    def of(cls, target: Target, vocabulary: Vocabulary) -> "BorrowedHead":
+        """Returns the target's rows for the tokens of a vocabulary; raises what `head` does."""
+        return cls(vocabulary.rows(head(target).detach()))
+
+    def __call__(self, states: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch rows"]:
+        return linear(states, self.matrix) if self._packed is None else self._packed(states)
+
+    def pack(self) -> None:
+        """Packs the rows for passes without gradient on a CPU."""
+        rows, width = self.matrix.shape
+        layer = nn.Linear(width, rows, bias=False, device="meta")
+        layer.weight = nn.Parameter(self.matrix, requires_grad=False)
+        self._packed = PackedLinear(layer)
+
+
+def folder(family: str, path: str | None) -> Path:
+    """Returns the folder of a family's weights, those for SmolLM2 if `path` is None.
+
+    Raises:
+        ConfigError: there is no such folder.
+    """
+    location = built_in(family) if path is None else Path(path).expanduser()
+    if not location.is_dir():
+        raise ConfigError(f"drafter.path={str(path or location)!r}: expected a folder that exists")
+    return location
+
+
+def built_in(family: str) -> Path:
+    """Returns the folder of the weights for SmolLM2 that come with the package."""
+    return Path(str(files("outrider.drafters"))) / "weights" / family
+
+
+def is_smollm2(target: Target) -> bool:
+    """Returns whether the target is SmolLM2-135M, which the built-in weights are for."""
+    config = target.model.config.get_text_config().to_dict()
+    return all(config.get(name) == value for name, value in SMOLLM2_135M.items())
+
+
+def require_fit(folder: Path, config: Mapping[str, Any], target: Target) -> None:
+    """Raises `ConfigError` if a config's hidden size or vocabulary differs from the target's.
+
+    folder: the folder of the config, for the message.
+    """
+    for name, expected in target_sizes(target).items():
+        size = config.get(name, expected)
+        if int(size) != expected:
+            raise ConfigError(
+                f"drafter.path={str(folder)!r}: its {name} is {size}, the target's {expected}"
+            )
+
+
+def read_config(folder: Path, target: Target) -> dict[str, Any]:
+    """Returns the contents of a folder's `config.json`.
+
+    Raises:
+        ConfigError: it can't be read, or `require_fit` refuses it.
+    """
+    config = checkpoint.read_config(folder)
+    require_fit(folder, config, target)
+    return config
+
+
+def read_tensors(
+    folder: Path,
+    size: int,
+    take: Callable[[dict[str, Tensor], int], Vocabulary] = Vocabulary.take_from,
+) -> tuple[Path, dict[str, Tensor], Vocabulary]:
+    """Returns the file of a checkpoint's tensors, the network's own ones, and its vocabulary.
+
+    size: the size of the target's vocabulary.
+    take: removes all but the network's own tensors, and returns the vocabulary that they describe.
+
+    Raises:
+        ConfigError: there is no such file, or it can't be read.
+    """
+    file, tensors = checkpoint.find_tensors(folder)
+    vocabulary = take(tensors, size)
+    return file, tensors, vocabulary
+
+
+def target_sizes(target: Target) -> dict[str, int]:
+    """Returns the sizes of the target that a drafter's weights depend on."""
+    model = target.model.config.get_text_config()
+    return {"hidden_size": int(model.hidden_size), "vocab_size": int(target.vocab_size)}
+
+
+def embedding(target: Target) -> Float[Tensor, "vocab width"]:
+    """Returns the target's input embeddings."""
+    return gather_weight(target.model, "input_embeddings")
+
+
+def head(target: Target) -> Float[Tensor, "vocab width"]:
+    """Returns the target's output matrix.
+
+    Raises:
+        ConfigError: the target's head is not a single matrix without bias.
+    """
+    module = target.model.get_output_embeddings()
+    if not hasattr(module, "weight") or getattr(module, "bias", None) is not None:
+        raise ConfigError("target: expected a head that is one matrix without bias")
+    return gather_weight(target.model, "output_embeddings")
+
+
+def with_random_weights(make: Callable[[], Network], target: Target, seed: int) -> Network:
+    """Returns the network that `make` builds, in eval mode on the target's device and precision.
+
+    PyTorch's global random state is left unchanged.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = make()
+    return network.to(target.model.device, target.model.dtype).eval()

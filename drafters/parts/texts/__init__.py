@@ -1,0 +1,1 @@
+"""Phrases and counts of texts, and texts in the tokens of another tokenizer."""

@@ -1,0 +1,1 @@
+"""The shapes that drafts can have, and how a config writes them."""

@@ -1,0 +1,198 @@
+"""Trees: the shapes that a draft can have, and how a drafter's distributions fill them."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from outrider.contract.draft import ROOT
+from outrider.contract.pen import Pen
+from outrider.drafters.parts.trees.sequoia import Path, best_widths
+
+NextLogits = Callable[[Sequence[Sequence[int]]], Float[Tensor, "paths vocab"]]
+"""Maps paths of drafted tokens, all of one length, to the logits of the token after each."""
+
+
+class Shape(ABC):
+    """A shape that drafts grow into.
+
+    kind: how siblings are chosen, one of `outrider.contract.draft.KINDS`.
+    """
+
+    kind: str
+
+    @abstractmethod
+    def grow(self, pen: Pen, next_logits: NextLogits) -> None:
+        """Writes a tree of this shape, within the pen's depth and budget."""
+
+    def grow_at_once(self, pen: Pen, logits: Float[Tensor, "depths vocab"]) -> None:
+        """Writes a tree whose tokens do not depend on those before them in the draft.
+
+        logits: of the tokens at each depth; they limit how deep the draft can be.
+        """
+        pen.limit(len(logits))
+
+        def next_logits(paths: Sequence[Sequence[int]]) -> Tensor:
+            return logits[len(paths[0])].expand(len(paths), -1)
+
+        self.grow(pen, next_logits)
+
+
+@final
+@dataclass(frozen=True)
+class Chain(Shape):
+    """One token after the other, without branches."""
+
+    kind: str = "chain"
+
+    def grow(self, pen: Pen, next_logits: NextLogits) -> None:
+        path: list[int] = []
+        while pen.open:
+            path.append(pen.draw(next_logits([path])[0]))
+
+
+@final
+@dataclass(frozen=True)
+class Static(Shape):
+    """A shape that is known before drafting.
+
+    widths: the number of children of each node, by the node's path; 0 for nodes not listed.
+    """
+
+    widths: dict[Path, int]
+    kind: str
+
+    def grow(self, pen: Pen, next_logits: NextLogits) -> None:
+        layer: list[tuple[int, Path, list[int]]] = [(ROOT, (), [])]
+        for _ in range(pen.gamma):
+            parents = [parent for parent in layer if self.width(parent[1])]
+            if not parents:
+                return
+            if self.kind == "paths" and parents[0][0] != ROOT and pen.room < len(parents):
+                return  # rules for paths take only equally long ones
+            logits = next_logits([tokens for *_, tokens in parents])
+            layer = []
+            for (node, path, tokens), row in zip(parents, logits, strict=True):
+                width = min(self.width(path), pen.room)
+                if width < 1:
+                    return
+                children = _write_children(pen, row, width, self.kind, node)
+                layer += [
+                    (child, (*path, rank), [*tokens, pen.token(child)])
+                    for rank, child in enumerate(children)
+                ]
+
+    def width(self, path: Path) -> int:
+        """Returns the number of children of a node; the kind "paths" only branches at the root."""
+        if self.kind == "paths" and path:
+            return 1
+        return self.widths.get(path, 0)
+
+
+@final
+@dataclass(frozen=True)
+class Levels(Shape):
+    """A shape in which all nodes of one depth have the same number of children.
+
+    widths: that number for each depth, from the root down; the deepest nodes have none.
+    """
+
+    widths: tuple[int, ...]
+    kind: str
+
+    def grow(self, pen: Pen, next_logits: NextLogits) -> None:
+        widths: dict[Path, int] = {}
+        layer: list[Path] = [()]
+        for width in self.widths[: pen.gamma]:
+            widths |= dict.fromkeys(layer, width)
+            layer = [(*path, rank) for path in layer for rank in range(width)]
+        Static(widths, self.kind).grow(pen, next_logits)
+
+
+@final
+@dataclass(frozen=True)
+class Dynamic(Shape):
+    """EAGLE-2's tree (2406.16858, section 4).
+
+    At each depth, the `width` nodes with the likeliest paths are expanded. In the end, the nodes
+    with the likeliest paths are kept, as many as the budget allows.
+    """
+
+    width: int
+    kind: str = "deterministic"
+
+    def grow(self, pen: Pen, next_logits: NextLogits) -> None:
+        if pen.gamma < 1 or pen.room < 1:
+            return
+        # Candidates, parents before children: the path of tokens, the parent, log p of the path.
+        tokens: list[list[int]] = []
+        parents, values = list[int](), list[float]()
+        layer = [ROOT]
+        for _ in range(pen.gamma):
+            paths = [tokens[node] if node != ROOT else [] for node in layer]
+            logs = next_logits(paths).float().log_softmax(-1)
+            best = logs.topk(min(self.width, pen.vocab_size))
+            children = []
+            for node, path, scores, ids in zip(
+                layer, paths, best.values.tolist(), best.indices.tolist(), strict=True
+            ):
+                for score, token in zip(scores, ids, strict=True):
+                    if score > -math.inf:
+                        children.append(len(tokens))
+                        tokens.append([*path, token])
+                        parents.append(node)
+                        values.append(score + (values[node] if node != ROOT else 0.0))
+            layer = sorted(children, key=lambda node: (-values[node], node))[: self.width]
+        # No node is likelier than its parent, and ties go to the earlier node, so the chosen
+        # nodes are a tree.
+        chosen = sorted(range(len(tokens)), key=lambda node: (-values[node], node))[: pen.room]
+        written = {ROOT: ROOT}
+        for node in sorted(chosen):
+            if pen.room < 1:
+                return
+            pen.write(tokens[node][-1], after=written[parents[node]])
+            written[node] = pen.last
+
+
+@final
+@dataclass(frozen=True)
+class Sequoia(Shape):
+    """The shape with the most accepted tokens for its budget (Sequoia, 2402.12374, section 3.1).
+
+    acceptance: the probability that the n-th child of a node is the one accepted, for each n.
+    """
+
+    acceptance: tuple[float, ...]
+    kind: str = "distinct"
+
+    def grow(self, pen: Pen, next_logits: NextLogits) -> None:
+        if pen.gamma > 0 and pen.room > 0:
+            widths = best_widths(self.acceptance, pen.room, pen.gamma)
+            Static(widths, self.kind).grow(pen, next_logits)
+
+
+def one_by_one(logits: Callable[[Sequence[int]], Float[Tensor, "vocab"]]) -> NextLogits:
+    """Returns a `NextLogits` for a drafter that takes one path at a time.
+
+    logits: maps a path of drafted tokens to the logits of the token after it.
+    """
+    return lambda paths: torch.stack([logits(path) for path in paths])
+
+
+def _write_children(
+    pen: Pen, logits: Float[Tensor, "vocab"], width: int, kind: str, node: int
+) -> Sequence[int]:
+    """Writes up to `width` children of a node, and returns them."""
+    if kind != "deterministic":
+        return pen.branch(logits, width, replacement=kind != "distinct", after=node)
+    first = pen.last + 1
+    likeliest = logits.topk(min(width, len(logits)))
+    for score, token in zip(*(rows.tolist() for rows in likeliest), strict=True):
+        if pen.room and score > -math.inf:  # a drafter may lack some of the target's tokens
+            pen.write(token, after=node)
+    return range(first, pen.last + 1)

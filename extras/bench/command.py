@@ -1,0 +1,209 @@
+"""`outrider bench`: Outrider and its peers on the same prompts, interleaved in one run."""
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from outrider.base.errors import is_int, require
+from outrider.base.folders import append_line, claimed, write_whole
+from outrider.base.interruption import advising
+from outrider.base.terminal import plain, print_json, remarks, results, visible
+from outrider.data.prompts import Prompt
+from outrider.extras.bench.curves import count_curve_steps, measure_curves
+from outrider.extras.bench.drafting import (
+    DraftCost,
+    count_draft_bytes,
+    draft_cost,
+    drafting_entrants,
+    drafting_table,
+)
+from outrider.extras.bench.eight_bits import write_eight_bits
+from outrider.extras.bench.entrants import OUTRIDER_PLAIN, entrants, weights_location
+from outrider.extras.bench.measure import Run, differences, measure_runs, speed_ratio
+from outrider.extras.bench.neighbour import neighbour
+from outrider.extras.bench.peers import Entrant
+from outrider.extras.bench.plots import plot_curves
+from outrider.extras.bench.report import BenchResult, bench_lines, bench_table
+from outrider.extras.bench.roofline import memory_bandwidth
+from outrider.extras.bench.worker import Worker
+from outrider.plugins.config import build, option_configs, plain_values
+
+RUNS = "runs.jsonl"
+"""The file of a bench's runs, in its folder."""
+
+
+def bench(config: DictConfig) -> None:
+    """Prints the table; each run, the curves and their plots are saved in Hydra's run dir."""
+    _check(config)
+    folder = Path(HydraConfig.get().runtime.output_dir)
+    is_new = not (folder / RUNS).exists()
+    require(is_new, "hydra.run.dir", str(folder), f"a folder without the {RUNS} of another bench")
+    settings = plain_values(config)
+    listed = option_configs("drafter", settings["drafters"])
+    settings["drafters"] = {name: plain_values(node) for name, node in listed.items()}
+    prompts = build(config.data)  # before engines are started, which takes minutes
+    require(len(prompts) > 0, "data", 0, "at least one prompt")
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+    with (
+        claimed(folder),
+        advising(lambda: _advice(folder)),
+        ExitStack() as stack,
+        Progress(*columns, TimeRemainingColumn(), console=remarks()) as progress,
+    ):
+        bandwidth = memory_bandwidth()
+        if config.neighbour:
+            stack.enter_context(neighbour())
+        model = weights_location(settings)
+        rounded = _rounded_for_vllm(config, model, stack)
+        participants = entrants(settings, model, _dtype(config), settings["drafters"], rounded)
+        workers = _start_workers(participants, folder, stack, progress)
+        reference = workers[OUTRIDER_PLAIN]
+        texts = _encode_prompts(config, prompts, reference)
+        runs = _measure_runs(config, workers, texts, folder, progress)
+        text_differences = differences(runs, texts, reference)
+        peak_bytes = {name: worker.peak for name, worker in workers.items()}
+        drafting = _measure_drafting(config, workers, texts, runs, bandwidth)
+        together = {part.name: workers[part.name] for part in participants if part.writes_together}
+        for name, worker in workers.items():
+            if worker is not reference and name not in together:
+                worker.close()  # large batches need the memory
+        task = progress.add_task("curves", total=count_curve_steps(settings))
+        curves = measure_curves(
+            reference, together, texts, settings, lambda: progress.advance(task)
+        )
+        weight_bytes = int(reference.ask({"ask": "weights"})["bytes"])
+    result = BenchResult(
+        runs=runs,
+        start_seconds={name: worker.start_seconds for name, worker in workers.items()},
+        peak_bytes=peak_bytes,
+        ratios={
+            (entrant.name, rival): speed_ratio(runs, entrant.name, rival)
+            for entrant in participants
+            for rival in entrant.rivals
+            if rival in workers
+        },
+        differences=text_differences,
+        curves=curves,
+        weight_bytes=weight_bytes,
+        bandwidth=bandwidth,
+        drafting=drafting,
+    )
+    what = f"{len(prompts)} prompts, gamma {config.gamma}"
+    _report(result, settings, f"{what}, one core busy" if config.neighbour else what, folder)
+
+
+def _check(config: DictConfig) -> None:
+    for name in ("repeats", "turns"):
+        is_count = is_int(config[name]) and config[name] >= 1
+        require(is_count, name, config[name], "a whole number of at least 1")
+    is_greedy = config.sampling.temperature == 0
+    require(is_greedy, "sampling.temperature", config.sampling.temperature, "0: texts are compared")
+
+
+def _dtype(config: DictConfig) -> torch.dtype:
+    name = config.target.get("dtype", "auto")
+    dtype: torch.dtype = torch.float32 if name == "auto" else getattr(torch, name)
+    return dtype
+
+
+def _rounded_for_vllm(config: DictConfig, model: str, stack: ExitStack) -> str | None:
+    """Returns a folder with the weights in eight bits if the target's are; `stack` removes it."""
+    if config.target.get("quantize") is None:
+        return None
+    folder = stack.enter_context(TemporaryDirectory(prefix="outrider-"))
+    return str(write_eight_bits(model, Path(folder)))
+
+
+def _start_workers(
+    participants: Sequence[Entrant], folder: Path, stack: ExitStack, progress: Progress
+) -> dict[str, Worker]:
+    """Starts a worker for each entrant; `stack` closes them."""
+    task = progress.add_task("starting", total=len(participants))
+    workers: dict[str, Worker] = {}
+    for entrant in participants:
+        progress.update(task, description=visible(f"starting {entrant.name}"))
+        log = folder / f"{entrant.name.replace(' ', '_')}.log"
+        worker = Worker(entrant.name, entrant.command, entrant.settings, log, entrant.environment)
+        stack.callback(worker.close)
+        workers[entrant.name] = worker
+        progress.advance(task)
+    return workers
+
+
+def _encode_prompts(
+    config: DictConfig, prompts: Sequence[Prompt], worker: Worker
+) -> list[list[int]]:
+    """Returns the ids of each prompt's turns, as Outrider's target encodes them."""
+    return [
+        worker.ask({"ask": "encode", "turns": list(prompt.turns[: config.turns])})["ids"]
+        for prompt in prompts
+    ]
+
+
+def _measure_runs(
+    config: DictConfig,
+    workers: Mapping[str, Worker],
+    prompts: Sequence[list[int]],
+    folder: Path,
+    progress: Progress,
+) -> list[Run]:
+    """Returns all runs, each of which is saved in `runs.jsonl` as soon as it is done."""
+    task = progress.add_task("writing", total=len(workers) * len(prompts) * config.repeats)
+    runs: list[Run] = []
+    for run in measure_runs(workers, prompts, config.repeats, config.max_new_tokens):
+        append_line(folder / RUNS, json.dumps(run.plain()))
+        runs.append(run)
+        progress.advance(task)
+    return runs
+
+
+def _measure_drafting(
+    config: DictConfig,
+    workers: Mapping[str, Worker],
+    prompts: Sequence[list[int]],
+    runs: Sequence[Run],
+    bandwidth: float,
+) -> dict[str, DraftCost]:
+    """Returns the cost of a draft by each entrant whose texts are long enough to tell."""
+    costs: dict[str, DraftCost] = {}
+    for name in drafting_entrants(runs):
+        draft_bytes = count_draft_bytes(workers[name], prompts, config.max_new_tokens)
+        cost = draft_cost(runs, name, draft_bytes, bandwidth)
+        if cost is not None:
+            costs[name] = cost
+    return costs
+
+
+def _advice(folder: Path) -> str | None:
+    """Returns what an interrupted bench has left."""
+    if not (folder / RUNS).is_file():
+        return None
+    count = (folder / RUNS).read_text(encoding="utf-8").count("\n")
+    return (
+        f"{count} runs are in {folder / RUNS}; the same command measures all of them again, since"
+        " only speeds of one session can be compared"
+    )
+
+
+def _report(result: BenchResult, settings: Mapping[str, Any], title: str, folder: Path) -> None:
+    """Saves `bench.json` and the plots, and prints the table and the lines below it."""
+    path = folder / "bench.json"
+    content = json.dumps(result.plain(settings), indent=1) + "\n"
+    write_whole(path, content)
+    print_json(content)
+    console = results()
+    console.print(bench_table(result, title))
+    if result.drafting:
+        console.print(drafting_table(result.drafting))
+    for line in bench_lines(result):
+        console.print(plain(line))
+    for saved in [path, *plot_curves(result.curves, folder)]:
+        remarks(stderr=False).print(plain(saved), soft_wrap=True)

@@ -1,0 +1,86 @@
+"""Entrants: who takes part in a bench, each as the command and config of a worker."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from outrider.base.errors import ConfigError, require
+from outrider.drafters.none import NoDraft
+from outrider.extras.bench.peers import PEERS, PLAIN, Counterparts, Entrant
+from outrider.plugins.config import factory_of
+from outrider.targets.smollm2 import folder as smollm2_folder
+from outrider.targets.smollm2 import smollm2
+
+OUTRIDER_PLAIN = f"outrider {PLAIN}"
+"""Outrider without drafts: its texts are the reference for all others."""
+
+OUTRIDER_SETTINGS = (
+    "target", "sampling", "budget", "gamma", "chat", "drafter", "verifier", "policy",
+    "draft_timeout",
+)  # fmt: skip
+"""The settings of the run that Outrider's workers receive."""
+
+NO_DRAFT = {"_target_": "outrider.drafters.none.NoDraft"}
+FIXED_POLICY = {"_target_": "outrider.contract.policy.Fixed"}
+
+
+def entrants(
+    config: Mapping[str, Any],
+    model: str,
+    dtype: torch.dtype,
+    drafters: Mapping[str, Mapping[str, Any]] | None = None,
+    rounded: str | None = None,
+) -> list[Entrant]:
+    """Returns the entrants that a config asks for: Outrider's, and their counterparts among peers.
+
+    config: plain values, as Hydra composed them. model: the target's folder or hub id.
+    drafters: the configs of further drafters, by name. They are compared with plain decoding only.
+    rounded: a folder with the weights in eight bits, if those of the target are.
+
+    Raises:
+        ConfigError: a peer can't take part as it is set, or two entrants have one name.
+    """
+    drafter = dict(config["drafter"])
+    label = str(drafter["_target_"]).rpartition(".")[2]
+    without_drafts = {**config, "drafter": NO_DRAFT, "policy": FIXED_POLICY}
+    plain_rivals = tuple(f"{peer} {PLAIN}" for peer in PEERS)
+    entrants = [_outrider(OUTRIDER_PLAIN, without_drafts, plain_rivals)]
+    if factory_of(drafter) is not NoDraft:
+        drafted_rivals = (f"{peer} {label}" for peer in PEERS)
+        rivals = (OUTRIDER_PLAIN, *drafted_rivals, f"transformers {PLAIN}")
+        drafting = _outrider(f"outrider {label}", config, rivals)
+        entrants.append(replace(drafting, writes_together=True))
+    for name, listed in (drafters or {}).items():
+        settings = {**config, "drafter": listed}
+        entrants.append(_outrider(f"outrider {name}", settings, (OUTRIDER_PLAIN,)))
+        is_new = all(entrant.name != entrants[-1].name for entrant in entrants[:-1])
+        require(is_new, "drafters", name, "a name that no other entrant has")
+    precision = str(dtype).removeprefix("torch.")
+    counterparts = Counterparts(model, precision, drafter, label, int(config["gamma"]), rounded)
+    for peer in PEERS:
+        if config["peers"][peer]:
+            entrants += counterparts.of(peer, config["peers"][peer])
+    return entrants
+
+
+def weights_location(config: Mapping[str, Any]) -> str:
+    """Returns the folder or hub id of the target's weights, for peers to load.
+
+    Raises:
+        ConfigError: the target is of a kind that peers can't load.
+    """
+    target = dict(config["target"])
+    if factory_of(target) is smollm2:
+        return str(smollm2_folder())
+    model = target.get("model")
+    if not isinstance(model, str):
+        raise ConfigError("target: expected smollm2 or transformers, which peers can load too")
+    return model
+
+
+def _outrider(name: str, config: Mapping[str, Any], rivals: tuple[str, ...]) -> Entrant:
+    settings = {key: config[key] for key in OUTRIDER_SETTINGS}
+    return Entrant(name, (sys.executable, "-m", "outrider.extras.bench.ours"), settings, rivals)

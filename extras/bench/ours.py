@@ -1,0 +1,192 @@
+"""Outrider as an entrant of the bench: `python -m outrider.extras.bench.ours`."""
+
+import statistics
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import torch
+from omegaconf import OmegaConf
+
+from outrider.base.errors import require
+from outrider.contract.context import Context
+from outrider.contract.draft import Draft
+from outrider.contract.drafter import Drafter
+from outrider.contract.pen import Pen
+from outrider.contract.round import Round
+from outrider.contract.target import Target
+from outrider.decoding.decode import decode, decode_together
+from outrider.decoding.generation import Generation
+from outrider.extras.bench.protocol import Answer, serve
+from outrider.extras.cpu.byte_counter import Reads
+from outrider.plugins.config import build
+from outrider.targets.passes.cache import GrowingCache
+from outrider.targets.passes.cached_model import SOURCE
+from outrider.targets.passes.pass_input import PassInput
+from outrider.targets.passes.run_pass import run_pass
+from outrider.verifiers.token import Token
+
+TOKEN = 5
+"""The id that fills passes whose tokens do not matter."""
+
+
+def start(settings: dict[str, Any]) -> Answer:
+    """Builds the parts that a config names, and returns the function that answers questions.
+
+    Raises:
+        ConfigError: the target is an encoder-decoder.
+    """
+    config: Any = OmegaConf.create(settings)
+    target, drafter, verifier = build(config.target), build(config.drafter), build(config.verifier)
+    kind = type(target.model).__name__
+    require(SOURCE not in target.offers, "target", kind, "a decoder-only model")
+
+    def rounds_of(question: dict[str, Any]) -> Iterator[Round]:
+        drafter.forget()  # the same question may come again
+        return decode(
+            target,
+            drafter,
+            verifier,
+            question["ids"],
+            gamma=config.gamma,
+            budget=config.budget,
+            sampling=build(config.sampling),
+            policy=build(config.policy),
+            max_new_tokens=question["max_new_tokens"],
+            draft_timeout=config.draft_timeout,
+        )
+
+    def write(question: dict[str, Any]) -> dict[str, Any]:
+        rounds, generation, ends = rounds_of(question), Generation(), [time.perf_counter()]
+        for round in rounds:
+            generation.add(round)
+            ends.append(time.perf_counter())
+        phases = {name: value for name, value in generation.seconds.items() if name != "total"}
+        return {
+            "tokens": generation.tokens,
+            "seconds": generation.total_seconds,
+            "phases": phases,
+            "calls": len(generation.rounds),
+            "drafts": [round.seconds["draft"] for round in generation.rounds],
+            "rounds": [end - began for began, end in pairwise(ends)],
+        }
+
+    def count_reads(question: dict[str, Any]) -> dict[str, Any]:
+        with counted(drafter) as draft_bytes:
+            deque(rounds_of(question), maxlen=0)
+        return {"bytes": draft_bytes}
+
+    answers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+        "write": write,
+        "reads": count_reads,
+        "encode": lambda question: {
+            "ids": target.encode_turns(question["turns"], chat=config.chat)
+        },
+        "gap": partial(logit_gap, target),
+        "rows": partial(time_passes, target),
+        "texts": partial(
+            batch_speed, target, drafter, {name: config[name] for name in ("gamma", "budget")}
+        ),
+        "weights": lambda question: {"bytes": _weight_bytes(target)},
+    }
+    return lambda question: answers[question["ask"]](question)
+
+
+@contextmanager
+def counted(drafter: Drafter) -> Iterator[list[int]]:
+    """Counts the bytes of the matrices that each draft of the block reads; yields their list."""
+    propose: Any = drafter.propose_batch
+    draft_bytes: list[int] = []
+
+    def propose_counted(pairs: Sequence[tuple[Context, Pen]]) -> None:
+        with Reads() as reads:
+            propose(pairs)
+        draft_bytes.append(reads.bytes)
+
+    vars(drafter)["propose_batch"] = propose_counted
+    try:
+        yield draft_bytes
+    finally:
+        del vars(drafter)["propose_batch"]
+
+
+def logit_gap(target: Target, question: dict[str, Any]) -> dict[str, Any]:
+    """Returns how far apart the logits of two tokens are after a text.
+
+    question: `ids` of the text, and the tokens `one` and `other`.
+    """
+    logits = target.open(question["ids"]).score(Draft())[0]
+    return {"gap": abs(float(logits[question["one"]] - logits[question["other"]]))}
+
+
+def time_passes(target: Target, question: dict[str, Any]) -> dict[str, Any]:
+    """Returns the median seconds of a pass, for each number of rows that it scores.
+
+    question: `rows`, the numbers of rows, which are timed in turn; `context`, the tokens that are
+        in the cache before; `repeats`, how often each is timed.
+    """
+    model, row_counts, cache = target.model, question["rows"], GrowingCache()
+    run_pass(model, cache, PassInput(torch.full((1, question["context"]), TOKEN), 1))
+    times: dict[int, list[float]] = {count: [] for count in row_counts}
+    for repeat in range(question["repeats"] + 1):
+        for count in row_counts:
+            ids = torch.arange(TOKEN, TOKEN + count)[None]
+            began = time.perf_counter()
+            run_pass(model, cache, PassInput(ids, count))
+            if repeat:  # the first pass of each size makes kernels, and is not counted
+                times[count].append(time.perf_counter() - began)
+            cache.crop(-count)
+    return {"times": [statistics.median(times[count]) for count in row_counts]}
+
+
+def batch_speed(
+    target: Target, drafter: Drafter, options: dict[str, Any], question: dict[str, Any]
+) -> dict[str, Any]:
+    """Returns the tokens per second with several texts in progress.
+
+    The answer has `whole`, the speed over everything, and `decoding`, the speed without each text's
+    first round, in which its prompt is read.
+
+    options: those of `decode_together`.
+    question: `prompts`, `batch`, how many texts are in progress at once, and `max_new_tokens`.
+    """
+    prompts = question["prompts"]
+    begun, tokens, first_tokens, reading = set[int](), 0, 0, 0.0
+    began = time.perf_counter()
+    rounds = decode_together(
+        target,
+        [drafter.fork() for _ in prompts],
+        Token(),
+        prompts,
+        batch_size=question["batch"],
+        max_new_tokens=question["max_new_tokens"],
+        **options,
+    )
+    for index, round in rounds:
+        if index not in begun:
+            begun.add(index)
+            reading += sum(round.seconds.values())
+            first_tokens += len(round.tokens)
+        tokens += len(round.tokens)
+    seconds = time.perf_counter() - began
+    return {
+        "decoding": (tokens - first_tokens) / (seconds - reading),
+        "whole": tokens / seconds,
+    }
+
+
+def _weight_bytes(target: Target) -> int:
+    """Returns the bytes of the matrices that a pass over a single token multiplies with."""
+    with target.at_work(), torch.no_grad(), Reads() as read:
+        ids = torch.tensor([[TOKEN]], device=target.model.device)
+        run_pass(target.model, GrowingCache(), PassInput(ids, 1))
+    return read.bytes
+
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    serve(start)

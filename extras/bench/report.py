@@ -1,0 +1,136 @@
+"""Report: what a bench measured, as a table, as lines of text, and as JSON."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, final
+
+from rich.table import Table
+
+from outrider.base.terminal import plain
+from outrider.extras.bench.curves import Curve
+from outrider.extras.bench.drafting import DraftCost
+from outrider.extras.bench.measure import Difference, Run, speed
+from outrider.lab.statistics.intervals import Interval
+
+PHASES = ("draft", "score", "verify", "rest")
+
+
+@final
+@dataclass(frozen=True)
+class BenchResult:
+    """Everything that a bench measured; mappings are by the entrant's name.
+
+    start_seconds, peak_bytes: of each worker.
+    ratios: how many times as fast the first entrant is as the second.
+    weight_bytes: of the weights that a pass of the target reads.
+    bandwidth: the bytes per second that the machine reads from memory.
+    drafting: what a draft costs.
+    """
+
+    runs: Sequence[Run]
+    start_seconds: Mapping[str, float]
+    peak_bytes: Mapping[str, int]
+    ratios: Mapping[tuple[str, str], Interval | None]
+    differences: Sequence[Difference]
+    curves: Mapping[str, Curve]
+    weight_bytes: int
+    bandwidth: float
+    drafting: Mapping[str, DraftCost]
+
+    def plain(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the result as plain values, for `bench.json`."""
+        return {
+            "settings": settings,
+            "tokens_per_second": {name: speed(self.runs, name) for name in self.start_seconds},
+            "ratios": [
+                [*pair, asdict(ratio) if ratio else None] for pair, ratio in self.ratios.items()
+            ],
+            "phases": {name: _phases(self.runs, name) for name in self.start_seconds},
+            "drafting": {name: cost.plain() for name, cost in self.drafting.items()},
+            "start_seconds": self.start_seconds,
+            "peak_bytes": self.peak_bytes,
+            "differences": [difference.plain() for difference in self.differences],
+            "curves": self.curves,
+            "roofline": {
+                "bytes": self.weight_bytes,
+                "bytes_per_second": self.bandwidth,
+                "tokens_per_second": self.bandwidth / self.weight_bytes,
+            },
+        }
+
+
+def bench_table(result: BenchResult, title: str) -> Table:
+    """Returns the table with a row for each entrant."""
+    table = Table(title=title, padding=0)  # so that it fits a narrow terminal
+    table.add_column("")
+    for heading in ("tokens/s", "tokens a call", *PHASES, "start s", "peak MB"):
+        table.add_column(heading, justify="right")
+    for name, start_seconds in result.start_seconds.items():
+        phases = _phases(result.runs, name)
+        per_call = _tokens_per_call(result.runs, name)
+        table.add_row(
+            plain(name),
+            f"{speed(result.runs, name):.1f}",
+            f"{per_call:.2f}" if per_call else "-",
+            *(f"{phases[phase] / phases['total']:.1%}" if phases else "-" for phase in PHASES),
+            f"{start_seconds:.1f}",
+            f"{result.peak_bytes[name] / 1e6:.0f}",
+        )
+    return table
+
+
+def bench_lines(result: BenchResult) -> list[str]:
+    """Returns the text below the table: ratios, differing texts, the roofline, the curves."""
+    weights, bandwidth = result.weight_bytes, result.bandwidth
+    lines = [
+        f"{name} is {_with_interval(ratio)} times as fast as {rival}"
+        for (name, rival), ratio in result.ratios.items()
+    ]
+    lines.append(_agreement(result.differences, result.runs))
+    lines.append(
+        f"roofline: {bandwidth / 1e9:.1f} GB/s over {weights / 1e6:.0f} MB of weights is"
+        f" {bandwidth / weights:.1f} tokens/s without drafts"
+    )
+    for name, (xs, ys) in result.curves.items():
+        lines.append(f"{name}: " + ", ".join(f"{x}: {y:.1f}" for x, y in zip(xs, ys, strict=True)))
+    return lines
+
+
+def _phases(runs: Sequence[Run], name: str) -> dict[str, float]:
+    """Returns an entrant's seconds in each phase, in the rest of the loop, and in total."""
+    own_runs = [run for run in runs if run.entrant == name and run.phases]
+    if not own_runs:
+        return {}
+    phases = {phase: sum(run.phases[phase] for run in own_runs) for phase in own_runs[0].phases}
+    total = sum(run.seconds for run in own_runs)
+    return phases | {"rest": total - sum(phases.values()), "total": total}
+
+
+def _tokens_per_call(runs: Sequence[Run], name: str) -> float | None:
+    """Returns an entrant's tokens per target call, or None if it does not report its calls."""
+    own_runs = [run for run in runs if run.entrant == name and run.calls]
+    if not own_runs:
+        return None
+    return sum(len(run.tokens) for run in own_runs) / sum(run.calls or 0 for run in own_runs)
+
+
+def _agreement(differences: Sequence[Difference], runs: Sequence[Run]) -> str:
+    texts = len({(run.prompt, run.entrant) for run in runs})
+    if not differences:
+        return f"all {texts} texts agree"
+    ties = sum(difference.is_tie for difference in differences)
+    lines = [f"of {texts} texts {len(differences)} differ, {ties} of them at ties of float32"]
+    for difference in differences:
+        if not difference.is_tie:
+            gap = difference.gap
+            reason = "one text ends" if gap is None else f"logits {gap:.2g} apart"
+            where = f"{difference.entrant}, prompt {difference.prompt}, token {difference.position}"
+            lines.append(f"  {where}: {reason}")
+    return "\n".join(lines)
+
+
+def _with_interval(ratio: Interval | None) -> str:
+    if ratio is None:
+        return "nan"
+    ends = "" if ratio.low is None else f" [{ratio.low:.2f}, {ratio.high:.2f}]"
+    return f"{ratio.value:.2f}{ends}"

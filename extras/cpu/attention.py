@@ -1,0 +1,86 @@
+"""Attention of the flat pass: positions, masks and products, without a copy of shared keys."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from outrider.targets.passes.tree_mask import additive_mask, causal
+
+
+def rotation_of(rotary: Any, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the cosine and the signed sine of each position, for `rotated`."""
+    cosine, sine = rotary(x, positions)
+    half = sine.shape[-1] // 2
+    sine = torch.cat([-sine[..., :half], sine[..., half:]], dim=-1)
+    return cosine[:, :, None], sine[:, :, None]
+
+
+def rotated(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
+    """Returns queries or keys [batch, tokens, heads, dim] rotated by position (2104.09864)."""
+    return torch.addcmul(x * rotation[0], x.roll(x.shape[-1] // 2, -1), rotation[1])
+
+
+def folded_mask(
+    mask: Tensor | None, count: int, known: int, shared: int, x: Tensor
+) -> Float[Tensor, "batch 1 rows all"] | None:
+    """Returns the additive mask of attention, repeated for the heads that share keys.
+
+    Those heads are stacked as rows, so that no key is repeated for them. None if no mask is needed:
+    a single token sees everything before it, and the first pass over a chain is causal.
+
+    count, known: the numbers of new tokens and of cached ones.
+    shared: how many query heads share a key head.
+    """
+    if mask is None:
+        if count == 1 or known == 0:
+            return None
+        mask = additive_mask(causal(count, known + count, x.device), x.dtype)[None, None]
+    return mask.to(x.dtype).repeat(1, 1, shared, 1)
+
+
+def attention(
+    queries: Float[Tensor, "batch tokens heads dim"],
+    keys: Float[Tensor, "batch narrow all dim"],
+    values: Float[Tensor, "batch narrow all dim"],
+    scale: float,
+    *,
+    folded: Tensor | None,
+    widths: Sequence[int] | None,
+) -> Float[Tensor, "batch tokens width"]:
+    """Returns attention's output, all heads side by side.
+
+    scale: the factor of the products of queries and keys.
+    folded: the mask added to them, as `folded_mask` returns it.
+    widths: for each text of a batch, how many keys it reads; all of them by default.
+    """
+    batch, count, _, dim = queries.shape
+    if folded is None and count > 1:
+        mixed = scaled_dot_product_attention(
+            queries.transpose(1, 2), keys, values, is_causal=True, scale=scale, enable_gqa=True
+        )
+        return mixed.transpose(1, 2).reshape(batch, count, -1)
+    narrow = keys.shape[1]
+    rows = queries.view(batch, count, narrow, -1, dim).permute(0, 2, 3, 1, 4)
+    rows = rows.reshape(batch, narrow, -1, dim)
+    if widths is None:
+        mixed = scaled_dot_product_attention(rows, keys, values, attn_mask=folded, scale=scale)
+    else:  # text by text, so that a short one is not read as far as the longest
+        texts = [slice(text, text + 1) for text in range(batch)]
+        mixed = torch.cat(
+            [
+                scaled_dot_product_attention(
+                    rows[text],
+                    keys[text, :, :width],
+                    values[text, :, :width],
+                    attn_mask=None if folded is None else folded[text, :, :, :width],
+                    scale=scale,
+                )
+                for text, width in zip(texts, widths, strict=True)
+            ]
+        )
+    mixed = mixed.view(batch, narrow, -1, count, dim).permute(0, 3, 1, 2, 4)
+    return mixed.reshape(batch, count, -1)

@@ -1,0 +1,210 @@
+"""The flat pass: a decoder of Llama's kind as one loop, without the overhead of its modules."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.functional import embedding, pad, rms_norm
+
+from outrider.extras.cpu import native_pass
+from outrider.extras.cpu.attention import attention, folded_mask, rotated, rotation_of
+from outrider.extras.cpu.native_weights import native_weights
+from outrider.extras.cpu.packed_linear import (
+    NATIVE,
+    PackedLinear,
+    merged,
+    packing,
+    product,
+    rounded,
+)
+from outrider.targets.passes.pass_input import Pass, PassInput, in_parts
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+    from transformers.cache_utils import Cache
+
+KINDS = ("llama", "mistral", "qwen2", "qwen3")
+"""The model types whose layers are: norm, attention, norm, gated feed-forward."""
+
+Watch = Callable[[Tensor, Tensor, float], None]
+"""Called by each layer with its queries [batch, tokens, heads, dim] and keys
+[batch, heads, all, dim], both rotated, and the scale of their products."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Attending:
+    """What attention needs besides a layer's own weights; the same for all layers of a pass.
+
+    kept: the precision of the cache.
+    texts: the number of texts, and the number of new tokens of each.
+    rotation: cosine and sine of the positions.
+    folded: the mask added to the scores, as `folded_mask` returns it.
+    widths: as in `PassInput`.
+    """
+
+    cache: "Cache"
+    kept: torch.dtype
+    texts: tuple[int, int]
+    rotation: tuple[Tensor, Tensor]
+    folded: Tensor | None
+    widths: Sequence[int] | None
+    watch: Watch | None
+
+    def text_by_text(self, x: Float[Tensor, "rows width"], *dim: int) -> Tensor:
+        """Returns the rows as [batch, tokens, width], without the padding of their number.
+
+        dim: the width of a head; the shape is then [batch, tokens, heads, dim].
+        """
+        batch, count = self.texts
+        return x[: batch * count].view(batch, count, -1, *dim)
+
+
+def is_used_for(model: "PreTrainedModel") -> bool:
+    """Returns whether the flat pass runs a model: it is supported, and its weights are packed."""
+    return isinstance(_head(model), PackedLinear) and supports(model)
+
+
+def supports(model: "PreTrainedModel") -> bool:
+    """Returns whether the flat pass can run a model.
+
+    Models with attention windows or another activation function are left to transformers.
+    """
+    config: Any = model.config
+    layer_types = set(getattr(config, "layer_types", None) or ["full_attention"])
+    return (
+        config.model_type in KINDS
+        and config.hidden_act == "silu"
+        and layer_types == {"full_attention"}
+        and not getattr(config, "sliding_window", None)
+    )
+
+
+def takes_places(model: "PreTrainedModel") -> bool:
+    """Returns whether a pass reads tokens of several texts side by side, without padding."""
+    return is_used_for(model) and native_pass.is_used_for(model)
+
+
+def kept_precision(model: "PreTrainedModel") -> torch.dtype:
+    """Returns the precision of the keys and values in a model's cache."""
+    return native_weights(model).kept if takes_places(model) else _precision(model)
+
+
+def _precision(model: "PreTrainedModel") -> torch.dtype:
+    """Returns the precision of a model's states.
+
+    It is the weights' own, or float32 if the native library multiplies them.
+    """
+    is_native = is_used_for(model) and packing(_head(model)) == NATIVE
+    return torch.float32 if is_native else model.dtype
+
+
+def flat_pass(
+    model: "PreTrainedModel", cache: "Cache", inputs: PassInput, watch: Watch | None = None
+) -> Pass:
+    """Appends tokens to a cache, and returns their logits and states.
+
+    A long chain is read in parts, unless there is a `watch`.
+    """
+    special = (inputs.mask, inputs.positions, inputs.widths, watch)
+    if watch is None and native_pass.is_used_for(model):
+        run = native_pass.native_pass
+    else:
+        run = partial(_run_layers, watch=watch)
+    if any(option is not None for option in special):
+        return run(model, cache, inputs)
+    return in_parts(inputs, partial(run, model, cache))
+
+
+def _run_layers(
+    model: "PreTrainedModel", cache: "Cache", inputs: PassInput, watch: Watch | None = None
+) -> Pass:
+    """Runs all layers over the tokens at once.
+
+    All products run on a rounded number of rows, which suits the packed kernels. The rows added to
+    round it are never attended to, and never cached.
+    """
+    base: Any = model.base_model
+    config: Any = model.config
+    (batch, count), known = inputs.ids.shape, int(cache.get_seq_length())
+    x = embedding(inputs.ids, base.embed_tokens.weight).to(_precision(model))
+    # A single token of each text sees everything up to its width, and needs no mask.
+    unmasked = inputs.widths is not None and count == 1
+    shared = config.num_attention_heads // config.num_key_value_heads
+    folded = None if unmasked else folded_mask(inputs.mask, count, known, shared, x)
+    positions = inputs.positions
+    if positions is None:
+        positions = torch.arange(known, known + count, device=x.device)[None]
+    rotation = rotation_of(base.rotary_emb, x, positions)
+    attending = _Attending(
+        cache, kept_precision(model), (batch, count), rotation, folded, inputs.widths, watch
+    )
+    x = _flattened(x)
+    states: dict[int, Tensor] = {}
+    layers = base.layers[: config.num_hidden_layers]
+    for index, layer in enumerate(layers):
+        if index in inputs.states:
+            states[index] = attending.text_by_text(x).to(model.dtype)
+        x = _attend(layer, index, x, attending)
+        x = _feed_forward(layer, x)
+    x = attending.text_by_text(x)
+    last = set(inputs.states) & {len(layers), -1}
+    if last:
+        states |= dict.fromkeys(last, _norm(base.norm, x).to(model.dtype))
+    return Pass(product(_head(model), _norm(base.norm, x[:, count - inputs.rows :])), states)
+
+
+def _head(model: Any) -> Any:
+    """Returns the layer that turns the last state into logits."""
+    return model.get_output_embeddings()
+
+
+def _flattened(x: Float[Tensor, "batch tokens width"]) -> Float[Tensor, "rows width"]:
+    """Returns the tokens of all texts as rows, with zeros up to a rounded number of rows."""
+    x = x.flatten(0, 1)
+    missing = rounded(len(x)) - len(x)
+    return pad(x, (0, 0, 0, missing)) if missing else x
+
+
+def _attend(
+    layer: Any, index: int, x: Float[Tensor, "rows width"], attending: _Attending
+) -> Float[Tensor, "rows width"]:
+    """Returns the states after a layer's attention."""
+    module = layer.self_attn
+    inner = _norm(layer.input_layernorm, x)
+    queries, keys, values = (
+        attending.text_by_text(product(projection, inner), module.head_dim)
+        for projection in (module.q_proj, module.k_proj, module.v_proj)
+    )
+    if hasattr(module, "q_norm"):
+        queries, keys = _norm(module.q_norm, queries), _norm(module.k_norm, keys)
+    queries, keys = rotated(queries, attending.rotation), rotated(keys, attending.rotation)
+    keys, values = (part.transpose(1, 2).to(attending.kept) for part in (keys, values))
+    keys, values = attending.cache.update(keys, values, index)
+    keys, values = keys.to(x.dtype), values.to(x.dtype)
+    if attending.watch is not None:
+        attending.watch(queries, keys, module.scaling)
+    folded, widths = attending.folded, attending.widths
+    mixed = attention(queries, keys, values, module.scaling, folded=folded, widths=widths)
+    return merged(module.o_proj, _flattened(mixed), x, "add")
+
+
+def _feed_forward(layer: Any, x: Tensor) -> Tensor:
+    """Returns the states after a layer's gated feed-forward."""
+    inner = _norm(layer.post_attention_layernorm, x)
+    gate = product(layer.mlp.gate_proj, inner, "swish")
+    return merged(layer.mlp.down_proj, merged(layer.mlp.up_proj, inner, gate, "mul"), x, "add")
+
+
+def _norm(module: Any, x: Tensor) -> Tensor:
+    if isinstance(module, nn.Identity):
+        return x
+    if x.dtype is not torch.float32:  # PyTorch's function sums in float32
+        return rms_norm(x, (x.shape[-1],), module.weight, module.variance_epsilon)
+    # On a CPU, these small steps take a quarter of the function's time.
+    scale = x.square().mean(-1, keepdim=True).add_(module.variance_epsilon).rsqrt_()
+    return (x * scale).mul_(module.weight)

@@ -1,0 +1,131 @@
+"""Native weights: where the library finds a model's matrices, norms and rotation."""
+
+import ctypes
+from typing import TYPE_CHECKING, Any, final
+from weakref import WeakKeyDictionary
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from outrider.extras.cpu import byte_counter as reads
+from outrider.extras.cpu.attention import rotation_of
+from outrider.extras.cpu.c_structures import Entry, Exit, Layer
+from outrider.extras.cpu.library import library
+from outrider.extras.cpu.packed_matrix import KINDS, Matrix, Panels
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+CHANGING = ("dynamic", "longrope")
+"""Rotations whose frequencies depend on how long the text is."""
+
+
+@final
+class NativeWeights:
+    """The addresses of each layer's weights, which never move.
+
+    array: all layers, next to each other.
+    kept: the precision of keys and values in the cache.
+    sizes: the bytes of each layer's matrices.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._norms: list[Tensor] = []  # kept alive, since the library has only their addresses
+        layers = model.base_model.layers
+        self.array = (Layer * len(layers))(
+            *(Layer(self._entry(layer), self._exit(layer)) for layer in layers)
+        )
+        self.kept = _kept(layers)
+        self.sizes = [
+            sum(reads.stored_bytes(part.packed) for part in layer.modules() if is_packed(part))
+            for layer in layers
+        ]
+        self._rotary: Any = model.base_model.rotary_emb
+        self._table: tuple[Tensor, ...] = (torch.empty(0),)
+        norm = model.base_model.norm
+        self._last = None if isinstance(norm, nn.Identity) else self._address(norm)
+        self._epsilon = ctypes.c_float(getattr(norm, "variance_epsilon", 0))
+
+    def rotation(self, positions: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns what `rotation_of` does, from a table where it depends on the position alone."""
+        if any(name in self._rotary.rope_type for name in CHANGING):
+            return rotation_of(self._rotary, x, positions)
+        needed = int(positions.max()) + 1
+        if needed > len(self._table[0]):
+            first = torch.arange(1 << (needed - 1).bit_length())[None]
+            self._table = tuple(part[0, :, 0] for part in rotation_of(self._rotary, x, first))
+        cosine, sine = (part[positions][:, :, None] for part in self._table)
+        return cosine, sine
+
+    def normalized(self, x: Float[Tensor, "batch tokens width"]) -> Tensor:
+        """Returns states after the model's last norm, if it has one."""
+        if self._last is None:
+            return x
+        native = library()
+        assert native is not None
+        x = x.contiguous()
+        result = torch.empty_like(x)
+        native.outrider_normalize(
+            *map(ctypes.c_void_p, (x.data_ptr(), self._last, result.data_ptr())),
+            *map(ctypes.c_int64, (x.shape[:-1].numel(), x.shape[-1])),
+            self._epsilon,
+        )
+        return result
+
+    def _entry(self, layer: Any) -> Entry:
+        module, norm = layer.self_attn, layer.input_layernorm
+        projections = (module.q_proj, module.k_proj, module.v_proj)
+        return Entry(
+            matrices=(Matrix * 3)(*(projection.packed.matrix for projection in projections)),
+            norm=self._address(norm),
+            q_norm=self._address(module.q_norm) if hasattr(module, "q_norm") else None,
+            k_norm=self._address(module.k_norm) if hasattr(module, "k_norm") else None,
+            epsilon=norm.variance_epsilon,
+        )
+
+    def _exit(self, layer: Any) -> Exit:
+        norm = layer.post_attention_layernorm
+        return Exit(
+            output=layer.self_attn.o_proj.packed.matrix,
+            gate=layer.mlp.gate_proj.packed.matrix,
+            up=layer.mlp.up_proj.packed.matrix,
+            down=layer.mlp.down_proj.packed.matrix,
+            norm=self._address(norm),
+            epsilon=norm.variance_epsilon,
+        )
+
+    def _address(self, norm: Any) -> int:
+        self._norms.append(norm.weight.detach().float())
+        return self._norms[-1].data_ptr()
+
+
+def _kept(layers: Any) -> torch.dtype:
+    """Returns the precision of the keys and values that some layers keep.
+
+    It is bfloat16 if the library rounds keys and values anyway.
+    """
+    native = library()
+    assert native is not None
+    kinds = {
+        getattr(layer.self_attn, name).packed.matrix.kind
+        for layer in layers
+        for name in ("q_proj", "k_proj", "v_proj", "o_proj")
+    }
+    is_short = kinds == {KINDS[torch.bfloat16]} and native.outrider_attends_in_short(*kinds)
+    return torch.bfloat16 if is_short else torch.float32
+
+
+_weights: "WeakKeyDictionary[PreTrainedModel, NativeWeights]" = WeakKeyDictionary()
+
+
+def native_weights(model: "PreTrainedModel") -> NativeWeights:
+    """Returns a model's weights, which are looked up once for each model."""
+    if model not in _weights:
+        _weights[model] = NativeWeights(model)
+    return _weights[model]
+
+
+def is_packed(module: Any) -> bool:
+    """Returns whether the library multiplies with a layer's weights."""
+    return isinstance(getattr(module, "packed", None), Panels)

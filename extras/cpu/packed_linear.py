@@ -1,0 +1,205 @@
+"""PackedLinear: a linear layer with weights in the memory layout of the processor's kernels."""
+
+import ctypes
+import mmap
+from pathlib import Path
+from typing import Any, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.functional import pad, silu
+
+from outrider.extras.cpu import byte_counter as reads
+from outrider.extras.cpu.packed_matrix import Panels, can_panel
+
+ROWS = 16
+"""The number of rows that oneDNN's layout is chosen for; any other number works too."""
+
+NATIVE = "native"
+"""The native library's layout of packed weights."""
+
+PRECISIONS = (torch.float32, torch.bfloat16)
+
+
+@final
+class PackedLinear(nn.Module):
+    """A linear layer on packed weights, for passes without gradients on a CPU.
+
+    With plain weights and more than a few rows, each pass first rearranges the weights. Once they
+    are packed, eight rows take hardly longer than one. The native library packs and multiplies, or
+    oneDNN if there is no such library.
+
+    shared: whether an embedding has the same matrix. Its plain form is then kept; otherwise it is
+        restored from the packed weights each time `weight` is read.
+    bits: 8 or 4, to round the weights to so many bits, which needs the native library. Defaults to
+        None: the weights stay exact.
+    short_inputs: whether inputs are rounded to eight bits too; see `Panels`. Defaults to False.
+    """
+
+    in_features: int
+    out_features: int
+    bias: Tensor | None
+
+    def __init__(
+        self,
+        layer: "nn.Linear | PackedLinear",
+        *,
+        shared: bool = False,
+        bits: int | None = None,
+        short_inputs: bool = False,
+    ) -> None:
+        super().__init__()
+        self.in_features, self.out_features = layer.in_features, layer.out_features
+        weight = layer.weight.detach()
+        self.bias = None if layer.bias is None else layer.bias.detach()
+        # Neither is a buffer, since packed weights can't be moved, cast or saved.
+        self.packed: Panels | Tensor = (
+            Panels(weight, self.bias, bits=bits, short_inputs=short_inputs)
+            if can_panel(weight)
+            else torch.ops.mkldnn._reorder_linear_weight(weight, ROWS)
+        )
+        self._shared = weight if shared and bits is None else None
+
+    @property
+    def weight(self) -> Tensor:
+        """Returns the plain matrix [out, in]."""
+        plain: Tensor = self.packed.to_dense() if self._shared is None else self._shared
+        return plain
+
+    def forward(self, x: Tensor) -> Tensor:
+        return product(self, x)
+
+    def state_dict(self, *args: Any, prefix: str = "", **kwargs: Any) -> Any:
+        """Returns the plain weights, as a linear layer does."""
+        state = super().state_dict(*args, prefix=prefix, **kwargs)
+        state[prefix + "weight"] = self.weight
+        if self.bias is not None:
+            state[prefix + "bias"] = self.bias
+        return state
+
+
+def rounded(rows: int) -> int:
+    """Returns the number of rows that a packed product is run with: at least `rows`.
+
+    oneDNN makes a kernel for each number of rows and keeps it, some four megabytes for all layers
+    of a model. So there are only four numbers between powers of two; up to 8, every number is used.
+    """
+    step = 1 << max(0, (rows - 1).bit_length() - 3)
+    return -(-rows // step) * step
+
+
+def product(layer: nn.Module, x: Tensor, then: str = "none") -> Tensor:
+    """Returns the layer's output, W x + b.
+
+    then: "none", or "swish" for the SiLU of the output.
+    """
+    if isinstance(layer, PackedLinear) and isinstance(layer.packed, Tensor):
+        result: Tensor = torch.ops.mkldnn._linear_pointwise(
+            _padded(x), layer.packed, layer.bias, then, [], ""
+        )
+        return _cut(result, x)
+    packed = getattr(layer, "packed", None)
+    if isinstance(packed, Panels) and reads.is_counting():
+        reads.add(reads.stored_bytes(packed))
+    result = packed.product(x) if isinstance(packed, Panels) else layer(x)
+    return silu(result) if then == "swish" else result
+
+
+def merged(layer: nn.Module, x: Tensor, other: Tensor, how: str) -> Tensor:
+    """Returns the layer's output, added to `other` or multiplied by it.
+
+    how: "add" or "mul". The packed kernel does it in the same pass as the product.
+    """
+    if isinstance(layer, PackedLinear) and isinstance(layer.packed, Tensor):
+        result: Tensor = torch.ops.mkldnn._linear_pointwise.binary(
+            _padded(x), _padded(other), layer.packed, layer.bias, how
+        )
+        return _cut(result, x)
+    plain = product(layer, x)
+    return plain + other if how == "add" else plain * other
+
+
+def _padded(x: Float[Tensor, "*rows width"]) -> Tensor:
+    """Returns x as one matrix with a rounded number of rows; x itself if it has that number."""
+    rows = x.numel() // x.shape[-1]
+    missing = rounded(rows) - rows
+    return pad(x.reshape(rows, x.shape[-1]), (0, 0, 0, missing)) if missing else x
+
+
+def _cut(result: Tensor, x: Float[Tensor, "*rows width"]) -> Float[Tensor, "*rows out"]:
+    """Returns a product without the rows that `_padded` added, in the shape of x."""
+    if result.dim() == x.dim() and result.shape[:-1] == x.shape[:-1]:
+        return result
+    return result[: x.shape[:-1].numel()].view(*x.shape[:-1], -1)
+
+
+def packing(model: nn.Module) -> str | None:
+    """Returns the layout of packed weights, NATIVE or "oneDNN"; None if they are not packed."""
+    layers = (module for module in model.modules() if isinstance(module, PackedLinear))
+    first = next(layers, None)
+    if first is None:
+        return None
+    return NATIVE if isinstance(first.packed, Panels) else "oneDNN"
+
+
+def can_pack(model: nn.Module) -> bool:
+    """Returns whether this build of PyTorch has packed kernels for the model's weights."""
+    first = next(model.parameters(), None)
+    kernels: Any = torch.backends.mkldnn
+    return (
+        first is not None
+        and first.device.type == "cpu"
+        and first.dtype in PRECISIONS
+        and bool(kernels.is_available())
+        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    )
+
+
+def pack(model: nn.Module, *, bits: int | None = None) -> None:
+    """Packs every linear layer of a model in place, and frees its plain weights.
+
+    A matrix that an embedding shares is kept in its plain form too, for looking up rows.
+
+    bits: 8 to round the weights to so many, and the inputs too, where the processor multiplies
+        bytes. Embeddings keep their precision. Defaults to None.
+    """
+    modules = list(model.modules())
+    tables = {id(module.weight) for module in modules if isinstance(module, nn.Embedding)}
+    files = _mapped()
+    for module in modules:
+        for name, child in module.named_children():
+            if type(child) is nn.Linear:
+                shared = id(child.weight) in tables
+                packed = PackedLinear(child, shared=shared, bits=bits, short_inputs=bits == 8)
+                setattr(module, name, packed)
+                if not shared:
+                    _release(child.weight.detach(), files)
+
+
+def _mapped() -> list[tuple[int, int]]:
+    """Returns the address ranges of memory-mapped files; only on Linux, else none."""
+    maps = Path("/proc/self/maps")
+    lines = [line.split() for line in maps.read_text().splitlines()] if maps.is_file() else []
+    ranges = [line[0].split("-") for line in lines if line[4] != "0"]
+    return [(int(first, 16), int(last, 16)) for first, last in ranges]
+
+
+def _within(tensor: Tensor, files: list[tuple[int, int]]) -> bool:
+    return any(first <= tensor.data_ptr() < last for first, last in files)
+
+
+def _release(weight: Tensor, files: list[tuple[int, int]]) -> None:
+    """Releases the memory of a weight in a mapped file.
+
+    A file stays mapped while one of its tensors is in use, and what was read of it counts as the
+    process's memory, so packing would take a model's memory twice. The weight can still be read: it
+    is then loaded from the file again.
+    """
+    page = mmap.PAGESIZE
+    first = -(-weight.data_ptr() // page) * page
+    length = (weight.data_ptr() + weight.nbytes) // page * page - first
+    if length > 0 and _within(weight, files):
+        ctypes.CDLL(None).madvise(
+            ctypes.c_void_p(first), ctypes.c_size_t(length), mmap.MADV_DONTNEED
+        )

@@ -1,0 +1,82 @@
+"""Quantized: a copy of a model whose linear layers have weights of eight or four bits."""
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from outrider.base.errors import ConfigError
+from outrider.extras.cpu.packed_linear import PackedLinear
+from outrider.extras.cpu.packed_matrix import DEPTH, Panels, can_panel
+from outrider.targets.passes.module_copies import with_replaced
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+QUANTIZE = ("int8",)
+"""The types that a target's weights can be rounded to."""
+
+
+def quantized(model: "PreTrainedModel", setting: str, bits: int | None = 8) -> "PreTrainedModel":
+    """Returns a model with weights of eight or four bits, which shares all else with `model`.
+
+    In float64, which proofs use, the weights are rounded but stored in float64.
+
+    setting: the name of the setting, for messages, such as "drafter quantized".
+    bits: 8 or 4. None takes 4 for each layer whose weights are exact in four bits, and 8 for the
+        others. The head always has eight, since it decides between all tokens, and so has a layer
+        whose inputs don't make whole groups.
+
+    Raises:
+        ConfigError: the native library does not run the model's products.
+    """
+    if model.dtype is not torch.float64:
+        require_native(model, setting)
+    whole: Any = model
+    head = whole.get_output_embeddings()
+
+    def replaced(module: nn.Module) -> nn.Module | None:
+        if not isinstance(module, PackedLinear) and type(module) is not nn.Linear:
+            return None
+        if bits == 8 or module is head or not _in_groups(module):
+            return _quantized(module, 8)
+        result = _quantized(module, 4)
+        is_kept = bits == 4 or torch.equal(result.weight, module.weight.to(result.weight))
+        return result if is_kept else _quantized(module, 8)
+
+    result: PreTrainedModel = with_replaced(model, replaced)
+    return result
+
+
+def require_native(model: nn.Module, setting: str) -> None:
+    """Raises `ConfigError` unless the native library can quantize a model's weights."""
+    if not all(can_panel(parameter) for parameter in model.parameters()):
+        raise ConfigError(
+            f"{setting}: rounded weights need a model in float32 or bfloat16 on a CPU,"
+            " and a C compiler"
+        )
+    layers = [module for module in model.modules() if isinstance(module, PackedLinear)]
+    if any(isinstance(layer.packed, Panels) and layer.packed.bits for layer in layers):
+        raise ConfigError(f"{setting}: the model's weights have eight bits already")
+
+
+def _quantized(layer: "nn.Linear | PackedLinear", bits: int) -> "nn.Linear | PackedLinear":
+    """Returns a layer with rounded weights."""
+    if isinstance(layer, nn.Linear) and layer.weight.dtype is torch.float64:
+        return _rounded(layer, bits)
+    return PackedLinear(layer, bits=bits)
+
+
+def _rounded(layer: nn.Linear, bits: int) -> nn.Linear:
+    """Returns a layer with its weights rounded to 4 or 8 bits, in their own precision."""
+    rounded = copy.copy(layer)
+    packed = Panels(layer.weight.detach(), None, bits=bits)
+    weight = packed.to_dense().to(layer.weight)
+    rounded._parameters = layer._parameters | {"weight": nn.Parameter(weight, requires_grad=False)}
+    return rounded
+
+
+def _in_groups(layer: "nn.Linear | PackedLinear") -> bool:
+    """Returns whether a layer's inputs make whole groups, each with a scale of its own."""
+    return layer.in_features % DEPTH == 0

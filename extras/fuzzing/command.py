@@ -1,0 +1,174 @@
+"""`outrider fuzz`: runs random combinations of parts and settings until one breaks a promise."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from outrider.base.errors import ConfigError, OutriderError, described, is_int, is_number, require
+from outrider.base.folders import claimed, write_whole
+from outrider.base.terminal import plain, print_json, remarks, results
+from outrider.extras.fuzzing.example import Example
+from outrider.extras.fuzzing.run import run_example
+from outrider.extras.fuzzing.tally import Tally
+from outrider.lab.runs.identity import LIBRARIES, provenance
+from outrider.plugins.config import plain_values
+from outrider.plugins.origin import origin
+from outrider.plugins.registry import installed
+
+TARGETS: dict[str, tuple[str, ...]] = {
+    "tables": ("tables",),
+    "transformers": ("transformers",),
+    "both": ("tables", "transformers"),
+}
+"""By setting, the groups of targets."""
+
+
+def fuzz(config: DictConfig) -> None:
+    """Runs examples, prints what was checked, and writes `fuzz.json` in Hydra's run dir.
+
+    Raises:
+        ConfigError: a setting has a value that it can't have, or hypothesis is not installed.
+        OutriderError: an example failed; the line above it is the command that repeats it.
+    """
+    console = results(soft_wrap=True)
+    if config.example is not None:
+        _run_one(Example.of(plain_values(config.example)), console)
+        return
+    settings = _checked(plain_values(config))
+    path, tally = Path(HydraConfig.get().runtime.output_dir) / "fuzz.json", Tally()
+    with claimed(path.parent):
+        try:
+            _run_groups(settings, tally)
+        finally:  # an interrupted run reports what it did
+            console.print(_table(tally))
+            overrides = list(HydraConfig.get().overrides.task)
+            content = json.dumps(_report(settings, tally, overrides), indent=1) + "\n"
+            write_whole(path, content)
+            print_json(content)
+            remarks(stderr=False).print(plain(path), soft_wrap=True)
+    if tally.failure is not None:
+        example, reason = tally.failure
+        console.print(plain(example.command()))
+        raise OutriderError(f"{reason}; the command above repeats it")
+
+
+def _run_one(example: Example, console: Console) -> None:
+    try:
+        outcome = run_example(example)
+    except Exception as error:
+        raise OutriderError(described(error)) from error
+    print_json({"refused": outcome.refused, "kept": list(outcome.kinds)})
+    if outcome.refused is not None:
+        console.print(plain(f"refused: {outcome.refused}"))
+    else:
+        console.print(f"every promise was kept ({', '.join(outcome.kinds)})")
+
+
+def _checked(settings: dict[str, Any]) -> dict[str, Any]:
+    """Returns the settings of a campaign.
+
+    Raises:
+        ConfigError: one of them has a value that it can't have.
+    """
+    seconds, runs, seed = (settings[name] for name in ("seconds", "runs", "seed"))
+    valid = seconds is None or (is_number(seconds) and seconds > 0)
+    require(valid, "seconds", seconds, "a number above 0, or null")
+    valid = runs is None or (is_int(runs) and runs >= 1)
+    require(valid, "runs", runs, "a whole number of at least 1, or null")
+    require(seconds is not None or runs is not None, "seconds", None, "a number, or one for runs=")
+    require(is_int(seed) and seed >= 0, "seed", seed, "a whole number of at least 0")
+    names = settings["targets"]
+    require(names in TARGETS, "targets", names, f"one of {', '.join(TARGETS)}")
+    valid = isinstance(settings["drafters"], list)
+    require(valid, "drafters", settings["drafters"], "a list of names")
+    for name in settings["drafters"]:
+        installed().find("drafter", name)
+    return settings
+
+
+def _run_groups(settings: dict[str, Any], tally: Tally) -> None:
+    """Runs the examples of each group of targets, until one fails.
+
+    Raises:
+        ConfigError: hypothesis is not installed.
+    """
+    try:
+        from outrider.extras.fuzzing.campaign import run_campaign
+    except ModuleNotFoundError as error:
+        if error.name != "hypothesis":
+            raise
+        raise ConfigError("outrider fuzz needs: pip install 'outrider[fuzz]'") from error
+    groups = TARGETS[settings["targets"]]
+    seconds, runs = settings["seconds"], settings["runs"]
+    with _progress(tally) as show:
+        for number, group in enumerate(groups):
+            if tally.failure is None:
+                run_campaign(
+                    group,
+                    tally,
+                    seed=settings["seed"],
+                    seconds=None if seconds is None else seconds / len(groups),
+                    runs=None if runs is None else (runs + number) // len(groups),
+                    drafters=settings["drafters"],
+                    progress=show,
+                )
+
+
+@contextmanager
+def _progress(tally: Tally) -> Iterator[Callable[[], None]]:
+    """Shows how many examples were run; yields the function to call after each."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=remarks()) as progress:
+        task = progress.add_task("Drawing examples", total=None)
+
+        def show() -> None:
+            refused = sum(tally.refused.values())
+            progress.update(
+                task, description=f"{tally.runs} runs, {tally.texts} texts, {refused} refused"
+            )
+
+        yield show
+
+
+def _table(tally: Tally) -> Table:
+    table = Table(title=f"{tally.runs} runs in {tally.seconds:.0f} s")
+    table.add_column("")
+    table.add_column("runs", justify="right")
+    for name, count in sorted(tally.targets.items()):
+        table.add_row(f"target {name}", str(count))
+    table.add_section()
+    for name, count in sorted(tally.kinds.items()):
+        table.add_row(name, str(count))
+    table.add_row("refused", str(sum(tally.refused.values())))
+    table.add_row("failed", "0" if tally.failure is None else "[red]1[/]")
+    return table
+
+
+def _report(settings: dict[str, Any], tally: Tally, overrides: Sequence[str]) -> dict[str, Any]:
+    """Returns what `fuzz.json` holds."""
+    failure = None
+    if tally.failure is not None:
+        example, reason = tally.failure
+        failure = {"reason": reason, "command": example.command(), "example": example.plain()}
+    return {
+        **{name: settings[name] for name in ("seed", "targets", "drafters")},
+        "runs": tally.runs,
+        "texts": tally.texts,
+        "seconds": round(tally.seconds, 3),
+        "by_target": dict(tally.targets),
+        "by_kind": dict(tally.kinds),
+        "refused": dict(tally.refused.most_common()),
+        "failure": failure,
+        "outrider": origin("outrider"),
+        "versions": {name: version(name) for name in (*LIBRARIES, "hypothesis")},
+        "start": provenance("fuzz", overrides),
+    }

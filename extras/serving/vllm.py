@@ -1,0 +1,186 @@
+"""OutriderProposer: runs a drafter that needs only tokens inside vLLM, from its Hydra config."""
+
+import json
+import logging
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outrider.base.errors import ConfigError
+from outrider.contract.chance import SampledChance
+from outrider.contract.drafter import Drafter
+from outrider.contract.pen import Pen
+from outrider.contract.sampling import Sampling
+from outrider.contract.target import Session, Target
+from outrider.extras.serving.requests import Request, Requests
+from outrider.plugins.registry import installed
+
+VARIABLE = "OUTRIDER_DRAFTER"
+"""The environment variable that holds the drafter's config, a JSON object."""
+
+SUPPORTED = ("0.32.",)
+"""The versions of vLLM whose interface is known; upstream calls that interface experimental."""
+
+GREEDY = Sampling()
+"""Makes a drafter that draws write its likeliest tokens."""
+
+UNUSED = SampledChance.seeded(0)
+"""A pen needs a chance; at temperature 0 nothing depends on it."""
+
+log: logging.Logger = logging.getLogger("vllm.outrider")
+
+
+@final
+class ServedTarget(Target):
+    """What a drafter can know of the engine's model: its vocabulary, tokenizer and longest text."""
+
+    def __init__(self, vocab_size: int, tokenizer: Any, max_length: int) -> None:
+        self.vocab_size = vocab_size
+        self.tokenizer = tokenizer
+        self.max_length: int | None = max_length
+        self.offers: frozenset[str] = frozenset({"tokenizer"} if tokenizer else ())
+        self.trees = False
+
+    def open(self, tokens: Sequence[int], needs: frozenset[str] = frozenset()) -> Session:
+        raise NotImplementedError("vLLM scores what is drafted")
+
+
+@final
+class OutriderProposer:
+    """The class that vLLM loads for a speculative config with `"method": "custom_class"`.
+
+    The config names it as `"model": "outrider.extras.serving.vllm.OutriderProposer"`.
+
+    Each request has a drafter of its own while it lasts. vLLM takes drafts as point masses, which
+    is lossless for any draft, and accepts a token with probability p(x). So a drafter that draws is
+    asked for its likeliest tokens, which are accepted most often. At temperature 1 a drafter with a
+    good distribution q loses what min(1, p(x) / q(x)) would have accepted beyond p(x).
+
+    make: makes an unbound drafter. Defaults to the one that `OUTRIDER_DRAFTER` describes.
+    version: of vLLM. Defaults to the installed one.
+
+    Raises:
+        ConfigError: the version of vLLM is not supported, or the drafter needs more than tokens.
+    """
+
+    def __init__(
+        self,
+        vllm_config: Any,
+        make: Callable[[], Drafter] | None = None,
+        version: str | None = None,
+    ) -> None:
+        check_version(version)
+        self._gamma = int(vllm_config.speculative_config.num_speculative_tokens)
+        model = vllm_config.model_config
+        self._longest = int(model.max_model_len)
+        self._make = make or from_environment
+        self._target = ServedTarget(int(model.get_vocab_size()), _tokenizer(model), self._longest)
+        self._requests = Requests(self._new_drafter)
+
+    def propose(
+        self,
+        sampled_token_ids: Sequence[Sequence[int]],
+        num_tokens_no_spec: NDArray[np.int32],
+        token_ids_cpu: NDArray[np.int32],
+        slot_mappings: Any = None,
+    ) -> list[list[int]]:
+        """Returns a draft for each row of the batch, empty if the row gets none this time.
+
+        sampled_token_ids: the newest tokens of each row, none while its prompt is being read.
+        num_tokens_no_spec, token_ids_cpu: the length of each row's text, and its ids.
+        slot_mappings: unused; vLLM passes it.
+        """
+        lengths = num_tokens_no_spec.tolist()
+        drafted = [
+            row
+            for row, sampled in enumerate(sampled_token_ids)
+            if sampled and lengths[row] < self._longest
+        ]
+        texts = (token_ids_cpu[row, : lengths[row]] for row in drafted)
+        drafts: list[list[int]] = [[] for _ in sampled_token_ids]
+        for row, request in zip(drafted, self._requests.follow(texts), strict=True):
+            drafts[row] = self._draft(request)
+        return drafts
+
+    def load_model(self, *args: Any, **kwargs: Any) -> None:
+        """Does nothing: vLLM calls it, and there is no model to load."""
+
+    def _draft(self, request: Request) -> list[int]:
+        # The engine adds one token to those that are accepted.
+        room = min(self._gamma, self._longest - len(request.ids) - 1)
+        if request.failed or room < 1:
+            return []
+        pen = Pen(sampling=GREEDY, chance=UNUSED, vocab_size=self._target.vocab_size, gamma=room)
+        try:
+            self._requests.drafter(request).propose(request.context, pen)
+            return list(pen.finish().tokens)
+        except Exception:  # the request goes on without drafts, and the server with it
+            log.exception("%s failed: this request goes on without drafts", self._title)
+            self._requests.give_up(request)
+            return []
+
+    def _new_drafter(self) -> Drafter:
+        drafter = self._make()
+        name = type(drafter).__name__
+        if missing := sorted(drafter.needs - self._target.offers):
+            raise ConfigError(
+                f"drafter {name} needs {', '.join(missing)}: inside vLLM a drafter sees only tokens"
+            )
+        if drafter.trees or drafter.asks:
+            raise ConfigError(f"drafter {name} writes trees: vLLM takes only chains")
+        if drafter.observes:
+            raise ConfigError(f"drafter {name} observes: inside vLLM a drafter sees only tokens")
+        drafter.bind(self._target)
+        self._title = title(drafter)
+        return drafter
+
+
+def title(drafter: Drafter) -> str:
+    """Returns a drafter's name in the log: its class, and the package that registers it."""
+    kind, entries = type(drafter), installed().entries
+    owners = (entry.distribution for entry in entries if entry.product is kind)
+    return f"drafter {kind.__name__} of {next(owners, 'no plugin')}"
+
+
+def from_environment() -> Drafter:
+    """Returns the drafter that the environment variable describes.
+
+    Raises:
+        ConfigError: the variable is not set, or holds no drafter's config.
+    """
+    from outrider.plugins.config import build
+
+    text = os.environ.get(VARIABLE)
+    if not text:
+        raise ConfigError(f"{VARIABLE}: expected a drafter's config: see `outrider serve-config`")
+    try:
+        node = json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"{VARIABLE}={text!r}: expected a JSON object") from error
+    drafter: Drafter = build(node)
+    return drafter
+
+
+def check_version(version: str | None = None) -> None:
+    """Raises `ConfigError` unless the version of vLLM is one of `SUPPORTED`."""
+    if version is None:
+        import vllm  # type: ignore[import-not-found]
+
+        version = str(vllm.__version__)
+    if not version.startswith(SUPPORTED):
+        known = ", ".join(f"{prefix}x" for prefix in SUPPORTED)
+        raise ConfigError(
+            f"vllm {version}: expected {known}, whose interface for custom drafters is known"
+        )
+
+
+def _tokenizer(model: Any) -> Any:
+    """Returns the engine's tokenizer, or None if the engine runs without one."""
+    if getattr(model, "skip_tokenizer_init", False):
+        return None
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(model.tokenizer)

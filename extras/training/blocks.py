@@ -1,0 +1,131 @@
+"""Blocks: DFlash learns to fill blocks of masks, each of which begins at some token of a text."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import final
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from outrider.drafters.dflash import DFlashNetwork
+from outrider.drafters.eagle3 import default_layers
+from outrider.drafters.parts.networks import weights
+from outrider.drafters.parts.networks.decoder_layers import LayerCaches
+from outrider.drafters.parts.networks.dflash_config import DFlashConfig
+from outrider.extras.training.head_loss import HeadLoss, learnable
+from outrider.extras.training.learner import Learner, Objective, Setup, require_at_least
+from outrider.extras.training.states import Batch
+from outrider.targets.passes.cached_model import HIDDEN
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class DFlashObjective(Objective):
+    """DFlash (2602.06036, section 4.2): fills some blocks of each text.
+
+    A block begins with a token of the text, its anchor, and masks follow. It sees the target's
+    states before the anchor, and all of its own tokens, as in a draft.
+
+    block: the number of tokens in a block.
+    decoders: the number of decoder layers.
+    layers, inner: as for `Eagle3Objective`.
+    anchors: the number of blocks in each text, at random positions.
+    decay: the factor on the loss from each position of a block to the next (Equation 4).
+    soft: whether to learn the target's distributions; if not, its tokens, as published.
+
+    Raises `ConfigError` in `learner` if a number is out of range.
+    """
+
+    block: int = 8
+    decoders: int = 2
+    layers: list[int] | None = None
+    inner: int | None = None
+    anchors: int = 32
+    decay: float = 0.78
+    soft: bool = True
+
+    def learner(self, setup: Setup) -> Learner:
+        require_at_least(2, block=self.block)
+        require_at_least(1, decoders=self.decoders, anchors=self.anchors)
+        target = setup.target
+        config = DFlashConfig.like(
+            target,
+            layers=self.layers or default_layers(target),
+            block=self.block,
+            decoders=self.decoders,
+            inner=self.inner,
+        )
+        network = DFlashNetwork.untrained(target, setup.vocabulary, seed=setup.seed, config=config)
+        head_loss = HeadLoss(setup.vocabulary, weights.head(target).detach(), self.soft)
+
+        def loss(batch: Batch) -> Tensor:
+            starts, counted = sample_anchors(batch.own, self.anchors)
+            states = block_states(network, batch, starts)
+            length = batch.ids.shape[1]
+            # The mask at position i predicts token i, as the target's state at i - 1 does.
+            before = starts[..., None] + torch.arange(self.block - 1, device=starts.device)
+            rows = torch.arange(len(starts), device=starts.device)[:, None, None]
+            inside = counted[..., None] & (before < length)
+            before = before.clamp(max=length - 1)
+            picked = inside & learnable(batch, setup.vocabulary, 1)[rows, before]
+            if not picked.any():
+                return states.sum() * 0
+            terms = head_loss.terms(
+                network.logits(states[picked]),
+                batch.states[HIDDEN][rows, before][picked],
+                batch.ids.roll(-1, 1)[rows, before][picked],
+            )
+            factors = self.decay ** torch.arange(self.block - 1, device=terms.device)
+            factors = factors.expand_as(picked)[picked]
+            return (factors * terms).sum() / factors.sum()
+
+        save_checkpoint = partial(network.save_checkpoint, target=target)
+        return Learner(network, (HIDDEN, *network.reads), loss, save_checkpoint)
+
+
+def block_states(
+    network: DFlashNetwork, batch: Batch, starts: Int[Tensor, "texts blocks"]
+) -> Float[Tensor, "texts blocks masks w"]:
+    """Returns the states at the masks of blocks that begin at some positions of each text."""
+    size, length, device = network.config.block, batch.ids.shape[1], starts.device
+    block_positions = starts[..., None] + torch.arange(size, device=device)
+    tokens = torch.full_like(block_positions, network.config.mask)
+    tokens[..., 0] = batch.ids.gather(1, starts)
+    positions = torch.arange(length, device=device)[None].expand(len(starts), -1)
+    caches = LayerCaches(len(network.layers))
+    network.read([batch.states[name] for name in network.reads], positions, caches)
+    reach = block_reach(starts, length, size)
+    states: Tensor = network(tokens.flatten(1), block_positions.flatten(1), reach, caches)
+    return states.reshape(*block_positions.shape, -1)[:, :, 1:]
+
+
+def sample_anchors(
+    own: Bool[Tensor, "texts tokens"], count: int
+) -> tuple[Int[Tensor, "texts blocks"], Bool[Tensor, "texts blocks"]]:
+    """Returns random, different positions in each text, and which of them count.
+
+    A position counts if the target wrote the token after it. A text with too few of these is filled
+    up with positions that don't count.
+
+    count: the number of positions in each text; at most as many as the longest answer has tokens.
+    """
+    before = torch.zeros_like(own)
+    before[:, :-1] = own[:, 1:]
+    count = max(1, min(count, int(before.sum(1).max())))
+    best = torch.rand(own.shape, device=own.device).masked_fill(~before, -1).topk(count)
+    return best.indices, best.values >= 0
+
+
+def block_reach(
+    starts: Int[Tensor, "texts blocks"], length: int, size: int
+) -> Bool[Tensor, "texts 1 rows all"]:
+    """Returns what each row of the blocks attends to: the text before its block, and its block.
+
+    length: the tokens of a text. size: the tokens of a block.
+    """
+    text = torch.arange(length, device=starts.device)
+    before = text < starts.repeat_interleave(size, dim=1)[..., None]
+    number = torch.arange(starts.shape[1], device=starts.device).repeat_interleave(size)
+    block = (number[:, None] == number).expand(len(starts), -1, -1)
+    return torch.cat([before, block], dim=-1)[:, None]

@@ -1,0 +1,72 @@
+"""Cards: what trained weights were made from, how well they do, and how to make them again."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from outrider.base.folders import write_whole
+
+CARD = """\
+# {family}
+
+Trained with `{command}`.
+
+| | |
+|---|---|
+{facts}
+
+On held-out texts, at temperature 1:
+
+| step | {names} |
+|---|{lines}|
+{rows}
+
+![curve](curve.png)
+"""
+
+
+def write_card(
+    folder: Path, facts: Mapping[str, Any], curve: Sequence[Mapping[str, float]]
+) -> None:
+    """Writes `README.md`, the facts as `facts.json`, and the curve as a picture, into a folder.
+
+    facts: those for the reader; "family" and "command" have to be among them.
+    curve: what was measured at each evaluation, with its "step".
+    """
+    names = [name for name in curve[-1] if name != "step"]
+    rows = [
+        f"| {point['step']:.0f} | " + " | ".join(f"{point[name]:.3f}" for name in names) + " |"
+        for point in curve
+    ]
+    text = CARD.format(
+        family=facts["family"],
+        command=facts["command"],
+        facts="\n".join(
+            f"| {name} | {value} |" for name, value in facts.items() if name != "command"
+        ),
+        names=" | ".join(names),
+        lines="|".join("---" for _ in names),
+        rows="\n".join(rows),
+    )
+    write_whole(folder / "README.md", text)
+    write_whole(folder / "facts.json", json.dumps(dict(facts), indent=1) + "\n")
+    plot_curve(folder / "curve.png", curve)
+
+
+def plot_curve(path: Path, curve: Sequence[Mapping[str, float]]) -> None:
+    """Draws the losses, and everything else that was measured, over the steps."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 3.5), layout="constrained")
+    losses, rates = figure.subplots(1, 2)
+    steps = [point["step"] for point in curve]
+    for name in [name for name in curve[-1] if name != "step"]:
+        panel = losses if name in ("loss", "held_out") else rates
+        panel.plot(steps, [point[name] for point in curve], marker="o", label=name)
+    for panel, title in ((losses, "loss, nats"), (rates, "held-out texts, temperature 1")):
+        panel.set(xlabel="step", title=title)
+        panel.grid(alpha=0.3)
+        if panel.lines:
+            panel.legend()
+    figure.savefig(path, dpi=110)

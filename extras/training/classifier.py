@@ -1,0 +1,175 @@
+"""The recipe of the classifier: decodes rounds, and learns which draft tokens were accepted."""
+
+from dataclasses import dataclass
+from math import log
+from typing import final
+
+import torch
+from jaxtyping import Bool, Float
+from rich.progress import track
+from torch import Tensor
+
+from outrider.base.errors import ConfigError, require
+from outrider.base.terminal import plain
+from outrider.contract.draft import Draft
+from outrider.contract.drafter import Drafter
+from outrider.contract.policy import Policy
+from outrider.contract.round import Round
+from outrider.data.prompts import Prompt
+from outrider.decoding.decode import decode
+from outrider.extras.training.job import Job
+from outrider.lab.measuring.texts import seeded
+from outrider.policies.branches import NodeValues, tested_nodes
+from outrider.policies.classifier import FEATURES, features, foresee, save_weights
+
+HELD_OUT = 5
+"""One in this many prompts is held out, to choose the best step."""
+WIDTH = 16
+"""The width of the classifier's hidden layer."""
+
+
+@final
+class Recorder(Policy):
+    """Drafts to the full depth, and records every tested token for the classifier.
+
+    features: what the classifier sees of each token. accepted: whether the token was accepted.
+    """
+
+    def __init__(self) -> None:
+        self.features: list[Tensor] = []
+        self.accepted: list[bool] = []
+        self._draft = NodeValues(features)
+
+    def depth(self, gamma: int) -> int:
+        return gamma
+
+    def more(self, draft: Draft) -> bool:
+        self._draft.of(draft)
+        return True
+
+    def observe(self, round: Round) -> None:
+        for node, accepted in tested_nodes(round):
+            token_features = self._draft.values[node]
+            if token_features is not None:
+                self.features.append(token_features)
+                self.accepted.append(accepted)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ClassifierRecipe:
+    """Decodes the prompts with the drafter, and fits the classifier to what was accepted.
+
+    steps: of the optimizer; the weights that predict held-out prompts best are kept.
+    rate: the learning rate of Adam.
+    """
+
+    steps: int = 400
+    rate: float = 0.02
+
+    def __call__(self, job: Job) -> None:
+        """Decodes and fits.
+
+        Raises:
+            ConfigError: there are fewer than two prompts, or all tokens have the same outcome.
+        """
+        require(len(job.prompts) > 1, "data", len(job.prompts), "two prompts, to hold one out")
+        drafter = job.drafter()
+        learned, held_out = Recorder(), Recorder()
+        last = len(job.prompts)
+        for number, prompt in enumerate(track(job.prompts, "Decoding", console=job.console), 1):
+            is_held_out = number % HELD_OUT == 0 or number == last
+            _record(job, drafter, prompt, held_out if is_held_out else learned)
+        x, y = _stacked(learned)
+        held_x, held_y = _stacked(held_out)
+        weights, loss = fit(
+            x, y, held_x, held_y, seed=job.sampling.seed, steps=self.steps, rate=self.rate
+        )
+        path = job.out.with_suffix(".safetensors")
+        facts = {"tokens": len(y), "held_out": len(held_y), "held_out_loss": f"{loss:.4f}"}
+        save_weights(weights, path, {name: str(value) for name, value in facts.items()})
+        share = float(held_y.double().mean())
+        job.console.print(
+            f"Of {len(held_y)} held-out tokens {share:.0%} were accepted: cross entropy {loss:.3f}"
+            f" nats, {_entropy(share):.3f} without features ({len(y)} tokens to learn from)"
+        )
+        job.console.print(plain(path), soft_wrap=True)
+
+
+def fit(
+    x: Float[Tensor, "n features"],
+    y: Bool[Tensor, "n"],
+    held_x: Float[Tensor, "held features"],
+    held_y: Bool[Tensor, "held"],
+    *,
+    seed: int = 0,
+    steps: int = 400,
+    rate: float = 0.02,
+) -> tuple[dict[str, Tensor], float]:
+    """Returns the weights that predict `held_y` best, and their cross entropy there, in nats.
+
+    x, y: the features of the tokens to learn from, and whether they were accepted.
+    held_x, held_y: those of the held-out tokens.
+
+    Raises:
+        ConfigError: all tokens were accepted, all were rejected, or none is held out.
+    """
+    if not (y.any() and not y.all() and len(held_y)):
+        raise ConfigError(
+            f"data: {int(y.sum())} of {len(y)} tokens were accepted, {len(held_y)} held out:"
+            " expected accepted, rejected and held-out ones: use more prompts, or a drafter that"
+            " draws"
+        )
+    generator = torch.Generator().manual_seed(seed)
+    first = torch.randn(FEATURES, WIDTH, generator=generator, dtype=x.dtype) / FEATURES**0.5
+    # The last layer starts at 0, so every token starts with probability one half.
+    trained = {
+        "w1": first,
+        "b1": x.new_zeros(WIDTH),
+        "w2": x.new_zeros(WIDTH, 1),
+        "b2": x.new_zeros(1),
+    }
+    scaling = {"mean": x.mean(0), "scale": x.std(0).clamp(min=1e-6)}
+    optimizer = torch.optim.Adam([tensor.requires_grad_() for tensor in trained.values()], lr=rate)
+    best, least = trained, float("inf")
+    for _ in range(steps):
+        with torch.no_grad():
+            loss = float(_loss(scaling | trained, held_x, held_y))
+        if loss < least:
+            best = {name: tensor.detach().clone() for name, tensor in trained.items()}
+            least = loss
+        optimizer.zero_grad()
+        torch.autograd.backward(_loss(scaling | trained, x, y))
+        optimizer.step()
+    return scaling | best, least
+
+
+def _loss(weights: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+    return torch.nn.functional.binary_cross_entropy(foresee(weights, x), y.to(x.dtype))
+
+
+def _record(job: Job, drafter: Drafter, prompt: Prompt, recorder: Recorder) -> None:
+    """Decodes a prompt to its end with a recorder as the policy."""
+    tokens = job.target.encode_turns(prompt.turns[:1], chat=job.chat)
+    for _ in decode(
+        job.target,
+        drafter,
+        job.verifier,
+        tokens,
+        gamma=job.gamma,
+        sampling=seeded(job.sampling, tokens),
+        policy=recorder,
+        max_new_tokens=job.max_new_tokens,
+        draft_timeout=job.draft_timeout,
+    ):
+        pass
+
+
+def _stacked(recorder: Recorder) -> tuple[Tensor, Tensor]:
+    rows = torch.stack(recorder.features) if recorder.features else torch.zeros(0, FEATURES)
+    return rows, torch.tensor(recorder.accepted, dtype=torch.bool)
+
+
+def _entropy(share: float) -> float:
+    """Returns the cross entropy, in nats, of predicting the mean for every token."""
+    return -sum(p * log(p) for p in (share, 1 - share) if p > 0)

@@ -1,0 +1,96 @@
+"""`outrider train`: trains a policy or a drafter by a recipe."""
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig
+
+from outrider.base.errors import require
+from outrider.base.folders import claimed
+from outrider.base.interruption import advising
+from outrider.base.terminal import plain, remarks
+from outrider.contract.target import Target
+from outrider.extras.training.identity import FILE, begin, finish, identity, unfinished
+from outrider.extras.training.job import Job, Recipe
+from outrider.plugins.config import build, plain_values, set_arguments
+
+KEPT_FILES = ("file", "states")
+"""The settings of a recipe that say where files are kept."""
+
+PATH_SETTINGS = ("out=", "recipe.file=", "recipe.states=")
+"""Settings that are paths on this machine: the record of the command leaves them out."""
+
+
+def train(config: DictConfig) -> None:
+    """Runs the recipe, which prints what it wrote."""
+    folder = Path(HydraConfig.get().runtime.output_dir)
+    recipe: Recipe = build(config.recipe)
+    target, prompts = build(config.target), build(config.data)
+    facts = identity(_deciding_settings(config), target, prompts)
+    _say_what_is_unfinished(folder, facts)
+    with claimed(folder), advising(lambda: _advice(folder)):
+        begin(folder, facts)
+        recipe(
+            Job(
+                target=target,
+                writer=partial(_writer, config, target),
+                drafter=partial(build, config.drafter),
+                verifier=build(config.verifier),
+                sampling=build(config.sampling),
+                prompts=prompts,
+                chat=config.chat,
+                openings=list(config.openings),
+                question_tokens=config.question_tokens,
+                gamma=config.gamma,
+                max_new_tokens=config.max_new_tokens,
+                draft_timeout=config.draft_timeout,
+                command=_command_line(HydraConfig.get().overrides.task),
+                folder=folder,
+                out=Path(config.out).expanduser() if config.out else folder / "trained",
+                console=remarks(stderr=False),
+            )
+        )
+        finish(folder)
+
+
+def _writer(config: DictConfig, target: Target) -> Target:
+    """Returns the target that writes the texts, with the settings in `writer` if there are any."""
+    settings = plain_values(config.writer)
+    if settings is None:
+        return target
+    is_valid = isinstance(settings, Mapping)
+    require(is_valid, "writer", settings, "settings of the target, such as {quantize: int8}")
+    node = config.target.copy()
+    set_arguments(node, settings, "writer")
+    writer: Target = build(node)
+    return writer
+
+
+def _deciding_settings(config: DictConfig) -> dict[str, Any]:
+    """Returns the settings that decide the result: all but paths that are written to."""
+    settings: dict[str, Any] = plain_values(config)
+    recipe = {name: value for name, value in settings["recipe"].items() if name not in KEPT_FILES}
+    return {**settings, "recipe": recipe, "out": None, "draft_timeout": None}
+
+
+def _advice(folder: Path) -> str | None:
+    if not (folder / FILE).is_file():
+        return None
+    return f"the same command with hydra.run.dir={folder} continues where this one ended"
+
+
+def _say_what_is_unfinished(folder: Path, facts: Mapping[str, Any]) -> None:
+    """Prints how to continue the newest run of the same settings, if it is unfinished."""
+    path = None if (folder / FILE).is_file() else unfinished(folder.parent, facts)
+    if path is not None:
+        line = f"an unfinished run of this command is in {path}: hydra.run.dir={path} continues it"
+        remarks().print(plain(line), soft_wrap=True)
+
+
+def _command_line(overrides: Iterable[str]) -> str:
+    """Returns the command that was run, without the settings that are paths."""
+    kept = (override for override in overrides if not override.startswith(PATH_SETTINGS))
+    return " ".join(["outrider train", *kept])

@@ -1,0 +1,160 @@
+"""Corpus: the texts that a drafter learns from, written by its target and kept line by line."""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import final
+
+from rich.console import Console
+from rich.progress import track
+
+from outrider.base.errors import ConfigError, is_int, require
+from outrider.base.folders import append_line, claimed, write_whole
+from outrider.base.terminal import plain
+from outrider.contract.sampling import Sampling
+from outrider.contract.target import Target
+from outrider.data.prompts import Prompt
+from outrider.extras.training.identity import check_same, identity
+from outrider.extras.training.job import Job
+from outrider.extras.training.writing import Text, Writing, write_texts
+from outrider.targets.passes.cached_model import SOURCE
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Texts to learn from, and texts that are held out to judge what was learned."""
+
+    learned: list[Text]
+    held_out: list[Text]
+
+    def facts(self) -> dict[str, int]:
+        """Returns the facts of a card: the number of texts, their tokens, and held-out texts."""
+        tokens = sum(len(text.ids) - text.start for text in self.learned)
+        return {
+            "texts": len(self.learned),
+            "tokens": tokens,
+            "held-out texts": len(self.held_out),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextRecipe(ABC):
+    """A recipe that learns from texts of the target.
+
+    texts, held_out: the number of texts to learn from, and of those held out to judge the drafter.
+    temperatures: of the target's answers, in turn.
+    file: where the texts are kept, to train other drafters on them. Defaults to the run's folder.
+    """
+
+    texts: int
+    held_out: int
+    temperatures: Sequence[float]
+    file: str | None = None
+
+    @abstractmethod
+    def __call__(self, job: Job) -> None:
+        """Trains, and writes what it trained.
+
+        Raises:
+            ConfigError: a setting makes no sense, or what is on disk belongs to other settings.
+        """
+
+    def split(self, job: Job) -> Split:
+        """Returns a job's texts, which the target writes where the file lacks them.
+
+        Raises:
+            ConfigError: a number is below 1, the target has an encoder, or the file holds anything
+                else.
+        """
+        model = type(job.target.model).__name__
+        is_decoder = SOURCE not in job.target.offers
+        require(is_decoder, "target", model, "a decoder-only model to learn from")
+        for name, value in (("texts", self.texts), ("held_out", self.held_out)):
+            is_valid = is_int(value) and value >= 1
+            require(is_valid, f"recipe.{name}", value, "a whole number of at least 1")
+        seed = job.sampling.seed
+        writing = Writing(
+            chat=job.chat,
+            openings=job.openings,
+            question_tokens=job.question_tokens,
+            samplings=[Sampling(temperature, seed=seed) for temperature in self.temperatures],
+            max_new_tokens=job.max_new_tokens,
+        )
+        path = Path(self.file).expanduser() if self.file else job.folder / "texts.jsonl"
+        count = self.held_out + self.texts
+        corpus = collect_texts(
+            job.writer(), job.prompts, path, count, writing=writing, console=job.console
+        )
+        # The held-out texts come first, so they stay the same if more texts are asked for.
+        return Split(corpus[self.held_out :], corpus[: self.held_out])
+
+
+def collect_texts(
+    target: Target,
+    prompts: Sequence[Prompt],
+    path: Path,
+    count: int,
+    *,
+    writing: Writing,
+    console: Console,
+) -> list[Text]:
+    """Returns `count` texts of the target, from a file as far as it goes.
+
+    prompts: questions to answer, in turn. If there are none, the target writes its own.
+    path: a file of JSON lines; new texts are added to it one by one. If another process writes to
+        it, this one waits.
+
+    Raises:
+        ConfigError: the file holds something else, or texts that were written in another way.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with claimed(path, wait=lambda line: console.print(plain(line))):
+        _check_origin(path, target, prompts, writing)
+        texts = _read_texts(path)[:count]
+        missing = range(len(texts), count)
+        for text in track(
+            write_texts(target, prompts, missing, writing),
+            "The target writes",
+            total=len(missing),
+            console=console,
+            disable=not missing,
+        ):
+            append_line(path, json.dumps(asdict(text)))
+            texts.append(text)
+    return texts
+
+
+def _check_origin(path: Path, target: Target, prompts: Sequence[Prompt], writing: Writing) -> None:
+    """Writes what decides some texts beside their file, or compares it with what is there.
+
+    Texts without an origin beside them are taken as they are.
+
+    Raises:
+        ConfigError: the texts there were written in another way.
+    """
+    origin = path.with_name(f"{path.name}.origin.json")
+    facts = identity(asdict(writing), target, prompts)
+    del facts["versions"]  # later versions may read the texts
+    if origin.is_file():
+        check_same(origin, json.loads(origin.read_text(encoding="utf-8")), facts)
+    elif not path.is_file():
+        write_whole(origin, json.dumps(facts, indent=1))
+
+
+def _read_texts(path: Path) -> list[Text]:
+    """Returns the texts in a file, and cuts off a last line that was not finished."""
+    if not path.is_file():
+        return []
+    lines = path.read_text().splitlines(keepends=True)
+    if lines and not lines[-1].endswith("\n"):  # the run was killed; the line is written again
+        write_whole(path, "".join(lines[:-1]))
+        lines = lines[:-1]
+    try:
+        return [Text(**json.loads(line)) for line in lines]
+    except (ValueError, TypeError) as error:
+        raise ConfigError(
+            f"{path}: expected texts of the target, a JSON object per line"
+        ) from error

@@ -1,0 +1,127 @@
+"""Distillation: a small language model learns the target's distributions."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+from outrider.base.errors import ConfigError, nearest, require
+from outrider.contract.chance import SampledChance
+from outrider.contract.sampling import Sampling
+from outrider.contract.target import Target
+from outrider.drafters.parts.networks import weights
+from outrider.drafters.parts.networks.logits import LogitRule
+from outrider.drafters.parts.networks.student import save_student
+from outrider.extras.training.learner import Learner, Objective, Setup
+from outrider.extras.training.losses import DIVERGENCES
+from outrider.extras.training.states import Batch, sample_positions
+from outrider.targets.batch import write
+from outrider.targets.loading import load
+from outrider.targets.passes.cached_model import HIDDEN
+from outrider.targets.passes.first_layers import first_layers
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class DistillationObjective(Objective):
+    """DistillSpec (2310.08461, section 3): the divergence from the target's distributions.
+
+    model: a folder or hub id to start from. None starts from the target's first `layers` layers;
+        the embeddings and the head then stay the target's, and are not saved.
+    divergence: a name in `outrider.extras.training.losses.DIVERGENCES`.
+    on_policy: whether the student writes the texts, anew in each step; if not, the target does.
+    share: the share of the positions that each step learns from. The head is most of a small
+        model's work.
+
+    Raises `ConfigError` in `learner` if the divergence is unknown, if the vocabulary is not the
+    target's whole one, or if the target has no more than `layers` layers.
+    """
+
+    model: str | None = None
+    layers: int = 6
+    divergence: str = "forward_kl"
+    on_policy: bool = False
+    share: float = 1.0
+
+    def learner(self, setup: Setup) -> Learner:
+        is_known = self.divergence in DIVERGENCES
+        expected = nearest(self.divergence, list(DIVERGENCES))
+        require(is_known, "recipe.options.divergence", self.divergence, f"a divergence; {expected}")
+        if len(setup.vocabulary) != setup.target.vocab_size:
+            raise ConfigError("recipe.vocabulary: expected none, a small model knows all tokens")
+        target = setup.target
+        student = starting_student(target, self.model, self.layers)
+        head, rule = weights.head(target).detach(), LogitRule.of(target)
+        divergence = DIVERGENCES[self.divergence]
+
+        def loss(batch: Batch) -> Tensor:
+            if self.on_policy and student.training:
+                batch = _own_texts(student, target, batch)
+            all_positions = torch.ones_like(batch.ids[0, 1:], dtype=torch.bool)
+            sampled = sample_positions(all_positions, self.share, student.training)
+            positions = sampled.nonzero()[:, 0]
+            logits: Tensor = student(batch.ids, logits_to_keep=positions).logits
+            counted = batch.own[:, 1:][:, positions]
+            target_logits = rule(linear(batch.states[HIDDEN][:, positions][counted], head))
+            if not len(target_logits):
+                return logits.sum() * 0
+            return divergence(logits[counted], target_logits).mean()
+
+        def save_checkpoint(folder: Path) -> None:
+            if self.model is None:
+                save_student(student, folder)
+                return
+            student.save_pretrained(folder)
+            if target.tokenizer is not None:
+                target.tokenizer.save_pretrained(folder)
+
+        return Learner(student, (HIDDEN,), loss, save_checkpoint, option="model")
+
+
+def starting_student(target: Target, model: str | None, layers: int) -> Any:
+    """Returns the model that a student starts from, with parameters of its own.
+
+    model: a folder or hub id. None is the target's first `layers` layers, with its embeddings and
+        head; these stay as they are.
+
+    Raises:
+        ConfigError: there is no such model, or the target has no more than `layers` layers.
+    """
+    if model is not None:
+        loaded, _ = load(model, str(target.model.dtype).removeprefix("torch."), "auto")
+        return loaded
+    short: Any = first_layers(target.model, layers)
+    student = type(short)(short.config).to(target.model.device, target.model.dtype)
+    student.load_state_dict(short.state_dict(), strict=False)  # leaves out the later layers
+    for table in (student.get_input_embeddings(), student.get_output_embeddings()):
+        table.requires_grad_(False)
+    return student
+
+
+@torch.no_grad()
+def _own_texts(student: Any, target: Target, batch: Batch) -> Batch:
+    """Returns the batch with the student's continuations, and the target's states along them."""
+    starts = [int(row.nonzero()[0]) if row.any() else 0 for row in batch.own]
+    heads = [ids[: max(1, start)].tolist() for ids, start in zip(batch.ids, starts, strict=True)]
+    seeds = torch.randint(2**31, (len(heads),)).tolist()
+    chances = [SampledChance.seeded(seed) for seed in seeds]
+    length = batch.ids.shape[1] - max(map(len, heads))
+    sampling = Sampling(temperature=1.0)
+    continuations = write(
+        student, target.eos, heads, sampling, chances, max_new_tokens=max(1, length)
+    )
+    texts = [[*head, *after] for head, after in zip(heads, continuations, strict=True)]
+    longest = max(map(len, texts))
+    ids = torch.tensor([row + [0] * (longest - len(row)) for row in texts], device=batch.ids.device)
+    positions = torch.arange(longest, device=ids.device)
+    own = torch.stack(
+        [
+            (positions >= len(head)) & (positions < len(text))
+            for head, text in zip(heads, texts, strict=True)
+        ]
+    )
+    output = target.model(ids, output_hidden_states=True, use_cache=False)
+    return Batch(ids, output.logits.argmax(-1), own, {HIDDEN: output.hidden_states[-1]})

@@ -1,0 +1,117 @@
+"""The recipe of the networks: a drafter learns from texts that its target writes and reads."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from outrider.base.terminal import plain
+from outrider.contract.drafter import Drafter
+from outrider.contract.sampling import Sampling
+from outrider.contract.target import Target
+from outrider.drafters.parts.networks.vocabulary import frequent
+from outrider.extras.training.card import write_card
+from outrider.extras.training.contamination import write_fingerprints
+from outrider.extras.training.corpus import TextRecipe
+from outrider.extras.training.families import make_learner
+from outrider.extras.training.job import Job
+from outrider.extras.training.loop import train_network
+from outrider.extras.training.progress import Figures
+from outrider.extras.training.schedule import Schedule
+from outrider.extras.training.states import compute_states
+from outrider.extras.training.writing import Text
+from outrider.lab.measuring.overlap import overlap
+from outrider.lab.measuring.reference import reference
+from outrider.plugins.registry import make
+from outrider.verifiers.token import Token
+
+JUDGED = 6
+"""The number of held-out texts on which alpha is measured during training."""
+ANSWER_TOKENS = 48
+"""The number of tokens that are measured in each of these texts."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class DrafterRecipe(TextRecipe):
+    """Trains a drafter of a family on texts of the target, and writes it with a card.
+
+    A run that was interrupted continues from its last evaluation if it is given the same folder.
+
+    family: a name in `outrider.extras.training.families.FAMILIES`.
+    vocabulary: the number of tokens that the drafter knows, the most frequent ones; None for all.
+    schedule: the fields of `outrider.extras.training.schedule.Schedule`.
+    options: the fields of the family's objective.
+    states: the folder where the target's states are kept. Defaults to one in the run's folder.
+    """
+
+    family: str
+    vocabulary: int | None
+    schedule: Mapping[str, Any]
+    options: Mapping[str, Any]
+    states: str | None = None
+
+    def __call__(self, job: Job) -> None:
+        schedule = Schedule(**{"seed": job.sampling.seed, **self.schedule})
+        began = time.monotonic()
+        split = self.split(job)
+        size = job.target.vocab_size
+        written = (text.ids[text.start :] for text in split.learned)
+        vocabulary = frequent(written, size, self.vocabulary or size)
+        learner = make_learner(self.family, job.target, vocabulary, job.sampling.seed, self.options)
+        states = Path(self.states).expanduser() if self.states else job.folder / "states"
+        examples, held_out = (
+            compute_states(job.target, texts, learner.reads, states / name, job.console)
+            for name, texts in (("learned", split.learned), ("held_out", split.held_out))
+        )
+        latest = job.folder / "latest"
+
+        def evaluate() -> Figures:
+            learner.save_checkpoint(latest)
+            drafter = make("drafter", self.family, **{learner.option: str(latest)})
+            return measure_drafter(job.target, drafter, split.held_out, job.gamma)
+
+        curve = train_network(
+            learner,
+            examples,
+            held_out,
+            schedule,
+            folder=job.folder,
+            console=job.console,
+            evaluate=evaluate,
+        )
+        learner.save_checkpoint(job.out)
+        facts = {
+            "family": self.family,
+            "command": job.command,
+            **split.facts(),
+            "steps": int(curve[-1]["step"]),
+            "seconds": round(time.monotonic() - began),
+            "vocabulary": len(vocabulary),
+            "temperatures": list(self.temperatures),
+            "schedule": dict(self.schedule),
+            "options": dict(self.options),
+        }
+        write_fingerprints(job.out, job.target, split.learned)
+        write_card(job.out, facts, curve)
+        job.console.print(plain(job.out), soft_wrap=True)
+
+
+def measure_drafter(
+    target: Target, drafter: Drafter, held_out: Sequence[Text], gamma: int
+) -> Figures:
+    """Returns alpha and the expected block efficiency along held-out answers, at temperature 1."""
+    drafter.bind(target)
+    sums = {"alpha": [0.0, 0.0], "block_efficiency": [0.0, 0.0]}
+    for text in held_out[:JUDGED]:
+        answer = text.ids[text.answer : text.answer + ANSWER_TOKENS]
+        if not answer:
+            continue
+        answer_reference = reference(target, text.ids[: text.answer], answer, drafter.needs)
+        measured = overlap(answer_reference, drafter, Token(), Sampling(temperature=1.0), gamma)
+        sums["alpha"][0] += measured.beta[0]
+        sums["alpha"][1] += measured.prefixes[0]
+        sums["block_efficiency"][0] += measured.accepted[-1] + measured.rounds[-1]
+        sums["block_efficiency"][1] += measured.rounds[-1]
+    return {name: total / count if count else 0.0 for name, (total, count) in sums.items()}

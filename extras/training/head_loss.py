@@ -1,0 +1,65 @@
+"""Head losses: how far predictions are from the target's, and where they are learned."""
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn.functional import linear
+
+from outrider.drafters.parts.networks.vocabulary import Vocabulary
+from outrider.extras.training.losses import cross_entropy, forward_kl
+from outrider.extras.training.states import Batch
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class HeadLoss:
+    """The distance from the target's distributions, or from its tokens.
+
+    vocabulary: the tokens that the logits stand for.
+    matrix: the target's output matrix, [vocab, width].
+    soft: whether to learn the target's distributions; if not, its tokens.
+    """
+
+    vocabulary: Vocabulary
+    matrix: Tensor
+    soft: bool = True
+
+    def __call__(
+        self,
+        logits: Float[Tensor, "rows known"],
+        target_states: Float[Tensor, "rows width"],
+        tokens: Int[Tensor, "rows"],
+    ) -> Tensor:
+        """Returns the mean distance, 0 if there are no rows.
+
+        target_states: those that the target's head reads for the same tokens.
+        """
+        if not len(logits):
+            return logits.sum() * 0
+        return self.terms(logits, target_states, tokens).mean()
+
+    def terms(
+        self,
+        logits: Float[Tensor, "rows known"],
+        target_states: Float[Tensor, "rows width"],
+        tokens: Int[Tensor, "rows"],
+    ) -> Float[Tensor, "rows"]:
+        """Returns the distance of each row."""
+        if self.soft:
+            return forward_kl(logits, linear(target_states, self.vocabulary.rows(self.matrix)))
+        return cross_entropy(logits, self.vocabulary.numbers(tokens))
+
+
+def learnable(batch: Batch, vocabulary: Vocabulary, ahead: int) -> Bool[Tensor, "batch tokens"]:
+    """Returns the positions from which the token `ahead` positions later can be learned.
+
+    The target must have written that token, and the vocabulary must know it and the target's
+    likeliest token there.
+    """
+    counted = torch.zeros_like(batch.own)
+    inside = batch.own[:, ahead:] & vocabulary.knows(batch.best[:, ahead - 1 : -1])
+    counted[:, : inside.shape[1]] = inside & vocabulary.knows(batch.ids[:, ahead:])
+    return counted

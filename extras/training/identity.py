@@ -1,0 +1,88 @@
+"""Identity: what decides the result of a training run, kept in its folder for the next start."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from outrider.base.errors import ConfigError
+from outrider.base.folders import write_whole
+from outrider.contract.target import Target
+from outrider.data.prompts import Prompt
+from outrider.lab.runs.store import changes
+
+FILE = "training.json"
+LIBRARIES = ("outrider", "torch", "transformers")
+
+
+def identity(
+    settings: Mapping[str, Any], target: Target, prompts: Sequence[Prompt]
+) -> dict[str, Any]:
+    """Returns all that decides the result of a run: settings, weights, prompts, and libraries.
+
+    settings: plain values, without the folders that are written to.
+    """
+    texts = json.dumps([asdict(prompt) for prompt in prompts])
+    facts = {
+        **settings,
+        "target's weights": target.fingerprint(),
+        "data's prompts": hashlib.sha256(texts.encode()).hexdigest(),
+        "versions": {name: version(name) for name in LIBRARIES},
+    }
+    plain: dict[str, Any] = json.loads(json.dumps(facts))  # tuples become lists, as in the file
+    return plain
+
+
+def begin(folder: Path, facts: Mapping[str, Any]) -> None:
+    """Writes the facts of a run into its folder, or compares them with those of the run there.
+
+    Raises:
+        ConfigError: the folder holds another run, or the file is damaged.
+    """
+    path = folder / FILE
+    if path.is_file():
+        check_same(path, _read(path)["facts"], facts)
+    write_whole(path, json.dumps({"finished": False, "facts": facts}, indent=1))
+
+
+def finish(folder: Path) -> None:
+    """Marks the run in a folder as finished."""
+    path = folder / FILE
+    write_whole(path, json.dumps({**_read(path), "finished": True}, indent=1))
+
+
+def unfinished(folder: Path, facts: Mapping[str, Any]) -> Path | None:
+    """Returns the newest unfinished run with these facts directly below `folder`, or None."""
+    paths = sorted(folder.glob(f"*/{FILE}"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in paths:
+        try:
+            saved = _read(path)
+        except ConfigError:
+            continue
+        if not saved["finished"] and saved["facts"] == facts:
+            return path.parent
+    return None
+
+
+def check_same(path: Path, saved: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raises `ConfigError` if facts have changed; the message names the first change.
+
+    path: the file that has the saved ones.
+    """
+    for name, old, new in changes(saved, now):
+        raise ConfigError(
+            f"{name}={new!r}: expected {old!r}, as in {path}; another folder starts a new run"
+        )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        saved = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        saved = None
+    if not (isinstance(saved, dict) and saved.keys() >= {"facts", "finished"}):
+        raise ConfigError(f"{path}: damaged, expected the facts of a training run")
+    return saved

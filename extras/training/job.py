@@ -1,0 +1,52 @@
+"""Jobs: what a recipe is given to train with, whatever it trains."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from rich.console import Console
+
+from outrider.contract.drafter import Drafter
+from outrider.contract.sampling import Sampling
+from outrider.contract.target import Target
+from outrider.contract.verifier import Verifier
+from outrider.data.prompts import Prompt
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What `outrider train` hands to a recipe.
+
+    writer: returns the target that writes the texts: the same one, or with other settings.
+    drafter: makes the drafter of the run.
+    prompts: questions for the target to answer; if there are none, the target writes its own.
+    openings: how the target's own questions begin.
+    question_tokens: the most tokens that the target adds to an opening.
+    command: the command that trains the same again, without the settings that name folders.
+    folder: the run's folder, for what the recipe keeps on the way.
+    draft_timeout: the most seconds that a drafter may take for a draft; None for no limit.
+    out: the file or folder to write, without a suffix; the recipe adds its own.
+    """
+
+    target: Target
+    writer: Callable[[], Target]
+    drafter: Callable[[], Drafter]
+    verifier: Verifier
+    sampling: Sampling
+    prompts: Sequence[Prompt]
+    chat: bool
+    openings: Sequence[str]
+    question_tokens: int
+    gamma: int
+    max_new_tokens: int
+    draft_timeout: float | None
+    command: str
+    folder: Path
+    out: Path
+    console: Console
+
+
+Recipe = Callable[[Job], None]
+"""Trains, writes what it trained, and reports how well that does."""

@@ -1,0 +1,66 @@
+"""Learners and objectives: what the training loop needs to know of a family of networks."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from torch import Tensor, nn
+
+from outrider.base.errors import is_int, require
+from outrider.contract.target import Target
+from outrider.drafters.parts.networks.vocabulary import Vocabulary
+from outrider.extras.training.states import Batch
+
+
+def _no_start(batches: Iterable[Batch]) -> None: ...
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Learner:
+    """A network in training.
+
+    reads: the target's states that its loss needs, by name.
+    loss: returns the loss of a batch.
+    save_checkpoint: writes the network into a folder that its drafter can read.
+    start: sets the network to a good start, from a few batches. Does nothing by default.
+    option: the drafter's setting for that folder.
+    """
+
+    network: nn.Module
+    reads: tuple[str, ...]
+    loss: Callable[[Batch], Tensor]
+    save_checkpoint: Callable[[Path], None]
+    start: Callable[[Iterable[Batch]], None] = _no_start
+    option: str = "path"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a network is trained for.
+
+    vocabulary: the tokens that it is to know. seed: of its random weights.
+    """
+
+    target: Target
+    vocabulary: Vocabulary
+    seed: int
+
+
+def require_at_least(least: int, **options: Any) -> None:
+    """Raises `ConfigError` unless all of some options are whole numbers of at least `least`."""
+    for name, value in options.items():
+        is_valid = is_int(value) and value >= least
+        expected = f"a whole number of at least {least}"
+        require(is_valid, f"recipe.options.{name}", value, expected)
+
+
+class Objective(ABC):
+    """A family's way of learning; its fields are the recipe's `options`."""
+
+    @abstractmethod
+    def learner(self, setup: Setup) -> Learner:
+        """Returns a new network of the family, and how it learns."""

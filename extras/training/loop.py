@@ -1,0 +1,144 @@
+"""The training loop: steps of the optimizer, which can stop at any of them and continue later."""
+
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from torch import Tensor
+
+from outrider.base.errors import ConfigError
+from outrider.extras.training.learner import Learner
+from outrider.extras.training.progress import CHECKPOINT, Figures, TrainingProgress
+from outrider.extras.training.schedule import Schedule
+from outrider.extras.training.states import Batch, Examples
+from outrider.extras.training.whitening import Basis, WhitenedAdamW, whitening_bases
+
+MEASURED = 256
+"""The number of texts from which a network's start and bases are computed."""
+
+Loss = Callable[[Batch], Tensor]
+
+
+def train_network(
+    learner: Learner,
+    examples: Examples,
+    held_out: Examples,
+    schedule: Schedule,
+    *,
+    folder: Path,
+    console: Console,
+    evaluate: Callable[[], Figures] = dict,
+) -> list[Figures]:
+    """Trains a network in place, leaves it at its best held-out loss, and returns the curve.
+
+    A run that was interrupted continues from the last checkpoint in `folder`, and has the same
+    curve as one that was not. Weights in half precision become float32 (mixed precision).
+
+    evaluate: returns what to measure besides the losses at each evaluation. Defaults to nothing.
+
+    Raises:
+        ConfigError: the checkpoint belongs to another schedule, or a loss is not a finite number.
+    """
+    from accelerate import Accelerator
+
+    accelerator = Accelerator()
+    device = accelerator.device
+    network, loss = learner.network, learner.loss
+    own = next(network.parameters()).dtype
+    dtype = torch.promote_types(own, torch.float32)
+    is_mixed = dtype is not own or schedule.precision == "bf16"
+    mixed = partial(torch.autocast, device.type, torch.bfloat16, enabled=is_mixed)
+    network.to(dtype)  # in half precision, small steps would be lost in rounding
+    resumes = (folder / CHECKPOINT).is_file()
+    with mixed():
+        bases = {} if resumes else _prepare(learner, examples, schedule, device, dtype)
+    optimizer = WhitenedAdamW(network, bases, schedule.rate)
+    network, optimizer = accelerator.prepare(network, optimizer)
+    steps = schedule.steps(len(examples.texts))
+    progress = TrainingProgress(network, optimizer, schedule, steps, folder)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=console) as bar:
+        task = bar.add_task("Training", total=steps, completed=progress.step)
+        for batch in _remaining_batches(examples, schedule, progress.step, steps):
+            if progress.stale >= schedule.patience:
+                break
+            # Noise and samples depend only on the step, so a resumed run draws the same ones.
+            torch.manual_seed(schedule.seed * 1_000_003 + progress.step)
+            for group in optimizer.param_groups:
+                group["lr"] = schedule.rate_at(progress.step, steps)
+            network.train()
+            optimizer.zero_grad()
+            with mixed():
+                value = loss(batch.to(device, dtype))
+            accelerator.backward(value)
+            accelerator.clip_grad_norm_(network.parameters(), schedule.clip)
+            with mixed():
+                optimizer.step()
+            progress.step += 1
+            progress.losses.append(float(value.detach()))
+            bar.update(task, advance=1, description=f"Training, loss {progress.losses[-1]:.3f}")
+            if not math.isfinite(progress.losses[-1]):
+                raise ConfigError(
+                    f"recipe.rate={schedule.rate}: the loss is not a number after"
+                    f" {progress.step} steps: expected a rate at which training is stable"
+                )
+            if progress.step % schedule.evaluate == 0 or progress.step == steps:
+                network.eval()
+                with mixed():
+                    figures = _held_out_loss(loss, held_out, schedule, device, dtype)
+                progress.record(figures | evaluate())
+                _report(console, progress.curve[-1])
+    progress.restore_best()
+    network.eval()
+    return progress.curve
+
+
+def _prepare(
+    learner: Learner,
+    examples: Examples,
+    schedule: Schedule,
+    device: torch.device,
+    dtype: torch.dtype,
+) -> dict[str, Basis]:
+    """Gives the network its start, and returns the bases in which its matrices learn."""
+
+    def first_batches() -> Iterator[Batch]:
+        count = max(1, MEASURED // schedule.batch)
+        for batch in islice(examples.batches(schedule.batch, schedule.seed), count):
+            yield batch.to(device, dtype)
+
+    learner.start(first_batches())
+    if not schedule.whitened:
+        return {}
+    return whitening_bases(learner.network, learner.loss, first_batches())
+
+
+def _remaining_batches(
+    examples: Examples, schedule: Schedule, done: int, steps: int
+) -> Iterator[Batch]:
+    """Yields the batches of all epochs, except the first `done` of `steps`."""
+    in_epoch = steps // schedule.epochs
+    for epoch in range(done // in_epoch if in_epoch else 0, schedule.epochs):
+        for number, batch in enumerate(examples.batches(schedule.batch, schedule.seed + epoch)):
+            if epoch * in_epoch + number >= done:
+                yield batch
+
+
+@torch.no_grad()
+def _held_out_loss(
+    loss: Loss, held_out: Examples, schedule: Schedule, device: torch.device, dtype: torch.dtype
+) -> Figures:
+    torch.manual_seed(schedule.seed)
+    batches = held_out.batches(schedule.batch, 0)
+    values = [float(loss(batch.to(device, dtype))) for batch in batches]
+    return {"held_out": sum(values) / len(values)}
+
+
+def _report(console: Console, point: Figures) -> None:
+    figures = ", ".join(f"{name} {value:.3f}" for name, value in point.items() if name != "step")
+    console.print(f"step {point['step']:.0f}: {figures}", highlight=False)

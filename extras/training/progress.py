@@ -1,0 +1,121 @@
+"""Progress: how far a training run has come, kept on disk so that it can continue."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+
+from outrider.base.errors import ConfigError, require
+from outrider.base.folders import replacing, write_whole
+from outrider.extras.training.schedule import Schedule
+
+CURVE = "curve.jsonl"
+CHECKPOINT = "checkpoint.pt"
+
+FIELDS = {"facts", "network", "optimizer", "step", "stale", "best", "curve"}
+"""What a checkpoint holds."""
+
+Figures = dict[str, float]
+"""What was measured, by name."""
+
+
+@final
+class TrainingProgress:
+    """How far a run has come. It continues from the checkpoint in its folder, if there is one.
+
+    step: the number of steps done.
+    stale: the number of evaluations since the best held-out loss.
+    losses: those of the steps since the last evaluation.
+    curve: what was measured at each evaluation.
+
+    Raises `ConfigError` if the checkpoint belongs to another schedule, or is damaged.
+    """
+
+    def __init__(
+        self, network: nn.Module, optimizer: Any, schedule: Schedule, steps: int, folder: Path
+    ) -> None:
+        self.step: int = 0
+        self.stale: int = 0
+        self.losses: list[float] = []
+        self.curve: list[Figures] = []
+        self._network, self._optimizer, self._folder = network, optimizer, folder
+        self._facts = {**asdict(schedule), "steps": steps}
+        self._best: dict[str, Tensor] = {}
+        folder.mkdir(parents=True, exist_ok=True)
+        if (folder / CHECKPOINT).is_file():
+            self._resume()
+
+    def _resume(self) -> None:
+        checkpoint = _load(self._folder / CHECKPOINT)
+        for name, stored in checkpoint["facts"].items():
+            value = self._facts.get(name)
+            expected = f"{stored!r}, as in the interrupted run"
+            require(stored == value, f"recipe.{name}", value, expected)
+        try:
+            self._network.load_state_dict(checkpoint["network"])
+        except RuntimeError as error:
+            raise ConfigError(
+                f"{self._folder / CHECKPOINT}: expected a network of the same shape"
+                f" ({' '.join(str(error).split())})"
+            ) from error
+        self._optimizer.load_state_dict(checkpoint["optimizer"])
+        self.step, self.stale = checkpoint["step"], checkpoint["stale"]
+        self._best = checkpoint["best"]
+        self.curve.extend(checkpoint["curve"])
+
+    def record(self, figures: Figures) -> None:
+        """Adds a point to the curve, and writes a checkpoint.
+
+        figures: what was measured; "held_out" is the loss that decides which weights are best.
+        """
+        point = {"step": float(self.step), "loss": sum(self.losses) / len(self.losses)} | figures
+        if not self.curve or figures["held_out"] < min(past["held_out"] for past in self.curve):
+            state = self._network.state_dict()
+            self._best = {name: tensor.detach().clone() for name, tensor in state.items()}
+            self.stale = 0
+        else:
+            self.stale += 1
+        self.losses.clear()
+        self.curve.append(point)
+        with replacing(self._folder / CHECKPOINT) as scratch:
+            torch.save(
+                {
+                    "facts": self._facts,
+                    "network": self._network.state_dict(),
+                    "optimizer": self._optimizer.state_dict(),
+                    "step": self.step,
+                    "stale": self.stale,
+                    "best": self._best,
+                    "curve": self.curve,
+                },
+                scratch,
+            )
+        lines = [json.dumps(past) + "\n" for past in self.curve]
+        write_whole(self._folder / CURVE, "".join(lines))
+
+    def restore_best(self) -> None:
+        """Gives the network the weights with the best held-out loss."""
+        if self._best:
+            self._network.load_state_dict(self._best)
+
+
+def _load(path: Path) -> dict[str, Any]:
+    """Returns the checkpoint in a file.
+
+    Raises:
+        ConfigError: the file is damaged.
+    """
+    try:
+        checkpoint = torch.load(path, weights_only=True)
+    except Exception as error:  # torch and pickle raise many types
+        reason = " ".join(str(error).split()).partition(". ")[0]
+        raise ConfigError(
+            f"{path}: damaged, expected a checkpoint ({reason}); delete it to train from the first"
+            " step"
+        ) from error
+    if not (isinstance(checkpoint, dict) and checkpoint.keys() >= FIELDS):
+        raise ConfigError(f"{path}: expected a checkpoint of `outrider train`")
+    return checkpoint

@@ -1,0 +1,181 @@
+"""States: the target's hidden states along its texts, computed once and kept in files."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+import torch
+from jaxtyping import Bool, Float, Int
+from rich.console import Console
+from rich.progress import track
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from outrider.base.folders import claimed, replacing
+from outrider.base.terminal import plain
+from outrider.contract.target import Target
+from outrider.extras.training.writing import Text
+from outrider.targets.passes.cache import GrowingCache
+from outrider.targets.passes.cached_model import state_number
+from outrider.targets.passes.pass_input import PassInput
+from outrider.targets.passes.run_pass import run_pass
+
+SHARD = 32
+"""The number of texts in a file."""
+
+SORTED = 16
+"""The number of batches whose texts are sorted by length together."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Texts side by side, padded at the end.
+
+    best: the target's likeliest token after each token.
+    own: which tokens the target wrote.
+    states: the target's hidden states, by name.
+    """
+
+    ids: Int[Tensor, "batch tokens"]
+    best: Int[Tensor, "batch tokens"]
+    own: Bool[Tensor, "batch tokens"]
+    states: dict[str, Float[Tensor, "batch tokens width"]]
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> "Batch":
+        """Returns the batch on a device. dtype: the precision of its states."""
+        states = {name: rows.to(device, dtype) for name, rows in self.states.items()}
+        return Batch(self.ids.to(device), self.best.to(device), self.own.to(device), states)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """Texts and the files with their states. names: of the states."""
+
+    texts: Sequence[Text]
+    names: tuple[str, ...]
+    folder: Path
+
+    def batches(self, size: int, seed: int) -> Iterator[Batch]:
+        """Yields every text once, in batches and an order that depend on the seed.
+
+        Texts of similar length go together, so that little of a batch is padding.
+        """
+        shards: dict[int, dict[str, Tensor]] = {}
+        for numbers in self._groups(size, torch.Generator().manual_seed(seed)):
+            rows = []
+            for number in numbers:
+                shard = number // SHARD
+                if shard not in shards:  # the file is mapped into memory, not read
+                    shards[shard] = load_file(_shard_path(self.folder, shard))
+                rows.append((self.texts[number], shards[shard], number))
+            yield _padded(rows, self.names)
+
+    def _groups(self, size: int, generator: torch.Generator) -> list[list[int]]:
+        """Returns the numbers of the texts in each batch."""
+        order = torch.randperm(len(self.texts), generator=generator).tolist()
+        groups = []
+        for first in range(0, len(order), size * SORTED):
+            by_length = sorted(
+                order[first : first + size * SORTED], key=lambda text: len(self.texts[text].ids)
+            )
+            groups += [by_length[start : start + size] for start in range(0, len(by_length), size)]
+        return [groups[group] for group in torch.randperm(len(groups), generator=generator)]
+
+
+@torch.no_grad()
+def sample_positions(
+    counted: Bool[Tensor, "*positions"], share: float, training: bool
+) -> Bool[Tensor, "*positions"]:
+    """Returns the positions that a step learns from, a random `share` of those counted.
+
+    training: whether to sample; all positions count in evaluation.
+    """
+    if share >= 1 or not training:
+        return counted
+    return counted & (torch.rand(counted.shape, device=counted.device) < share)
+
+
+def compute_states(
+    target: Target, texts: Sequence[Text], names: Sequence[str], folder: Path, console: Console
+) -> Examples:
+    """Returns texts with the target's states along them.
+
+    Files in the folder are used if they hold these states of these texts, by a target with the same
+    weights, and written if not. If another process writes to the folder, this one waits.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with claimed(folder, wait=lambda line: console.print(plain(line))):
+        return _compute_states(target, texts, names, folder, console)
+
+
+def _compute_states(
+    target: Target, texts: Sequence[Text], names: Sequence[str], folder: Path, console: Console
+) -> Examples:
+    weights = target.fingerprint() or ""
+    starts = range(0, len(texts), SHARD)
+    digests = [_digest(weights, texts[first : first + SHARD]) for first in starts]
+    missing = [
+        shard
+        for shard, digest in enumerate(digests)
+        if not _holds(_shard_path(folder, shard), digest, f"{shard * SHARD}.", names)
+    ]
+    layers = {name: state_number(name) for name in names}
+    for shard in track(missing, "The target reads", console=console, disable=not missing):
+        tensors: dict[str, Tensor] = {}
+        for number in range(shard * SHARD, min((shard + 1) * SHARD, len(texts))):
+            ids = torch.tensor([texts[number].ids], device=target.model.device)
+            inputs = PassInput(ids, ids.shape[1], states=set(layers.values()))
+            output = run_pass(target.model, GrowingCache(), inputs)
+            tensors[f"{number}.best"] = output.logits[0].argmax(-1).int().cpu()
+            for name, index in layers.items():
+                tensors[f"{number}.{name}"] = output.states[index][0].half().cpu().contiguous()
+        with replacing(_shard_path(folder, shard)) as scratch:
+            save_file(tensors, scratch, metadata={"texts": digests[shard]})
+    return Examples(texts, tuple(names), folder)
+
+
+def _digest(weights: str, texts: Sequence[Text]) -> str:
+    content = json.dumps([weights, [text.ids for text in texts]])
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def _holds(path: Path, digest: str, prefix: str, names: Sequence[str]) -> bool:
+    """Returns whether a file holds these texts, and these states of its first text.
+
+    prefix: of the names of the first text's tensors.
+    """
+    if not path.is_file():
+        return False
+    try:
+        with safe_open(path, "pt") as file:
+            same_texts = (file.metadata() or {}).get("texts") == digest
+            return same_texts and {prefix + name for name in names} <= set(file.keys())
+    except SafetensorError:
+        return False  # the file is damaged; it is written again
+
+
+def _shard_path(folder: Path, shard: int) -> Path:
+    return folder / f"states-{shard:05}.safetensors"
+
+
+def _padded(rows: Sequence[tuple[Text, dict[str, Tensor], int]], names: Sequence[str]) -> Batch:
+    """Returns a batch. rows: for each text, the tensors of its file and its number there."""
+    longest = max(len(text.ids) for text, *_ in rows)
+    ids = torch.zeros(len(rows), longest, dtype=torch.long)
+    best = torch.zeros_like(ids)
+    own = torch.zeros(len(rows), longest, dtype=torch.bool)
+    for row, (text, shard, number) in enumerate(rows):
+        ids[row, : len(text.ids)] = torch.tensor(text.ids)
+        best[row, : len(text.ids)] = shard[f"{number}.best"]
+        own[row, text.start : len(text.ids)] = True
+    states = {}
+    for name in names:
+        unpadded = [shard[f"{number}.{name}"] for _, shard, number in rows]
+        states[name] = torch.nn.utils.rnn.pad_sequence(unpadded, batch_first=True)
+    return Batch(ids, best, own, states)

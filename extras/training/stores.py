@@ -1,0 +1,50 @@
+"""The recipe of REST's data store: texts of the target, or those of a data set as they are."""
+
+import time
+from dataclasses import dataclass
+from typing import final
+
+from outrider.base.errors import ConfigError, is_int, require
+from outrider.drafters.parts.texts.datastore import write_store
+from outrider.drafters.rest import Rest
+from outrider.extras.training.corpus import Split, TextRecipe
+from outrider.extras.training.fitted import write_fitted
+from outrider.extras.training.job import Job
+from outrider.extras.training.writing import Text
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class StoreRecipe(TextRecipe):
+    """Writes a store of texts, with a card.
+
+    answers: whether to store texts that the target writes. If not, all texts of the data set are
+        stored except those held out: the turns of its prompts, and the answers beside them.
+    """
+
+    answers: bool
+
+    def __call__(self, job: Job) -> None:
+        began = time.monotonic()
+        split = self.split(job) if self.answers else self._read(job)
+        write_store(job.out, [text.ids[text.start :] for text in split.learned], job.target)
+        drafter, facts = Rest(str(job.out)), {"answers": self.answers}
+        write_fitted(job, drafter, split, family="rest", began=began, facts=facts)
+
+    def _read(self, job: Job) -> Split:
+        """Returns the texts of the data set. Of those held out, the second half is the answer."""
+        is_valid = is_int(self.held_out) and self.held_out >= 1
+        require(is_valid, "recipe.held_out", self.held_out, "a whole number of at least 1")
+        if job.target.tokenizer is None:
+            raise ConfigError("recipe.answers=False: expected true, the target has no tokenizer")
+        texts = [
+            text
+            for prompt in job.prompts
+            for text in (*prompt.turns, *(answer for row in prompt.references for answer in row))
+        ]
+        is_fewer = self.held_out < len(texts)
+        expected = f"fewer than the {len(texts)} texts of the data set"
+        require(is_fewer, "recipe.held_out", self.held_out, expected)
+        rows = job.target.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
+        read = [Text(list(ids), 0, max(1, len(ids) // 2)) for ids in rows if len(ids)]
+        return Split(read[self.held_out :], read[: self.held_out])

@@ -1,0 +1,35 @@
+"""The recipe of the tables: n-grams are counted in texts that the target writes."""
+
+import time
+from dataclasses import dataclass
+from typing import final
+
+from outrider.base.errors import is_int, require
+from outrider.drafters.ngram import NGram
+from outrider.drafters.parts.checkpoint import WEIGHTS
+from outrider.drafters.parts.texts.ngrams import NGramTable
+from outrider.extras.training.corpus import TextRecipe
+from outrider.extras.training.fitted import write_fitted
+from outrider.extras.training.job import Job
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class TableRecipe(TextRecipe):
+    """Counts n-grams up to `order` in the target's texts, and writes the table with a card."""
+
+    order: int
+
+    def __call__(self, job: Job) -> None:
+        is_valid = is_int(self.order) and self.order >= 1
+        require(is_valid, "recipe.order", self.order, "a whole number of at least 1")
+        began = time.monotonic()
+        split = self.split(job)
+        job.out.mkdir(parents=True, exist_ok=True)
+        path = job.out / WEIGHTS
+        written = [text.ids[text.start :] for text in split.learned]
+        NGramTable.fit(written, self.order, job.target.vocab_size).save(path)
+        family = "unigram" if self.order == 1 else "bigram"
+        drafter = NGram(self.order, str(path))
+        facts = {"order": self.order, "temperatures": list(self.temperatures)}
+        write_fitted(job, drafter, split, family=family, began=began, facts=facts)

@@ -1,0 +1,87 @@
+"""`outrider view`: all runs of a folder in the browser, from a server on this machine."""
+
+import secrets
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from rich.console import Console
+
+from outrider.base.errors import ConfigError, require
+from outrider.base.terminal import is_quiet
+from outrider.cli.usage import argument_parser
+from outrider.extras.view.page.listing import run_folders
+from outrider.plugins.registry import make
+
+FOLDERS = ("outputs", "multirun")
+"""Where Hydra puts runs: the folders to show by default."""
+
+HOST = "127.0.0.1"
+
+
+def view(arguments: Sequence[str]) -> None:
+    """Serves the pages until it is interrupted."""
+    parser = argument_parser(
+        "view",
+        description="Shows runs of `outrider compare` in the browser, finished or still running.",
+    )
+    parser.add_argument(
+        "folders",
+        nargs="*",
+        type=Path,
+        metavar="FOLDER",
+        help="folders with runs (default: outputs and multirun)",
+    )
+    parser.add_argument("--port", type=int, default=0, help="the port (default: a free one)")
+    parser.add_argument(
+        "--play",
+        metavar="TARGET",
+        help="load a target, such as smollm2, for a page that writes texts with any drafter",
+    )
+    options = parser.parse_args(arguments)
+    folders = options.folders or [path for name in FOLDERS if (path := Path(name)).is_dir()]
+    has_content = len(folders) > 0 or options.play is not None
+    none = f"there is no {' or '.join(FOLDERS)} here"
+    expected = f"a folder with runs ({none}), or --play smollm2 to write texts"
+    require(has_content, "view", "", expected)
+    for folder in folders:
+        require(folder.is_dir(), "view", str(folder), "a folder that exists")
+    require(0 <= options.port < 65536, "--port", options.port, "a number from 0 to 65535")
+    serve(folders, options.port, Console(), options.play)
+
+
+def serve(folders: Sequence[Path], port: int, console: Console, play: str | None = None) -> None:
+    """Serves the runs in some folders; prints the address, with its token.
+
+    play: the target of the page that writes texts, by its name. Defaults to none.
+    """
+    import uvicorn
+
+    from outrider.extras.view.parts import parts_of
+    from outrider.extras.view.play import Player
+    from outrider.extras.view.server import app
+
+    token = secrets.token_urlsafe(24)
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((HOST, port))
+        except OSError as error:
+            raise ConfigError(f"--port={port}: {error.strerror}, expected a free port") from error
+        player = None if play is None else Player(play, make("target", play), parts_of)
+        count = len(run_folders(folders))
+        if not is_quiet():
+            line = f"{count} run{'s' if count != 1 else ''}; stop with Ctrl-C"
+            console.print(line, highlight=False)
+        address = f"http://{HOST}:{listener.getsockname()[1]}/{token}/"
+        console.print(address, soft_wrap=True, markup=False, highlight=False)
+        pages = app(folders, token, player)
+        config = uvicorn.Config(
+            pages, log_level="warning", access_log=False, lifespan="off", ws="none"
+        )
+        server = uvicorn.Server(config)
+        if player is not None:
+            player.is_over = lambda: server.should_exit
+        with suppress(KeyboardInterrupt):  # Ctrl-C ends it
+            server.run(sockets=[listener])

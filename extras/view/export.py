@@ -1,0 +1,166 @@
+"""Export: a run as JSON and as parquet tables with fixed columns, for notebooks."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from outrider.base.folders import write_whole
+from outrider.lab.measuring.measurement import Measurement
+from outrider.lab.measuring.quality import SCORES
+from outrider.lab.runs.store import SCHEMA, Run
+from outrider.lab.runs.summary import Summary
+
+if TYPE_CHECKING:
+    import pyarrow
+
+QUESTION_COLUMNS = {
+    "prompt": "string",
+    "turn": "int64",
+    "category": "string",
+    "drafter": "string",
+    "overlap_prefixes": "list<double>",
+    "overlap_reached": "list<double>",
+    "overlap_beta": "list<double>",
+    "overlap_rounds": "list<double>",
+    "overlap_tested": "list<double>",
+    "overlap_accepted": "list<double>",
+    "overlap_by_rule": "double",
+    "overlap_survived": "list<double>",
+    "overlap_ended": "list<double>",
+    "overlap_ceiling": "list<double>",
+    "rounds": "int64",
+    "drafted": "int64",
+    "tested": "int64",
+    "accepted": "int64",
+    "emitted": "int64",
+    "seconds": "double",
+    "plain_seconds": "double",
+    "plain_call": "double",
+    "repeats": "list<double>",
+    "plain_repeats": "list<double>",
+    "text": "string",
+    **{f"{name}{score}": "double" for score in SCORES for name in ("", "plain_")},
+}
+"""The columns of `comparison.parquet` with their Arrow types: a row for each question and drafter.
+
+`overlap_*` are the sums of `Overlap`, null if the protocol was not run; the columns after them are
+those of the decode protocol, likewise.
+"""
+
+ROUND_COLUMNS = {
+    "prompt": "string",
+    "turn": "int64",
+    "drafter": "string",
+    "round": "int64",
+    "tokens": "list<int64>",
+    "origins": "list<string>",
+    "pieces": "list<string>",
+    "drafted": "int64",
+    "tested": "int64",
+    "accepted": "int64",
+    "siblings": "list<int64>",
+    "ranks": "list<int64>",
+    "draft": "double",
+    "score": "double",
+    "verify": "double",
+    "stop": "string",
+}
+"""The columns of `rounds.parquet` with their Arrow types: a row for each round of decoding."""
+
+
+def write_json(summary: Summary, folder: Path) -> None:
+    """Writes `comparison.json`; see `comparison`."""
+    write_whole(folder / "comparison.json", comparison(summary))
+
+
+def comparison(summary: Summary) -> str:
+    """Returns rows, pairs, prompts, settings, and the state of the run, as JSON."""
+    run = summary.run
+    content = {
+        "schema": SCHEMA,
+        "rows": [row.plain() for row in summary.rows],
+        "pairs": [asdict(pair) for pair in summary.pairs],
+        "prompts": summary.prompts,
+        "settings": run.facts["settings"],
+        "drafters": run.facts["drafters"],
+        "identity": run.facts.get("identity"),
+        "starts": run.facts.get("starts"),
+        "lossless": all(run.facts["lossless"].values()),
+        "finished": run.finished,
+    }
+    return json.dumps(content, indent=1)
+
+
+def write_parquet(run: Run, folder: Path) -> None:
+    """Writes `comparison.parquet`, a row for each question and drafter, and `rounds.parquet`."""
+    from pyarrow import parquet
+
+    for name, table in tables(run).items():
+        parquet.write_table(table, folder / f"{name}.parquet")
+
+
+def tables(run: Run) -> dict[str, "pyarrow.Table"]:
+    """Returns the tables `comparison` and `rounds` of a run.
+
+    Their columns and types are the same for every run, so that tables can be concatenated. The
+    schema's metadata holds the version of the columns as `outrider_schema`.
+    """
+    rounds = [row for measurement in run.measurements for row in _round_rows(measurement)]
+    return {
+        "comparison": _table(_question_rows(run), QUESTION_COLUMNS),
+        "rounds": _table(rounds, ROUND_COLUMNS),
+    }
+
+
+def _table(rows: list[dict[str, Any]], columns: dict[str, str]) -> "pyarrow.Table":
+    import pyarrow
+
+    def arrow_type(name: str) -> Any:
+        item = name.removeprefix("list<").removesuffix(">")
+        single = pyarrow.float64() if item == "double" else pyarrow.type_for_alias(item)
+        return single if item == name else pyarrow.list_(single)
+
+    schema = pyarrow.schema(
+        [(name, arrow_type(kind)) for name, kind in columns.items()],
+        metadata={"outrider_schema": str(SCHEMA)},
+    )
+    return pyarrow.Table.from_pylist(rows, schema=schema)
+
+
+def _question_rows(run: Run) -> list[dict[str, Any]]:
+    rows: dict[tuple[str, int, str], dict[str, Any]] = {}
+    for measurement in run.measurements:
+        question = {
+            "prompt": measurement.prompt,
+            "turn": measurement.turn,
+            "category": measurement.category,
+            "drafter": measurement.drafter,
+        }
+        row = rows.setdefault((measurement.prompt, measurement.turn, measurement.drafter), question)
+        if measurement.overlap is not None:
+            row.update({f"overlap_{name}": v for name, v in asdict(measurement.overlap).items()})
+        decoding = measurement.decoding
+        if decoding is not None:
+            row.update(asdict(decoding.counts))
+            row["seconds"] = decoding.seconds
+            row["plain_seconds"] = decoding.plain_seconds
+            row["plain_call"] = decoding.plain_call
+            row["repeats"] = list(decoding.repeats)
+            row["plain_repeats"] = list(decoding.plain_repeats)
+            row.update(decoding.scores)
+            row.update({f"plain_{name}": score for name, score in decoding.plain_scores.items()})
+            row["text"] = "".join("".join(step.pieces) for step in decoding.steps)
+    return list(rows.values())
+
+
+def _round_rows(measurement: Measurement) -> list[dict[str, Any]]:
+    steps = measurement.decoding.steps if measurement.decoding else ()
+    question = {
+        "prompt": measurement.prompt,
+        "turn": measurement.turn,
+        "drafter": measurement.drafter,
+    }
+    return [
+        question | {"round": number} | asdict(step) for number, step in enumerate(steps, start=1)
+    ]

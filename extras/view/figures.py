@@ -1,0 +1,188 @@
+"""Figures: the plots of a comparison, each legible on a phone."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from outrider.extras.view.costs import ScoreTimes, plot_pareto, plot_score_times
+from outrider.extras.view.plotting import (
+    Plot,
+    Rows,
+    drawn,
+    finish,
+    plot_interval,
+    plot_line,
+    short,
+    style_of,
+    use_integer_ticks,
+)
+from outrider.extras.view.task_figures import categories_height, plots_by_task, speedups_height
+from outrider.lab.runs.table import columns_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+XLABELS = {
+    "alpha": "alpha (overlap of p and q), 95%",
+    "alpha_rule": "acceptance under the rule, 95%",
+    "alpha_tested": "alpha tested (accepted of tested), 95%",
+    "speedup": "speedup over plain decoding, 95%",
+}
+"""The rates that are plotted with their intervals, each with its axis label."""
+
+
+def figures(
+    rows: Rows, gammas: Mapping[str, int], times: Mapping[str, ScoreTimes]
+) -> dict[str, "Figure"]:
+    """Returns the figures that the runs have data for, by name.
+
+    gammas, times: the gamma and the `score_times` of each run, by its label.
+    """
+    all_rows = [row for run in rows.values() for row in run]
+    plots: dict[str, Plot] = {
+        rate: partial(_plot_rate, rate=rate)
+        for rate in XLABELS
+        if any(row.rates[rate] is not None for row in all_rows)
+    }
+    if "alpha_rule" not in columns_of(all_rows):
+        plots.pop("alpha_rule", None)
+    if any({"tokens_at", "tokens_tested_at"} & row.depths.keys() for row in all_rows):
+        plots["tokens_over_gamma"] = partial(_plot_tokens, gammas=gammas)
+        plots["acceptance_by_depth"] = _plot_depths
+    if any(row.prediction for row in all_rows):
+        plots["speedup_over_gamma"] = partial(_plot_speedups, gammas=gammas)
+        if len(set(gammas.values())) > 1:
+            plots["time_over_gamma"] = partial(_plot_times, gammas=gammas)
+        plots["predicted_against_measured"] = _plot_predictions
+        plots["tokens_against_cost"] = plot_pareto
+    if any(len(curve) > 1 for run in times.values() for curve in run.values()):
+        plots["time_over_rows"] = partial(plot_score_times, times=times)
+    plots |= plots_by_task(rows)
+    return {name: drawn(plot, rows, _height(name, rows)) for name, plot in plots.items()}
+
+
+def _height(name: str, rows: Rows) -> float:
+    lines = sum(map(len, rows.values())) if len(rows) > 1 else len(next(iter(rows.values())))
+    if name in XLABELS:
+        return 0.9 + 0.24 * lines
+    if name == "categories":
+        return categories_height(rows)
+    if name == "speedup_by_task":
+        return speedups_height(rows)
+    return 3.4
+
+
+def _plot_rate(axes: "Axes", rows: Rows, rate: str) -> None:
+    labels: list[str] = []
+    for label, run in rows.items():
+        for row in run:
+            figure = row.rates[rate]
+            if figure is not None:
+                plot_interval(axes, figure, len(labels), style_of(rows, row.drafter))
+                labels.append(f"{row.drafter}, {label}" if len(rows) > 1 else row.drafter)
+    axes.set_yticks(range(len(labels)), [short(label) for label in labels])
+    axes.set_ylim(len(labels) - 0.5, -0.5)
+    axes.set_xlabel(XLABELS[rate])
+    if rate == "speedup":
+        axes.axvline(1, color="#999", linewidth=0.8, zorder=0)
+        axes.set_xlim(left=0)
+    else:
+        axes.set_xlim(-0.02, 1.02)
+    axes.grid(axis="x", alpha=0.3)
+
+
+def _plot_depths(axes: "Axes", rows: Rows) -> None:
+    for label, run in rows.items():
+        for row in run:
+            field = "alpha_at" if "alpha_at" in row.depths else "tested_at"
+            values = row.depths.get(field, ())
+            if any(values):
+                plot_line(axes, rows, label, row.drafter, values)
+    axes.set_ylim(-0.02, 1.02)
+    use_integer_ticks(axes)
+    axes.set_xlabel("depth of the draft token")
+    axes.set_ylabel("accepted, where the draft got there")
+    finish(axes)
+
+
+def _plot_tokens(axes: "Axes", rows: Rows, gammas: Mapping[str, int]) -> None:
+    for label, run in rows.items():
+        for row in run:
+            field = "tokens_at" if "tokens_at" in row.depths else "tokens_tested_at"
+            values = row.depths.get(field, ())
+            if any((value or 1) > 1 for value in values):
+                plot_line(axes, rows, label, row.drafter, values, mark="")
+            decoded = row.rates["block_efficiency"]
+            if decoded is not None and decoded.value > 1:
+                style = style_of(rows, row.drafter)
+                axes.plot([gammas[label]], [decoded.value], linestyle="none", **style)
+    axes.set_xlabel("gamma (lines: expected; marks: decoded)")
+    axes.set_ylabel("tokens a target call")
+    use_integer_ticks(axes)
+    finish(axes)
+
+
+def _plot_speedups(axes: "Axes", rows: Rows, gammas: Mapping[str, int]) -> None:
+    for label, run in rows.items():
+        for row in run:
+            measured, prediction = row.rates["speedup"], row.prediction
+            if prediction is None or measured is None:
+                continue
+            style = style_of(rows, row.drafter)
+            tokens = row.depths["tokens_tested_at"]
+            expected = [
+                (value or 1) / (gamma * prediction.cost_ratio + 1)
+                for gamma, value in enumerate(tokens, start=1)
+            ]
+            name = row.drafter if label == next(iter(rows)) else None
+            axes.plot(
+                range(1, len(tokens) + 1), expected, color=style["color"], label=name, alpha=0.7
+            )
+            axes.plot([gammas[label]], [measured.value], linestyle="none", **style)
+    axes.axhline(1, color="#999", linewidth=0.8, zorder=0)
+    use_integer_ticks(axes)
+    axes.set_xlabel("gamma (lines: expected; marks: measured)")
+    axes.set_ylabel("speedup")
+    axes.set_ylim(bottom=0)
+    finish(axes)
+
+
+def _plot_times(axes: "Axes", rows: Rows, gammas: Mapping[str, int]) -> None:
+    points: dict[str, list[tuple[int, float]]] = {}
+    for label, run in rows.items():
+        for row in run:
+            if row.seconds is not None and row.counts is not None and row.counts.drafted:
+                milliseconds = 1000 * row.seconds["total"] / row.counts.rounds
+                points.setdefault(row.drafter, []).append((gammas[label], milliseconds))
+    for drafter, curve in points.items():
+        xs, ys = zip(*sorted(curve), strict=True)
+        axes.plot(xs, ys, label=drafter, linewidth=1.2, **style_of(rows, drafter))
+    use_integer_ticks(axes)
+    axes.set_xlabel("gamma")
+    axes.set_ylabel("milliseconds a round, drafting included")
+    axes.set_ylim(bottom=0)
+    finish(axes)
+
+
+def _plot_predictions(axes: "Axes", rows: Rows) -> None:
+    top = 1.0
+    for run in rows.values():
+        for row in run:
+            measured, prediction = row.rates["speedup"], row.prediction
+            if prediction is not None and measured is not None:
+                in_legend = row.drafter in axes.get_legend_handles_labels()[1]
+                axes.plot(
+                    [prediction.predicted_speedup],
+                    [measured.value],
+                    linestyle="none",
+                    label=None if in_legend else row.drafter,
+                    **style_of(rows, row.drafter),
+                )
+                top = max(top, prediction.predicted_speedup, measured.value)
+    axes.plot([0, top * 1.1], [0, top * 1.1], color="#999", linewidth=0.8, zorder=0)
+    axes.set_xlim(0, top * 1.1)
+    axes.set_ylim(0, top * 1.1)
+    axes.set_xlabel("predicted speedup (Theorem 3.8)")
+    axes.set_ylabel("measured speedup")
+    finish(axes)

@@ -1,0 +1,184 @@
+"""Contents: what the page of one or more runs shows."""
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, final
+
+from outrider.extras.view.costs import score_times
+from outrider.extras.view.figures import figures
+from outrider.extras.view.page.head import command, common_settings, head
+from outrider.extras.view.page.rates import columns, lines
+from outrider.extras.view.page.render import render
+from outrider.extras.view.page.tasks import leaders, named, named_rows, task_tables
+from outrider.extras.view.page.texts import questions
+from outrider.extras.view.plotting import as_svg
+from outrider.lab.runs.across import config_differences, pairs_across
+from outrider.lab.runs.conclusion import finding
+from outrider.lab.runs.summary import Summary
+from outrider.lab.runs.table import MEMORY, caveats, family
+from outrider.lab.statistics.pairs import Pair
+from outrider.lab.statistics.prediction import FACTORS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+CAPTIONS = {
+    "alpha": "Alpha: how far the draft and target distributions overlap, on text that the target"
+    " wrote.",
+    "alpha_rule": "The acceptance under the run's acceptance rule, on the same text.",
+    "alpha_tested": "The accepted share of the draft tokens that decoding tested.",
+    "speedup": "Speedup over plain decoding, all prompts together.",
+    "tokens_over_gamma": "Tokens per target call over the draft length.",
+    "speedup_over_gamma": "Speedup over the draft length, expected from tokens and cost.",
+    "time_over_gamma": "Time of a whole round over the draft length.",
+    "acceptance_by_depth": "Acceptance by the position in the draft.",
+    "predicted_against_measured": "Predicted against measured speedup; the line is equality.",
+    "tokens_against_cost": "Tokens a target call against the cost of a round. Lines join equal"
+    " speedups, up and left is better, and no drafter beats those on the front in both.",
+    "time_over_rows": "Time of a target call over the rows that it scores.",
+    "speedup_by_task": "Speedup by task.",
+    "categories": "Alpha by category of prompts.",
+}
+"""By figure, the sentence below it."""
+
+ORDER = ("speedup", "speedup_by_task", "tokens_against_cost", "time_over_rows")
+"""The figures that come first."""
+
+
+MOST_RUNS = 4
+"""The most runs between which a page shows the differences: their number grows fast."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """How a page follows a run that is measured.
+
+    address: where to read the state of the run, a text that changes with its progress.
+    state: the present one. milliseconds: how often to read it.
+    """
+
+    address: str
+    state: str
+    milliseconds: int = 5000
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What a page has in addition when it comes from a server.
+
+    downloads: by the run's label, names and addresses of files.
+    more_texts: the address of all texts, or None.
+    follow: how it follows the run, or None if the run has ended.
+    """
+
+    downloads: list[tuple[str, list[tuple[str, str]]]]
+    more_texts: str | None = None
+    follow: Follow | None = None
+
+
+def drawings(summaries: Mapping[str, Summary]) -> dict[str, "Figure"]:
+    """Returns the figures of some runs, by name; none if no prompt is finished.
+
+    summaries: by the run's label.
+    """
+    rows = {label: summary.rows for label, summary in summaries.items() if summary.rows}
+    if not rows:
+        return {}
+    gammas = {label: int(summaries[label].run.facts["settings"]["gamma"]) for label in rows}
+    times = {label: score_times(summaries[label].run) for label in rows}
+    drawn = figures(rows, gammas, times)
+    first = [name for name in ORDER if name in drawn]
+    return {name: drawn[name] for name in dict.fromkeys([*first, *drawn])}
+
+
+def runs_page(
+    summaries: Mapping[str, Summary], drawn: Mapping[str, "Figure"], served: Served | None = None
+) -> str:
+    """Returns the page of some runs.
+
+    summaries: by the run's label. drawn: what `drawings` returns, or nothing.
+    served: None for a page that needs no server.
+    """
+    from markupsafe import Markup
+
+    rows = {label: summary.rows for label, summary in summaries.items() if summary.rows}
+    all_rows = [row for run in rows.values() for row in run]
+    shown = lines(rows)
+    runs = [summary.run for summary in summaries.values()]
+    families = _families(summaries)
+    first = next(iter(summaries.values()))
+    follow = served.follow if served else None
+    return render(
+        "runs",
+        title=_title(summaries),
+        finding=finding(named_rows(summaries), [pair for pairs in families for pair in pairs]),
+        leaders=leaders(summaries),
+        columns=columns(all_rows),
+        lines=shown,
+        caveats=caveats(all_rows),
+        tasks=task_tables(shown),
+        predicted=[line for line in shown if line.row.prediction],
+        families=[(pairs, family(pairs)) for pairs in families],
+        differences=config_differences({label: run.run for label, run in summaries.items()}),
+        factors=FACTORS,
+        figures=[
+            (name, CAPTIONS[name], Markup(as_svg(figure, name))) for name, figure in drawn.items()
+        ],
+        unfinished=[
+            f"{label or summary.run.folder} ({len(summary.prompts)} of"
+            f" {len(summary.run.prompts)} prompts)"
+            for label, summary in summaries.items()
+            if not summary.run.finished
+        ],
+        lossy=sorted({row.drafter for row in all_rows if not row.lossless}),
+        remembering=sorted({row.drafter for row in all_rows if row.remembers}),
+        memory=MEMORY,
+        heads=[
+            (label, head(summary.run), command(summary.run)) for label, summary in summaries.items()
+        ],
+        settings=common_settings(runs),
+        questions=[] if follow else questions(first),
+        rates_json=_encoded(summaries),
+        downloads=served.downloads if served else [],
+        more_texts=served.more_texts if served else None,
+        follow=follow,
+    )
+
+
+def plain_rows(summaries: Mapping[str, Summary]) -> list[dict[str, Any]]:
+    """Returns the rows of all runs as plain values, each with its run's folder and label."""
+    return [
+        {"run": str(summary.run.folder), "label": label, **row.plain()}
+        for label, summary in summaries.items()
+        for row in summary.rows
+    ]
+
+
+def _families(summaries: Mapping[str, Summary]) -> list[list[Pair]]:
+    """Returns the differences within each run, and those between runs if there are not too many."""
+    families = [
+        [
+            replace(pair, one=named(pair.one, label), other=named(pair.other, label))
+            for pair in summary.pairs
+        ]
+        for label, summary in summaries.items()
+    ]
+    if len(summaries) <= MOST_RUNS:
+        families.append(pairs_across(summaries))
+    return [pairs for pairs in families if pairs]
+
+
+def _title(summaries: Mapping[str, Summary]) -> str:
+    counts: Sequence[int] = sorted({len(summary.prompts) for summary in summaries.values()})
+    prompts = " to ".join(str(count) for count in (counts[0], counts[-1])[: len(counts)])
+    runs = f"{len(summaries)} runs, " if len(summaries) > 1 else ""
+    return f"Drafters side by side: {runs}{prompts} prompt{'' if counts[-1] == 1 else 's'}"
+
+
+def _encoded(summaries: Mapping[str, Summary]) -> str:
+    content = json.dumps({"rows": plain_rows(summaries)})
+    return base64.b64encode(content.encode()).decode()

@@ -1,0 +1,99 @@
+"""Head: what a page says about a run before its figures."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from outrider.lab.runs.store import Run, flatten
+
+
+def head(run: Run) -> dict[str, str]:
+    """Returns the facts of a run that its page starts with, by their titles.
+
+    A run of an earlier version lacks some of them.
+    """
+    settings, starts = run.facts["settings"], run.facts.get("starts") or [{}]
+    start, identity = starts[-1], run.facts.get("identity") or {}
+    facts = {
+        "Target": model(settings),
+        "Drafters": ", ".join(run.drafters),
+        "Settings": ", ".join(f"{key} {value}" for key, value in _main_settings(settings).items()),
+        "Machine": _machine(start),
+        "Date": _date(start) + (f", {len(starts)} starts" if len(starts) > 1 else ""),
+        "Versions": _versions(start, identity),
+        "Folder": str(run.folder),
+    }
+    return {title: fact for title, fact in facts.items() if fact}
+
+
+def command(run: Run) -> str:
+    """Returns the command that started a run; empty if it is not stored."""
+    starts = run.facts.get("starts") or [{}]
+    return str(starts[-1].get("command", ""))
+
+
+def model(settings: Mapping[str, Any]) -> str:
+    """Returns the name of a run's target."""
+    target = settings.get("target") or {}
+    name = target.get("model") or str(target.get("_target_", "")).rpartition(".")[2]
+    return str(name)
+
+
+def date(run_facts: Mapping[str, Any]) -> str:
+    """Returns when a run was last started, to the minute in UTC; empty if it is not stored."""
+    return _date((run_facts.get("starts") or [{}])[-1])
+
+
+def common_settings(runs: Sequence[Run]) -> list[tuple[str, str]]:
+    """Returns the settings that all runs share, without empty ones, targets and lists."""
+    settings: list[dict[str, Any]] = [dict(flatten(run.facts["settings"])) for run in runs]
+    return [
+        (key, str(value))
+        for key, value in settings[0].items()
+        if all(flat.get(key) == value for flat in settings)
+        and value not in (None, "", "???")
+        and not key.endswith("_target_")
+        and not isinstance(value, list | dict)
+    ]
+
+
+def _main_settings(settings: Mapping[str, Any]) -> dict[str, str]:
+    rule = str((settings.get("verifier") or {}).get("_target_", "")).rpartition(".")[2]
+    policy = str((settings.get("policy") or {}).get("_target_", "")).rpartition(".")[2]
+    sampling = settings.get("sampling") or {}
+    pairs = {
+        "gamma": settings.get("gamma"),
+        "temperature": sampling.get("temperature"),
+        "tokens per text": settings.get("max_new_tokens"),
+        "rule": rule,
+        "policy": policy,
+    }
+    return {name: str(value) for name, value in pairs.items() if value not in (None, "")}
+
+
+def _machine(start: Mapping[str, Any]) -> str:
+    parts = [
+        start.get("accelerator"),
+        start.get("processor"),
+        f"{start['cores']} cores" if "cores" in start else None,
+        f"{start['threads']} threads" if "threads" in start else None,
+        f"{start['memory_gib']} GiB" if start.get("memory_gib") else None,
+        start.get("system"),
+    ]
+    return ", ".join(str(part) for part in parts if part)
+
+
+def _date(start: Mapping[str, Any]) -> str:
+    stamp = str(start.get("date", ""))
+    return f"{stamp[:10]} {stamp[11:16]} UTC" if stamp else ""
+
+
+def _versions(start: Mapping[str, Any], identity: Mapping[str, Any]) -> str:
+    outrider = identity.get("outrider") or {}
+    libraries = identity.get("libraries") or {}
+    parts = [f"outrider {outrider['version']}"] if outrider.get("version") else []
+    if start.get("commit"):
+        parts.append(f"commit {start['commit']}")
+    parts += [f"{name} {number}" for name, number in libraries.items()]
+    if start.get("python"):
+        parts.append(f"Python {start['python']}")
+    return ", ".join(parts)

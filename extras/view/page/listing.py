@@ -1,0 +1,109 @@
+"""Listing: the runs in some folders, as the first page shows them."""
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from outrider.base.errors import ConfigError
+from outrider.extras.view.page.head import date, model
+from outrider.lab.runs.store import FACTS, LINES
+
+ACTIVE_SECONDS = 120
+"""An unfinished run that was not written to for this long counts as interrupted."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A run in the list. id: stands for its folder in addresses. speedup: the fastest drafter's."""
+
+    id: str
+    folder: Path
+    name: str
+    date: str
+    state: str
+    model: str
+    drafters: list[str]
+    gamma: str
+    temperature: str
+    prompts: int
+    fastest: str
+    speedup: float | None
+
+
+def run_folders(folders: Sequence[Path]) -> dict[str, Path]:
+    """Returns the folders of all runs in some folders and below them, by id."""
+    runs = {path.parent.resolve() for folder in folders for path in folder.rglob(FACTS)}
+    return {hashlib.sha256(str(run).encode()).hexdigest()[:12]: run for run in sorted(runs)}
+
+
+def listed(run_id: str, folder: Path) -> Listed:
+    """Returns the line of a run in the list, from its small files.
+
+    Raises:
+        ConfigError: they are damaged; the message names the file.
+    """
+    path = folder / FACTS
+    try:
+        facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        settings, prompts = facts["settings"], {prompt for prompt, *_ in facts["questions"]}
+        fastest, speedup = _fastest(folder)
+        return Listed(
+            id=run_id,
+            folder=folder,
+            name="/".join(folder.parts[-2:]),
+            date=date(facts),
+            state=_state(folder, facts),
+            model=model(settings),
+            drafters=list(facts["drafters"]),
+            gamma=str(settings.get("gamma", "")),
+            temperature=str((settings.get("sampling") or {}).get("temperature", "")),
+            prompts=len(prompts),
+            fastest=fastest,
+            speedup=speedup,
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigError(f"{path}: damaged, expected the facts of a run") from error
+
+
+def state(folders: Sequence[Path]) -> str:
+    """Returns a text that changes when one of the runs makes progress."""
+    return hashlib.sha256(repr([_stamps(folder) for folder in folders]).encode()).hexdigest()[:16]
+
+
+def active(folder: Path) -> bool:
+    """Returns whether an unfinished run was written to just now, so that it seems to be running."""
+    return any(time.time() - stamp < ACTIVE_SECONDS for _, stamp in _stamps(folder))
+
+
+def _stamps(folder: Path) -> list[tuple[int, float]]:
+    stats = [path.stat() for name in (FACTS, LINES) if (path := folder / name).is_file()]
+    return [(stat.st_size, stat.st_mtime) for stat in stats]
+
+
+def _state(folder: Path, facts: Mapping[str, Any]) -> str:
+    total = len(facts["questions"]) * len(facts["drafters"]) * len(facts["protocols"])
+    path = folder / LINES
+    done = path.read_bytes().count(b"\n") if path.is_file() else 0
+    if done >= total:
+        return "finished"
+    return f"{'running' if active(folder) else 'unfinished'}, {100 * done // total}%"
+
+
+def _fastest(folder: Path) -> tuple[str, float | None]:
+    """Returns the drafter with the largest speedup, from `comparison.json` if there is one."""
+    path = folder / "comparison.json"
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.is_file() else []
+    speedups = [
+        (row["speedup"], row["drafter"])
+        for row in rows
+        if row.get("speedup") is not None and (row.get("counts") or {}).get("drafted")
+    ]
+    if not speedups:
+        return "", None
+    speedup, drafter = max(speedups)
+    return drafter, float(speedup)

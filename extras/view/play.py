@@ -1,0 +1,175 @@
+"""Play: writes a text for a browser, and sends each round as soon as it is done."""
+
+import asyncio
+import json
+import shlex
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, final
+
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response, StreamingResponse
+
+from outrider.base.errors import ANY_FAULT, ConfigError, OutriderError, described, require
+from outrider.contract.drafter import Drafter
+from outrider.contract.policy import Policy
+from outrider.contract.round import Round
+from outrider.contract.target import Target
+from outrider.contract.verifier import Verifier
+from outrider.decoding.decode import decode
+from outrider.decoding.generation import Generation
+from outrider.extras.view.page.render import render
+from outrider.extras.view.page.texts import shown_rounds
+from outrider.lab.measuring.measurement import Step
+from outrider.lab.measuring.trial import piece_of
+from outrider.plugins.registry import installed
+
+FIELDS = ("drafter", "gamma", "sampling.temperature", "max_new_tokens")
+"""The settings with a field of their own. All others are typed as on the command line."""
+
+PATIENCE = 5.0
+"""How many seconds a text waits for the one before it to stop."""
+
+BUSY = "another text is being written here: stop that one first"
+
+LONGEST = 4000
+"""The most characters of a prompt: it is a part of the address."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What writes a text. options: the other options of `outrider.decode`."""
+
+    drafter: Drafter
+    verifier: Verifier
+    policy: Policy
+    chat: bool
+    options: Mapping[str, Any]
+
+
+@final
+class Player:
+    """A target that is loaded once, and writes one text at a time.
+
+    name: the target's, for the page.
+    parts_of: makes the parts from settings as they are typed on the command line; it raises
+        `ConfigError`.
+    is_over: tells whether the server is stopping; a text then ends after its round.
+    """
+
+    def __init__(
+        self, name: str, target: Target, parts_of: Callable[[Sequence[str]], Parts]
+    ) -> None:
+        self.name = name
+        self.target = target
+        self.parts_of = parts_of
+        self.is_over: Callable[[], bool] = lambda: False
+        self.turn: asyncio.Lock = asyncio.Lock()
+        # All passes run in this one thread, so that a text is closed only after its round.
+        self.thread: ThreadPoolExecutor = ThreadPoolExecutor(1, "play")
+
+    def page(self, request: Request) -> Response:
+        """Returns the page with the form."""
+        drafters = list(installed().of("drafter"))
+        return HTMLResponse(
+            render("play", target=self.name, drafters=drafters, longest=LONGEST, follow=None)
+        )
+
+    def stream(self, request: Request) -> Response:
+        """Returns the text that the address asks for, as server-sent events."""
+        return StreamingResponse(self.events(request.query_params), media_type="text/event-stream")
+
+    async def events(self, query: QueryParams) -> AsyncIterator[str]:
+        """Yields the events of a text; it stops after the round in which the browser goes away."""
+        try:
+            await asyncio.wait_for(self.turn.acquire(), PATIENCE)
+        except TimeoutError:
+            yield event("fault", BUSY)
+            return
+        rounds = self.written(query)
+        try:
+            on_thread = partial(asyncio.get_running_loop().run_in_executor, self.thread)
+            while (line := await on_thread(next, rounds, "")) != "":
+                yield line
+                if self.is_over():
+                    break
+        finally:
+            self.thread.submit(rounds.close)
+            self.turn.release()
+
+    def written(self, query: QueryParams) -> Generator[str, None, None]:
+        """Yields an event for each round, and one for the end or for what went wrong."""
+        generation = Generation()
+        try:
+            parts = self.parts_of(settings_of(query))
+            for round in self.rounds(query.get("prompt", ""), parts):
+                generation.add(round)
+                yield event("round", self.shown(generation))
+            row = render(
+                "play_result",
+                drafter=query.get("drafter", "prompt_lookup"),
+                settings=query.get("more", ""),
+                counts=generation.counts,
+                speed=speed(generation),
+                lossless=parts.verifier.lossless,
+            )
+            yield event("end", {"row": row, "figures": figures(generation)})
+        except OutriderError as error:
+            yield event("fault", str(error))
+        except ANY_FAULT as error:
+            yield event("fault", described(error))
+
+    def rounds(self, prompt: str, parts: Parts) -> Iterator[Round]:
+        """Returns the rounds of a text; raises `OutriderError` for what can't work."""
+        require(0 < len(prompt) <= LONGEST, "prompt", prompt[:20], f"1 to {LONGEST} characters")
+        return decode(
+            self.target,
+            parts.drafter,
+            parts.verifier,
+            self.target.encode(prompt, chat=parts.chat),
+            policy=parts.policy,
+            **parts.options,
+        )
+
+    def shown(self, generation: Generation) -> dict[str, str]:
+        """Returns the last round as the page shows it: in the text, in the table, in figures."""
+        step = Step.of(generation.rounds[-1], partial(piece_of, self.target))
+        (shown,) = shown_rounds([step], None)
+        number = len(generation.rounds)
+        return {
+            "text": render("play_text", round=shown),
+            "row": render("play_round", number=number, step=step, round=shown),
+            "figures": figures(generation),
+        }
+
+
+def settings_of(query: QueryParams) -> list[str]:
+    """Returns the settings of a form as they would stand on the command line."""
+    try:
+        others = shlex.split(query.get("more", ""))
+    except ValueError as error:
+        raise ConfigError(f"settings: {error}") from error
+    return [f"{name}={query[name]}" for name in FIELDS if query.get(name)] + others
+
+
+def figures(generation: Generation) -> str:
+    """Returns what a text has cost so far, in words."""
+    counts = generation.counts
+    calls = f"{counts.rounds} call{'s' if counts.rounds != 1 else ''}"
+    rates = f"{counts.block_efficiency:.2f} tokens a call, {speed(generation):.1f} tokens a second"
+    return f"{counts.emitted} tokens in {calls}: {rates}"
+
+
+def speed(generation: Generation) -> float:
+    """Returns the tokens per second of drafting, scoring and verifying, without the page's time."""
+    seconds = sum(sum(round.seconds.values()) for round in generation.rounds)
+    return generation.counts.emitted / seconds
+
+
+def event(name: str, data: Any) -> str:
+    """Returns a server-sent event, its data as JSON."""
+    return f"event: {name}\ndata: {json.dumps(data)}\n\n"

@@ -1,0 +1,46 @@
+"""Prints runs of `outrider compare` in the layout of a paper, after a sweep or for `report`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, final
+
+from hydra.experimental.callback import Callback
+from omegaconf import DictConfig
+
+from outrider.base.errors import nearest, require
+from outrider.base.folders import write_whole
+from outrider.base.terminal import plain, results
+from outrider.extras.view.layouts import FIGURES, TABLES
+from outrider.extras.view.plotting import as_png
+from outrider.lab.runs.store import gather
+from outrider.lab.runs.summary import Summary
+
+NAMES = (*TABLES, *FIGURES)
+
+
+@final
+class PrintLayout(Callback):  # type: ignore[misc, unused-ignore]
+    """Hydra's callback that prints the runs of a sweep in a layout, once the last has ended."""
+
+    def __init__(self, layout: str) -> None:
+        self.layout = layout
+
+    def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
+        folder = Path(config.hydra.sweep.dir)
+        print_layout(self.layout, [Summary(run) for run in gather([folder])], folder)
+
+
+def print_layout(name: str, summaries: Sequence[Summary], folder: Path) -> None:
+    """Prints a table, or the path of the figure that it writes to `folder`.
+
+    Raises:
+        ConfigError: there is no such layout.
+    """
+    require(name in NAMES, "layout", name, f"a layout; {nearest(name, NAMES)}")
+    measured = [summary for summary in summaries if summary.rows]
+    if name in TABLES:
+        results().print(TABLES[name](measured))
+    else:
+        path = folder / f"{name}.png"
+        write_whole(path, as_png(FIGURES[name](measured)))
+        results().print(plain(path), soft_wrap=True)

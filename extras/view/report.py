@@ -1,0 +1,55 @@
+"""Report: one self-contained page about any number of runs, with its figures."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from outrider.base.folders import write_whole
+from outrider.extras.view.page.contents import drawings, runs_page
+from outrider.extras.view.plotting import as_png
+from outrider.lab.runs.store import Run, flatten
+from outrider.lab.runs.summary import Summary
+
+
+def labels(runs: Sequence[Run]) -> list[str]:
+    """Returns a different label for each run: what differs between runs, and its folder if needed.
+
+    What differs is looked for in the settings, and where those agree in the identity: the code and
+    the weights.
+    """
+    if len(runs) == 1:
+        return [""]
+    for fact in ("settings", "identity"):
+        names = differing([dict(flatten(run.facts.get(fact, {}))) for run in runs])
+        if len(set(names)) == len(names):
+            return names
+    settings = differing([dict(flatten(run.facts["settings"])) for run in runs])
+    both = [", ".join(filter(None, pair)) for pair in zip(settings, names, strict=True)]
+    return [
+        label if both.count(label) == 1 else f"{label}, {run.folder}".removeprefix(", ")
+        for label, run in zip(both, runs, strict=True)
+    ]
+
+
+def differing(facts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Returns for each of several flat mappings the values that are not the same in all."""
+    keys = dict.fromkeys(key for flat in facts for key in flat)
+    differing = [key for key in keys if len({json.dumps(flat.get(key)) for flat in facts}) > 1]
+    return [
+        ", ".join(f"{key.rpartition('.')[2]} {flat.get(key)}" for key in differing)
+        for flat in facts
+    ]
+
+
+def write_report(summaries: Mapping[str, Summary], folder: Path) -> Path:
+    """Writes `report.html`, which needs no other file, and each figure beside it as PNG.
+
+    summaries: by the run's label.
+    """
+    drawn = drawings(summaries)
+    for name, figure in drawn.items():
+        write_whole(folder / f"{name}.png", as_png(figure))
+    path = folder / "report.html"
+    write_whole(path, runs_page(summaries, drawn))
+    return path

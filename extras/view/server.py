@@ -1,0 +1,195 @@
+"""View: a web server for this machine only, which shows runs and changes nothing."""
+
+import secrets
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from io import BytesIO
+from pathlib import Path
+from threading import Lock
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, Response
+from starlette.routing import Mount, Route
+
+from outrider.base.errors import ConfigError
+from outrider.extras.view.export import comparison, tables
+from outrider.extras.view.page.contents import Follow, Served, drawings, runs_page
+from outrider.extras.view.page.listing import Listed, active, listed, run_folders, state
+from outrider.extras.view.page.render import render, script_hashes
+from outrider.extras.view.page.texts import questions
+from outrider.extras.view.play import Player
+from outrider.extras.view.report import labels
+from outrider.lab.runs.store import FACTS, LINES, load
+from outrider.lab.runs.summary import Summary
+
+HOSTS = ("127.0.0.1", "localhost")
+
+FILES = ("comparison.json", "comparison.parquet", "rounds.parquet", FACTS, LINES)
+"""The files to download from a run. The first three are made on request, finished or not."""
+
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; connect-src 'self';"
+    " form-action 'self'; frame-ancestors 'none'; base-uri 'none'; script-src ",
+}
+"""Sent with every answer. A page loads nothing, and runs no script but the one it comes with."""
+
+Page = Callable[[Request], Response]
+
+
+def app(folders: Sequence[Path], token: str, player: Player | None = None) -> Starlette:
+    """Returns the application that shows the runs in some folders and below them.
+
+    token: the first part of every address; without it every request is refused. GET is the only
+        method.
+    player: writes texts, on a page of its own. Defaults to none.
+    """
+    pages: dict[str, Page] = {
+        "/": _list,
+        "/runs": _runs,
+        "/texts": _texts,
+        "/state": _state,
+        "/files/{run}/{name}": _file,
+    }
+    if player is not None:
+        pages |= {"/play": player.page, "/play/stream": player.stream}
+    lock = Lock()  # one page at a time: matplotlib's settings are global
+    routes = [
+        Route(path, partial(_answer, page, lock), methods=["GET"]) for path, page in pages.items()
+    ]
+    application = Starlette(
+        routes=[Mount("/{token}", routes=routes)],
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(HOSTS))],
+    )
+    application.state.folders, application.state.token = tuple(folders), token
+    application.state.plays = player is not None
+    return application
+
+
+async def _answer(page: Page, lock: Lock, request: Request) -> Response:
+    token = request.path_params["token"]
+    if not secrets.compare_digest(token.encode(), request.app.state.token.encode()):
+        raise HTTPException(403, "the address has no valid token: use the one that was printed")
+
+    def answer() -> Response:
+        with lock:
+            try:
+                return page(request)
+            except ConfigError as error:
+                return PlainTextResponse(str(error), status_code=500)
+
+    response = await run_in_threadpool(answer)
+    headers = {**HEADERS}
+    headers["Content-Security-Policy"] += script_hashes()
+    response.headers.update(headers)
+    return response
+
+
+def _list(request: Request) -> Response:
+    folders = run_folders(request.app.state.folders)
+    runs: list[Listed] = []
+    damaged: list[str] = []
+    for run_id, folder in folders.items():
+        try:
+            runs.append(listed(run_id, folder))
+        except ConfigError as error:
+            damaged.append(str(error))
+    page = render(
+        "list",
+        runs=sorted(runs, key=lambda run: run.date, reverse=True),
+        damaged=damaged,
+        plays=request.app.state.plays,
+        folders=[str(folder) for folder in request.app.state.folders],
+        follow=Follow("state", state(list(folders.values()))),
+    )
+    return HTMLResponse(page)
+
+
+def _runs(request: Request) -> Response:
+    chosen = _chosen(request)
+    now = state(list(chosen.values()))
+    summaries = _summaries(tuple(chosen.values()), now)
+    query = "&".join(f"run={run_id}" for run_id in chosen)
+    goes_on = any(
+        not summary.run.finished and active(summary.run.folder) for summary in summaries.values()
+    )
+    served = Served(
+        downloads=[
+            (label, [(name, f"files/{run_id}/{name}") for name in FILES])
+            for label, run_id in zip(summaries, chosen, strict=True)
+        ],
+        more_texts=f"texts?run={next(iter(chosen))}",
+        follow=Follow(f"state?{query}", now) if goes_on else None,
+    )
+    # Plots would take time from the run that is measured.
+    drawn = {} if goes_on else drawings(summaries)
+    return HTMLResponse(runs_page(summaries, drawn, served))
+
+
+def _texts(request: Request) -> Response:
+    run_id, folder = next(iter(_chosen(request).items()))
+    (summary,) = _summaries((folder,), state([folder])).values()
+    page = render(
+        "question",
+        title="Who wrote what",
+        questions=questions(summary, limit=None),
+        back=f"runs?run={run_id}",
+        follow=None,
+    )
+    return HTMLResponse(page)
+
+
+def _state(request: Request) -> Response:
+    if "run" in request.query_params:
+        return PlainTextResponse(state(list(_chosen(request).values())))
+    return PlainTextResponse(state(list(run_folders(request.app.state.folders).values())))
+
+
+def _file(request: Request) -> Response:
+    folder = _folder(request, request.path_params["run"])
+    name = request.path_params["name"]
+    if name not in FILES:
+        raise HTTPException(404, f"{name!r}: expected one of {', '.join(FILES)}")
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    if name in (FACTS, LINES):
+        if not (folder / name).is_file():
+            raise HTTPException(404, f"{name}: nothing has been measured yet")
+        return FileResponse(folder / name, headers=headers)
+    (summary,) = _summaries((folder,), state([folder])).values()
+    if name == "comparison.json":
+        return Response(comparison(summary), media_type="application/json", headers=headers)
+    from pyarrow import parquet
+
+    file = BytesIO()
+    parquet.write_table(tables(summary.run)[name.removesuffix(".parquet")], file)
+    media_type = "application/vnd.apache.parquet"
+    return Response(file.getvalue(), media_type=media_type, headers=headers)
+
+
+def _chosen(request: Request) -> dict[str, Path]:
+    """Returns the folders of the runs that an address names, by id."""
+    ids = dict.fromkeys(request.query_params.getlist("run"))
+    if not ids:
+        raise HTTPException(404, "choose at least one run")
+    return {run_id: _folder(request, run_id) for run_id in ids}
+
+
+def _folder(request: Request, run_id: str) -> Path:
+    folders = run_folders(request.app.state.folders)
+    if run_id not in folders:
+        raise HTTPException(404, f"{run_id!r}: no such run")
+    return folders[run_id]
+
+
+@lru_cache(maxsize=8)
+def _summaries(folders: tuple[Path, ...], now: str) -> dict[str, Summary]:
+    """Returns the summaries of runs by label. now: their state, the key of the cache."""
+    runs = [load(folder) for folder in folders]
+    return {label: Summary(run) for label, run in zip(labels(runs), runs, strict=True)}

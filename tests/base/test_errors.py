@@ -1,0 +1,25 @@
+"""Messages for people."""
+
+import pytest
+
+from outrider.base.errors import ConfigError, is_int, is_number, nearest, require
+
+
+def test_require_names_field_value_and_expectation() -> None:
+    require(True, "x", 1, "anything")
+    with pytest.raises(ConfigError, match=r"^top_p=5: expected a number in \(0, 1\]$"):
+        require(False, "top_p", 5, "a number in (0, 1]")
+
+
+def test_nearest_offers_close_names_first() -> None:
+    names = ["bigram", "prompt_lookup", "unigram"]
+    assert nearest("promt_lookup", names).startswith("did you mean 'prompt_lookup'?")
+    assert nearest("zzz", names) == "there are: bigram, prompt_lookup, unigram"
+    settings = ["sampling.seed", "sampling.top_k", "speed"]
+    assert nearest("seed", settings).startswith("did you mean 'sampling.seed'?")
+    assert nearest("zzz", []) == "there are: none"
+
+
+def test_true_is_no_number() -> None:
+    assert is_int(3) and is_number(3) and is_number(0.5)
+    assert not (is_int(True) or is_int(0.5) or is_number(False) or is_number("3"))

@@ -1,0 +1,71 @@
+"""Files are written whole or not at all, and one process at a time writes to a folder."""
+
+import errno
+import os
+import resource
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from outrider import ConfigError
+from outrider.base.folders import append_line, claimed, replacing, write_whole
+
+
+def test_a_file_that_can_not_be_written_stays_as_it_was(tmp_path: Path, failing: Any) -> None:
+    path = tmp_path / "x.json"
+    write_whole(path, "old")
+    with failing("x.json", errno.ENOSPC):
+        with pytest.raises(OSError) as caught:
+            write_whole(path, "new")
+        assert (caught.value.filename, caught.value.errno) == (str(path), errno.ENOSPC)
+        with pytest.raises(OSError) as caught:
+            append_line(path, "new")
+        assert caught.value.filename == str(path)
+    assert path.read_text() == "old"
+    assert [file.name for file in tmp_path.iterdir()] == ["x.json"]
+
+
+def test_torch_does_not_say_that_the_disk_is_full_but_the_error_does(tmp_path: Path) -> None:
+    """The limit on the size of files stands for a full disk."""
+    path = tmp_path / "x.pt"
+    path.write_text("old")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, before[1]))
+    try:
+        line = "can't be written, the disk may be full"
+        with pytest.raises(OSError, match=line) as caught, replacing(path) as scratch:
+            torch.save(torch.zeros(2**20), scratch)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert caught.value.filename == str(path)
+    assert path.read_text() == "old"
+    assert [file.name for file in tmp_path.iterdir()] == ["x.pt"]
+
+
+def test_a_folder_has_one_writer_and_a_line_says_who(tmp_path: Path) -> None:
+    line = rf"{tmp_path}: process {os.getpid()} on .* writes to it: expected another folder"
+    with claimed(tmp_path), pytest.raises(ConfigError, match=line), claimed(tmp_path):
+        pass
+    with claimed(tmp_path):  # it is free again
+        pass
+
+
+def test_who_may_wait_is_told_for_whom(tmp_path: Path) -> None:
+    path, lines, order = tmp_path / "texts.jsonl", list[str](), list[str]()
+
+    def wait() -> None:
+        with claimed(path, wait=lambda line: (lines.append(line), told.set())):
+            order.append("second")
+
+    told = threading.Event()
+    with claimed(path):
+        thread = threading.Thread(target=wait)
+        thread.start()
+        assert told.wait(60)
+        order.append("first")
+    thread.join()
+    assert order == ["first", "second"]
+    assert f"{path}: process {os.getpid()}" in lines[0] and lines[0].endswith("waiting for its end")

@@ -1,0 +1,256 @@
+"""`outrider compare` from the command line: the table, the files, and resuming a run."""
+
+import json
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tiny import forked
+
+from outrider.base.errors import ConfigError
+from outrider.cli.commands.compare import _check_memory
+from outrider.lab.runs.store import load
+
+FILES = {
+    "comparison.json",
+    "comparison.parquet",
+    "rounds.parquet",
+    "report.html",
+    "alpha.png",
+    "run.json",
+    "measurements.jsonl",
+}
+
+
+def test_a_run_whose_drafters_remember_does_not_go_on() -> None:
+    """Unless it is finished, or has measured nothing yet."""
+    facts = {"remember": ["suffix"]}
+    for count, finished, refused in ((1, False, True), (0, False, False), (1, True, False)):
+        folder: Any = SimpleNamespace(
+            measurements=[None] * count, run=SimpleNamespace(finished=finished)
+        )
+        expected = pytest.raises(ConfigError, match="suffix would continue without a memory")
+        with expected if refused else nullcontext():
+            _check_memory(facts, folder)
+
+
+def flat(value: Any, prefix: str = "") -> dict[str, float]:
+    """Returns every number in a report, by its dotted key."""
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        return {k: v for key, item in items for k, v in flat(item, f"{prefix}.{key}").items()}
+    return {prefix: value} if isinstance(value, int | float) else {}
+
+
+def test_the_table_and_every_file(compared: Any, tmp_path: Path) -> None:
+    printed, report = compared()
+    assert "prompt_lookup" in printed
+    assert "report.html" in printed
+    assert {path.name for path in (tmp_path / "out").iterdir()} >= FILES
+    assert [row["drafter"] for row in report["rows"]] == ["none", "prompt_lookup", "bigram"]
+    wanted = {"alpha", "alpha_low", "alpha_high", "alpha_tested", "acceptance_rate",
+              "block_efficiency", "tokens_per_second", "speedup", "counts"}  # fmt: skip
+    assert wanted <= set(report["rows"][0])
+    assert report["settings"]["gamma"] == 2
+
+
+def test_rules_and_policies_side_by_side(compared: Any) -> None:
+    _, report = compared(
+        "drafters=[none,bigram]", "verifiers=[token,block,{verifier: lenient, lenience: 0.2}]",
+        "sampling=standard", "turns=1",
+    )  # fmt: skip
+    rows = {row["drafter"]: row for row in report["rows"]}
+    assert list(rows) == [
+        f"{d}/{v}" for d in ("none", "bigram") for v in ("token", "block", "lenient")
+    ]
+    assert rows["bigram/token"]["lossless"] and not rows["bigram/lenient"]["lossless"]
+    assert rows["bigram/token"]["alpha"] == rows["bigram/block"]["alpha"]
+    assert rows["bigram/lenient"]["alpha_rule"] > rows["bigram/token"]["alpha_rule"]
+    assert rows["bigram/block"]["alpha_rule"] is None  # it looks at whole blocks
+    assert report["lossless"] is False
+    _, report = compared("drafters=[bigram]", "policies=[fixed]", "turns=1", out="policies")
+    assert [row["drafter"] for row in report["rows"]] == ["bigram/fixed"]
+
+
+def test_a_tree_is_compared_by_decoding(compared: Any) -> None:
+    _, report = compared(
+        "drafters=[{drafter: bigram, tree: 2x2}]", "verifiers=[without_replacement,traversal]",
+        "sampling=standard", "turns=1", "budget=6",
+    )  # fmt: skip
+    for row in report["rows"]:
+        assert row["alpha"] is None
+        assert row["block_efficiency"] > 1
+    printed, _ = compared("drafters=[{drafter: bigram, tree: 2x2}]", out="x", status=1)
+    assert "writes 'distinct' drafts" in printed
+    rules = "gumbel, optimal_transport, sample_match, traversal, typical, without_replacement"
+    assert f"rules that fit: {rules}" in printed
+
+
+@pytest.mark.parametrize("protocol", ["overlap", "decode"])
+def test_one_protocol_alone(compared: Any, protocol: str) -> None:
+    _, report = compared(f"protocol={protocol}")
+    row = report["rows"][1]
+    assert (row["alpha"] is None) == (protocol == "decode")
+    assert (row["counts"] is None) == (protocol == "overlap")
+
+
+def test_all_turns_are_asked_by_default(compared: Any, tmp_path: Path) -> None:
+    compared()
+    lines = (tmp_path / "out" / "measurements.jsonl").read_text().splitlines()
+    assert len(lines) == 4 * 3 * 2
+    compared("turns=1", out="one")
+    lines = (tmp_path / "one" / "measurements.jsonl").read_text().splitlines()
+    assert len(lines) == 3 * 3 * 2
+
+
+def test_a_killed_run_goes_on_and_gives_the_same_table(
+    compared: Any, quick: list[str], tmp_path: Path
+) -> None:
+    """The run is killed outright, in its own process."""
+    sampled = ["sampling=standard", "protocol=overlap", "max_new_tokens=64"]
+    _, whole = compared(*sampled, out="runs/whole")
+    lines = tmp_path / "runs" / "killed" / "measurements.jsonl"
+    words = ("compare", *quick, *sampled, f"hydra.run.dir={lines.parent}")
+    process = forked.start("-m", "outrider.cli.main", *words, cwd=tmp_path)
+    end = time.monotonic() + 120
+    while time.monotonic() < end and not (lines.is_file() and lines.read_text().count("\n") >= 4):
+        time.sleep(0.001)
+    process.kill()
+    process.join()
+    assert lines.read_text().count("\n") < 12, "it was done before it could be killed"
+    # In another folder, as a new start has it: the unfinished run beside it is resumed.
+    printed, _ = compared(*sampled, "resume=true", out="runs/new")
+    assert str(lines.parent) in printed
+    resumed = json.loads((lines.parent / "comparison.json").read_text())
+    assert resumed["finished"]
+    # Sums may differ in the last digits, by the number of threads.
+    assert flat(resumed["rows"]) == pytest.approx(flat(whole["rows"]), rel=1e-6, abs=1e-9)
+    assert flat(resumed["pairs"]) == pytest.approx(flat(whole["pairs"]), rel=1e-6, abs=1e-9)
+
+
+def test_only_the_same_config_goes_on(compared: Any, tmp_path: Path) -> None:
+    compared("protocol=overlap")
+    lines = tmp_path / "out" / "measurements.jsonl"
+    first_lines = lines.read_text().splitlines(keepends=True)[:4]
+    lines.write_text("".join(first_lines))
+    printed, _ = compared("protocol=overlap", "resume=true", "gamma=3", status=1)
+    assert "resume: gamma is 3 now, and was 2 in" in printed
+    printed, _ = compared("protocol=overlap", "resume=true", "drafters=[none,bigram]", status=1)
+    assert "resume: drafters.prompt_lookup" in printed
+    printed, _ = compared("protocol=overlap", status=1)
+    assert "resume=False: expected true, since" in printed
+    printed, _ = compared(
+        "protocol=overlap", "resume=true", "max_new_tokens=9", out="new", status=1
+    )
+    assert "resume: max_new_tokens is 9 now, and was 8 in" in printed
+    assert lines.read_text() == "".join(first_lines)
+    compared("protocol=overlap", "resume=true")
+    # The question that was cut short is measured again, and nothing is deleted.
+    assert lines.read_text().startswith("".join(first_lines))
+    assert len(load(lines.parent).measurements) == 12
+    printed, _ = compared("protocol=overlap", "resume=true", out="new", status=1)
+    assert "resume=True: expected an unfinished run in" in printed
+
+
+def test_adding_a_drafter_writes_no_text_again(
+    compared: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from outrider.targets.transformers import TransformersTarget
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    _, first = compared("cache=true", "protocol=overlap", "drafters=[bigram]")
+
+    def fail(*_: object) -> None:
+        raise AssertionError("the target wrote a text again")
+
+    monkeypatch.setattr(TransformersTarget, "write", fail)
+    _, second = compared(
+        "cache=true", "protocol=overlap", "drafters=[bigram,unigram]", out="second"
+    )
+    assert second["rows"][0] == first["rows"][0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["gama=3"], "gama: no such setting; did you mean 'gamma'"),
+        (["protocol=overlp"], "protocol='overlp': expected a protocol; did you mean 'overlap'"),
+        (["drafters=[bigram,bigram]"], "two are named 'bigram'"),
+        (["turns=0"], "turns=0: expected a whole number of at least 1"),
+        (["batch=0"], "batch=0: expected a whole number of at least 1"),
+        (["data.limit=0"], "data.limit=0: expected a whole number"),
+    ],
+)
+def test_bad_settings_are_one_line(compared: Any, arguments: list[str], message: str) -> None:
+    printed, _ = compared(*arguments, status=1)
+    lines = [line for line in printed.splitlines() if line.startswith("outrider:")]
+    assert len(lines) == 1
+    assert message in lines[0]
+
+
+def test_bad_data_is_one_line(compared: Any, data: Path) -> None:
+    whole = data.read_text()
+    for content, message in (
+        (whole + "{oops\n", "data.jsonl, line 4: no JSON"),
+        ("\n", "expected at least one prompt, there is none"),
+    ):
+        data.write_text(content)
+        printed, _ = compared(status=1)
+        assert message in printed
+
+
+def test_a_drafter_that_fails_leaves_what_was_measured(
+    compared: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from outrider.drafters.prompt_lookup import PromptLookup
+
+    calls = []
+    inner = PromptLookup.propose
+
+    def fails(self: PromptLookup, *rest: Any) -> None:
+        calls.append(1)
+        if len(calls) > 20:  # after those of the warm-up
+            raise ZeroDivisionError("by accident")
+        inner(self, *rest)
+
+    monkeypatch.setattr(PromptLookup, "propose", fails)
+    printed, report = compared("turns=1", "protocol=decode", status=1)
+    assert "drafter PromptLookup raised ZeroDivisionError: by accident" in printed
+    assert report["finished"] is False
+    assert report["prompts"]
+    assert report["rows"]
+
+
+def test_texts_are_scored_beside_those_of_plain_decoding(compared: Any, tmp_path: Path) -> None:
+    """A lossy rule is judged by what it costs."""
+    code = {"prompt": "def f():\n    return 1 #", "test": "def check(f):\n    assert f() == 1\n",
+            "entry_point": "f", "category": "code"}  # fmt: skip
+    summary = {"prompt": "the cat sat", "reference": "the cat and the dog sat", "category": "sums"}
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(json.dumps(row) + "\n" for row in (code, summary)))
+    settings = ["protocol=decode", f"data.path={rows}", "drafters=[none,bigram]", "by_task=true"]
+    lossy = ["sampling=standard", "verifier=lenient", "verifier.lenience=0.1"]
+    printed, report = compared(*settings, *lossy, "quality=[rouge2,pass1]")
+    for words in ("ROUGE-2", "pass@1", "plain's", "rouge2 by task", "pass1 by task", "LOSSY"):
+        assert words in printed
+    assert "pass1 runs the code that the target writes, with limits: " in printed
+    none, bigram = report["rows"]
+    assert "tokenizer" not in printed  # rouge-score's own log
+    assert none["pass1"] == bigram["pass1"] == 1  # all that is written stands in a comment
+    assert none["rouge2_difference"] == 0
+    difference = bigram["rouge2"] - none["rouge2"]
+    assert bigram["rouge2_difference"] == pytest.approx(difference)
+    assert bigram["tasks"]["sums"]["pass1"] is None
+    printed, _ = compared(
+        f"data.path={rows}", "protocol=overlap", "quality=rouge2", out="x", status=1
+    )
+    assert "quality=['rouge2']: expected null with protocol=overlap" in printed
+
+
+def test_no_text_is_scored_and_no_code_run_unless_asked(compared: Any) -> None:
+    printed, report = compared("protocol=decode")
+    assert "pass1" not in printed
+    assert report["rows"][0]["rouge2"] is None and report["rows"][0]["pass1"] is None

@@ -1,0 +1,88 @@
+"""The commands with an encoder-decoder as target: what they do, and what they refuse."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider import ConfigError, TargetError
+from outrider.extras.bench.ours import start
+from outrider.plugins.config import compose, plain_values
+from outrider.targets.transformers import TransformersTarget
+
+
+@pytest.fixture(scope="module")
+def t5_folder(t5: Any, words: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tiny-t5")
+    t5().save_pretrained(folder)
+    words.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("drafter", ["shallow_aggressive", "prompt_lookup"])
+def test_generate_writes_one_text_or_several(
+    run: Any, t5_folder: Path, tmp_path: Path, drafter: str
+) -> None:
+    given = ("target=transformers", f"target.model={t5_folder}", f"drafter={drafter}")
+    texts = []
+    for prompt in ("prompt=the cat sat", 'prompt=["the cat sat","red blue red"]'):
+        status, _, complaint = run(
+            "generate", *given, prompt, "max_new_tokens=9", f"hydra.run.dir={tmp_path / 'out'}"
+        )
+        assert status == 0, complaint
+        generation = json.loads((tmp_path / "out" / "generation.json").read_text())
+        texts.append(generation if isinstance(generation, dict) else generation[0])
+    assert texts[0]["tokens"] == texts[1]["tokens"]
+
+
+def test_a_folder_of_either_kind_is_loaded(t5_folder: Path, folder: Path, tmp_path: Path) -> None:
+    assert "source" in TransformersTarget(str(t5_folder)).offers
+    assert "source" not in TransformersTarget(str(folder)).offers
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "whisper"}))
+    with pytest.raises(TargetError, match="WhisperConfig is of no kind that reads and writes text"):
+        TransformersTarget(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        (("drafter=small_lm", "drafter.model={llama}"), "LlamaForCausalLM has no encoder"),
+        (("drafter=small_lm", "drafter.model=smollm2"), "expected an encoder-decoder, as the targ"),
+        (("drafter=small_lm",), "SmallLM needs model: the target offers source, tokenizer"),
+        (("target.optimize=compile",), "T5ForConditionalGeneration is none of the kinds"),
+    ],
+)
+def test_what_does_not_go_with_it(
+    run: Any, t5_folder: Path, folder: Path, settings: tuple[str, ...], line: str
+) -> None:
+    given = [setting.replace("{llama}", str(folder)) for setting in settings]
+    status, _, complaint = run(
+        "generate", "target=transformers", f"target.model={t5_folder}", "prompt=the cat", *given
+    )
+    assert status == 1
+    assert line in complaint
+
+
+def test_a_t5_is_no_draft_of_a_decoder(run: Any, t5_folder: Path, folder: Path) -> None:
+    status, _, complaint = run(
+        "generate", "target=transformers", f"target.model={folder}", "prompt=the cat",
+        "drafter=small_lm", f"drafter.model={t5_folder}",
+    )  # fmt: skip
+    assert status == 1
+    assert "has an encoder, but the target has no source" in complaint
+
+
+@pytest.mark.parametrize("drafter", ["medusa", "bigram"])
+def test_drafters_are_not_trained_on_it(run: Any, t5_folder: Path, drafter: str) -> None:
+    status, _, complaint = run(
+        "train", "target=transformers", f"target.model={t5_folder}", f"drafter={drafter}"
+    )
+    assert status == 1
+    assert "'T5ForConditionalGeneration': expected a decoder-only model to learn from" in complaint
+
+
+def test_the_bench_does_not_take_it(t5_folder: Path) -> None:
+    given = ["target=transformers", f"target.model={t5_folder}", "drafter=prompt_lookup"]
+    with pytest.raises(ConfigError, match="expected a decoder-only model"):
+        start(plain_values(compose("bench", given)))

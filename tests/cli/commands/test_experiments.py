@@ -1,0 +1,132 @@
+"""Every built-in experiment runs as a sweep, and `outrider report` gathers it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hydra.plugins.sweeper import Sweeper
+
+ROOT = Path(__file__).parents[3]
+JOBS = {
+    "table2": 6, "table3": 2, "lenience": 8, "chen": 14, "chen_table1": 2, "scaled_uniform": 5,
+}  # fmt: skip
+
+LAYOUTS = {
+    "table3": ("alpha", "temperature", "0", "1"),
+    "lenience": ("alpha rule", "lenience", "0.5", "bigram, temperature 1"),
+    "chen": ("chen_figure1.png",),
+    "chen_table1": ("sampling method", "SpS (nucleus 0.8), bigram", "rouge2", "ms/token"),
+}
+"""By experiment, what the paper's table or figure prints."""
+
+
+@pytest.fixture(autouse=True)
+def composed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hydra composes all jobs before the first one runs, and then each again; here it does not."""
+    monkeypatch.setattr(Sweeper, "validate_batch_is_legal", lambda *_: None)
+
+
+def test_every_experiment_is_tested() -> None:
+    assert {path.stem for path in (ROOT / "conf" / "experiment").glob("*.yaml")} == {
+        *JOBS,
+        "spec_bench",
+    }
+
+
+def swept(name: str, drafters: list[str], run: Any, quick: list[str], *more: str) -> Path:
+    """Runs an experiment and its report; returns the folder."""
+    # The settings of the quick run that the experiment does not set itself.
+    shared = [word for word in quick if not word.startswith(("gamma=", "drafters="))]
+    status, printed, complaint = run(
+        "compare", f"+experiment={name}", *shared, f"drafters=[{','.join(drafters)}]", *more,
+        "hydra.sweep.dir=sweep",
+    )  # fmt: skip
+    assert status == 0, complaint
+    sweep = Path("sweep").resolve()
+    assert len(list(sweep.glob("*/comparison.json"))) == JOBS[name]
+    for words in LAYOUTS.get(name, ()):
+        assert words in printed
+    status, _, complaint = run("report", "sweep")
+    assert status == 0, complaint
+    rows = json.loads((sweep / "report.json").read_text())["rows"]
+    assert len(rows) == len(drafters) * JOBS[name]
+    assert len({(row["label"], row["drafter"]) for row in rows}) == len(rows)
+    return sweep
+
+
+@pytest.mark.parametrize("name", sorted({*JOBS} - {"lenience"}))
+def test_an_experiment_runs(run: Any, quick: list[str], name: str) -> None:
+    short = ["data.limit=2", "max_new_tokens=4", "batch=4"]
+    swept(name, ["bigram", "prompt_lookup"], run, quick, *short)
+
+
+def test_spec_bench_prints_the_leaderboards_table(
+    run: Any, quick: list[str], tmp_path: Path
+) -> None:
+    shared = [word for word in quick if not word.startswith(("drafters=", "data"))]
+    questions = tmp_path / "question.jsonl"
+    categories = ["writing", "stem", "translation", "qa", "rag", "summarization"]
+    questions.write_text(
+        "".join(
+            json.dumps({"question_id": number, "category": name, "turns": ["the cat sat"]}) + "\n"
+            for number, name in enumerate(categories)
+        )
+    )
+    status, printed, complaint = run(
+        "compare", "+experiment=spec_bench", *shared, f"data.path={questions}",
+        "drafters=[none,bigram]", "repeats=2", "precision=0.02",
+        f"hydra.run.dir={tmp_path / 'out'}",
+    )  # fmt: skip
+    assert status == 0, complaint
+    assert "speedup by task" in printed
+    for task in ("bench", "translation", "qa", "rag", "summarization", "overall"):
+        assert task in printed
+    assert "alpha_tested ± 0.02" in printed and "speedup within 2.0%" in printed
+    report = json.loads((tmp_path / "out" / "comparison.json").read_text())
+    assert set(report["rows"][1]["tasks"]) == {
+        "mt_bench", "translation", "qa", "rag", "summarization",
+    }  # fmt: skip
+    assert report["settings"]["repeats"] == 2
+    assert "precision" not in report["settings"]
+
+
+def test_lenience_raises_the_alpha_of_the_rule_and_leaves_alpha(run: Any, quick: list[str]) -> None:
+    sweep = swept("lenience", ["bigram"], run, quick)
+    alphas: dict[tuple[float, float], tuple[float, float]] = {}
+    for path in sweep.glob("*/comparison.json"):
+        report = json.loads(path.read_text())
+        row, settings = report["rows"][0], report["settings"]
+        key = settings["sampling"]["temperature"], settings["verifier"]["lenience"]
+        alphas[key] = row["alpha"], row["alpha_rule"]
+    for temperature in (0, 1):
+        rows = [alphas[temperature, lenience] for lenience in (1, 0.5, 0.3, 0.1)]
+        assert len({round(alpha, 9) for alpha, _ in rows}) == 1
+        of_rule = [rule for _, rule in rows]
+        assert of_rule == sorted(of_rule)
+        assert of_rule[0] == pytest.approx(rows[0][0])
+        assert of_rule[-1] > of_rule[0]
+
+
+def test_the_slurm_launcher_composes() -> None:
+    """Without a cluster: the config is complete and makes the launcher."""
+    from hydra import compose, initialize_config_module
+    from hydra.utils import instantiate
+
+    from outrider.plugins.config import register_options
+    from outrider.plugins.registry import installed
+
+    register_options(installed())
+    with initialize_config_module("outrider.conf", version_base="1.3"):
+        config = compose(
+            "compare",
+            ["hydra/launcher=outrider_slurm", "hydra.launcher.partition=night"],
+            return_hydra_config=True,
+        )
+    launcher = config.hydra.launcher
+    assert (launcher.partition, launcher.timeout_min, launcher.array_parallelism) == (
+        "night",
+        240,
+        8,
+    )
+    assert type(instantiate(launcher)).__name__ == "SlurmLauncher"

@@ -1,0 +1,72 @@
+"""`outrider new-plugin`: what it writes is a package whose tests pass."""
+
+import importlib
+import runpy
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider.base.errors import ConfigError
+from outrider.cli.commands.new_plugin import TEMPLATES, write_plugin
+from outrider.plugins.registry import ROLES, plugin_manager, registry_from
+
+
+@pytest.fixture
+def importable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder for packages, and the way to forget them after the test."""
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if name.startswith("outrider_"):
+            monkeypatch.delitem(sys.modules, name)
+
+
+def test_there_is_a_template_for_every_role() -> None:
+    assert set(TEMPLATES) == set(ROLES)
+
+
+@pytest.mark.parametrize("role", TEMPLATES)
+def test_a_written_package_registers_its_part_and_passes_its_tests(
+    role: str, importable: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_plugin(f"outrider-my-{role}", role, importable)
+    monkeypatch.syspath_prepend(str(folder))
+    settings = tomllib.loads((folder / "pyproject.toml").read_text())
+    entry_points = settings["project"]["entry-points"]["outrider"]
+    assert entry_points == {f"my_{role}": f"outrider_my_{role}"}
+    module = importlib.import_module(entry_points[f"my_{role}"])
+    registry = registry_from(plugin_manager([module], installed=False))
+    assert registry.find(role, f"my_{role}").product.__name__ == f"My{role.title()}"
+
+    tests = runpy.run_path(str(folder / f"test_my_{role}.py"))
+    test: Any = tests[f"test_my_{role}_keeps_the_contract"]
+    (mark,) = test.pytestmark
+    assert len(mark.args[1]) >= 4
+    for case in mark.args[1]:
+        test(*getattr(case, "values", case))
+
+
+def test_it_says_what_to_do_next(run: Any, tmp_path: Path) -> None:
+    status, out, _ = run("new-plugin", "my-echo", "--role", "policy")
+    assert status == 0
+    assert (tmp_path / "outrider-my-echo" / "outrider_my_echo" / "__init__.py").is_file()
+    for line in ("pip install", "pytest test_my_echo.py", "outrider check policy=my_echo"):
+        assert line in out
+    status, _, err = run("new-plugin", "my-echo")
+    assert status == 1
+    assert "expected another name, outrider-my-echo exists" in err
+
+
+@pytest.mark.parametrize("name", ["Echo", "9", "a b", "../up", "outrider-"])
+def test_what_is_no_name_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="expected lower-case letters"):
+        write_plugin(name, "drafter", tmp_path)
+
+
+def test_a_name_that_is_taken_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="there is a drafter bigram"):
+        write_plugin("bigram", "drafter", tmp_path)

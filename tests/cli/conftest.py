@@ -1,0 +1,5 @@
+"""The fixtures of quick commands."""
+
+from tiny.commands import compared, quick
+
+__all__ = ["compared", "quick"]

@@ -1,0 +1,445 @@
+"""The console script: commands run, and a mistake gives one line."""
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from transformers import BloomConfig, BloomForCausalLM
+
+from outrider import Context, Drafter, Pen, hookimpl
+from outrider.cli import main as cli
+from outrider.cli.quoting import quote_prompt
+from outrider.cli.usage import GROUPS, read_settings
+from outrider.plugins import registry as plugins
+from outrider.plugins.config import compose
+from outrider.targets.transformers import TransformersTarget
+
+TABULAR = ("target=tabular", "prompt=[0,1]", "max_new_tokens=12")
+
+
+class Fails(Drafter):
+    """Fails in its third round, in one of several ways."""
+
+    def __init__(self, way: str = "raise") -> None:
+        if way == "exit at once":
+            sys.exit(0)
+        self.way = way
+        self.rounds = 0
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        self.rounds += 1
+        if self.rounds < 3:
+            return
+        if self.way == "exit":
+            sys.exit(0)
+        if self.way == "raise":
+            raise ZeroDivisionError("by accident")
+        if self.way == "nan":
+            pen.draw(torch.full((pen.vocab_size,), float("nan")))
+        if self.way == "id":
+            pen.write(pen.vocab_size)
+        if self.way == "more":
+            while True:
+                pen.write(0)
+
+
+@pytest.fixture
+def with_fails(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A plugin with the drafter `fails`, as if it were installed."""
+    module = ModuleType("fails_plugin")
+    module.Fails = Fails  # type: ignore[attr-defined]
+
+    @hookimpl
+    def register_drafters(register: Any) -> None:
+        register("fails", Fails)
+
+    module.register_drafters = register_drafters  # type: ignore[attr-defined]
+    manager = plugins.plugin_manager([module], installed=False)
+    monkeypatch.setattr(
+        "outrider.plugins.registry.installed", lambda: plugins.registry_from(manager)
+    )
+    monkeypatch.setattr("outrider.plugins.config.installed", lambda: plugins.registry_from(manager))
+    return
+
+
+def written(folder: Path, name: str) -> Any:
+    (path,) = folder.rglob(name)
+    return json.loads(path.read_text())
+
+
+@pytest.fixture(scope="module")
+def bloom(tmp_path_factory: pytest.TempPathFactory, words: Any) -> Path:
+    """A folder with a tiny model that can't read trees, and a tokenizer."""
+    folder = tmp_path_factory.mktemp("tiny-bloom")
+    sizes = {"vocab_size": len(words), "hidden_size": 16, "n_layer": 2, "n_head": 2}
+    BloomForCausalLM(BloomConfig(**sizes, eos_token_id=1)).save_pretrained(folder)
+    words.save_pretrained(folder)
+    return folder
+
+
+def test_version(run: Any) -> None:
+    assert run("--version") == (0, f"outrider {version('outrider')}\n", "")
+
+
+def test_help_needs_no_hydra(run: Any) -> None:
+    for arguments in ((), ("--help",), ("help",)):
+        status, out, _ = run(*arguments)
+        assert status == 0
+        assert "outrider generate" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("generat",), "'generat': did you mean 'generate'?"),
+        (("generate", "target=tabular"), "prompt: expected a value: prompt=..."),
+        (("generate", *TABULAR, "drafter=promt_lookup"), "did you mean 'prompt_lookup'?"),
+        (("generate", *TABULAR, "verifier=tokn"), "verifier='tokn': did you mean 'token'?"),
+        (("generate", *TABULAR, "sampling=greed"), "sampling='greed': did you mean 'greedy'?"),
+        (("generate", *TABULAR, "gama=3"), "gama: no such setting; did you mean 'gamma'?"),
+        (
+            ("generate", *TABULAR, "drafter.maxn=3"),
+            "drafter.maxn: no such setting; did you mean 'drafter.max_n'",
+        ),
+        (("generate", *TABULAR, "drafter.max_n=x"), "drafter.max_n=x: Value 'x' of type 'str'"),
+        (("generate", *TABULAR, "chat=no"), "chat='no': expected true or false"),
+        (("compare", "drafters=[bigrm]"), "drafters: 'bigrm': did you mean 'bigram'"),
+        (
+            ("generate", *TABULAR, "drafter=small_lm", "drafter.model=smollm2"),
+            "drafter.model='smollm2': expected a target with a model of transformers",
+        ),
+        (("generate", *TABULAR, "gamma=0"), "gamma=0: expected a whole number of at least 1"),
+        (("generate", *TABULAR, "gamma=-2"), "gamma=-2: expected a whole number of at least 1"),
+        (("generate", *TABULAR, "gamma=few"), "gamma='few': expected a whole number"),
+        (
+            ("generate", *TABULAR, "sampling.temperature=hot"),
+            "sampling.temperature='hot': expected",
+        ),
+        (("generate", *TABULAR, "verifier=lenient", "verifier.lenience=0"), "expected a number in"),
+        (("generate", *TABULAR, "max_new_tokens=0"), "max_new_tokens=0: expected a whole number"),
+        (("generate", "target=tabular", "prompt=[]"), "prompt=[]: expected at least one token"),
+        (("generate", "target=tabular", "prompt=[9]"), "prompt=9: expected ids below 6"),
+        (("generate", "target=tabular", "prompt=''"), "prompt='': expected some text"),
+        (("generate", "target=tabular", "prompt=hi"), "expected ids, the target has no tokenizer"),
+        (
+            ("generate", "target=transformers", "target.model=./gone", "prompt=hi"),
+            "model='./gone': expected a hub id (owner/name) or a folder that exists",
+        ),
+        (
+            ("generate", "target=transformers", "target.model=smollm2", "prompt=hi"),
+            "or a folder that exists; target=smollm2 is a target of its own",
+        ),
+        (
+            ("generate", *TABULAR, "drafter=small_lm"),
+            "drafter SmallLM needs model: the target offers nothing",
+        ),
+        (("check",), "nothing to check: expected drafter=NAME, verifier=NAME, policy=NAME or"),
+        (("check", "target=transformers"), "target.model: expected a value: target.model=..."),
+        (
+            ("check", "drafter=eagle"),
+            "tiny target of their own: for trained networks set path=untr",
+        ),
+        (("check", "drafter=bigrm"), "drafter='bigrm': did you mean 'bigram' or"),
+        (("generate", *TABULAR, "hydra.run.dir=/dev/null/x"), "/dev/null/x: Not a directory"),
+        (
+            ("generate", "target=tabular", "prompt=\udcff"),
+            "argument='prompt=\\udcff': expected text",
+        ),
+        (
+            ("generate", *TABULAR, "penalties.repetition_penalty=0"),
+            "penalties.repetition_penalty=0: expected a number above 0",
+        ),
+        (
+            ("compare", "target=tabular", "penalties.presence_penalty=1"),
+            "penalties.presence_penalty: only `outrider generate` takes it, compare uses",
+        ),
+        (
+            ("generate", *TABULAR, "draft_timeout=0"),
+            "draft_timeout=0: expected a number of seconds",
+        ),
+    ],
+)
+def test_a_fault_is_one_line(run: Any, arguments: tuple[str, ...], line: str) -> None:
+    status, _, err = run(*arguments)
+    assert status == 1
+    assert line in err
+    assert err.startswith("outrider: ")
+    assert err.count("\n") == 1
+
+
+def test_generate_writes_what_it_streamed(run: Any, tmp_path: Path) -> None:
+    status, out, _ = run("generate", *TABULAR, "drafter=random", "sampling=standard")
+    assert status == 0
+    report = written(tmp_path, "generation.json")
+    counts = report["counts"]
+    assert set(counts) == {"rounds", "drafted", "tested", "accepted", "emitted"}
+    assert set(report["seconds"]) == {"draft", "score", "verify", "total"}
+    assert len(report["tokens"]) == counts["emitted"] == 12
+    assert len(report["rounds"]) == counts["rounds"]
+    assert report["text"] == ""  # a table has no tokenizer
+    assert report["stop"] == "max_new_tokens"
+    assert report["lossless"] is True
+    assert report["error"] is None
+    assert "block_efficiency" in out
+
+
+def test_several_prompts_are_written_at_once(folder: Path, run: Any, tmp_path: Path) -> None:
+    model = ("target=transformers", f"target.model={folder}", "max_new_tokens=6")
+    status, out, err = run("generate", *model, "prompt=[the cat sat,one two one]")
+    assert status == 0, err
+    assert "the cat sat" in out and "one two one" in out
+    both = written(tmp_path, "generation.json")
+    for number, prompt in enumerate(("the cat sat", "one two one")):
+        run("generate", *model, f"prompt={prompt}", f"hydra.run.dir=alone{number}")
+        alone = json.loads((tmp_path / f"alone{number}" / "generation.json").read_text())
+        assert both[number]["tokens"] == alone["tokens"]
+        assert both[number]["counts"] == alone["counts"]
+
+
+def test_the_same_seed_gives_the_same_text(run: Any, tmp_path: Path) -> None:
+    tokens = []
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        run(
+            "generate",
+            *TABULAR,
+            "drafter=random",
+            "sampling=standard",
+            f"sampling.seed={seed}",
+            f"hydra.run.dir={name}",
+        )
+        tokens.append(written(tmp_path / name, "generation.json")["tokens"])
+    assert tokens[0] == tokens[1] != tokens[2]
+
+
+def test_a_lossy_run_says_so(run: Any, tmp_path: Path) -> None:
+    _, out, _ = run("generate", *TABULAR, "verifier=lenient")
+    assert "LOSSY" in out
+    assert written(tmp_path, "generation.json")["lossless"] is False
+
+
+@pytest.mark.usefixtures("with_fails")
+@pytest.mark.parametrize(
+    ("way", "line"),
+    [
+        ("raise", "drafter Fails raised ZeroDivisionError: by accident"),
+        ("exit", "drafter Fails raised SystemExit: 0"),
+        ("nan", "drafter Fails gave logits with NaN, infinity or no finite entry"),
+        ("id", "drafter Fails wrote id 6: the vocabulary has 6 tokens"),
+        ("more", "drafter Fails wrote to depth 6: gamma is 5"),
+    ],
+)
+def test_nothing_is_lost_when_a_drafter_fails(
+    run: Any, tmp_path: Path, way: str, line: str
+) -> None:
+    status, out, err = run("generate", *TABULAR, "drafter=fails", f"drafter.way={way}")
+    assert status == 1
+    first, advice = err.splitlines()
+    assert first == f"outrider: {line}"
+    assert advice.endswith(
+        "generation.json has what was written; the same command starts over, in another folder"
+    )
+    report = written(tmp_path, "generation.json")
+    assert len(report["tokens"]) == 2
+    assert report["error"] == f"DrafterError: {line}"
+    assert "generation.json" in out
+
+
+@pytest.mark.usefixtures("with_fails")
+def test_a_part_that_exits_when_it_is_made_is_a_fault(run: Any) -> None:
+    status, _, err = run("generate", *TABULAR, "drafter=fails", "drafter.way=exit at once")
+    assert status == 1
+    assert err.endswith("test_main.Fails: SystemExit: 0\n")
+
+
+def test_check_says_what_held(run: Any) -> None:
+    status, out, _ = run("check", "verifier=token")
+    assert status == 0
+    assert "NO" not in out
+    status, out, _ = run("check", "verifier=lenient", "drafter=none")
+    assert status == 0
+    assert "LOSSY" in out
+    status, out, _ = run("check", "drafter=none", "thorough=true")
+    assert status == 0
+    assert "every length" in out
+
+
+def test_check_prints_the_self_test_of_a_target(run: Any, folder: Path) -> None:
+    status, out, _ = run("check", "target=transformers", f"target.model={folder}")
+    assert status == 0
+    assert "self-test of LlamaForCausalLM" in out
+    assert "the first layers work as a model" in out
+    assert out.count("holds") == 7
+    assert "NO" not in out
+    status, out, _ = run("check", "target=tabular", "target.encoder=true")
+    assert status == 0
+    assert "self-test" not in out
+
+
+def test_check_says_what_a_target_refuses_and_why(run: Any, bloom: Path) -> None:
+    options = ("target=transformers", f"target.model={bloom}")
+    status, out, _ = run("check", *options)
+    assert status == 0
+    told = " ".join(" ".join(line.split("│")[-2:]) for line in out.splitlines() if "│" in line)
+    assert "it can't read a tree" in " ".join(told.split())
+    assert "refused" in out
+
+
+@pytest.mark.usefixtures("with_fails")
+def test_check_fails_where_a_check_does(run: Any) -> None:
+    status, out, err = run("check", "drafter=fails")
+    assert status == 1
+    assert "NO" in out
+    assert "checks failed" in err
+
+
+def test_plugins_lists_parts_and_their_losslessness(run: Any) -> None:
+    status, out, _ = run("plugins")
+    assert status == 0
+    rows = {line.split("│")[2].strip(): line for line in out.splitlines() if line.startswith("│")}
+    assert "LOSSY" in rows["lenient"]
+    assert "yes" in rows["token"]
+    assert "outrider" in rows["prompt_lookup"]
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "the cat, the dog",
+        'he said "no" , and (then) {so} : ?',
+        "it's a = b",
+        "one\ntwo ${three}",
+        "back \\${oc.env:HOME} \\\\${oc.env:HOME}",
+        "[INST] the cat, [/INST] [bold]",
+        "[",
+        "'tis so",
+        '"a" and "b"',
+        "back \\ slash \\",
+        'say \\"hi\\\\" \\\\',
+        "null",
+        "12",
+    ],
+)
+def test_a_prompt_is_taken_as_it_was_typed(
+    run: Any, tmp_path: Path, folder: Path, prompt: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    encode = TransformersTarget.encode
+
+    def remember(self: TransformersTarget, text: Any, **options: Any) -> list[int]:
+        seen.append(text)
+        return encode(self, text, **options)
+
+    monkeypatch.setattr(TransformersTarget, "encode", remember)
+    status, _, err = run(
+        "generate",
+        f"prompt={prompt}",
+        "target=transformers",
+        f"target.model={folder}",
+        "max_new_tokens=2",
+    )
+    assert status == 0, err
+    assert seen[0] == prompt
+
+
+def test_a_list_of_prompts_is_taken_as_it_was_typed() -> None:
+    assert quote_prompt("prompt=[0,1]") == "prompt=[0,1]"
+    assert quote_prompt("prompt=[a b,'c,d']") == 'prompt=["a b","c,d"]'
+    assert quote_prompt("prompt=[${oc.env:X}]") == 'prompt=["\\${oc.env:X}"]'
+    assert quote_prompt('prompt="in, marks"') == 'prompt="in, marks"'
+
+
+def test_control_characters_of_a_text_do_not_reach_the_terminal(
+    run: Any, monkeypatch: pytest.MonkeyPatch, outcome: Any
+) -> None:
+    pieces = ("\x1b[2J\r\b\t", "[/x]")
+    round = replace(outcome(1, 1), origins=("accepted", "bonus"), pieces=pieces, stop="eos")
+    monkeypatch.setattr(
+        "outrider.cli.commands.generate.decode", lambda *_, **options: iter([round])
+    )
+    status, out, err = run("generate", *TABULAR)
+    assert status == 0, err
+    assert "\\x1b[2J\\r\\x08\\t[/x]" in out
+    assert not {"\x1b", "\r", "\b", "\t"} & set(out)
+
+
+def test_a_sweep_runs_each_job(run: Any, tmp_path: Path) -> None:
+    status, _, _ = run("generate", *TABULAR, "--multirun", "gamma=1,2", "drafter=none,random")
+    assert status == 0
+    assert len(list((tmp_path / "multirun").rglob("generation.json"))) == 4
+
+
+def test_a_sweep_on_joblib_runs_each_job(run: Any, tmp_path: Path) -> None:
+    status, _, _ = run("generate", *TABULAR, "--multirun", "gamma=1,2", "hydra/launcher=joblib")
+    assert status == 0
+    assert len(list((tmp_path / "multirun").rglob("generation.json"))) == 2
+
+
+@pytest.mark.parametrize("command", cli.HYDRA_COMMANDS)
+def test_help_has_examples_and_every_setting_of_the_command(command: str, run: Any) -> None:
+    status, out, _ = run(command, "--help")
+    assert status == 0
+    assert f"  outrider {command} " in out
+    settings = read_settings(command)
+    assert all(f"  {name}=" in out for name in settings.values)
+    assert {name for name in settings.groups if "override" not in name} <= set(GROUPS)
+    assert all(len(line) <= 100 for line in out.splitlines())
+
+
+def test_all_settings_are_hydras(run: Any) -> None:
+    status, out, _ = run("theory", "--help-all")
+    assert status == 0
+    assert "c_hat: null" in out
+
+
+@pytest.mark.parametrize(
+    ("line", "choices"),
+    [
+        ("outrider", set(cli.COMMANDS)),
+        ("outrider ge", {"generate"}),
+        ("outrider check verifier=bl", {"verifier=block"}),
+        ("outrider report mul", set()),
+    ],
+)
+def test_completion(
+    line: str, choices: set[str], run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COMP_LINE", line)
+    status, out, _ = run("-sc", "query=bash")
+    assert status == 0
+    assert set(out.split()) == choices
+
+
+def test_completion_is_installed_for_the_console_script(run: Any) -> None:
+    status, out, _ = run("-sc", "install=bash")
+    assert status == 0
+    assert out.rstrip().endswith("-F hydra_bash_completion outrider")
+
+
+def test_a_single_run_leaves_what_hydras_own_way_leaves(run: Any, tmp_path: Path) -> None:
+    words = ["generate", "target=tabular", "prompt=[0,1]", "max_new_tokens=4", "chat=false"]
+    assert run(*words, "hydra.run.dir=single")[0] == 0
+    assert run(*words, "hydra.run.dir=hydras", "--run")[0] == 0
+    names = {path.name for path in (tmp_path / "hydras" / ".hydra").iterdir()}
+    assert names == {"config.yaml", "hydra.yaml", "overrides.yaml"}
+    for name in names:
+        single, hydras = (tmp_path / way / ".hydra" / name for way in ("single", "hydras"))
+        assert single.read_text() == hydras.read_text().replace("hydras", "single"), name
+
+
+def test_a_setting_may_ask_for_a_sweep(run: Any, tmp_path: Path) -> None:
+    words = ["generate", "target=tabular", "prompt=[0,1]", "max_new_tokens=4", "hydra.sweep.dir=x"]
+    assert run(*words, "hydra.mode=MULTIRUN", "gamma=1,2")[0] == 0
+    assert len(list((tmp_path / "x").glob("[01]"))) == 2
+
+
+def test_switches_are_all_that_is_true_or_false() -> None:
+    configs = map(compose, cli.HYDRA_COMMANDS)
+    found = {key for config in configs for key in config if isinstance(config.get(key), bool)}
+    assert set(cli.SWITCHES) == found - {"early_stopping"}  # which may be "never"

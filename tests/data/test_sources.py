@@ -1,0 +1,271 @@
+"""Prompts are read from files, and each way in which a file can be wrong gives one line."""
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from outrider import ConfigError
+from outrider.data import sources as data
+from outrider.data.prompts import CodeTest, parse
+from outrider.plugins.config import build, compose
+
+LINE = {"question_id": 7, "category": "chat", "turns": ["Hello", "And then?"]}
+
+
+def written(folder: Path, *lines: object) -> str:
+    path = folder / "data.jsonl"
+    path.write_text(
+        "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines)
+    )
+    return str(path)
+
+
+def test_a_line_is_a_prompt(tmp_path: Path) -> None:
+    path = written(tmp_path, LINE, "", LINE | {"question_id": 8})
+    prompts = data.read_jsonl(path)
+    assert prompts[0] == data.Prompt("7", "chat", ("Hello", "And then?"))
+    assert [prompt.id for prompt in prompts] == ["7", "8"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ((LINE, "{oops"), "line 2: no JSON (Expecting property name"),
+        ((1,), "line 1: expected an object with prompt, got 1"),
+        (([1],), "row 1: expected an object with prompt, got 1"),
+        (("[{}",), "no JSON (line 1: Expecting ',' delimiter)"),
+        (
+            ({"messages": [{"role": "user", "content": ["hi"]}]},),
+            "line 1: messages[0].content=['hi']: expected text",
+        ),
+        (({"question_id": 1, "turn": ["x"]},), "did you mean 'turns' by 'turn'?"),
+        (
+            ({"turns": ["x"]},),
+            "line 1: expected question_id and category and turns (Spec-Bench)",
+        ),
+        (({"turns": ["x"]},), "data.column=KEY names the key of the prompt, out of turns"),
+        (({"promt": "x"},), "did you mean 'prompt' by 'promt'?"),
+        (({"messages": []},), "line 1: messages=[]: expected a list of messages"),
+        (({"messages": [{"role": "user"}]},), "line 1: messages[0].content=None: expected text"),
+        (({"messages": [{"role": "usr"}]},), "messages[0].role='usr': did you mean 'user'?"),
+        (({"messages": [{"text": "x"}]},), "expected role and content, or from and value"),
+        (
+            ({"conversations": [{"from": "gpt", "value": "x"}]},),
+            "line 1: conversations: expected a message of the user, there is none",
+        ),
+        (
+            ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},),
+            "line 1: messages[0].content=[{'type': 'image_url'}]: expected text",
+        ),
+        (({"prompt": " "},), "line 1: prompt=' ': expected some text"),
+        (({"task_id": "HumanEval/0", "prompt": None},), "line 1: prompt=None: expected some text"),
+        ((LINE | {"turns": []},), "line 1: turns=[]: expected a list of strings"),
+        ((LINE | {"turns": [3]},), "line 1: turns=[3]: expected a list of strings"),
+        ((LINE, LINE), "line 2: id 7: expected another"),
+        ((), "expected at least one prompt, there is none"),
+    ],
+)
+def test_a_file_that_does_not_fit(tmp_path: Path, lines: tuple[object, ...], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        data.read_jsonl(written(tmp_path, *lines))
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_may_be_one_list_and_begin_with_a_mark(tmp_path: Path) -> None:
+    path = tmp_path / "alpaca.json"
+    rows = [{"instruction": "Name three rivers."}, LINE]
+    path.write_text(json.dumps(rows, indent=1), encoding="utf-8-sig")
+    assert [prompt.turns for prompt in data.jsonl(str(path))] == [
+        ("Name three rivers.",),
+        ("Hello", "And then?"),
+    ]
+
+
+def test_each_form_is_recognised_by_its_keys(tmp_path: Path) -> None:
+    human = {"task_id": "HumanEval/3", "prompt": "def f():\n", "test": "x", "entry_point": "f"}
+    plain = {"prompt": "Name three rivers."}
+    whole = plain | {"id": "r", "category": "chat"}
+    path = written(tmp_path, LINE, human, plain, whole)
+    prompts = data.jsonl(path)
+    assert prompts == [
+        data.Prompt("7", "chat", ("Hello", "And then?")),
+        data.Prompt("HumanEval/3", "code", ("def f():\n",), code=CodeTest("def f():\n", "x", "f")),
+        data.Prompt(f"{path}, line 3", "prompt", ("Name three rivers.",)),
+        data.Prompt("r", "chat", ("Name three rivers.",)),
+    ]
+
+
+MESSAGES = [
+    {"role": "system", "content": "Be brief."},
+    {
+        "role": "user",
+        "content": [{"type": "text", "text": "Hello"}, {"type": "text", "text": "you"}],
+    },
+    {"role": "assistant", "content": "Hi."},
+    {"role": "user", "content": "And then?"},
+]
+SHARED = [
+    {"from": "gpt", "value": "Hi."},
+    {"from": "human", "value": "Hello"},
+    {"from": "gpt", "value": "Hm."},
+    {"from": "human", "value": "And then?"},
+]
+SETS: dict[str, tuple[dict[str, object], tuple[str, str, tuple[str, ...]]]] = {
+    "gsm8k": (
+        {"question": "How many?", "answer": "#### 3"},
+        ("x, line 1", "math", ("How many?",)),
+    ),
+    "mbpp": (
+        {"task_id": 11, "text": "Write it.", "code": "def f(): ...", "test_list": ["assert f()"]},
+        ("11", "code", ("Write it.",)),
+    ),
+    "mbpp sanitized": (
+        {"task_id": 2, "prompt": "Write it.", "code": "def f(): ...", "source_file": "x"},
+        ("2", "code", ("Write it.",)),
+    ),
+    "openai": (
+        {"messages": MESSAGES},
+        ("x, line 1", "chat", ("Be brief.\n\nHello\nyou", "And then?")),
+    ),
+    "sharegpt": (
+        {"id": "a_0", "conversations": SHARED},
+        ("a_0", "chat", ("Hello", "And then?")),
+    ),
+    "alpaca": (
+        {"instruction": "Translate.", "input": "Hallo", "output": "Hello"},
+        ("x, line 1", "instruction", ("Translate.\n\nHallo",)),
+    ),
+    "alpaca without input": (
+        {"instruction": "Name three rivers.", "input": "", "output": "Nile, ..."},
+        ("x, line 1", "instruction", ("Name three rivers.",)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_rows_of_known_sets(name: str) -> None:
+    row, expected = SETS[name]
+    assert parse(row, "x, line 1") == data.Prompt(*expected)
+
+
+def test_a_column_names_the_prompt(tmp_path: Path) -> None:
+    row = {"id": 3, "category": "c", "prompt": "no", "said": "yes", "turns": ["a", "b"]}
+    row |= {"talk": SHARED}
+    path = written(tmp_path, row)
+    assert data.jsonl(path, column="said") == [data.Prompt("3", "c", ("yes",))]
+    assert data.jsonl(path, column="turns") == [data.Prompt("3", "c", ("a", "b"))]
+    assert data.jsonl(path, column="talk") == [data.Prompt("3", "c", ("Hello", "And then?"))]
+    for column, line in (
+        (
+            "sayd",
+            "line 1: data.column='sayd': did you mean 'said'? There are: category",
+        ),
+        ("id", "line 1: id=3: expected some text"),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            data.jsonl(path, column=column)
+        assert line in str(caught.value)
+
+
+def test_an_odd_line_end_inside_a_string_is_no_line_end(tmp_path: Path) -> None:
+    path = tmp_path / "data.jsonl"
+    path.write_text('{"prompt": "one\u2028two"}\n{"prompt": "three"}\n', encoding="utf-8")
+    assert len(data.jsonl(str(path))) == 2
+
+
+def test_a_parquet_file_has_the_same_forms(tmp_path: Path) -> None:
+    path = tmp_path / "data.parquet"
+    rows = [LINE, LINE | {"question_id": 8, "turns": ["x"]}]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    assert data.parquet(str(path)) == [
+        data.Prompt("7", "chat", ("Hello", "And then?")),
+        data.Prompt("8", "chat", ("x",)),
+    ]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist([{"said": "x"}]), path)
+    with pytest.raises(ConfigError, match=r"data\.parquet, row 1: expected question_id and"):
+        data.parquet(str(path))
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(ConfigError, match="expected a parquet file that can be read") as caught:
+        data.parquet(str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_text_is_cut_between_words(tmp_path: Path) -> None:
+    path = tmp_path / "book.txt"
+    path.write_text("one two\n\nthree  four five\n", encoding="utf-8")
+    assert data.text(str(path), words=2) == [
+        data.Prompt("1", "book", ("one two",)),
+        data.Prompt("2", "book", ("three  four",)),
+        data.Prompt("3", "book", ("five",)),
+    ]
+    assert len(data.text(str(path), words=1, limit=2)) == 2
+    with pytest.raises(ConfigError, match=r"data\.words=0: expected a whole number"):
+        data.text(str(path), words=0)
+    path.write_text("\n")
+    with pytest.raises(ConfigError, match="expected at least one word in it"):
+        data.text(str(path))
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="expected text in UTF-8"):
+        data.text(str(path))
+
+
+def test_the_hub_is_read_through_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = ModuleType("datasets")
+    rows = [{"instruction": "Name three rivers."}, {"instruction": "And lakes."}]
+
+    def load_dataset(name: str, subset: str | None, split: str) -> list[dict[str, str]]:
+        if name != "some/set":
+            raise FileNotFoundError("no such\nset")
+        assert (subset, split) == (None, "test")
+        return rows
+
+    library.load_dataset = load_dataset  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "datasets", library)
+    prompts = data.hub("some/set")
+    chosen = data.hub("some/set", column="instruction")
+    assert [prompt.turns for prompt in chosen] == [prompt.turns for prompt in prompts]
+    assert [prompt.turns for prompt in prompts] == [("Name three rivers.",), ("And lakes.",)]
+    with pytest.raises(ConfigError, match=r"row 1: data\.column='text': there are: instruction"):
+        data.hub("some/set", column="text")
+    with pytest.raises(ConfigError, match=r"data\.name='gone' can't be loaded: no such set"):
+        data.hub("gone")
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(ConfigError, match=r"data=hub needs: pip install 'outrider\[hub\]'"):
+        data.hub("some/set")
+
+
+def test_a_missing_file() -> None:
+    with pytest.raises(ConfigError, match=r"data\.path='gone\.jsonl': expected a file that exists"):
+        data.jsonl("gone.jsonl")
+
+
+def test_the_demo_has_two_dozen_prompts_of_six_categories() -> None:
+    prompts = data.demo()
+    assert Counter(prompt.category for prompt in prompts) == dict.fromkeys(
+        ("chat", "code", "summary", "rewriting", "extraction", "translation"), 4
+    )
+    assert len({prompt.turns for prompt in prompts}) == 24
+
+
+def test_a_limit_is_spaced_over_the_file() -> None:
+    assert len({prompt.category for prompt in data.demo(6)}) == 6
+    assert data.demo(100) == data.demo()
+    assert len(data.demo(1)) == 1
+    with pytest.raises(ConfigError, match=r"data\.limit=0: expected a whole number of at least 1"):
+        data.demo(0)
+
+
+def test_the_configs_read_the_same(tmp_path: Path) -> None:
+    assert build(compose("compare", ["data=demo", "data.limit=2"]).data) == data.demo(2)
+    path = written(tmp_path, LINE)
+    for column in (None, "turns"):
+        chosen = [] if column is None else [f"data.column={column}"]
+        config = compose("compare", ["data=jsonl", f"data.path={path}", *chosen])
+        assert build(config.data) == data.read_jsonl(path, column)

@@ -1,0 +1,96 @@
+"""A tensor that does not fit is refused by name, and a pickle never runs."""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from outrider import ConfigError
+from outrider.drafters.parts.checkpoint import (
+    find_tensors,
+    load_tensors,
+    read_config,
+    read_tensors,
+    replace_prefixes,
+    write_checkpoint,
+)
+
+
+def test_a_folder_comes_back(tmp_path: Path) -> None:
+    tensors = {"a.weight": torch.rand(2, 3), "ids": torch.tensor([4, 5])}
+    write_checkpoint(tmp_path / "x", tensors, {"hidden_size": 3}, torch.float16)
+    file, stored = find_tensors(tmp_path / "x")
+    assert file.name == "model.safetensors"
+    assert read_config(tmp_path / "x") == {"hidden_size": 3}
+    assert stored["a.weight"].dtype == torch.float16
+    assert stored["ids"].tolist() == [4, 5]
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"bias": None}, "tensor bias is missing"),
+        ({"weight": torch.zeros(2, 2)}, r"tensor weight is \[2, 2\]: expected \[2, 3\]"),
+        ({"odd": torch.zeros(1)}, "tensor odd has no place in the network"),
+    ],
+)
+def test_a_tensor_that_does_not_fit(change: dict[str, Any], line: str, tmp_path: Path) -> None:
+    tensors = {"weight": torch.zeros(2, 3), "bias": torch.zeros(2)} | change
+    present = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+    with pytest.raises(ConfigError, match=line):
+        load_tensors(nn.Linear(3, 2), present, tmp_path)
+
+
+def test_what_fits_is_put_in_with_the_networks_precision(tmp_path: Path) -> None:
+    layer = nn.Linear(3, 2).double()
+    load_tensors(
+        layer, {"weight": torch.ones(2, 3).half(), "bias": torch.zeros(2).half()}, tmp_path
+    )
+    assert layer.weight.dtype == torch.float64
+    assert layer.weight.sum() == 6
+
+
+class Bomb:
+    def __reduce__(self) -> Any:
+        return (Path.touch, (Path("exploded"),))
+
+
+def test_a_pickle_with_code_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    torch.save({"a": Bomb()}, tmp_path / "medusa_lm_head.pt")
+    with pytest.raises(ConfigError, match=r"medusa_lm_head\.pt"):
+        find_tensors(tmp_path)
+    (tmp_path / "raw.pt").write_bytes(pickle.dumps(Bomb()))
+    with pytest.raises(ConfigError, match=r"raw\.pt"):
+        read_tensors(tmp_path / "raw.pt")
+    assert not (tmp_path / "exploded").exists()
+
+
+@pytest.mark.parametrize("held", [[torch.zeros(1)], {"a": 1}])
+def test_something_else_than_tensors_by_name(held: Any, tmp_path: Path) -> None:
+    torch.save(held, tmp_path / "x.pt")
+    with pytest.raises(ConfigError, match="expected tensors by name"):
+        read_tensors(tmp_path / "x.pt")
+
+
+def test_missing_and_damaged_files(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"expected a folder with config\.json"):
+        read_config(tmp_path)
+    (tmp_path / "config.json").write_text("[1]")
+    with pytest.raises(ConfigError, match="expected a JSON object"):
+        read_config(tmp_path)
+    with pytest.raises(ConfigError, match=r"expected a folder with model\.safetensors"):
+        find_tensors(tmp_path)
+    (tmp_path / "model.safetensors").write_text("no tensors")
+    with pytest.raises(ConfigError, match="can't be read"):
+        find_tensors(tmp_path)
+    with pytest.raises(ConfigError, match="expected a file"):
+        read_tensors(tmp_path / "gone.safetensors")
+
+
+def test_names_are_replaced_once() -> None:
+    tensors = {"layers.0.mlp": torch.zeros(1), "fc": torch.ones(1)}
+    assert list(replace_prefixes(tensors, {"layers.0.": "", "layers.": "x."})) == ["mlp", "fc"]

@@ -1,0 +1,98 @@
+"""`outrider bench` on a tiny model: all texts agree, and the figures are there."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import load_file
+
+from outrider.extras.cpu.packed_matrix import WIDTH
+
+TINY = ["repeats=2", "rows=[1,2]", "batches=[1,2]", "contexts=[16]", "max_new_tokens=12"]
+
+
+@pytest.mark.usefixtures("forked_workers")
+def test_a_bench_beside_transformers(folder: Path, run: Any, tmp_path: Path) -> None:
+    prompts = tmp_path / "prompts.jsonl"
+    texts = ["the cat sat on the cat sat on", "one two one two"]
+    prompts.write_text("".join(json.dumps({"prompt": text}) + "\n" for text in texts))
+    status, out, err = run(
+        "bench",
+        "target=transformers",
+        f"target.model={folder}",
+        "data=jsonl",
+        f"data.path={prompts}",
+        "gamma=3",
+        "drafters=[{drafter: medusa, path: untrained, name: heads}]",
+        "hydra.run.dir=b",
+        *TINY,
+    )
+    assert status == 0, err
+    assert "all 10 texts agree" in out
+    assert "times as fast as transformers plain" in out
+    assert "tokens/s without drafts" in out
+    facts = json.loads((tmp_path / "b" / "bench.json").read_text())
+    assert set(facts["tokens_per_second"]) == {
+        "outrider plain",
+        "outrider PromptLookup",
+        "outrider heads",
+        "transformers plain",
+        "transformers PromptLookup",
+    }
+    assert all(value > 0 for value in facts["tokens_per_second"].values())
+    phases = facts["phases"]["outrider PromptLookup"]
+    assert phases["total"] >= phases["score"] > 0 and phases["rest"] >= 0
+    assert "a draft, beside the time that reading its matrices takes" in out
+    lookup, heads = (facts["drafting"][f"outrider {name}"] for name in ("PromptLookup", "heads"))
+    assert (lookup["bytes"], lookup["times"]) == (0, None)
+    # Each of the first three heads and the target's: the last rounds write fewer tokens.
+    assert 0 < heads["bytes"] <= 3 * 4 * 16 * (16 + 31)
+    assert heads["times"] == heads["seconds"] / (
+        heads["bytes"] / facts["roofline"]["bytes_per_second"]
+    )
+    assert 0 < heads["share"] < 1
+    assert facts["settings"]["drafters"]["heads"]["path"] == "untrained"
+    runs = [json.loads(line) for line in (tmp_path / "b" / "runs.jsonl").read_text().splitlines()]
+    assert len(runs) == 2 * 2 * 5
+    tensors = load_file(folder / "model.safetensors")
+    config = json.loads((folder / "config.json").read_text())
+    new = 2 * config["num_hidden_layers"] * config["num_key_value_heads"] * config["head_dim"] * 4
+    # Rows of the embedding are looked up, not read. Attention reads the new key and value.
+    read = sum(
+        -(-len(tensor) // WIDTH) * WIDTH * tensor.shape[1] * 4
+        for name, tensor in tensors.items()
+        if tensor.dim() == 2 and "embed_tokens" not in name
+    )
+    assert facts["roofline"]["bytes"] == read + new
+    for name in ("rows", "batches", "batches with prompts", "contexts"):
+        picture = tmp_path / "b" / f"{name.replace(' ', '_')}.png"
+        assert picture.read_bytes().startswith(b"\x89PNG")
+    of_others = {"outrider PromptLookup", "transformers plain"}
+    own = {"rows", "batches", "batches with prompts", "contexts"}
+    assert set(facts["curves"]) == own | {f"batches with prompts, {name}" for name in of_others}
+    assert all(value > 0 for _, values in facts["curves"].values() for value in values)
+
+
+def test_texts_that_are_drawn_are_not_compared(folder: Path, run: Any) -> None:
+    status, _, err = run("bench", "sampling.temperature=1", "target=tabular")
+    assert status == 1
+    assert "sampling.temperature=1: expected 0: texts are compared" in err
+
+
+def test_prompts_are_read_before_engines_are_started(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(*_: Any) -> Any:
+        raise AssertionError("an engine was started")
+
+    monkeypatch.setattr("outrider.extras.bench.command._start_workers", start)
+    status, _, err = run("bench", "data=jsonl", "data.path=/nowhere.jsonl")
+    assert status == 1
+    assert "/nowhere.jsonl" in err
+
+
+def test_drafters_are_listed_as_in_compare(run: Any) -> None:
+    status, _, err = run("bench", "drafters=medusa")
+    assert status == 1
+    assert "drafters='medusa': expected a list, such as [" in err

@@ -1,0 +1,138 @@
+"""Each drafter meets its counterparts, all with the same weights, precision and gamma."""
+
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from outrider import ConfigError, Context, Drafter, Pen
+from outrider.extras.bench.entrants import entrants, weights_location
+from outrider.plugins.config import compose, plain_values
+
+
+class PromptLookup(Drafter):
+    """A stranger's drafter, which shares no more than its name with the built-in one."""
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        pen.write(context.tokens[-1])
+
+
+def asked(*overrides: str) -> Any:
+    return plain_values(compose("bench", ["target=transformers", "target.model=/m", *overrides]))
+
+
+def test_prompt_lookup_meets_prompt_lookup() -> None:
+    config = asked(f"peers.vllm={sys.executable}", "gamma=4", "drafter.max_n=2")
+    by_name = {entrant.name: entrant for entrant in entrants(config, "/m", torch.float32)}
+    assert list(by_name) == [
+        "outrider plain",
+        "outrider PromptLookup",
+        "transformers plain",
+        "transformers PromptLookup",
+        "vllm plain",
+        "vllm PromptLookup",
+    ]
+    assert by_name["outrider plain"].rivals[:2] == ("transformers plain", "vllm plain")
+    assert by_name["transformers PromptLookup"].settings == {
+        "model": "/m",
+        "dtype": "float32",
+        "gamma": 4,
+        "options": {"prompt_lookup_num_tokens": 4, "max_matching_ngram_size": 2},
+    }
+    assert by_name["vllm PromptLookup"].settings["speculative"] == {
+        "method": "ngram",
+        "num_speculative_tokens": 4,
+        "prompt_lookup_max": 2,
+        "prompt_lookup_min": 1,
+    }
+    assert Path(by_name["vllm plain"].command[1]).name == "peer_vllm.py"
+
+
+def test_peers_that_look_prompts_up_get_the_same_lengths() -> None:
+    peers = [f"peers.{name}={sys.executable}" for name in ("economize", "flashspec")]
+    config = asked("peers.transformers=false", *peers, "gamma=4", "drafter.max_n=2")
+    settings = {
+        entrant.name: entrant.settings["lookup"]
+        for entrant in entrants(config, "/m", torch.float32)[2:]
+    }
+    lengths = {"max_n": 2, "min_n": 1, "gamma": 4}
+    assert settings == {
+        "economize plain": None,
+        "economize PromptLookup": lengths,
+        "flashspec PromptLookup": lengths,
+    }
+    config = asked("peers.transformers=false", *peers, "drafter=bigram")
+    names = [entrant.name for entrant in entrants(config, "/m", torch.float32)]
+    assert names == ["outrider plain", "outrider bigram", "economize plain"]
+
+
+def test_a_small_model_assists_both() -> None:
+    config = asked("drafter=small_lm", "drafter.model=/s")
+    by_name = {entrant.name: entrant for entrant in entrants(config, "/m", torch.bfloat16)}
+    assert by_name["transformers SmallLM"].settings["options"] == {"assistant_model": "/s"}
+    assert by_name["transformers plain"].settings["dtype"] == "bfloat16"
+
+
+def test_a_drafter_that_a_peer_lacks_is_left_out() -> None:
+    untabled = ("drafter=small_lm", "drafter.model=smollm2")
+    foreign = ("drafter=small_lm", "drafter.model=/s", "drafter.vocabulary=shared")
+    for chosen, name in (
+        (("drafter=bigram",), "bigram"),
+        (untabled, "SmallLM"),
+        (foreign, "SmallLM"),
+    ):
+        names = [entrant.name for entrant in entrants(asked(*chosen), "/m", torch.float32)]
+        assert names == ["outrider plain", f"outrider {name}", "transformers plain"]
+    alone = entrants(asked("peers.transformers=false", "drafter=none"), "/m", torch.float32)
+    assert [entrant.name for entrant in alone] == ["outrider plain"]
+
+
+def test_listed_drafters_meet_plain_decoding() -> None:
+    config = asked("peers.transformers=false", "drafter=bigram", "gamma=3")
+    listed = {"eagle": {"_target_": "outrider.drafters.eagle.Eagle", "path": "/e"}}
+    plain, own, eagle = entrants(config, "/m", torch.float32, listed)
+    assert [plain.name, own.name, eagle.name] == [
+        "outrider plain",
+        "outrider bigram",
+        "outrider eagle",
+    ]
+    assert eagle.rivals == ("outrider plain",)
+    assert eagle.settings == {**own.settings, "drafter": listed["eagle"]}
+    for name in ("bigram", "plain"):
+        with pytest.raises(ConfigError, match=f"drafters='{name}': expected a name that no other"):
+            entrants(config, "/m", torch.float32, {name: listed["eagle"]})
+
+
+def test_peers_of_a_target_in_eight_bits_have_eight_bits_too() -> None:
+    config = asked(f"peers.vllm={sys.executable}", "drafter=none")
+    rounded = entrants(config, "/m", torch.bfloat16, rounded="/rounded")
+    settings = {entrant.name: entrant.settings for entrant in rounded}
+    assert settings["transformers plain"]["quantize"] == "int8"
+    assert settings["transformers plain"]["model"] == "/m"
+    assert settings["vllm plain"]["model"] == "/rounded"
+    config = asked(f"peers.economize={sys.executable}")
+    with pytest.raises(ConfigError, match=r"expected null with target\.quantize=int8"):
+        entrants(config, "/m", torch.float32, rounded="/rounded")
+
+
+def test_a_strangers_class_of_the_same_name_is_another_drafter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stranger = ModuleType("stranger")
+    stranger.PromptLookup = PromptLookup  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "stranger", stranger)
+    config = asked(f"peers.vllm={sys.executable}")
+    config["drafter"] = {"_target_": "stranger.PromptLookup"}
+    names = [entrant.name for entrant in entrants(config, "/m", torch.float32)]
+    assert names == ["outrider plain", "outrider PromptLookup", "transformers plain", "vllm plain"]
+
+
+def test_peers_that_can_not_run_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"peers.vllm='/nowhere/python'"):
+        entrants(asked("peers.vllm=/nowhere/python"), "/m", torch.float32)
+    assert weights_location(asked()) == "/m"
+    with pytest.raises(ConfigError, match="expected smollm2 or transformers"):
+        weights_location(plain_values(compose("bench", ["target=tabular"])))

@@ -1,0 +1,17 @@
+"""The neighbour of a bench runs as long as the bench."""
+
+import pytest
+
+from outrider.extras.bench.neighbour import neighbour
+
+
+def test_it_runs_beside_the_block_and_ends_with_it() -> None:
+    with neighbour() as process:
+        assert process.poll() is None
+    assert process.poll() is not None
+
+
+def test_an_error_ends_it_too() -> None:
+    with pytest.raises(RuntimeError), neighbour() as process:
+        raise RuntimeError
+    assert process.poll() is not None

@@ -1,0 +1,112 @@
+"""What products read is counted to the byte, by PyTorch and by the native library alike."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import embedding, linear, scaled_dot_product_attention
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from outrider.extras.cpu import native_pass
+from outrider.extras.cpu import packed_matrix as panels
+from outrider.extras.cpu.byte_counter import Reads
+from outrider.extras.cpu.packed_linear import PackedLinear, merged, pack, product
+from outrider.targets.passes.cache import GrowingCache
+from outrider.targets.passes.pass_input import PassInput
+from outrider.targets.passes.run_pass import run_pass
+
+X = torch.randn(1, 3, 16)
+WEIGHT = torch.randn(48, 16)
+
+
+def counted(work: Callable[[], Any]) -> int:
+    with torch.no_grad(), Reads() as reads:
+        work()
+    return reads.bytes
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize(
+    "multiply",
+    [
+        lambda layer: layer(X),
+        lambda layer: product(layer, X),
+        lambda layer: product(layer, X, "swish"),
+        lambda layer: merged(layer, X, torch.ones(1, 3, 48), "add"),
+        lambda layer: linear(X, layer.weight, layer.bias),
+        lambda layer: X @ layer.weight.T,
+        lambda layer: layer.weight @ X[0, 0],
+    ],
+)
+def test_a_product_reads_its_matrix(multiply: Callable[[Any], Tensor], bias: bool) -> None:
+    assert counted(lambda: multiply(nn.Linear(16, 48, bias=bias))) == 4 * 48 * 16
+
+
+@pytest.mark.parametrize("how", ["product", "merged"])
+def test_a_packed_product_reads_its_packed_matrix(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer, other = nn.Linear(16, 48, bias=False), torch.ones(1, 3, 48)
+
+    def multiply(packed: PackedLinear) -> Tensor:
+        return product(packed, X) if how == "product" else merged(packed, X, other, "mul")
+
+    native, rounded = PackedLinear(layer), PackedLinear(layer, bits=8)
+    assert counted(lambda: multiply(native)) == 4 * 64 * 16  # in whole panels of 32 outputs
+    assert counted(lambda: multiply(rounded)) == 64 * 16 + 4 * 48  # and the scale of each output
+    monkeypatch.setattr(panels, "library", lambda: None)
+    monkeypatch.setattr("outrider.extras.cpu.packed_linear.can_panel", lambda _: False)
+    plain = PackedLinear(layer)
+    assert counted(lambda: multiply(plain)) == 4 * 48 * 16
+
+
+def test_attention_reads_keys_and_values() -> None:
+    queries, keys = torch.randn(1, 2, 1, 8), torch.randn(1, 2, 5, 8)
+    read = counted(lambda: scaled_dot_product_attention(queries, keys, keys))
+    assert read == 2 * keys.nbytes
+
+
+def test_rows_that_are_looked_up_do_not_count() -> None:
+    assert counted(lambda: embedding(torch.tensor([1, 2]), WEIGHT) * 2) == 0
+
+
+def test_a_block_counts_what_runs_inside_it() -> None:
+    with torch.no_grad():
+        with Reads() as outer:
+            linear(X, WEIGHT)
+            with Reads() as inner:
+                product(PackedLinear(nn.Linear(16, 32, bias=False)), X)
+        linear(X, WEIGHT)
+    assert (outer.bytes, inner.bytes) == (4 * (48 * 16 + 32 * 16), 4 * 32 * 16)
+
+
+@pytest.mark.parametrize("is_native", [True, False])
+def test_a_pass_reads_all_matrices_and_the_cache(
+    is_native: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = LlamaConfig(
+        vocab_size=64,
+        hidden_size=32,
+        intermediate_size=96,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=16,
+        tie_word_embeddings=False,
+    )
+    model: Any = LlamaForCausalLM(config).eval()
+    weights = sum(parameter.nbytes for parameter in model.parameters() if parameter.dim() == 2)
+    weights -= model.get_input_embeddings().weight.nbytes  # only looked up
+    if not is_native:
+        monkeypatch.setattr(panels, "library", lambda: None)
+        monkeypatch.setattr("outrider.extras.cpu.packed_linear.can_panel", lambda _: False)
+    else:  # keys and values are 16 wide: half a panel
+        weights += 2 * 2 * 4 * 16 * 32
+    pack(model)
+    assert native_pass.is_used_for(model) is is_native
+    cache = GrowingCache()
+    run_pass(model, cache, PassInput(torch.arange(7)[None], 1))
+    read = counted(lambda: run_pass(model, cache, PassInput(torch.tensor([[8, 9]]), 1)))
+    assert read == weights + 2 * 2 * 4 * 16 * (7 + 2)  # of two layers

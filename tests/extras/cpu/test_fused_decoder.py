@@ -1,0 +1,185 @@
+"""The flat pass gives transformers' own logits and states, for every kind of model and draft."""
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from transformers import (
+    AutoModelForCausalLM,
+    DynamicCache,
+    LlamaConfig,
+    MistralConfig,
+    Qwen2Config,
+    Qwen3Config,
+)
+
+from outrider.extras.cpu import fused_decoder as flat
+from outrider.extras.cpu import native_pass
+from outrider.extras.cpu import packed_linear as linear
+from outrider.extras.cpu import packed_matrix as panels
+from outrider.extras.cpu.packed_linear import pack, rounded
+from outrider.targets.passes.cache import GrowingCache
+from outrider.targets.passes.pass_input import PART, PassInput
+from outrider.targets.passes.run_pass import run_pass
+
+SIZES: dict[str, Any] = {
+    "vocab_size": 40,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "max_position_embeddings": 600,
+}
+CONFIGS = {
+    "llama": LlamaConfig(**SIZES),
+    "llama-biased": LlamaConfig(**SIZES, attention_bias=True, mlp_bias=True),
+    "llama-tied": LlamaConfig(**SIZES, tie_word_embeddings=True),
+    "llama-one-group": LlamaConfig(**{**SIZES, "num_key_value_heads": 4}),
+    "llama-stretched": LlamaConfig(
+        **SIZES, rope_parameters={"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4}
+    ),
+    "mistral": MistralConfig(**SIZES, sliding_window=None),
+    "qwen2": Qwen2Config(**SIZES),
+    "qwen3": Qwen3Config(**SIZES),
+}
+WIDE = {"hidden_size": 48, "head_dim": 16}
+"""Sizes that the native pass takes."""
+CONFIGS |= {
+    f"{kind}, wide": type(config).from_dict(config.to_dict() | WIDE)
+    for kind, config in CONFIGS.items()
+}
+
+
+def make(kind: str) -> Any:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        made = AutoModelForCausalLM.from_config(CONFIGS[kind], dtype=torch.float32)
+        for parameter in made.parameters():
+            torch.nn.init.normal_(parameter, std=0.3)
+    return made.eval()
+
+
+def packed(plain: Any) -> Any:
+    other = copy.deepcopy(plain)
+    pack(other)
+    return other
+
+
+@pytest.mark.parametrize("kind", list(CONFIGS))
+def test_chains_and_trees_score_as_in_transformers(kind: str) -> None:
+    plain = make(kind)
+    fast = packed(plain)
+    assert flat.is_used_for(fast) and not flat.is_used_for(plain)
+    assert native_pass.is_used_for(fast) == kind.endswith("wide")
+    caches = (GrowingCache(), GrowingCache())
+    ids = torch.randint(0, 40, (1, 9), generator=torch.Generator().manual_seed(1))
+    mask = torch.zeros(1, 1, 3, 14)  # 11 tokens of the prompt and a round of two; three nodes
+    mask[..., 11:] = torch.tensor(
+        [[0.0, -torch.inf, -torch.inf], [0, 0, -torch.inf], [0, -torch.inf, 0]]
+    )
+    states = (0, 2, 3, -1)
+    rounds = [
+        PassInput(ids, 2, states=states),
+        PassInput(ids[:, :2], 2, states=states),
+        PassInput(ids[:, 3:6], 3, mask, torch.tensor([[11, 12, 12]]), states),
+        PassInput(ids[:, :1], 1, states=states),
+    ]
+    for inputs in rounds:
+        right, result = (
+            run_pass(either, cache, inputs)
+            for either, cache in zip((plain, fast), caches, strict=True)
+        )
+        torch.testing.assert_close(result.logits, right.logits, rtol=2e-4, atol=2e-4)
+        for number, state in right.states.items():
+            torch.testing.assert_close(result.states[number], state, rtol=2e-4, atol=2e-4)
+        if inputs.mask is not None:
+            for cache in caches:
+                cache.retain_rows(3, [0, 2])
+
+
+@pytest.fixture
+def kernels(monkeypatch: pytest.MonkeyPatch) -> set[int]:
+    """The numbers of rows that PyTorch's packed products are run with."""
+    monkeypatch.setattr(panels, "library", lambda: None)
+    numbers, known = set[int](), linear._padded
+
+    def padded(x: torch.Tensor) -> torch.Tensor:
+        rows = known(x)
+        numbers.add(rows.shape[:-1].numel())
+        return rows
+
+    monkeypatch.setattr(linear, "_padded", padded)
+    return numbers
+
+
+def test_long_chains_are_read_in_few_sizes(kernels: set[int]) -> None:
+    plain = make("llama")
+    fast = packed(plain)
+    for count in range(33, 560, 7):
+        ids = torch.arange(count)[None] % 40
+        cache, other = GrowingCache(), DynamicCache()
+        for part in (ids, torch.arange(35)[None]):  # the second goes on after the first
+            rows = min(part.shape[1], count // 3)
+            result = run_pass(fast, cache, PassInput(part, rows, states=(0, 2, 3)))
+            right = plain(part, past_key_values=other, output_hidden_states=True)
+            assert torch.allclose(result.logits, right.logits[:, -rows:], atol=1e-3)
+            for number in (0, 2, 3):
+                state = right.hidden_states[number]
+                assert torch.allclose(result.states[number], state, atol=1e-3)
+        assert cache.get_seq_length() == count + 35
+    assert kernels - {0} <= {rounded(rows) for rows in range(1, PART + 1)}
+
+
+@pytest.mark.parametrize("texts", [1, 3])
+def test_passes_with_masks_are_read_in_few_sizes(texts: int, kernels: set[int]) -> None:
+    plain = make("llama")
+    fast, draw = packed(plain), torch.Generator().manual_seed(texts)
+    caches = (GrowingCache(), GrowingCache())
+    for count in range(1, 42):
+        mask = torch.zeros(texts, 1, count, caches[0].get_seq_length() + count)
+        mask[..., -count:].masked_fill_(torch.rand(count, count, generator=draw) < 0.5, -1e30)
+        ids = torch.randint(0, 40, (texts, count), generator=draw)
+        positions = torch.randint(0, 99, (texts, count), generator=draw)
+        inputs = PassInput(ids, (count + 1) // 2, mask, positions, (0, 2, 3))
+        right, result = (
+            run_pass(either, cache, inputs)
+            for either, cache in zip((plain, fast), caches, strict=True)
+        )
+        torch.testing.assert_close(result.logits, right.logits, rtol=1e-3, atol=1e-3)
+        for number, state in right.states.items():
+            torch.testing.assert_close(result.states[number], state, rtol=1e-3, atol=1e-3)
+        for cache in caches:
+            cache.crop(1 - count)  # the next tree stands on one token more
+            assert cache.get_seq_length() == caches[0].get_seq_length()
+    assert kernels == {rounded(rows) for rows in kernels}
+
+
+def test_texts_side_by_side_score_as_alone() -> None:
+    fast = packed(make("llama"))
+    texts = [[4, 5, 6, 7], [9, 8]]
+    alone = [
+        run_pass(fast, GrowingCache(), PassInput(torch.tensor([text]), 1)).logits[0]
+        for text in texts
+    ]
+    mask = torch.zeros(2, 1, 4, 4).masked_fill(torch.ones(4, 4).triu(1).bool(), -1e30)
+    mask[1, :, :, :2] = -1e30
+    ids = torch.tensor([texts[0], [0, 0, *texts[1]]])
+    positions = torch.tensor([[0, 1, 2, 3], [0, 0, 0, 1]])
+    both = run_pass(fast, GrowingCache(), PassInput(ids, 1, mask, positions)).logits
+    for row, right in zip(both, alone, strict=True):
+        torch.testing.assert_close(row, right, rtol=1e-4, atol=1e-4)
+
+
+def test_windows_and_other_kinds_are_left_to_transformers(llama: Any) -> None:
+    windowed = AutoModelForCausalLM.from_config(MistralConfig(**SIZES, sliding_window=4))
+    other = AutoModelForCausalLM.from_config(LlamaConfig(**SIZES, hidden_act="gelu"))
+    inputs = PassInput(torch.tensor([[1, 2, 3, 4, 5, 6]]), 2)
+    for model in (windowed, other):
+        right = run_pass(model.eval(), GrowingCache(), inputs).logits
+        pack(model)
+        assert not flat.is_used_for(model)
+        logits = run_pass(model, GrowingCache(), inputs).logits
+        torch.testing.assert_close(logits, right, rtol=1e-4, atol=1e-4)

@@ -1,0 +1,92 @@
+"""`outrider fuzz` reports what it ran, and prints the command that repeats a failure."""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider.extras.fuzzing.example import Example
+from outrider.extras.fuzzing.run import Outcome
+from outrider.extras.fuzzing.tally import Tally
+
+
+def test_it_reports_what_it_ran(run: Any, tmp_path: Path) -> None:
+    status, out, err = run("fuzz", "runs=10", "seed=3", "hydra.run.dir=one")
+    assert status == 0, err
+    assert "10 runs in" in out
+    report = json.loads((tmp_path / "one" / "fuzz.json").read_text())
+    assert (report["runs"], report["seed"], report["failure"]) == (10, 3, None)
+    assert report["by_target"] == {"table": 10} and "hypothesis" in report["versions"]
+
+
+def test_a_failure_prints_the_command_that_repeats_it(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The example is as small as hypothesis can make it."""
+
+    def failing(example: Example) -> Outcome:
+        if len(example.prompts[0]) > 1:
+            raise ValueError("a prompt is too long")
+        return Outcome(("greedy",))
+
+    for module in ("commands.fuzz", "fuzzing.campaign"):
+        monkeypatch.setattr(f"outrider.{module}.run_example", failing)
+    status, out, err = run("fuzz", "runs=50", "seconds=null", "hydra.run.dir=one")
+    assert status == 1 and "the command above repeats it" in err
+    report = json.loads((tmp_path / "one" / "fuzz.json").read_text())
+    assert report["failure"]["example"]["prompts"] == [[0, 0]]
+    command = next(line for line in out.splitlines() if line.startswith("outrider fuzz"))
+    assert report["failure"]["command"] == command
+    program, *arguments = shlex.split(command)
+    assert program == "outrider"
+    status, out, err = run(*arguments)
+    assert status == 1 and "ValueError: a prompt is too long" in err
+    monkeypatch.undo()
+    status, out, err = run(*arguments)
+    assert status == 0 and "every promise was kept (" in out
+
+
+def test_after_ctrl_c_there_is_a_summary(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = Tally.add
+
+    def interrupted(self: Tally, *outcome: Any) -> None:
+        add(self, *outcome)
+        if self.runs == 5:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Tally, "add", interrupted)
+    status, out, _ = run("fuzz", "hydra.run.dir=one")
+    assert status == 130 and "5 runs in" in out
+    assert json.loads((tmp_path / "one" / "fuzz.json").read_text())["runs"] == 5
+
+
+def test_without_hypothesis_it_says_how_to_install_it(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "hypothesis"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    for name in ("campaign", "settings", "strategies"):
+        monkeypatch.delitem(sys.modules, f"outrider.extras.fuzzing.{name}", raising=False)
+    status, _, err = run("fuzz", "runs=1")
+    assert status == 1 and "pip install 'outrider[fuzz]'" in err
+
+
+@pytest.mark.parametrize(
+    ("setting", "line"),
+    [
+        ("seconds=0", "seconds=0: expected a number above 0, or null"),
+        ("runs=0", "runs=0: expected a whole number of at least 1, or null"),
+        ("targets=table", "targets='table': expected one of tables, transformers, both"),
+        ("drafters=[promt_lookup]", "did you mean 'prompt_lookup'?"),
+        ("drafters=none", "drafters='none': expected a list of names"),
+        ("example={targt:1}", "example.targt: did you mean 'target'?"),
+    ],
+)
+def test_a_wrong_setting_is_one_line(setting: str, line: str, run: Any) -> None:
+    status, _, err = run("fuzz", setting)
+    assert status == 1 and line in " ".join(err.split())

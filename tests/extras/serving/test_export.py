@@ -1,0 +1,153 @@
+"""Exported weights give the drafter's own scores under the formulas of vLLM's classes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch.nn.functional import silu
+from transformers import AutoModelForCausalLM
+
+from outrider import ConfigError
+from outrider.drafters.eagle3 import Eagle3
+from outrider.drafters.medusa import Medusa, MedusaNetwork
+from outrider.drafters.parts.networks import student, weights
+from outrider.drafters.parts.networks.vocabulary import Vocabulary
+from outrider.drafters.prompt_lookup import PromptLookup
+from outrider.drafters.small_lm import SmallLM
+from outrider.extras.serving.export import exported
+from outrider.targets.transformers import TransformersTarget
+
+SAME = {"vocabulary": "same"}
+
+
+@pytest.fixture
+def target(llama: Any) -> TransformersTarget:
+    return TransformersTarget(llama())
+
+
+def no_target() -> Any:
+    raise AssertionError("no target is needed here")
+
+
+def trained(target: TransformersTarget, path: Path, ids: list[int] | None, **shape: Any) -> Any:
+    """Writes heads with random weights, as training would."""
+    vocabulary = Vocabulary(target.vocab_size, None if ids is None else torch.tensor(ids))
+    network = MedusaNetwork.untrained(target, vocabulary, **shape)
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator).half())
+    network.save_checkpoint(path, target)
+    return network
+
+
+@pytest.mark.parametrize(
+    ("ids", "own"),
+    [([0, 2, 5, 30], False), ([0, 2, 5, 30], True), (None, False), (None, True)],
+)
+def test_medusa_agrees_with_vllms_formula(
+    target: TransformersTarget, tmp_path: Path, ids: list[int] | None, own: bool
+) -> None:
+    network = trained(target, tmp_path / "trained", ids, heads=3, blocks=2, own=own)
+    config = {"drafter": {"path": str(tmp_path / "trained")}, "gamma": 2}
+    folder = tmp_path / "exported"
+    speculative = exported(Medusa(config["drafter"]["path"]), config, lambda: target, folder)
+    assert speculative == {"method": "medusa", "model": str(folder), "num_speculative_tokens": 2}
+    written = json.loads((folder / "config.json").read_text())
+    tensors = load_file(folder / "model.safetensors")
+    shape = (written["num_heads"], written["num_hidden_layers"], written["hidden_size"])
+    assert shape == (2, 2, 16)
+    assert written["model_type"] == "medusa" and written["vocab_size"] == 31
+    assert written["medusa_fc_bias"]
+    state = torch.randn(5, 16, generator=torch.Generator().manual_seed(1))
+    for head in range(2):
+        x = state
+        for layer in range(2):
+            name = f"blocks.{head}.layers.{layer}"
+            x = x + silu(x @ tensors.pop(f"{name}.weight").T + tensors.pop(f"{name}.bias"))
+        if written["original_lm_head"]:
+            scores = x @ tensors["lm_head.weight"].T
+        else:
+            scores = x @ tensors.pop(f"lm_heads.{head}.weight").T
+        expected = network.ahead(head, state)
+        known = scores if ids is None else scores[:, ids]
+        torch.testing.assert_close(known, expected, rtol=1e-4, atol=1e-3)
+        # vLLM drafts torch's argmax, which is the first of equals here.
+        drafted = [row.index(max(row)) for row in scores.tolist()]
+        assert drafted == network.vocabulary.spread(expected).argmax(-1).tolist()
+    assert set(tensors) == (set() if own else {"lm_head.weight"})
+
+
+@pytest.mark.parametrize(
+    ("shape", "gamma", "line"),
+    [
+        ({"heads": 2, "blocks": 1}, 3, "gamma=3: expected at most the 2 heads"),
+        ({"heads": 2, "blocks": 1, "kind": "hidden"}, 2, "no block but the residual one"),
+    ],
+)
+def test_heads_that_vllms_format_can_not_hold(
+    shape: dict[str, Any], gamma: int, line: str, target: TransformersTarget, tmp_path: Path
+) -> None:
+    trained(target, tmp_path / "trained", [0, 1, 2], **shape)
+    config = {"drafter": {"path": str(tmp_path / "trained")}, "gamma": gamma}
+    with pytest.raises(ConfigError, match=line):
+        exported(Medusa(config["drafter"]["path"]), config, lambda: target, tmp_path / "exported")
+    assert not (tmp_path / "exported").exists()
+
+
+def test_a_student_is_exported_with_the_targets_tables(
+    target: TransformersTarget, llama: Any, tmp_path: Path
+) -> None:
+    small = llama(seed=1, num_hidden_layers=1)
+    student.save_student(small, tmp_path / "trained")
+    folder = tmp_path / "exported"
+    config = {"drafter": {"model": str(tmp_path / "trained"), **SAME}, "gamma": 3}
+    speculative = exported(SmallLM(config["drafter"]["model"]), config, lambda: target, folder)
+    assert speculative == {
+        "method": "draft_model",
+        "model": str(folder),
+        "num_speculative_tokens": 3,
+    }
+    ids = torch.tensor([[3, 4, 5]])
+    auto: Any = AutoModelForCausalLM
+    expected = student.read_student(tmp_path / "trained", target)(ids).logits
+    torch.testing.assert_close(auto.from_pretrained(folder)(ids).logits, expected)
+
+
+def test_the_student_of_smollm2_is_small_lms_default(
+    target: TransformersTarget, llama: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    student.save_student(llama(seed=1, num_hidden_layers=1), tmp_path / "trained")
+    monkeypatch.setattr(weights, "is_smollm2", lambda _: True)
+    monkeypatch.setattr(weights, "built_in", lambda _: tmp_path / "trained")
+    config = {"drafter": {"model": None, "layers": None, **SAME}, "gamma": 3}
+    speculative = exported(SmallLM(), config, lambda: target, tmp_path / "exported")
+    assert speculative is not None
+    assert speculative["model"] == str(tmp_path / "exported")
+    assert (tmp_path / "exported" / "model.safetensors").is_file()
+
+
+def test_folders_that_vllm_reads_unchanged(tmp_path: Path, folder: Path) -> None:
+    config: dict[str, Any] = {"drafter": {"path": None}, "gamma": 4}
+    speculative = exported(Eagle3(), config, no_target, tmp_path / "exported")
+    assert speculative is not None
+    assert speculative["method"] == "eagle3" and Path(speculative["model"]).name == "eagle3"
+    for model in (str(folder), "some/model"):
+        config = {"drafter": {"model": model, **SAME}, "gamma": 4}
+        speculative = exported(SmallLM(model), config, no_target, tmp_path / "exported")
+        assert speculative == {"method": "draft_model", "model": model, "num_speculative_tokens": 4}
+    assert not (tmp_path / "exported").exists()
+
+
+def test_drafters_that_vllm_does_not_have(target: TransformersTarget, tmp_path: Path) -> None:
+    first_layers = {"drafter": {"model": None, "layers": 3, **SAME}, "gamma": 4}
+    assert exported(SmallLM(layers=3), first_layers, no_target, tmp_path) is None
+    config = {"drafter": {"model": None, "layers": None, **SAME}, "gamma": 4}
+    assert exported(SmallLM(), config, lambda: target, tmp_path) is None
+    assert exported(PromptLookup(), config, no_target, tmp_path) is None
+    foreign = {"model": "some/model", "layers": None, "vocabulary": "shared"}
+    drafter = SmallLM("some/model", vocabulary="shared")
+    assert exported(drafter, {"drafter": foreign, "gamma": 4}, no_target, tmp_path) is None

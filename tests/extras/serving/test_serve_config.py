@@ -1,0 +1,84 @@
+"""`outrider serve-config` prints a line for a shell, or says why it can't."""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from outrider import ConfigError
+from outrider.drafters.ngram import bigram
+from outrider.extras.serving.serve_config import vllm_settings
+from outrider.plugins.config import compose, plain_values
+from outrider.verifiers.block import Block
+
+TARGET = ("target=transformers", "target.model=/models/my model")
+
+
+def test_a_drafter_of_tokens_is_passed_as_its_config(run: Any) -> None:
+    status, out, err = run("serve-config", *TARGET, "drafter=bigram", "drafter.order=3", "gamma=4")
+    assert status == 0, err
+    variable, *words = shlex.split(out)
+    name, _, node = variable.partition("=")
+    assert name == "OUTRIDER_DRAFTER"
+    assert json.loads(node)["_target_"] == "outrider.drafters.ngram.bigram"
+    assert json.loads(node)["order"] == 3
+    assert words[:4] == ["vllm", "serve", "/models/my model", "--speculative-config"]
+    assert json.loads(words[4]) == {
+        "method": "custom_class",
+        "model": "outrider.extras.serving.vllm.OutriderProposer",
+        "num_speculative_tokens": 4,
+    }
+
+
+def test_an_eagle3_goes_as_vllms_own(run: Any) -> None:
+    status, out, err = run("serve-config", *TARGET, "drafter=eagle3")
+    assert status == 0, err
+    words = shlex.split(out)
+    config = json.loads(words[-1])
+    assert words[0] == "vllm" and config["method"] == "eagle3"
+    assert config["model"].endswith("weights/eagle3")
+
+
+def test_a_medusa_is_written_as_vllm_reads_it(run: Any, folder: Path, tmp_path: Path) -> None:
+    drafter = ("drafter=medusa", "drafter.path=untrained", "gamma=3", f"hydra.run.dir={tmp_path}")
+    status, out, err = run("serve-config", TARGET[0], f"target.model={folder}", *drafter)
+    assert status == 0, err
+    config = json.loads(shlex.split(out)[-1])
+    weights = tmp_path / "drafter"
+    assert config == {"method": "medusa", "model": str(weights), "num_speculative_tokens": 3}
+    assert json.loads((weights / "config.json").read_text())["num_heads"] == 3
+
+
+def test_a_strangers_rule_of_the_same_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    stranger = ModuleType("stranger")
+    stranger.Token = type("Token", (Block,), {})  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "stranger", stranger)
+    config = plain_values(compose("serve-config", [*TARGET, "drafter=bigram"]))
+    config["verifier"] = {"_target_": "stranger.Token"}
+    with pytest.raises(ConfigError, match="verifier: Token can't go into vLLM: expected token"):
+        vllm_settings(config, bigram(), Path())
+
+
+@pytest.mark.parametrize(
+    ("asked", "line"),
+    [
+        ("eagle", "Eagle can't go into vLLM: expected one that needs only tokens, or"),
+        (
+            "small_lm drafter.layers=3",
+            "SmallLM can't go into vLLM: expected one that needs only tokens",
+        ),
+        ("lookahead_decoding", "can't go into vLLM: expected one that writes chains"),
+        ("bigram drafter.tree=2x1", "can't go into vLLM: expected one that writes chains"),
+        ("eagle3 drafter.tree=2x1", "can't go into vLLM: expected one that writes chains"),
+        ("bigram verifier=block", "verifier: Block can't go into vLLM: expected token, its own"),
+        ("bigram policy=entropy", "policy: Entropy can't go into vLLM: expected fixed"),
+    ],
+)
+def test_others_are_refused(asked: str, line: str, run: Any) -> None:
+    status, _, err = run("serve-config", *TARGET, *f"drafter={asked}".split())
+    assert status == 1
+    assert line in err

@@ -1,0 +1,408 @@
+"""Inside transformers' `generate`: its own texts and distributions, whatever the drafter."""
+
+import threading
+from collections import Counter
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from typing import Any
+
+import pytest
+import tokenizers
+import torch
+from transformers import (
+    DynamicCache,
+    EosTokenCriteria,
+    GenerationConfig,
+    LogitsProcessorList,
+    NoRepeatNGramLogitsProcessor,
+    PreTrainedTokenizerFast,
+    RepetitionPenaltyLogitsProcessor,
+    StoppingCriteria,
+    StoppingCriteriaList,
+    StopStringCriteria,
+    T5Config,
+    T5ForConditionalGeneration,
+    TextIteratorStreamer,
+    pipeline,
+)
+
+import outrider
+from outrider import ConfigError, EnumeratedChance, SampledChance, Sampling
+from outrider.drafters.ngram import bigram
+from outrider.drafters.prompt_lookup import PromptLookup
+from outrider.drafters.random import Random
+from outrider.drafters.small_lm import SmallLM
+from outrider.extras.serving.transformers import Speculation, attach
+from outrider.targets.transformers import TransformersTarget
+
+PROMPTS = ([5, 6, 7, 5, 6], [2], [20, 21, 22, 23, 20, 21, 22])
+PROCESSED = (
+    {},
+    {"repetition_penalty": 1.3},
+    {"no_repeat_ngram_size": 2},
+    {"min_new_tokens": 20},
+    {"bad_words_ids": [[9], [19, 19], [8, 4]]},
+    {"sequence_bias": [[[19], -4.0], [[8, 20], 3.0]]},
+    {"suppress_tokens": [19, 8], "begin_suppress_tokens": [20, 9]},
+    {"encoder_repetition_penalty": 1.5, "encoder_no_repeat_ngram_size": 2},
+    {"exponential_decay_length_penalty": (4, 1.2)},
+    {"forced_eos_token_id": 1},
+    {"prefix_allowed_tokens_fn": lambda row, ids: [(int(ids[-1]) + row + 2) % 31, 7, 8]},
+    {"renormalize_logits": True, "remove_invalid_values": True},
+)
+
+
+@pytest.fixture(scope="module")
+def letters() -> Any:
+    """A tokenizer with one token for each letter: stop strings need one that knows any text."""
+    symbols = ["?", "<eos>", *"abcdefghijklmnopqrstuvwxyz ,."]
+    ids = {symbol: i for i, symbol in enumerate(symbols)}
+    backend = tokenizers.Tokenizer(tokenizers.models.BPE(ids, [], unk_token="?"))
+    backend.decoder = tokenizers.decoders.Fuse()
+    return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<eos>", pad_token="<eos>")
+
+
+class Streamer:
+    """Remembers what it is handed."""
+
+    def __init__(self) -> None:
+        self.handed: list[list[int]] = []
+        self.ended = 0
+
+    def put(self, value: torch.Tensor) -> None:
+        self.handed.append(value.tolist())
+
+    def end(self) -> None:
+        self.ended += 1
+
+
+def rows(*prompts: list[int]) -> dict[str, torch.Tensor]:
+    """The inputs of several prompts, padded on the left."""
+    width = max(map(len, prompts))
+    ids = torch.tensor([[1] * (width - len(prompt)) + prompt for prompt in prompts])
+    mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+    return {"input_ids": ids, "attention_mask": mask}
+
+
+@pytest.mark.parametrize("options", PROCESSED, ids=lambda options: " ".join(options) or "none")
+def test_the_greedy_text_is_generates_own(llama: Any, options: dict[str, Any]) -> None:
+    model = llama()
+    shared = options | {"max_new_tokens": 24, "do_sample": False}
+    many = [
+        Speculation("prompt_lookup", gamma=4),
+        Speculation(bigram(tree="2x2"), "traversal", gamma=3, budget=6),
+        Speculation(SmallLM(model=llama(eos_token_id=None)), gamma=3),
+    ]
+    for prompt in PROMPTS:
+        own = model.generate(**rows(prompt), **shared)
+        for fast in many:
+            assert torch.equal(model.generate(**rows(prompt), **shared, custom_generate=fast), own)
+
+
+@pytest.mark.parametrize("options", PROCESSED, ids=lambda options: " ".join(options) or "none")
+def test_the_greedy_texts_of_a_batch_are_generates_own(llama: Any, options: dict[str, Any]) -> None:
+    model, fast = llama(), Speculation("prompt_lookup", gamma=4)
+    shared = options | {"max_new_tokens": 30, "do_sample": False}
+    own = model.generate(**rows(*PROMPTS), **shared)
+    text = model.generate(**rows(*PROMPTS), **shared, custom_generate=fast)
+    assert torch.equal(text, own)
+    ends = [(row[7:] == 1).nonzero() for row in own]
+    for generation, end in zip(fast.generations, ends, strict=True):
+        assert len(generation.tokens) == (int(end[0]) + 1 if len(end) else 30)
+
+
+def test_drafts_are_accepted(llama: Any) -> None:
+    model = llama()
+    fast = Speculation(SmallLM(model=llama()), gamma=4)
+    model.generate(**rows([3, 4]), max_new_tokens=25, do_sample=False, custom_generate=fast)
+    counts = fast.generations[0].counts
+    assert (counts.rounds, counts.accepted, counts.emitted) == (5, 20, 25)
+
+
+@pytest.mark.parametrize("name", ["prompt_lookup", "bigram"])
+@pytest.mark.parametrize(
+    ("sampling", "options"),
+    [
+        (Sampling(), {"do_sample": False}),
+        (Sampling(1.0, seed=5), {"do_sample": True, "top_k": 0}),
+        (
+            Sampling(0.7, 8, 0.9, 0.02, seed=6),
+            {"do_sample": True, "temperature": 0.7, "top_k": 8, "top_p": 0.9, "min_p": 0.02},
+        ),
+    ],
+)
+def test_the_text_is_outriders_with_a_seed_from_torchs_generator(
+    llama: Any, name: str, sampling: Sampling, options: dict[str, Any]
+) -> None:
+    model, fast = llama(), Speculation(name, gamma=3)
+    for prompt in PROMPTS:
+        target = TransformersTarget(model)
+        torch.manual_seed(sampling.seed)
+        drawn = replace(sampling, seed=int(torch.randint(2**63 - 1, ())))
+        expected = outrider.generate(
+            target, prompt, name, gamma=3, sampling=drawn, max_new_tokens=40
+        )
+        torch.manual_seed(sampling.seed)
+        text = model.generate(**rows(prompt), **options, max_new_tokens=40, custom_generate=fast)
+        assert text[0, len(prompt) :].tolist() == expected.tokens
+        assert fast.generations[0].counts == expected.counts
+
+
+@pytest.mark.parametrize(
+    ("drafter", "rule", "budget"),
+    [(bigram, "token", None), (Random, "block", None), (lambda: Random("iid:2"), "multi_step", 2)],
+)
+def test_the_distribution_is_generates_own_to_the_last_bit(
+    llama: Any, drafter: Any, rule: str, budget: int | None
+) -> None:
+    model = llama(vocab_size=3, eos_token_id=None, pad_token_id=None).double()
+    inputs = rows([0, 1, 0])
+    options = {"do_sample": True, "temperature": 0.8, "top_p": 0.95, "repetition_penalty": 1.4}
+
+    def play(chance: Any) -> tuple[int, ...]:
+        fast = Speculation(drafter(), rule, gamma=2, budget=budget, chance=chance)
+        text = model.generate(**inputs, **options, top_k=0, max_new_tokens=3, custom_generate=fast)
+        return tuple(text[0, 3:].tolist())
+
+    probs = Counter[tuple[int, ...]]()
+    for probability, text in EnumeratedChance.outcomes(play):
+        probs[text] += probability  # type: ignore[assignment]
+    penalty = RepetitionPenaltyLogitsProcessor(1.4)
+    for text in product(range(3), repeat=3):
+        expected = 1.0
+        for position, token in enumerate(text):
+            ids = torch.tensor([[0, 1, 0, *text[:position]]])
+            with torch.no_grad():
+                logits = penalty(ids, model(ids).logits[:, -1])
+            expected *= float(Sampling(0.8, top_p=0.95).probs(logits)[0, token])
+        assert probs[text] == pytest.approx(expected, abs=1e-12)
+
+
+def test_samples_differ_from_call_to_call_and_from_row_to_row(llama: Any) -> None:
+    model, fast = llama(), Speculation("prompt_lookup")
+    options = {"do_sample": True, "max_new_tokens": 30, "custom_generate": fast}
+    torch.manual_seed(0)
+    first = model.generate(**rows([5, 6]), num_return_sequences=3, **options)
+    again = model.generate(**rows([5, 6]), num_return_sequences=3, **options)
+    texts = {tuple(row.tolist()) for row in (*first, *again)}
+    assert first.shape[0] == 3
+    assert len(texts) == 6
+    torch.manual_seed(0)
+    assert torch.equal(model.generate(**rows([5, 6]), num_return_sequences=3, **options), first)
+
+
+def test_a_chance_of_ones_own_serves_every_call_and_row_anew(llama: Any) -> None:
+    model, runs = llama(), []
+    for _ in range(2):
+        fast = Speculation("prompt_lookup", chance=SampledChance.seeded(3))
+        options = {"do_sample": True, "max_new_tokens": 30, "custom_generate": fast}
+        texts = [model.generate(**rows([5, 6]), num_return_sequences=2, **options) for _ in "12"]
+        runs.append([tuple(row.tolist()) for text in texts for row in text])
+    assert runs[0] == runs[1]
+    assert len(set(runs[0])) == 4
+
+
+def test_a_streamer_is_handed_each_token_once(llama: Any) -> None:
+    model = llama()
+    for drafter in (PromptLookup(), SmallLM(model=llama())):
+        streamer, fast = Streamer(), Speculation(drafter, gamma=4)
+        text = fast.generate(model, **rows([3, 4]), max_new_tokens=23, streamer=streamer)
+        assert streamer.handed[0] == [[3, 4]]  # the prompt, from `generate` itself
+        assert streamer.handed[1:] == [[token] for token in text[0, 2:].tolist()]
+        assert streamer.ended == 1
+
+
+def test_a_text_is_streamed_to_a_thread(llama: Any, letters: Any) -> None:
+    model, fast = llama(), Speculation("prompt_lookup")
+    streamer = TextIteratorStreamer(letters, skip_prompt=True, timeout=60)
+    options = {"max_new_tokens": 20, "streamer": streamer}
+    work = threading.Thread(target=partial(fast.generate, model, **rows([3, 4]), **options))
+    work.start()
+    streamed = "".join(streamer)
+    work.join()
+    assert streamed == letters.decode(fast.generations[0].tokens)
+
+
+def test_criteria_are_asked_after_each_token(llama: Any, letters: Any) -> None:
+    model, fast = llama(), Speculation(SmallLM(model=llama()), gamma=5)
+    prompt = rows([3, 4])
+    free = model.generate(**prompt, max_new_tokens=30)[0].tolist()
+    stop = letters.decode(free[5:7])
+
+    class Long(StoppingCriteria):
+        def __call__(self, input_ids: Any, scores: Any, **options: Any) -> Any:
+            return torch.tensor([len(row) >= 9 for row in input_ids])
+
+    for criterion in (
+        StopStringCriteria(letters, [stop]),
+        EosTokenCriteria(free[8]),
+        Long(),
+    ):
+        options = {"max_new_tokens": 30, "stopping_criteria": StoppingCriteriaList([criterion])}
+        own = model.generate(**prompt, **options)
+        assert own.shape[1] < 32
+        assert torch.equal(model.generate(**prompt, **options, custom_generate=fast), own)
+    timed = model.generate(**prompt, max_new_tokens=30, max_time=0.0, custom_generate=fast)
+    assert timed.shape[1] == 3
+    total = model.generate(**prompt, max_length=8, custom_generate=fast)
+    assert total[0].tolist() == free[:8]
+
+
+def test_scores_and_logits_of_each_token_are_returned(llama: Any) -> None:
+    model, fast = llama(), Speculation(bigram(tree="2x1"), "traversal", gamma=4, budget=6)
+    options = {
+        "max_new_tokens": 20,
+        "repetition_penalty": 1.2,
+        "return_dict_in_generate": True,
+        "output_scores": True,
+        "output_logits": True,
+        "do_sample": True,
+        "temperature": 0.7,
+        "top_k": 5,
+    }
+    torch.manual_seed(1)
+    result = model.generate(**rows([5, 6, 5]), **options, custom_generate=fast)
+    text = result.sequences[0].tolist()
+    penalty = RepetitionPenaltyLogitsProcessor(1.2)
+    assert len(result.scores) == len(result.logits) == len(text) - 3
+    for position, (scores, logits) in enumerate(zip(result.scores, result.logits, strict=True)):
+        before = torch.tensor([text[: 3 + position]])
+        with torch.no_grad():
+            expected = model(before).logits[:, -1]
+        torch.testing.assert_close(logits, expected, atol=1e-4, rtol=1e-4)
+        probs = Sampling(0.7, 5).probs(penalty(before, expected))
+        torch.testing.assert_close(scores.softmax(-1), probs, atol=1e-4, rtol=1e-4)
+
+
+def test_one_speculation_serves_models_and_batches_in_turn(llama: Any) -> None:
+    fast = Speculation(SmallLM(layers=2))
+    for seed in (0, 1, 0):
+        model = llama(seed=seed)
+        for prompts in ([[5, 6]], [[5, 6], [4]], [[5, 6]]):
+            own = model.generate(**rows(*prompts), max_new_tokens=9)
+            text = model.generate(**rows(*prompts), max_new_tokens=9, custom_generate=fast)
+            assert torch.equal(text, own)
+
+
+def test_an_attached_model_speculates_in_every_call(llama: Any, letters: Any) -> None:
+    model, fast = llama(), Speculation(SmallLM(model=llama()), gamma=4)
+    free = model.generate(**rows([3, 4]), max_new_tokens=30)[0].tolist()
+    stop = {"stop_strings": [letters.decode(free[5:7])], "tokenizer": letters, "max_new_tokens": 30}
+    own = model.generate(**rows([3, 4]), **stop)
+    assert own.shape[1] < 32
+    attach(model, fast)
+    streamer = Streamer()
+    assert torch.equal(model.generate(**rows([3, 4]), **stop, streamer=streamer), own)
+    assert len(streamer.handed) == own.shape[1] - 1
+    assert fast.generations[0].counts.accepted > 0
+    config = GenerationConfig(stop_strings=stop["stop_strings"], max_new_tokens=30)
+    text = model.generate(**rows([3, 4]), generation_config=config, tokenizer=letters)
+    assert torch.equal(text, own)
+    with pytest.raises(ValueError, match="could not locate a tokenizer"):
+        model.generate(**rows([3, 4]), stop_strings=stop["stop_strings"], max_new_tokens=30)
+    before = list(fast.generations)
+    del model.generate
+    assert torch.equal(model.generate(**rows([3, 4]), **stop), own)
+    assert fast.generations == before
+
+
+def test_pipelines_speculate(llama: Any, letters: Any) -> None:
+    model, fast = llama(), Speculation("prompt_lookup", gamma=4)
+    pipe = pipeline("text-generation", model=model, tokenizer=letters)
+    options = {"max_new_tokens": 20, "do_sample": False}
+    own = pipe(["the cat", "one"], **options)
+    assert pipe(["the cat", "one"], **options, custom_generate=fast) == own
+    stop = {"stop_sequence": own[0][0]["generated_text"][12:14]}
+    short = pipe("the cat", **options, **stop)
+    assert len(short[0]["generated_text"]) < len(own[0][0]["generated_text"])
+    attach(pipe.model, fast)
+    assert pipe(["the cat", "one"], **options, batch_size=2) == own
+    assert len(fast.generations) == 2
+    assert pipe("the cat", **options, **stop) == short
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"num_beams": 2}, "num_beams=2: expected 1"),
+        ({"past_key_values": DynamicCache()}, "past_key_values: expected none"),
+        ({"position_ids": torch.tensor([[1, 2]])}, "position_ids: expected none, or those of"),
+        ({"guidance_scale": 1.5}, "logits processor UnbatchedClassifierFree"),
+        ({"token_type_ids": torch.zeros(1, 2)}, "token_type_ids: expected none"),
+        (
+            {"return_dict_in_generate": True, "output_hidden_states": True},
+            "output_attentions, output_hidden_states: expected false",
+        ),
+        (
+            {"return_dict_in_generate": True, "output_scores": True, "num_return_sequences": 2},
+            "output_scores, output_logits with 2 rows: expected one",
+        ),
+    ],
+)
+def test_what_drafts_rule_out_is_refused(llama: Any, options: dict[str, Any], line: str) -> None:
+    model, fast = llama(), Speculation("prompt_lookup")
+    if "token_type_ids" in options:  # as a model that takes them would hand them over
+        with pytest.raises(ConfigError, match=f"^{line}"):
+            fast(model, torch.tensor([[3, 4]]), [], [], model.generation_config, **options)
+        return
+    if "num_return_sequences" in options:
+        options = options | {"do_sample": True}
+    with pytest.raises(ConfigError, match=f"^{line}"):
+        model.generate(**rows([3, 4]), max_new_tokens=4, **options, custom_generate=fast)
+
+
+def test_one_streamer_for_several_rows_is_refused(llama: Any) -> None:
+    model, two = llama(), rows([3, 4], [5])
+    with pytest.raises(ConfigError, match=r"^streamer with 2 rows: expected one"):
+        Speculation().generate(model, **two, max_new_tokens=4, streamer=Streamer())
+
+
+def test_an_unknown_drafter_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"^drafter='promt_lookup': did you mean"):
+        Speculation("promt_lookup")
+
+
+def test_an_encoder_decoder_is_refused() -> None:
+    config = T5Config(
+        vocab_size=8, d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2, decoder_start_token_id=0
+    )
+    model = T5ForConditionalGeneration(config).eval()
+    with pytest.raises(ConfigError, match=r"^model T5For.*: expected a decoder-only one"):
+        model.generate(torch.tensor([[3, 4]]), max_new_tokens=4, custom_generate=Speculation())
+
+
+def test_own_processors_are_honoured(llama: Any) -> None:
+    model, fast = llama(), Speculation("bigram", gamma=4)
+    own = LogitsProcessorList([NoRepeatNGramLogitsProcessor(1)])
+    options = {"max_new_tokens": 15, "logits_processor": own, "do_sample": False}
+    expected = model.generate(**rows([3, 4]), **options)
+    assert torch.equal(model.generate(**rows([3, 4]), **options, custom_generate=fast), expected)
+
+
+def test_threads_share_one(llama: Any) -> None:
+    model = llama()
+    shared = Speculation(SmallLM(layers=2), gamma=3)
+    right = {prompt: run(model, prompt) for prompt in THREADS}
+    texts: dict[tuple[int, ...], Any] = {}
+
+    def call(prompt: tuple[int, ...]) -> None:
+        for _ in range(4):
+            texts[prompt] = run(model, prompt, custom_generate=shared)
+
+    threads = [threading.Thread(target=call, args=(prompt,)) for prompt in THREADS]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert texts == right
+
+
+THREADS = ((5, 6, 7, 5, 6), (2,), (20, 21, 22, 23))
+
+
+def run(model: Any, prompt: tuple[int, ...], **options: Any) -> list[int]:
+    ids = torch.tensor([prompt])
+    settings = {"do_sample": False, "max_new_tokens": 24, "attention_mask": torch.ones_like(ids)}
+    row: list[int] = model.generate(ids, **settings, **options)[0].tolist()
+    return row

@@ -1,0 +1,221 @@
+"""The proposer as vLLM calls it: rows move, pause and end, drafters fail, versions differ."""
+
+import json
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from outrider import ConfigError, Context, Drafter, Pen
+from outrider.drafters.eagle import Eagle
+from outrider.drafters.lookahead_decoding import LookaheadDecoding
+from outrider.drafters.ngram import bigram
+from outrider.drafters.parts.texts.ngrams import NGramTable
+from outrider.drafters.prompt_lookup import PromptLookup
+from outrider.drafters.small_lm import SmallLM
+from outrider.extras.serving.requests import PATIENCE
+from outrider.extras.serving.vllm import VARIABLE, OutriderProposer, check_version
+
+LONGEST = 32
+
+
+def config(gamma: int = 3) -> Any:
+    model = SimpleNamespace(
+        max_model_len=LONGEST, get_vocab_size=lambda: 50, skip_tokenizer_init=True
+    )
+    return SimpleNamespace(
+        speculative_config=SimpleNamespace(num_speculative_tokens=gamma), model_config=model
+    )
+
+
+def proposer(make: Any, gamma: int = 3) -> OutriderProposer:
+    return OutriderProposer(config(gamma), make, version="0.32.0")
+
+
+def call(served: OutriderProposer, texts: list[list[int] | None]) -> list[list[int]]:
+    """Returns the drafts for rows with these texts; None is a row whose prompt is being read."""
+    ids = np.zeros((len(texts), LONGEST), dtype=np.int32)
+    lengths = np.zeros(len(texts), dtype=np.int32)
+    for row, text in enumerate(texts):
+        lengths[row] = len(text or [])
+        ids[row, : lengths[row]] = text or []
+    sampled = [[text[-1]] if text else [] for text in texts]
+    return served.propose(sampled, lengths, ids, slot_mappings=None)
+
+
+def test_each_row_has_the_draft_of_its_own_text() -> None:
+    served = proposer(PromptLookup)
+    drafts = call(served, [[1, 2, 3, 1, 2], None, [7, 8, 7]])
+    assert drafts == [[3, 1, 2], [], [8, 7, 8]]
+    assert call(served, []) == []
+
+
+class Counting(Drafter):
+    """Drafts the number of the call, and remembers the texts that it was asked about."""
+
+    made: list["Counting"] = []  # noqa: RUF012
+
+    def __init__(self) -> None:
+        self.seen: list[list[int]] = []
+        self.made.append(self)
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        self.seen.append(context.tokens[:])
+        pen.write(len(self.seen) % pen.vocab_size)
+
+
+@pytest.fixture
+def made() -> list[Counting]:
+    Counting.made = []
+    return Counting.made
+
+
+def test_a_request_keeps_its_drafter_wherever_its_row_goes(made: list[Counting]) -> None:
+    served = proposer(Counting)
+    assert len(made) == 1  # the check at the start; the first request gets it
+    assert call(served, [[1, 2], [5, 6]]) == [[1], [1]]
+    assert call(served, [[5, 6, 7], [1, 2, 3, 4]]) == [[2], [2]]  # the rows have changed places
+    assert call(served, [[1, 2, 3, 4, 5]]) == [[3]]  # one has ended, and the other is row 0
+    assert [drafter.seen for drafter in made] == [
+        [[1, 2], [1, 2, 3, 4], [1, 2, 3, 4, 5]],
+        [[5, 6], [5, 6, 7]],
+    ]
+
+
+def test_requests_with_equal_texts_do_not_share_a_drafter(made: list[Counting]) -> None:
+    served = proposer(Counting)
+    assert call(served, [[1, 2], [1, 2]]) == [[1], [1]]
+    assert call(served, [[1, 2, 9], [1, 2, 8]]) == [[2], [2]]
+    assert [drafter.seen[-1] for drafter in made] == [[1, 2, 9], [1, 2, 8]]
+
+
+def test_texts_of_one_length_are_told_apart_to_the_first_id(made: list[Counting]) -> None:
+    served = proposer(Counting)
+    call(served, [[1, 7, 7], [2, 7, 7]])
+    call(served, [[2, 7, 7, 7], [1, 7, 7, 7]])
+    assert [drafter.seen[-1] for drafter in made] == [[1, 7, 7, 7], [2, 7, 7, 7]]
+
+
+def test_a_request_may_pause_and_its_drafter_serves_another_in_the_end(
+    made: list[Counting],
+) -> None:
+    served = proposer(Counting)
+    call(served, [[1, 2]])
+    call(served, [[5]])
+    assert call(served, [[1, 2, 3]]) == [[2]]
+    for length in range(PATIENCE + 1):
+        call(served, [[9] * (length + 1)])
+    assert len(made) == 3
+    call(served, [[4, 4]])
+    assert len(made) == 3
+    assert [drafter.seen[-1] for drafter in made].count([4, 4]) == 1
+    for first in range(100):  # requests that come and go need no more drafters
+        for _ in range(PATIENCE + 1):
+            call(served, [[first % 50, 3]])
+    assert len(made) <= 4
+
+
+def test_a_table_is_read_once_however_many_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[Any] = []
+    load = NGramTable.load
+    monkeypatch.setattr(NGramTable, "load", lambda path: loaded.append(path) or load(path))
+    model = config().model_config
+    served = OutriderProposer(
+        SimpleNamespace(
+            speculative_config=SimpleNamespace(num_speculative_tokens=2),
+            model_config=SimpleNamespace(**{**vars(model), "get_vocab_size": lambda: 49152}),
+        ),
+        lambda: bigram(counts="smollm2"),
+        version="0.32.0",
+    )
+    for first in range(4):
+        call(served, [[first, 28]])
+        for _ in range(PATIENCE):
+            call(served, [])
+    assert len(loaded) == 1
+
+
+def test_a_draft_ends_where_the_model_does() -> None:
+    served = proposer(PromptLookup, gamma=5)
+    assert call(served, [[1] * (LONGEST - 3)]) == [[1, 1]]
+    assert call(served, [[1] * (LONGEST - 1)]) == [[]]
+    assert call(served, [[1] * LONGEST]) == [[]]
+
+
+class Fragile(Drafter):
+    """Fails on a text that begins with 13."""
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        if context.tokens[0] == 13:
+            raise RuntimeError("bad luck")
+        pen.write(4)
+
+
+def test_a_failure_costs_only_that_request_its_drafts(caplog: Any) -> None:
+    served = proposer(Fragile)
+    with caplog.at_level(logging.ERROR, logger="vllm.outrider"):
+        assert call(served, [[13, 2], [1, 2]]) == [[], [4]]
+        assert call(served, [[13, 2, 3], [1, 2, 3]]) == [[], [4]]
+    assert caplog.text.count("drafter Fragile of no plugin failed") == 1
+    assert "bad luck" in caplog.text
+
+
+def test_the_log_says_whose_drafter_failed(caplog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: Any, context: Context, pen: Pen) -> None:
+        pen.write(50)
+
+    monkeypatch.setattr(PromptLookup, "propose", broken)
+    with caplog.at_level(logging.ERROR, logger="vllm.outrider"):
+        assert call(proposer(PromptLookup), [[1, 2]]) == [[]]
+    assert "drafter PromptLookup of outrider failed" in caplog.text
+    assert "wrote id 50: the vocabulary has 50 tokens" in caplog.text
+
+
+def test_a_drafter_that_can_not_be_made_costs_only_that_request_its_drafts(caplog: Any) -> None:
+    makes = iter([PromptLookup()])
+    served = proposer(lambda: next(makes))
+    with caplog.at_level(logging.ERROR, logger="vllm.outrider"):
+        assert call(served, [[1, 2, 1], [3, 3]]) == [[2, 1, 2], []]
+    assert "failed: this request goes on without drafts" in caplog.text
+
+
+class Watches(Drafter):
+    observes = True
+
+    def propose(self, context: Context, pen: Pen) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("make", "line"),
+    [
+        (lambda: Eagle(path="untrained"), "drafter Eagle needs hidden_states, model: inside vLLM"),
+        (SmallLM, "drafter SmallLM needs model"),
+        (lambda: bigram(tree="2x1"), "writes trees: vLLM takes only chains"),
+        (LookaheadDecoding, "writes trees: vLLM takes only chains"),
+        (Watches, "drafter Watches observes: inside vLLM a drafter sees only tokens"),
+    ],
+)
+def test_drafters_that_can_not_run_in_vllm_are_refused_at_once(make: Any, line: str) -> None:
+    with pytest.raises(ConfigError, match=line):
+        proposer(make)
+
+
+def test_the_drafter_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = {"_target_": "outrider.drafters.prompt_lookup.PromptLookup", "max_n": 1}
+    monkeypatch.setenv(VARIABLE, json.dumps(node))
+    served = OutriderProposer(config(), version="0.32.1")
+    assert call(served, [[1, 2, 3, 1]]) == [[2, 3, 1]]
+    monkeypatch.setenv(VARIABLE, "{")
+    with pytest.raises(ConfigError, match="expected a JSON object"):
+        OutriderProposer(config(), version="0.32.0")
+    monkeypatch.delenv(VARIABLE)
+    with pytest.raises(ConfigError, match="OUTRIDER_DRAFTER: expected a drafter's config"):
+        OutriderProposer(config(), version="0.32.0")
+
+
+def test_another_version_is_refused() -> None:
+    check_version("0.32.5")
+    with pytest.raises(ConfigError, match=r"vllm 0\.33\.0: expected 0\.32\.x"):
+        check_version("0.33.0")

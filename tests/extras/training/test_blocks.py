@@ -1,0 +1,86 @@
+"""DFlash's training: each block predicts what a draft from its anchor would."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from outrider import ConfigError, Context, Sampling, Tokens
+from outrider.drafters.parts.networks.vocabulary import Vocabulary
+from outrider.extras.training import blocks
+from outrider.extras.training.families import make_learner
+from outrider.extras.training.losses import cross_entropy, forward_kl
+from outrider.plugins.registry import make
+from outrider.targets.passes.cached_model import HIDDEN
+from outrider.testing.stage import play_draft
+
+OPTIONS: dict[str, Any] = {"block": 4, "decoders": 2, "layers": [1, 4], "anchors": 3, "decay": 0.5}
+
+
+def test_anchors_stand_before_tokens_of_the_target() -> None:
+    own = torch.zeros(3, 12, dtype=torch.bool)
+    own[0, 4:12], own[1, 6:8] = True, True
+    seen: set[int] = set()
+    for _ in range(30):
+        starts, counted = blocks.sample_anchors(own, 4)
+        assert starts.shape == (3, 4)
+        assert all(len(set(row)) == 4 for row in starts.tolist())
+        assert counted.sum(1).tolist() == [4, 2, 0]
+        assert set(starts[1][counted[1]].tolist()) == {5, 6}
+        seen |= set(starts[0].tolist())
+    assert seen == set(range(3, 11))
+    assert blocks.sample_anchors(own, 99)[0].shape == (3, 8)
+
+
+@pytest.mark.parametrize("soft", [True, False])
+def test_the_loss_is_that_of_drafts(
+    soft: bool, target: Any, examples: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = Vocabulary(31, torch.arange(0, 31, 2) if soft else None)
+    learned = make_learner("dflash", target, known, 0, OPTIONS | {"soft": soft})
+    assert set(learned.reads) == {HIDDEN, "hidden_states.1", "hidden_states.4"}
+    learned.save_checkpoint(tmp_path)
+    batch = next(examples.batches(6, 0)).to(torch.device("cpu"), torch.float32)
+    anchors = blocks.sample_anchors(batch.own, 3)
+    monkeypatch.setattr(blocks, "sample_anchors", lambda own, count: anchors)
+    drafter = make("drafter", "dflash", path=str(tmp_path))
+    drafter.bind(target)
+    total = weight = 0.0
+    head = target.model.get_output_embeddings().weight.detach()
+    for row, position in itertools.product(range(6), range(3)):
+        start = int(anchors[0][row, position])
+        features = {name: batch.states[name][row] for name in drafter.needs if name != "model"}
+        context = Context(Tokens(batch.ids[row, : start + 1].tolist()), None, features)
+        draft = play_draft(drafter, target, context, gamma=3, sampling=Sampling(temperature=1.0))
+        for step, probs in enumerate(draft.probs):
+            token = start + 1 + step
+            if not anchors[1][row, position] or token >= batch.ids.shape[1]:
+                continue
+            best, written = batch.best[row, token - 1], batch.ids[row, token][None]
+            if not (batch.own[row, token] and known.knows(best) and known.knows(written)):
+                continue
+            own = known.rows(probs.log()[:, None]).T
+            state = batch.states[HIDDEN][row, token - 1]
+            right = (state @ known.rows(head).T)[None].double()
+            term = forward_kl(own, right) if soft else cross_entropy(own, written)
+            total, weight = total + 0.5**step * float(term), weight + 0.5**step
+    assert weight > 3
+    loss = learned.loss(batch)
+    assert loss.item() == pytest.approx(total / weight, rel=0.01)
+    loss.backward()
+    assert all(tensor.grad.abs().sum() > 0 for tensor in learned.network.parameters())
+
+
+def test_texts_without_answers_teach_nothing(target: Any, examples: Any) -> None:
+    learned = make_learner("dflash", target, Vocabulary(31), 0, OPTIONS)
+    batch = next(examples.batches(6, 0)).to(torch.device("cpu"), torch.float32)
+    batch.own[:] = False
+    assert learned.loss(batch).item() == 0
+
+
+@pytest.mark.parametrize(("name", "value"), [("block", 1), ("decoders", 0), ("anchors", 0.5)])
+def test_bad_options(name: str, value: Any, target: Any) -> None:
+    with pytest.raises(ConfigError, match=rf"recipe\.options\.{name}={value}: expected a whole"):
+        make_learner("dflash", target, Vocabulary(31), 0, OPTIONS | {name: value})

@@ -1,0 +1,100 @@
+"""Texts are the target's own, kept as lines of a file, and the same after an interruption."""
+
+import json
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import AutoTokenizer
+
+from outrider import ConfigError, SampledChance, Sampling
+from outrider.data.prompts import Prompt
+from outrider.extras.training.corpus import collect_texts
+from outrider.extras.training.writing import Text, Writing, template_around_user
+
+GREEDY, DRAWN = Sampling(), Sampling(temperature=1.0)
+WRITING = Writing(chat=True, samplings=[GREEDY, DRAWN], question_tokens=4, max_new_tokens=8)
+
+
+@pytest.fixture
+def chatty(target: Any, folder: Path) -> Any:
+    """The target with a chat template of plain words."""
+    target.tokenizer = AutoTokenizer.from_pretrained(folder)
+    target.tokenizer.chat_template = (
+        "{% for message in messages %}he is {{ message['content'] }} <eos> {% endfor %}she is "
+    )
+    return target
+
+
+def test_the_template_is_split_around_the_words_of_the_user(chatty: Any) -> None:
+    before, after = template_around_user(chatty, chat=True)
+    assert chatty.tokenizer.convert_ids_to_tokens(before) == ["he", "is"]
+    assert chatty.tokenizer.convert_ids_to_tokens(after) == ["<eos>", "she", "is"]
+    assert template_around_user(chatty, chat=False) == ([1], [])
+
+
+def test_the_target_writes_question_and_answer(chatty: Any, tmp_path: Path, console: Any) -> None:
+    texts = collect_texts(chatty, [], tmp_path / "x.jsonl", 7, console=console, writing=WRITING)
+    before, after = template_around_user(chatty, chat=True)
+    assert len({tuple(text.ids) for text in texts}) > 1
+    for number, text in enumerate(texts):
+        assert text.ids[: text.start] == before
+        question = text.ids[text.start : text.answer - len(after)]
+        assert text.ids[text.answer - len(after) : text.answer] == after
+        assert 1 not in question and len(question) <= 4
+        answer = text.ids[text.answer :]
+        assert 1 <= len(answer) <= 8
+        if number % 2 == 0:  # greedy, so its neighbours make no difference
+            right = chatty.write([text.ids[: text.answer]], GREEDY, [SampledChance.seeded(0)], 8)
+            assert answer == right[0]
+
+
+def test_a_run_that_broke_off_writes_the_rest(chatty: Any, tmp_path: Path, console: Any) -> None:
+    whole = collect_texts(chatty, [], tmp_path / "a.jsonl", 9, console=console, writing=WRITING)
+    collect_texts(chatty, [], tmp_path / "b.jsonl", 6, console=console, writing=WRITING)
+    with (tmp_path / "b.jsonl").open("a") as file:
+        file.write('{"ids": [3, ')  # killed while writing
+    assert (
+        collect_texts(chatty, [], tmp_path / "b.jsonl", 9, console=console, writing=WRITING)
+        == whole
+    )
+    assert (tmp_path / "a.jsonl").read_text() == (tmp_path / "b.jsonl").read_text()
+
+
+def test_texts_that_were_written_before_an_interruption_are_kept(
+    chatty: Any, tmp_path: Path, console: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = collect_texts(chatty, [], tmp_path / "a.jsonl", 9, console=console, writing=WRITING)
+    write_turns = chatty.write_turns
+
+    def interrupted(texts: Any) -> Any:
+        yield from islice(write_turns(texts), 5)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(chatty, "write_turns", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        collect_texts(chatty, [], tmp_path / "b.jsonl", 9, console=console, writing=WRITING)
+    monkeypatch.undo()
+    kept = collect_texts(chatty, [], tmp_path / "b.jsonl", 5, console=console, writing=WRITING)
+    assert kept == whole[:5]
+
+
+def test_given_prompts_are_answered_in_turn(target: Any, tmp_path: Path, console: Any) -> None:
+    prompts = [Prompt("1", "x", ("the cat",)), Prompt("2", "x", ("a dog ran", "and ?"))]
+    texts = collect_texts(
+        target, prompts, tmp_path / "x.jsonl", 4, console=console, writing=WRITING
+    )
+    assert [text.ids[: text.answer] for text in texts] == [[2, 4], [3, 5, 7]] * 2
+    assert all(text.start == text.answer for text in texts)
+
+
+def test_another_file_is_refused(target: Any, tmp_path: Path, console: Any) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text(json.dumps({"prompt": "hi"}) + "\n")
+    with pytest.raises(ConfigError, match="expected texts of the target"):
+        collect_texts(target, [], path, 1, console=console, writing=WRITING)
+
+
+def test_a_line_is_a_text() -> None:
+    assert Text(**json.loads('{"ids": [1, 2], "start": 1, "answer": 1}')) == Text([1, 2], 1, 1)

@@ -1,0 +1,173 @@
+"""The command trains each family from scratch, and its drafter can use what was written."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider.drafters.small_lm import SmallLM
+from outrider.extras.training.drafters import measure_drafter
+from outrider.extras.training.families import FAMILIES
+
+SMALL = [
+    "recipe.texts=20",
+    "recipe.held_out=4",
+    "max_new_tokens=16",
+    "recipe.schedule.epochs=1",
+    "recipe.schedule.evaluate=2",
+]
+MORE = {
+    "small_lm": ["recipe.options.layers=2"],
+    "pard": ["recipe.options.layers=2", "recipe.options.depth=3"],
+    "eagle3": ["recipe.options.steps=2"],
+    "peagle": ["recipe.options.depth=3"],
+    "dflash": ["recipe.options.block=4", "recipe.options.decoders=1", "recipe.options.anchors=4"],
+}
+MODELS = ("small_lm", "pard")
+"""Families that are whole models."""
+
+
+@pytest.fixture(scope="module")
+def shared_texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the first family that is trained keeps its texts, for the others to learn from."""
+    return tmp_path_factory.mktemp("texts") / "texts.jsonl"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_is_trained_and_used(
+    family: str, run: Any, folder: Path, shared_texts: Path, tmp_path: Path
+) -> None:
+    settings = ["target=transformers", f"target.model={folder}"]
+    known = [] if family in MODELS else ["recipe.vocabulary=25"]
+    path = tmp_path / "made"
+    out = [f"out={path}", f"hydra.run.dir={tmp_path / 'run'}"]
+    more = [*SMALL, f"recipe.file={shared_texts}", *known, *MORE.get(family, [])]
+    status, printed, complaint = run("train", f"drafter={family}", *settings, *more, *out)
+    assert status == 0, complaint
+    assert "alpha" in printed and "block_efficiency" in printed
+    facts = json.loads((path / "facts.json").read_text())
+    assert (facts["texts"], facts["held-out texts"], facts["family"]) == (20, 4, family)
+    card = (path / "README.md").read_text()
+    assert f"| texts | {facts['texts']} |" in card and "held_out" in card
+    assert f"outrider train drafter={family} " in card and "recipe.texts=20" in card
+    assert str(tmp_path) not in facts["command"]
+    assert (path / "curve.png").read_bytes()[:4] == b"\x89PNG"
+    option = "model" if family in MODELS else "path"
+    use = [f"drafter={family}", f"drafter.{option}={path}", "max_new_tokens=8"]
+    status, _, complaint = run("generate", *settings, *use, "prompt=the cat sat")
+    assert status == 0, complaint
+
+
+@pytest.mark.parametrize("settings", [[], ["writer={quantize: int8}"]])
+def test_texts_may_be_written_with_other_settings(
+    settings: list[str], run: Any, folder: Path, tmp_path: Path
+) -> None:
+    target = ["target=transformers", f"target.model={folder}", "target.optimize=packed"]
+    command = ["train", "drafter=bigram", *target, *SMALL[:3], *settings]
+    status, _, complaint = run(*command, f"hydra.run.dir={tmp_path}")
+    assert status == 0, complaint
+    written_by = json.loads((tmp_path / "texts.jsonl.origin.json").read_text())
+    learned_from = json.loads((tmp_path / "training.json").read_text())["facts"]
+    is_same = written_by["target's weights"] == learned_from["target's weights"]
+    assert is_same == (not settings)
+
+
+@pytest.mark.parametrize(
+    ("writer", "line"),
+    [
+        ("int8", r"writer='int8': expected settings of the target, such as \{quantize: int8\}"),
+        ("{quantise: int8}", "writer.quantise: did you mean 'quantize'"),
+    ],
+)
+def test_a_writer_is_the_target_with_other_settings(
+    writer: str, line: str, run: Any, folder: Path
+) -> None:
+    target = ["target=transformers", f"target.model={folder}"]
+    status, _, complaint = run("train", "drafter=medusa", *target, f"writer={writer}")
+    assert status == 1
+    assert re.search(line, complaint), complaint
+
+
+def test_what_is_held_out_is_not_trained_on(run: Any, folder: Path, tmp_path: Path) -> None:
+    settings = [
+        "target=transformers",
+        f"target.model={folder}",
+        f"hydra.run.dir={tmp_path / 'run'}",
+    ]
+    assert run("train", "drafter=medusa", *settings, *SMALL, "recipe.vocabulary=25")[0] == 0
+    lines = (tmp_path / "run" / "texts.jsonl").read_text().splitlines()
+    assert len(lines) == 24
+    states = tmp_path / "run" / "states"
+    from safetensors import safe_open
+
+    counts = []
+    for part in ("learned", "held_out"):
+        with safe_open(states / part / "states-00000.safetensors", "pt") as file:
+            counts.append(sum(name.endswith("best") for name in file.keys()))  # noqa: SIM118
+    assert counts == [20, 4]
+
+
+def test_a_table_is_counted_and_used(run: Any, folder: Path, tmp_path: Path) -> None:
+    settings = ["target=transformers", f"target.model={folder}"]
+    path = tmp_path / "table"
+    few = ["recipe.texts=20", "recipe.held_out=4", "max_new_tokens=16"]
+    status, printed, complaint = run("train", "drafter=bigram", *settings, *few, f"out={path}")
+    assert status == 0, complaint
+    assert "alpha" in printed
+    use = ["drafter=bigram", f"drafter.counts={path}/model.safetensors", "prompt=the cat"]
+    assert run("generate", *settings, *use, "max_new_tokens=8")[0] == 0
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_store_is_written_and_used(
+    answers: bool, run: Any, folder: Path, data: Path, tmp_path: Path
+) -> None:
+    settings = ["target=transformers", f"target.model={folder}"]
+    path = tmp_path / "store"
+    few = ["recipe.texts=6", "recipe.held_out=2", "max_new_tokens=16"]
+    own = [f"recipe.answers={answers}", "data=jsonl", f"data.path={data}", f"out={path}"]
+    status, printed, complaint = run("train", "drafter=rest", *settings, *few, *own)
+    assert status == 0, complaint
+    assert "alpha" in printed
+    facts = json.loads((path / "facts.json").read_text())
+    assert (facts["texts"], facts["held-out texts"]) == ((6, 2) if answers else (3, 2))
+    use = ["drafter=rest", f"drafter.path={path}", "prompt=the cat", "max_new_tokens=8"]
+    assert run("generate", *settings, *use)[0] == 0
+
+
+def test_a_store_of_too_few_texts(run: Any, folder: Path, data: Path) -> None:
+    settings = ["target=transformers", f"target.model={folder}"]
+    own = ["recipe.answers=false", "data=jsonl", f"data.path={data}"]
+    status, _, complaint = run("train", "drafter=rest", *settings, *own)
+    assert status == 1
+    assert "recipe.held_out=32: expected fewer than the 5 texts of the data set" in complaint
+
+
+def test_a_drafter_without_recipe_is_a_clear_line(run: Any) -> None:
+    status, _, complaint = run("train", "drafter=random")
+    assert status == 1
+    assert "recipe='random'" in complaint
+
+
+@pytest.mark.parametrize(
+    ("setting", "line"),
+    [
+        ("recipe.texts=0", "recipe.texts=0: expected a whole number of at least 1"),
+        ("recipe.schedule.epochs=0", "recipe.epochs=0: expected a whole number of at least 1"),
+        ("recipe.family=eagel", "recipe.family='eagel': did you mean 'eagle'"),
+        ("recipe.options.haeds=3", "haeds"),
+    ],
+)
+def test_bad_settings(setting: str, line: str, run: Any, folder: Path) -> None:
+    settings = ["target=transformers", f"target.model={folder}"]
+    status, _, complaint = run("train", "drafter=medusa", *settings, *SMALL, setting)
+    assert status == 1
+    assert line in complaint
+
+
+def test_the_figures_of_a_drafter_that_is_always_right(target: Any, texts: Any) -> None:
+    figures = measure_drafter(target, SmallLM(target.model), texts, gamma=3)
+    assert figures["alpha"] == pytest.approx(1, abs=1e-3)
+    assert figures["block_efficiency"] == pytest.approx(3.6, abs=0.4)

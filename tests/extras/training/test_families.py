@@ -1,0 +1,125 @@
+"""Each family learns to draft the texts that it is trained on, through the folder that it saves."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from outrider import ConfigError, SampledChance, Sampling, decode
+from outrider.drafters.parts.networks.vocabulary import Vocabulary, frequent
+from outrider.extras.training.families import make_learner
+from outrider.extras.training.loop import train_network
+from outrider.extras.training.schedule import Schedule
+from outrider.extras.training.states import compute_states
+from outrider.extras.training.writing import Text
+from outrider.plugins.registry import make
+from outrider.verifiers.token import Token
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "medusa": {"heads": 3},
+    "mlp_speculator": {"stages": 3},
+    "hydra": {"heads": 3},
+    "redrafter": {"steps": 3},
+    "eagle": {"steps": 2, "distribution": 1.0},
+    "eagle3": {"steps": 2},
+    "mtp": {"steps": 2},
+    "falcon": {"block": 2, "distribution": 1.0},
+    "early_exit": {"layers": 2},
+}
+
+GAINS = {
+    "medusa": 0.04,
+    "mlp_speculator": 0.3,
+    "hydra": 0.2,
+    "redrafter": 0.3,
+    "eagle": 0.5,
+    "eagle3": 0.5,
+    "mtp": 0.5,
+    "falcon": 0.3,
+    "early_exit": 0.5,
+}
+"""In tokens a round. Medusa's heads start out repeating the target's, which is often right here."""
+
+
+@pytest.fixture
+def greedy(target: Any) -> list[Text]:
+    """Returns greedy texts of the target, which repeat themselves after a while."""
+    starts = [[first] for first in range(2, 31)]
+    target.eos = frozenset()
+    texts = target.write(starts, Sampling(), [SampledChance.seeded(0)] * len(starts), 20)
+    return [Text([*start, *text], 1, 1) for start, text in zip(starts, texts, strict=True)]
+
+
+WAYS = [(31, True), (24, False)]
+"""How many tokens are known, and whether matrices learn in whitened bases."""
+ONE_WAY = {"hydra": [WAYS[1]], "mtp": [WAYS[1]], "redrafter": [WAYS[0]], "early_exit": [WAYS[1]]}
+"""Families that learn by the code of others, or fast."""
+
+
+@pytest.mark.parametrize(
+    ("family", "known", "whitened"),
+    [(family, *way) for family in OPTIONS for way in ONE_WAY.get(family, WAYS)],
+)
+def test_it_drafts_what_it_was_taught(
+    *,
+    family: str,
+    known: int,
+    whitened: bool,
+    target: Any,
+    greedy: Any,
+    tmp_path: Path,
+    console: Any,
+) -> None:
+    vocabulary = frequent((text.ids for text in greedy), 31, known)
+    learned = make_learner(family, target, vocabulary, 0, OPTIONS[family])
+    examples = compute_states(target, greedy, learned.reads, tmp_path / "states", console)
+    schedule = Schedule(
+        epochs=20, batch=10, rate=0.02, warmup=5, evaluate=60, patience=9, whitened=whitened
+    )
+    folder = tmp_path / "weights"
+
+    def accepted() -> float:
+        learned.save_checkpoint(folder)
+        drafter = make("drafter", family, path=str(folder))
+        rounds = [
+            round
+            for text in greedy[:6]
+            for round in decode(target, drafter, Token(), text.ids[:2], gamma=3, max_new_tokens=16)
+        ]
+        return sum(round.accepted for round in rounds) / len(rounds)
+
+    before = accepted()
+    train_network(learned, examples, examples, schedule, folder=tmp_path / "run", console=console)
+    assert accepted() > before + GAINS[family]
+
+
+def test_an_unknown_family(target: Any) -> None:
+    with pytest.raises(ConfigError, match=r"recipe\.family='eagel': did you mean 'eagle'"):
+        make_learner("eagel", target, Vocabulary(31), 0, {})
+
+
+@pytest.mark.parametrize("family", ["medusa", "mlp_speculator"])
+def test_hard_labels_are_tokens_of_the_text(family: str, target: Any, examples: Any) -> None:
+    batch = next(examples.batches(6, 0)).to(torch.device("cpu"), torch.float32)
+    losses = {
+        soft: make_learner(family, target, Vocabulary(31), 0, {"soft": soft}).loss(batch).item()
+        for soft in (True, False)
+    }
+    assert losses[True] != losses[False]
+
+
+def test_an_adapter_stands_behind_some_layers(target: Any) -> None:
+    with pytest.raises(ConfigError, match=r"recipe\.options\.layers=9: expected a whole number fr"):
+        make_learner("early_exit", target, Vocabulary(31), 0, {"layers": 9})
+
+
+def test_blockwise_heads(target: Any, tmp_path: Path) -> None:
+    options = {"kind": "hidden", "blocks": 2, "heads": 2, "own": True}
+    learned = make_learner("medusa", target, Vocabulary(31), 0, options)
+    learned.save_checkpoint(tmp_path / "x")
+    drafter = make("drafter", "medusa", path=str(tmp_path / "x"))
+    drafter.bind(target)
+    again = drafter._network.state_dict()
+    for name, tensor in learned.network.state_dict().items():
+        torch.testing.assert_close(again[name], tensor.half().float())

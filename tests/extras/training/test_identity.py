@@ -1,0 +1,189 @@
+"""An interrupted training continues, and only with the settings that it was started with."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from outrider import ConfigError
+from outrider.contract.sampling import Sampling
+from outrider.data.prompts import Prompt
+from outrider.extras.training.corpus import collect_texts
+from outrider.extras.training.identity import FILE, begin, check_same, finish, identity, unfinished
+from outrider.extras.training.progress import CHECKPOINT
+from outrider.extras.training.states import compute_states
+from outrider.extras.training.writing import Writing
+from outrider.targets.tabular import TabularTarget
+
+PROMPTS = [Prompt("1", "x", ("the cat",))]
+
+
+def test_another_run_in_the_folder_is_named(target: Any, tmp_path: Path) -> None:
+    facts = identity({"recipe": {"texts": 5}, "sampling": {"seed": 0}}, target, PROMPTS)
+    begin(tmp_path, facts)
+    begin(tmp_path, facts)  # it continues
+    for changed, line in (
+        ({"recipe": {"texts": 6}}, r"recipe\.texts=6: expected 5, as in .*training\.json"),
+        ({"sampling": {"seed": 1}}, r"sampling\.seed=1: expected 0"),
+    ):
+        with pytest.raises(ConfigError, match=line):
+            begin(tmp_path, {**facts, **changed})
+    other = identity({"recipe": {"texts": 5}, "sampling": {"seed": 0}}, target, [])
+    with pytest.raises(ConfigError, match="data's prompts="):
+        begin(tmp_path, other)
+    strange = identity({"recipe": {"texts": 5}, "sampling": {"seed": 0}}, TabularTarget(4), PROMPTS)
+    with pytest.raises(ConfigError, match="target's weights="):
+        begin(tmp_path, strange)
+    (tmp_path / FILE).write_text("{")
+    with pytest.raises(ConfigError, match=r"training\.json: damaged"):
+        begin(tmp_path, facts)
+
+
+def test_the_newest_unfinished_run_is_found(target: Any, tmp_path: Path) -> None:
+    facts = identity({}, target, PROMPTS)
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        begin(tmp_path / name, facts)
+    finish(tmp_path / "b")
+    assert unfinished(tmp_path, facts) == tmp_path / "a"
+    assert unfinished(tmp_path, {**facts, "gamma": 3}) is None
+    finish(tmp_path / "a")
+    assert unfinished(tmp_path, facts) is None
+
+
+def test_texts_that_were_written_in_another_way_are_refused(
+    target: Any, tmp_path: Path, console: Any
+) -> None:
+    def collect(tokens: int) -> Any:
+        writing = Writing(
+            chat=True,
+            samplings=[Sampling()],
+            question_tokens=4,
+            max_new_tokens=tokens,
+        )
+        return collect_texts(
+            target, PROMPTS, tmp_path / "x.jsonl", 2, console=console, writing=writing
+        )
+
+    texts = collect(4)
+    assert collect(4) == texts
+    with pytest.raises(ConfigError, match=r"max_new_tokens=5: expected 4, as in .*origin\.json"):
+        collect(5)
+
+
+def test_states_of_another_target_are_computed_again(
+    llama: Any, words: Any, texts: Any, tmp_path: Path, console: Any
+) -> None:
+    from outrider.targets.transformers import TransformersTarget
+
+    def states(seed: int) -> Any:
+        target = TransformersTarget(llama(seed), words)
+        examples = compute_states(target, texts[:3], ["hidden_states"], tmp_path, console)
+        return next(examples.batches(3, 0)).states["hidden_states"]
+
+    assert not torch.equal(states(0), states(1))
+    assert torch.equal(states(1), states(1))
+
+
+@pytest.fixture
+def words_of_train(folder: Path, tmp_path: Path) -> tuple[str, ...]:
+    return (
+        "train", "drafter=medusa", "target=transformers", f"target.model={folder}", "chat=false",
+        "max_new_tokens=6", "question_tokens=4", "recipe.texts=8", "recipe.held_out=2",
+        "recipe.vocabulary=20", "recipe.schedule.epochs=2", "recipe.schedule.batch=4",
+        "recipe.schedule.evaluate=2", f"out={tmp_path / 'out'}",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", ["SIGTERM", "memory"])
+def test_a_training_that_broke_off_says_how_to_go_on(
+    run: Any, words_of_train: tuple[str, ...], tmp_path: Path, fault: str
+) -> None:
+    from faulty import FAULTS
+
+    from outrider.extras.training import drafters
+
+    inner, calls = drafters.measure_drafter, list[int]()
+
+    def breaks(*rest: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 2:
+            FAULTS[fault]()
+        return inner(*rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(drafters, "measure_drafter", breaks)
+        status, _, err = run(*words_of_train, "hydra.run.dir=runs/a")
+    assert status == (143 if fault == "SIGTERM" else 1)
+    assert f"the same command with hydra.run.dir={tmp_path / 'runs' / 'a'} continues" in err
+    assert (tmp_path / "runs" / "a" / CHECKPOINT).is_file()
+    assert not (tmp_path / "out").exists()
+    if fault == "memory":
+        return  # what follows is the same for both
+    status, _, err = run(*words_of_train, "hydra.run.dir=runs/a", "recipe.vocabulary=19")
+    assert "recipe.vocabulary=19: expected 20, as in" in err
+    status, _, err = run(*words_of_train, "hydra.run.dir=runs/b")
+    assert "an unfinished run of this command is in" in err
+    assert run(*words_of_train, "hydra.run.dir=runs/a")[0] == 0
+    assert json.loads((tmp_path / "runs" / "a" / FILE).read_text())["finished"]
+    curves = [(tmp_path / "runs" / name / "curve.jsonl").read_text() for name in "ab"]
+    assert curves[0] == curves[1]
+
+
+@pytest.fixture
+def progress(tmp_path: Path) -> Any:
+    """Makes the progress of a network in the test's folder."""
+    from outrider.extras.training.progress import TrainingProgress
+    from outrider.extras.training.schedule import Schedule
+
+    def make() -> Any:
+        network = torch.nn.Linear(2, 2)
+        optimizer = torch.optim.Adam(network.parameters())
+        return TrainingProgress(network, optimizer, Schedule(), 4, tmp_path)
+
+    return make
+
+
+def test_a_checkpoint_that_can_not_be_written_leaves_the_one_before(
+    progress: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = progress()
+    first.step, first.losses = 1, [1.0]
+    first.record({"held_out": 1.0})
+    content = (tmp_path / CHECKPOINT).read_bytes()
+
+    def full(*_: Any) -> None:
+        raise RuntimeError("PytorchStreamWriter failed writing file data/0: file write failed")
+
+    first.step, first.losses = 2, [1.0]
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "save", full)
+        with pytest.raises(OSError, match="the disk may be full") as caught:
+            first.record({"held_out": 0.5})
+    assert caught.value.filename == str(tmp_path / CHECKPOINT)
+    assert (tmp_path / CHECKPOINT).read_bytes() == content
+    assert progress().step == 1
+
+
+@pytest.mark.parametrize("damage", ["cut", "text", "other"])
+def test_a_damaged_checkpoint_is_one_line(progress: Any, tmp_path: Path, damage: str) -> None:
+    first = progress()
+    first.losses = [1.0]
+    first.record({"held_out": 1.0})
+    path = tmp_path / CHECKPOINT
+    if damage == "cut":
+        path.write_bytes(path.read_bytes()[:-200])
+    elif damage == "text":
+        path.write_text("no checkpoint")
+    else:
+        torch.save({"facts": {}}, path)
+    with pytest.raises(ConfigError, match=r"checkpoint\.pt: (damaged|expected a ch)") as caught:
+        progress()
+    assert "\n" not in str(caught.value)
+
+
+def test_the_first_change_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"^a\.b=None: expected 2, as in x; another folder"):
+        check_same(Path("x"), {"a": {"b": 2}}, {"a": {}})

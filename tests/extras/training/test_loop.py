@@ -1,0 +1,142 @@
+"""A run that is interrupted ends with the same curve and weights as one that is not."""
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from outrider import ConfigError
+from outrider.drafters.parts.networks.vocabulary import Vocabulary
+from outrider.extras.training.families import FAMILIES, make_learner
+from outrider.extras.training.loop import train_network
+from outrider.extras.training.schedule import Schedule
+from outrider.extras.training.states import compute_states
+from outrider.targets.transformers import TransformersTarget
+
+SCHEDULE = Schedule(epochs=4, batch=6, rate=0.02, warmup=2, evaluate=3, patience=9)
+
+
+@pytest.fixture
+def go(target: Any, examples: Any, console: Any) -> Any:
+    def start(folder: Path, schedule: Schedule = SCHEDULE, evaluate: Any = dict) -> Any:
+        learned = make_learner("medusa", target, Vocabulary(31), 0, {"heads": 2, "share": 0.7})
+        curve = train_network(
+            learned,
+            examples,
+            examples,
+            schedule,
+            folder=folder,
+            console=console,
+            evaluate=evaluate,
+        )
+        return curve, learned.network.state_dict()
+
+    return start
+
+
+def test_it_learns(go: Any, tmp_path: Path) -> None:
+    curve, _ = go(tmp_path)
+    assert [point["step"] for point in curve] == [3, 6, 9, 12, 15, 16]
+    assert curve[-1]["held_out"] < 0.9 * curve[0]["held_out"]
+    lines = (tmp_path / "curve.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == curve
+
+
+@pytest.mark.parametrize("whitened", [False, True])
+@pytest.mark.parametrize("at", [1, 2, 4])
+def test_a_killed_run_continues(at: int, whitened: bool, go: Any, tmp_path: Path) -> None:
+    schedule = replace(SCHEDULE, whitened=whitened)
+    whole, right = go(tmp_path / "whole", schedule)
+    calls = []
+
+    def killed() -> dict[str, float]:
+        calls.append(1)
+        if len(calls) == at:
+            raise KeyboardInterrupt
+        return {}
+
+    with pytest.raises(KeyboardInterrupt):
+        go(tmp_path / "cut", schedule, killed)
+    curve, weights = go(tmp_path / "cut", schedule)
+    assert curve == whole
+    assert all(torch.equal(weights[name], right[name]) for name in right)
+
+
+def test_bases_change_what_is_learned(go: Any, tmp_path: Path) -> None:
+    plain, _ = go(tmp_path / "plain")
+    curve, _ = go(tmp_path / "whitened", replace(SCHEDULE, whitened=True))
+    assert curve[-1]["held_out"] < 0.9 * curve[0]["held_out"]
+    assert curve != plain
+
+
+def test_it_learns_in_half_precision_too(go: Any, tmp_path: Path) -> None:
+    curve, weights = go(tmp_path, Schedule(**{**asdict(SCHEDULE), "precision": "bf16"}))
+    assert curve[-1]["held_out"] < 0.9 * curve[0]["held_out"]
+    assert all(tensor.dtype == torch.float32 for tensor in weights.values())
+
+
+def test_it_stops_early_and_keeps_the_best(go: Any, tmp_path: Path) -> None:
+    wild = Schedule(epochs=30, batch=6, rate=3.0, warmup=1, clip=1e9, evaluate=1, patience=2)
+    curve, _ = go(tmp_path, wild)
+    assert len(curve) < 30 * 4
+    best = min(range(len(curve)), key=lambda point: curve[point]["held_out"])
+    assert best == len(curve) - 3
+
+
+def test_another_schedule_is_refused(go: Any, tmp_path: Path) -> None:
+    go(tmp_path)
+    with pytest.raises(ConfigError, match=r"recipe\.epochs=5: expected 4, as in the interrupted"):
+        go(tmp_path, Schedule(epochs=5, batch=6, rate=0.02, warmup=2, evaluate=3, patience=9))
+
+
+def test_a_loss_that_is_not_a_number_ends_the_run(
+    target: Any, examples: Any, console: Any, tmp_path: Path
+) -> None:
+    learned = make_learner("medusa", target, Vocabulary(31), 0, {"heads": 1})
+    broken = lambda batch: learned.loss(batch) * float("nan")
+    with pytest.raises(ConfigError, match="the loss is not a number after 1 steps"):
+        train_network(
+            replace(learned, loss=broken),
+            examples,
+            examples,
+            SCHEDULE,
+            folder=tmp_path,
+            console=console,
+        )
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"epochs": 0}, "recipe.epochs=0: expected a whole number"),
+        ({"batch": 1.5}, "recipe.batch=1.5"),
+        ({"precision": "int8"}, "recipe.precision='int8': expected one of full, bf16"),
+        ({"rate": 0}, "recipe.rate=0: expected a number above 0"),
+    ],
+)
+def test_bad_schedules(settings: dict[str, Any], line: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Schedule(**settings)
+    assert line in str(caught.value)
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_small_steps_count_for_a_target_in_bfloat16(
+    *, family: str, deep_llama: Any, words: Any, texts: Any, tmp_path: Path, console: Any
+) -> None:
+    target = TransformersTarget(deep_llama().bfloat16(), words)
+    options = {"layers": 2} if family in ("pard", "small_lm", "early_exit") else {}
+    learned = make_learner(family, target, Vocabulary(31), 0, options)
+    examples = compute_states(target, texts, learned.reads, tmp_path / "states", console)
+    start = {name: tensor.float() for name, tensor in learned.network.named_parameters()}
+    tiny = Schedule(epochs=1, batch=24, rate=1e-5, warmup=1, evaluate=1)  # rounding: about 1e-4
+    train_network(learned, examples, examples, tiny, folder=tmp_path, console=console)
+    changed = [
+        (tensor != start[name])[tensor.grad != 0]
+        for name, tensor in learned.network.named_parameters()
+        if tensor.grad is not None
+    ]
+    assert torch.cat(changed).float().mean() > 0.9

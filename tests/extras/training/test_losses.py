@@ -1,0 +1,57 @@
+"""Each loss is its formula, worked out by hand on small distributions."""
+
+import pytest
+import torch
+
+from outrider.extras.training.losses import (
+    DIVERGENCES,
+    cross_entropy,
+    forward_kl,
+    jensen_shannon,
+    nearness,
+    reverse_kl,
+    top_k,
+    total_variation,
+)
+
+P = torch.tensor([[0.5, 0.25, 0.25], [0.1, 0.8, 0.1]], dtype=torch.float64)
+Q = torch.tensor([[0.25, 0.25, 0.5], [0.1, 0.8, 0.1]], dtype=torch.float64)
+
+
+def test_divergences() -> None:
+    kl = 0.5 * torch.tensor(2.0).log() + 0.25 * torch.tensor(0.5).log()
+    assert forward_kl(Q.log(), P.log())[0] == pytest.approx(float(kl))
+    assert reverse_kl(Q.log(), P.log())[0] == pytest.approx(float(kl))  # by symmetry
+    assert total_variation(Q.log(), P.log()).tolist() == pytest.approx([0.25, 0])
+    mean = (P + Q) / 2
+    expected = ((P * (P / mean).log()).sum(-1) + (Q * (Q / mean).log()).sum(-1)) / 2
+    torch.testing.assert_close(jensen_shannon(Q.log(), P.log()), expected)
+
+
+@pytest.mark.parametrize("name", DIVERGENCES)
+def test_a_divergence_is_least_where_the_distributions_agree(name: str) -> None:
+    logits = torch.randn(4, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    own = logits.clone().requires_grad_()
+    DIVERGENCES[name](own + 0 * logits, logits).sum().backward()
+    assert own.grad is not None
+    torch.testing.assert_close(own.grad, torch.zeros_like(own), atol=1e-9, rtol=0)
+    assert (DIVERGENCES[name](logits.flip(0), logits) > 0).all()
+
+
+def test_one_minus_total_variation_is_alpha() -> None:
+    alpha = P.minimum(Q).sum(-1)
+    torch.testing.assert_close(1 - total_variation(Q.log(), P.log()), alpha)
+
+
+def test_top_k_weighs_the_likeliest() -> None:
+    expected = -(0.5 * Q[0, 0].log() + 0.25 * Q[0, 1].log())
+    loss = top_k(Q.log(), (P + torch.tensor([0, 1e-9, 0])).log(), k=2)
+    assert loss[0] == pytest.approx(float(expected))
+    whole = -(P * Q.log()).sum(-1)
+    torch.testing.assert_close(top_k(Q.log(), P.log(), k=10), whole)
+
+
+def test_distance_and_cross_entropy() -> None:
+    assert nearness(torch.tensor([[0.5, 3.0]]), torch.zeros(1, 2)).item() == (0.125 + 2.5) / 2
+    tokens = torch.tensor([2, 1])
+    assert cross_entropy(Q.log(), tokens).exp().tolist() == pytest.approx([2, 1.25])

@@ -1,0 +1,77 @@
+"""PARD's training: each row sees what it sees in a draft, and the loss falls."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from outrider import ConfigError, Context, Sampling, Tokens
+from outrider.drafters.parts.networks.vocabulary import Vocabulary
+from outrider.extras.training.families import make_learner
+from outrider.extras.training.loop import train_network
+from outrider.extras.training.rows import Rows
+from outrider.extras.training.schedule import Schedule
+from outrider.plugins.registry import make
+from outrider.testing.stage import play_draft
+
+OPTIONS = {"layers": 2, "depth": 3}
+
+
+def test_rows_are_dropped_only_behind_rows_that_were_dropped() -> None:
+    whole = Rows.sampled(5, 3, 1.0)
+    assert whole.positions.tolist() == [0, 1, 2, 3, 4, 1, 2, 3, 4, 2, 3, 4]
+    assert whole.masks.tolist() == [0] * 5 + [1] * 4 + [2] * 3
+    rows = Rows.sampled(40, 4, 0.5)
+    assert [int((rows.masks == count).sum()) for count in range(4)] == [40, 20, 10, 5]
+    pairs = set(zip(rows.positions.tolist(), rows.masks.tolist(), strict=True))
+    assert all((position - 1, count - 1) in pairs for position, count in pairs if count)
+
+
+def test_each_row_predicts_what_a_draft_would(target: Any, texts: Any, tmp_path: Path) -> None:
+    learned = make_learner("pard", target, Vocabulary(31), 0, OPTIONS)
+    learned.network.mask.data += torch.randn(16) / 2
+    learned.save_checkpoint(tmp_path)
+    drafter = make("drafter", "pard", model=str(tmp_path))
+    drafter.bind(target)
+    ids = torch.tensor([texts[0].ids])
+    rows = Rows.sampled(ids.shape[1], 3, 0.7)
+    logits = learned.network(ids, rows, torch.arange(len(rows.masks)))[0]
+    probs = logits.detach().softmax(-1)
+    for row, (position, masks) in enumerate(
+        zip(rows.positions.tolist(), rows.masks.tolist(), strict=True)
+    ):
+        context = Context(Tokens(texts[0].ids[: position - masks + 1]))
+        draft = play_draft(
+            drafter, target, context, gamma=masks + 1, sampling=Sampling(temperature=1.0)
+        )
+        torch.testing.assert_close(draft.probs[-1], probs[row].double(), rtol=0.02, atol=2e-3)
+
+
+def test_the_loss_falls(target: Any, examples: Any, tmp_path: Path, console: Any) -> None:
+    learned = make_learner("pard", target, Vocabulary(31), 0, OPTIONS | {"share": 0.9})
+    schedule = Schedule(
+        epochs=16, batch=12, rate=0.01, warmup=4, evaluate=16, patience=9, whitened=False
+    )
+    batch = next(examples.batches(24, 0)).to(torch.device("cpu"), torch.float32)
+    before = learned.loss(batch).item()
+    train_network(learned, examples, examples, schedule, folder=tmp_path, console=console)
+    assert learned.loss(batch).item() < before / 2, before
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"depth": 0}, r"recipe\.options\.depth=0: expected a whole number of at least 1"),
+        ({"retain": 0}, r"recipe\.options\.retain=0: expected a number in \(0, 1\]"),
+        ({"divergence": "kl"}, r"recipe\.options\.divergence='kl': expected a divergence"),
+    ],
+)
+def test_bad_options(options: dict[str, Any], line: str, target: Any) -> None:
+    with pytest.raises(ConfigError, match=line):
+        make_learner("pard", target, Vocabulary(31), 0, options)
+
+
+def test_it_knows_all_tokens(target: Any) -> None:
+    with pytest.raises(ConfigError, match=r"recipe\.vocabulary: expected none"):
+        make_learner("pard", target, Vocabulary(31, torch.arange(9)), 0, {})

@@ -1,0 +1,114 @@
+"""Training is like drafting: unrolled passes give the distributions of drafts along the text."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from outrider import Context, Pen, SampledChance, Sampling, Tokens
+from outrider.drafters.eagle import EagleNetwork
+from outrider.drafters.eagle3 import Eagle3Network
+from outrider.drafters.parts.networks import weights
+from outrider.drafters.parts.networks.features import FeatureDrafting
+from outrider.drafters.parts.networks.vocabulary import Vocabulary
+from outrider.drafters.parts.trees.shapes import Chain
+from outrider.extras.training.states import Batch
+from outrider.extras.training.unrolled import Unrolling, unrolled_loss
+from outrider.lab.measuring.text_probs import LedChance
+from outrider.targets.passes.cached_model import HIDDEN
+
+STEPS = 3
+UNROLLING = Unrolling(STEPS, feature=1.0, distribution=0.1)
+
+
+def made(family: str, target: Any) -> Any:
+    vocabulary = Vocabulary(target.vocab_size)
+    if family == "eagle":
+        return EagleNetwork.untrained(target, vocabulary)
+    return Eagle3Network.untrained(target, vocabulary, layers=(0, 2, 4))
+
+
+def batch_of(target: Any, ids: list[int]) -> Batch:
+    output = target.model(torch.tensor([ids]), output_hidden_states=True)
+    states = {HIDDEN: output.hidden_states[-1].detach()}
+    states |= {f"{HIDDEN}.{k}": output.hidden_states[k].detach() for k in range(5)}
+    tokens = torch.tensor([ids])
+    return Batch(tokens, output.logits.argmax(-1), torch.ones_like(tokens, dtype=bool), states)
+
+
+@pytest.mark.parametrize("family", ["eagle", "eagle3"])
+def test_each_step_is_a_depth_of_a_draft(
+    family: str, target: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target.model.double()
+    ids = [3, 7, 7, 12, 4, 9, 30, 2, 7, 7, 12]
+    network, batch = made(family, target), batch_of(target, ids)
+    recorded: list[torch.Tensor] = []
+    logits_of = network.logits
+    monkeypatch.setattr(
+        network, "logits", lambda states: recorded.append(logits_of(states)) or recorded[-1]
+    )
+    unrolled_loss(network, batch, weights.head(target), UNROLLING)
+    monkeypatch.undo()
+    drafting = FeatureDrafting(network)
+    for length in range(2, len(ids)):
+        ahead = ids[length : length + STEPS]
+        chance = LedChance(ahead, SampledChance.seeded(0))
+        sampling = Sampling(temperature=1.0)
+        pen = Pen(
+            sampling=sampling, chance=chance, vocab_size=31, gamma=len(ahead), more=chance.more
+        )
+        features = {name: rows[0, : length - 1] for name, rows in batch.states.items()}
+        drafting.draft(Context(Tokens(ids, length), None, features), pen, Chain())
+        draft = pen.finish()
+        assert len(draft) == len(ahead)
+        for depth, logits in enumerate(draft.logits):
+            torch.testing.assert_close(logits, recorded[depth][length - 2], rtol=1e-6, atol=1e-6)
+
+
+def test_the_loss_is_the_mean_of_its_steps(target: Any) -> None:
+    network, head = made("eagle", target), weights.head(target)
+    batch = batch_of(target, [3, 7, 7, 12, 4, 9, 30, 2])
+    one, two, decayed = (
+        unrolled_loss(network, batch, head, replace(UNROLLING, **change)).item()
+        for change in ({"steps": 1}, {"steps": 2}, {"steps": 2, "decay": 0.5})
+    )
+    second = 2 * two - one
+    assert decayed == pytest.approx((one + 0.5 * second) / 1.5, rel=1e-5)
+
+
+def test_only_the_targets_own_tokens_count(target: Any) -> None:
+    network, head = made("eagle", target), weights.head(target)
+    batch = batch_of(target, [3, 7, 7, 12, 4, 9, 30, 2])
+    nobody = Batch(batch.ids, batch.best, torch.zeros_like(batch.own), batch.states)
+    assert unrolled_loss(network, nobody, head, replace(UNROLLING, steps=2)).item() == 0
+    last = torch.zeros_like(batch.own)
+    last[0, -1] = True  # its distribution is that of the state before it, at position 6
+    one_step = replace(UNROLLING, steps=1)
+    only = unrolled_loss(network, Batch(batch.ids, batch.best, last, batch.states), head, one_step)
+    moved = {name: rows.clone() for name, rows in batch.states.items()}
+    moved[HIDDEN][0, 3] += (
+        1  # the layer reads it, so it changes the loss although it is not counted
+    )
+    other = unrolled_loss(network, Batch(batch.ids, batch.best, last, moved), head, one_step)
+    assert only.item() > 0
+    assert other.item() != only.item()
+
+
+def test_noise_and_detaching(target: Any) -> None:
+    network, head = made("eagle", target), weights.head(target)
+    batch = batch_of(target, [3, 7, 7, 12, 4, 9, 30, 2])
+
+    def grad(**change: Any) -> torch.Tensor:
+        network.zero_grad()
+        torch.manual_seed(0)
+        unrolled_loss(network, batch, head, replace(UNROLLING, steps=2, **change)).backward()
+        gradient: torch.Tensor = network.fc.weight.grad.clone()
+        return gradient
+
+    plain = grad()
+    assert torch.equal(plain, grad(noise=0.5))  # not training: no noise
+    assert not torch.equal(plain, grad(detach=True))
+    network.train()
+    assert not torch.equal(plain, grad(noise=0.5))

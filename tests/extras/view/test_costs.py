@@ -1,0 +1,41 @@
+"""What a target call costs, and which drafters no other beats."""
+
+from dataclasses import replace
+
+import pytest
+
+from outrider.extras.view.costs import pareto_front, round_cost, score_times
+from outrider.lab.runs.store import Run
+from outrider.lab.runs.summary import Summary
+
+
+def test_the_front_leaves_out_what_another_point_beats() -> None:
+    points = [(1.0, 1.0), (2.0, 3.0), (2.0, 2.0), (3.0, 3.0), (0.5, 0.5)]
+    assert pareto_front(points) == [(0.5, 0.5), (1.0, 1.0), (2.0, 3.0)]
+
+
+def test_calls_are_timed_by_the_rows_that_they_score(whole_run: Run) -> None:
+    slow = []
+    for measurement in whole_run.measurements:
+        decoding = measurement.decoding
+        if decoding is not None:
+            steps = tuple(replace(step, score=0.001 * step.drafted) for step in decoding.steps)
+            measurement = replace(measurement, decoding=replace(decoding, steps=steps))
+        slow.append(measurement)
+    times = score_times(replace(whole_run, measurements=tuple(slow)))
+    assert set(times) == {"none", "lookup", "bigram"}
+    for curve in times.values():
+        assert list(curve) == sorted(curve)
+        for rows, milliseconds in curve.items():
+            assert milliseconds == pytest.approx(rows - 1)
+
+
+def test_a_round_costs_its_drafting_its_call_and_the_rest(whole_run: Run) -> None:
+    rows = {row.drafter: row for row in Summary(whole_run).rows}
+    assert round_cost(rows["none"]) is None
+    row = rows["bigram"]
+    prediction, counts = row.prediction, row.counts
+    assert prediction is not None and counts is not None
+    drafted = prediction.cost_ratio * counts.drafted / counts.rounds
+    expected = drafted + prediction.score_ratio + prediction.overhead
+    assert round_cost(row) == pytest.approx(expected)

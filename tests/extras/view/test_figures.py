@@ -1,0 +1,94 @@
+"""Every figure that the runs have data for is plotted."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from PIL import Image
+
+from outrider.extras.view.costs import score_times
+from outrider.extras.view.figures import figures
+from outrider.extras.view.plotting import COLOURS, INK, LABEL, MARKS, as_png, as_svg
+from outrider.lab.runs.store import Run
+from outrider.lab.runs.summary import Summary
+from outrider.verifiers.lenient import Lenient
+
+DISTRIBUTIONS = {"alpha", "tokens_over_gamma", "acceptance_by_depth", "categories"}
+CLOCKS = {
+    "alpha_tested",
+    "speedup",
+    "speedup_by_task",
+    "speedup_over_gamma",
+    "predicted_against_measured",
+    "tokens_against_cost",
+    "time_over_rows",
+}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "expected"),
+    [
+        ("overlap", DISTRIBUTIONS),
+        ("decode", (DISTRIBUTIONS | CLOCKS) - {"alpha"}),
+        ("both", DISTRIBUTIONS | CLOCKS),
+    ],
+)
+def test_what_there_are_data_for_is_drawn(
+    run_in: Callable[..., Any], tmp_path: Path, protocol: str, expected: set[str]
+) -> None:
+    run = run_in(tmp_path, protocol=protocol).run
+    drawn = figures({"": Summary(run).rows}, {"": 3}, {"": score_times(run)})
+    assert set(drawn) == expected
+    for name, figure in drawn.items():
+        svg = as_svg(figure, name)
+        ElementTree.fromstring(svg)
+        assert "currentColor" in svg and INK not in svg
+        image = Image.open(BytesIO(as_png(figure)))
+        assert image.width == 840
+        assert len(image.getcolors(1 << 20) or []) > 20  # something is drawn
+
+
+def test_runs_of_several_gammas_give_the_time_of_a_round(
+    run_in: Callable[..., Any], tmp_path: Path
+) -> None:
+    rows = {
+        f"gamma {gamma}": Summary(run_in(tmp_path / str(gamma), gamma=gamma).run).rows
+        for gamma in (1, 2)
+    }
+    assert "time_over_gamma" in figures(rows, {"gamma 1": 1, "gamma 2": 2}, {})
+
+
+def test_a_lossy_rule_has_a_figure_of_its_own(run_in: Callable[..., Any], tmp_path: Path) -> None:
+    run = run_in(tmp_path, protocol="overlap", verifier=Lenient(0.1), temperature=1.0).run
+    assert "alpha_rule" in figures({"": Summary(run).rows}, {"": 3}, {})
+
+
+def test_drafters_are_told_apart_by_mark_and_colour() -> None:
+    assert len(set(COLOURS)) == len(set(MARKS)) == len(COLOURS) == len(MARKS)
+
+
+def test_names_are_neither_markup_nor_mathematics(whole_run: Run) -> None:
+    rows = {"": [replace(row, drafter="<b>$x$</b>") for row in Summary(whole_run).rows[1:2]]}
+    svg = as_svg(figures(rows, {"": 3}, {})["speedup"], "speedup")
+    assert "<b>" not in svg
+    assert "<b>$x$</b>" in "".join(ElementTree.fromstring(svg).itertext())
+
+
+def test_long_labels_leave_room_for_what_is_plotted(whole_run: Run) -> None:
+    rows = Summary(whole_run).rows
+    labels = [f"sampling/standard, /a/folder/with/a/rather/long/name/{number}" for number in "12"]
+    categories = {"a category with a name as long as a sentence": rows[0].rates["speedup"]}
+    rows = [replace(row, categories=categories) for row in rows]
+    drawn = figures(dict.fromkeys(labels, rows), dict.fromkeys(labels, 3), {})
+    drawn |= {
+        f"{name} of one run": figure for name, figure in figures({"": rows}, {"": 3}, {}).items()
+    }
+    for name, figure in drawn.items():
+        as_png(figure)  # matplotlib warns where nothing is left
+        for text in figure.axes[0].get_yticklabels():
+            assert len(text.get_text()) <= LABEL, name
+    assert drawn["speedup"].axes[0].get_yticklabels()[0].get_text().endswith("/long/name/1")

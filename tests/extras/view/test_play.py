@@ -1,0 +1,233 @@
+"""The page that writes texts shows what decoding did, one text at a time, and can be stopped."""
+
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlencode
+from urllib.request import urlopen
+
+import pytest
+from playwright.sync_api import Page, expect
+from tiny.browsing import Opener, assert_fits_and_is_accessible
+
+from outrider import Context, Drafter, Pen, generate
+from outrider.drafters.prompt_lookup import PromptLookup
+from outrider.extras.view import play
+from outrider.extras.view.parts import parts_of
+from outrider.extras.view.play import Parts, Player
+from outrider.extras.view.server import app
+from outrider.targets.transformers import TransformersTarget
+
+PROMPT = "red blue red blue red"
+
+
+class Slow(Drafter):
+    """Waits in its third round until it is let go."""
+
+    def __init__(self) -> None:
+        self.rounds, self.reached, self.go = 0, threading.Event(), threading.Event()
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        self.rounds += 1
+        if self.rounds == 3:
+            self.reached.set()
+            assert self.go.wait(60)
+
+
+@pytest.fixture(scope="module")
+def slow() -> Slow:
+    return Slow()
+
+
+@pytest.fixture(scope="module")
+def player(target: TransformersTarget, slow: Slow) -> Player:
+    def slow_or_named(settings: list[str]) -> Parts:
+        parts = parts_of(settings)
+        return replace(parts, drafter=slow) if "drafter.newest=false" in settings else parts
+
+    return Player("a tiny model", target, slow_or_named)
+
+
+@pytest.fixture(scope="module")
+def address(player: Player, serve: Callable[..., str]) -> str:
+    return serve(app([], "secret", player)) + "secret/"
+
+
+@pytest.fixture
+def opened(browser: Any, address: str) -> Iterator[Callable[..., Page]]:
+    # Browsers ask for an icon by themselves.
+    opener = Opener(browser, ignored=("favicon", "404"))
+
+    def go() -> Page:
+        page = opener(address)
+        page.get_by_role("link", name="Write a text").click()
+        page.locator("#prompt").fill(PROMPT)
+        page.locator("[name=max_new_tokens]").fill("12")
+        return page
+
+    yield go
+    opener.close()
+
+
+def write(page: Page, status: str) -> None:
+    page.get_by_role("button", name="Write").click()
+    page.locator("#status", has_text=re.compile(f"^{status}")).wait_for()
+
+
+def events(address: str, **query: Any) -> list[tuple[str, Any]]:
+    """Returns the events of a text, as a browser would get them."""
+    query = {"prompt": PROMPT, "max_new_tokens": 12} | query
+    with urlopen(f"{address}play/stream?{urlencode(query)}", timeout=60) as answer:
+        assert answer.headers["Content-Type"].startswith("text/event-stream")
+        parts = answer.read().decode().strip().split("\n\n")
+    lines = (part.split("\n") for part in parts)
+    return [(name.removeprefix("event: "), json.loads(data[6:])) for name, data in lines]
+
+
+def test_it_shows_round_by_round_what_decoding_did(
+    opened: Callable[..., Page], target: TransformersTarget
+) -> None:
+    page = opened()
+    page.get_by_label("Drafter").select_option("bigram")
+    page.get_by_label("Draft length").fill("3")
+    write(page, "Done")
+    expected = generate(target, PROMPT, "bigram", gamma=3, max_new_tokens=12)
+    tokens = page.locator("#text [data-token]")
+    assert "".join(tokens.all_text_contents()) == expected.text
+    origins = [origin for round in expected.rounds for origin in round.origins]
+    assert tokens.evaluate_all("all => all.map(e => e.className)") == origins
+    assert page.locator("#text .round").count() == len(expected.rounds)
+    rows = page.locator("#rounds tbody tr")
+    assert rows.count() == len(expected.rounds)
+    for row, round in zip(rows.all(), expected.rounds, strict=True):
+        drafted, accepted, thrown, added, _ = row.locator("td").all()
+        assert drafted.locator("code").count() == len(round.draft)
+        assert accepted.locator("code").count() == round.accepted
+        assert thrown.locator("code").count() == len(round.draft) - round.accepted
+        assert added.locator("code").count() == len(round.tokens) - round.accepted
+    counts = expected.counts
+    result = page.locator("#results tbody tr").first.locator("th, td").all_inner_texts()
+    assert result[:5] == [
+        "bigram",
+        str(counts.emitted),
+        str(counts.rounds),
+        f"{counts.block_efficiency:.2f}",
+        f"{counts.accepted} of {counts.drafted}",
+    ]
+    assert f"{counts.block_efficiency:.2f} tokens a call" in page.locator("#status").inner_text()
+
+
+def test_texts_of_other_drafters_and_settings_are_added(opened: Callable[..., Page]) -> None:
+    page = opened()
+    page.get_by_label("Drafter").select_option("none")
+    write(page, "Done")
+    page.get_by_label("Drafter").select_option("bigram")
+    page.get_by_label("Temperature").fill("1")
+    page.get_by_label("More settings").fill("drafter.order=1 verifier=typical")
+    write(page, "Done")
+    rows = page.locator("#results tbody th").all_inner_texts()
+    assert [row.split() for row in rows] == [
+        ["bigram", "drafter.order=1", "verifier=typical", "lossy"],
+        ["none"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "line"),
+    [
+        ({"drafter": "bigran"}, "drafter='bigran': did you mean 'bigram'"),
+        ({"gamma": "0"}, "gamma=0: expected"),
+        ({"gamma": "1,2"}, "gamma"),
+        ({"more": "drafter.maxn=2"}, "did you mean 'drafter.max_n'"),
+        ({"more": "target=smollm2"}, "settings='target=smollm2': expected a known one"),
+        ({"more": "gamma"}, "settings='gamma': expected SETTING=VALUE"),
+        (
+            {"more": "drafter._target_=os.getcwd"},
+            "settings='os.getcwd': expected a part by",
+        ),
+        ({"more": "'gamma=1"}, "settings: No closing quotation"),
+        ({"prompt": ""}, "prompt='': expected 1 to 4000 characters"),
+        ({"drafter": "small_lm", "more": "drafter.model=gone"}, "gone"),
+    ],
+)
+def test_what_cannot_be_written_is_said_in_a_line(
+    address: str, query: dict[str, str], line: str
+) -> None:
+    ((name, data),) = events(address, **query)
+    assert name == "fault"
+    assert line in data
+    assert "\n" not in data
+
+
+def test_a_fault_of_a_drafter_is_said_after_its_rounds(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: PromptLookup, context: Context, pen: Pen) -> None:
+        if len(context.tokens) > 6:
+            raise ValueError("out of ideas")
+
+    monkeypatch.setattr(PromptLookup, "propose", fail)
+    names = [name for name, _ in events(address)]
+    assert names == ["round", "round", "fault"]
+    assert "out of ideas" in events(address)[-1][1]
+
+
+def test_a_text_is_stopped_and_only_one_is_written_at_a_time(
+    opened: Callable[..., Page],
+    address: str,
+    slow: Slow,
+    player: Player,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    page = opened()
+    page.get_by_label("More settings").fill("drafter.newest=false")
+    page.get_by_role("button", name="Write").click()
+    assert slow.reached.wait(60)
+    expect(page.locator("#text .round")).to_have_count(2)
+    monkeypatch.setattr(play, "PATIENCE", 0.01)
+    assert events(address) == [("fault", play.BUSY)]
+    monkeypatch.undo()
+    page.get_by_role("button", name="Stop").click()
+    expect(page.locator("#status")).to_have_text("Stopped.")
+    end = time.monotonic() + 60
+    while player.turn.locked():  # until the server sees that the page has gone
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    slow.go.set()
+    assert events(address)[-1][0] == "end"
+    assert slow.rounds == 3
+
+
+def test_a_text_ends_when_the_server_stops(
+    address: str, player: Player, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(player, "is_over", lambda: True)
+    assert [name for name, _ in events(address)] == ["round"]
+
+
+def test_nothing_is_written_without_the_token(address: str) -> None:
+    with pytest.raises(OSError, match="403"):
+        events(address.replace("secret", "wrong"))
+
+
+def test_it_fits_and_axe_finds_nothing_serious(opened: Callable[..., Page]) -> None:
+    page = opened()
+    page.get_by_label("Drafter").select_option("bigram")
+    write(page, "Done")
+    assert_fits_and_is_accessible(page)
+
+
+def test_origins_differ_by_more_than_colour(opened: Callable[..., Page]) -> None:
+    page = opened()
+    page.get_by_label("Drafter").select_option("bigram")
+    page.get_by_label("Temperature").fill("1")
+    write(page, "Done")
+    lines = page.evaluate(
+        """[...document.querySelectorAll('#text [data-token]')]
+           .map(e => [e.className, getComputedStyle(e).textDecorationStyle])"""
+    )
+    assert set(map(tuple, lines)) > {("accepted", "solid"), ("recovered", "double")}

@@ -1,0 +1,370 @@
+"""The report in a real browser: one file, legible on a phone, in light and dark."""
+
+import json
+import re
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+from tiny.browsing import Opener, assert_fits_and_is_accessible
+
+from outrider.extras.view.page.contents import runs_page
+from outrider.extras.view.report import labels, write_report
+from outrider.lab.runs.conclusion import ranked
+from outrider.lab.runs.store import Run
+from outrider.lab.runs.summary import Summary
+from outrider.verifiers.lenient import Lenient
+
+
+@pytest.fixture(scope="module")
+def report(whole_run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_report({"": Summary(whole_run)}, tmp_path_factory.mktemp("report"))
+
+
+@pytest.fixture
+def opened(browser: Any, report: Path) -> Iterator[Callable[..., Page]]:
+    """Opens the report, or another page, for a test that changes it."""
+    opener = Opener(browser)
+
+    def go(width: int = 1280, path: Path = report, scheme: str = "light") -> Page:
+        return opener(path.as_uri(), width, scheme)
+
+    yield go
+    opener.close()
+
+
+@pytest.fixture(scope="module")
+def shared_page(browser: Any, report: Path) -> Iterator[Page]:
+    opener = Opener(browser)
+    yield opener(report.as_uri())
+    opener.close()
+
+
+@pytest.fixture
+def report_at(shared_page: Page) -> Callable[..., Page]:
+    """Shows the report at some width to tests that only read it: one page, with details open."""
+
+    def go(width: int = 1280) -> Page:
+        shared_page.set_viewport_size({"width": width, "height": 844})
+        shared_page.emulate_media(color_scheme="light")
+        open_all(shared_page)
+        return shared_page
+
+    return go
+
+
+def open_all(page: Page) -> None:
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+
+
+def test_the_page_needs_no_other_file(report_at: Callable[..., Page], report: Path) -> None:
+    page = report_at()
+    assert page.locator("figure [role=img][aria-label] svg").count() >= 10
+    assert not re.search(r"""\s(?:src|href)=["'](?!data:|#)""", page.content())
+    assert not re.search(r"""url\((?!#)""", page.content())
+    assert len(list(report.parent.glob("*.png"))) == page.locator("figure").count()
+    ids = page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
+    assert len(ids) == len(set(ids))
+
+
+def test_speed_comes_first_and_the_fastest_drafter_on_top(report_at: Callable[..., Page]) -> None:
+    page = report_at()
+    heads = page.locator("#rates th[scope=col]").all_inner_texts()
+    assert [head.strip(" ↕↓↑") for head in heads[:4]] == [
+        "drafter", "speedup", "tokens per second", "block efficiency",
+    ]  # fmt: skip
+    assert page.locator("#rates tbody tr").count() == 3
+    speedups = [float(x) for x in page.locator("#rates td:nth-child(2)").evaluate_all(
+        "cells => cells.map(cell => cell.dataset.value)")]  # fmt: skip
+    assert speedups == sorted(speedups, reverse=True)
+    assert page.locator(".fastest").count() == 1
+    assert "plain decoding" in page.locator(".finding").inner_text()
+
+
+def test_the_fastest_on_each_task_stands_on_top(
+    report_at: Callable[..., Page], whole_run: Run
+) -> None:
+    rows = report_at().locator("#leaders tbody tr")
+    shown = [row.locator("th, td").all_inner_texts() for row in rows.all()]
+    summary = Summary(whole_run)
+    for (task, fastest, speedup, *_), name in zip(shown, (None, "chat", "code"), strict=True):
+        best, interval = ranked(summary.rows, "speedup", name)[0]
+        assert task.startswith(name or "all prompts")
+        assert f"{len(summary.tasks.get(name, summary.prompts))} prompts" in task
+        assert (fastest, speedup.split()[0]) == (best.drafter, f"{interval.value:.2f}")
+
+
+def test_every_rate_is_shown_by_task(report_at: Callable[..., Page], whole_run: Run) -> None:
+    page = report_at()
+    for rate in ("speedup", "block_efficiency", "tokens_per_second"):
+        figures = {row.drafter: row.tasks for row in Summary(whole_run).rows}
+        table = page.locator(f"#tasks-{rate}")
+        for row in table.locator("tbody tr").all():
+            tasks = figures[row.locator("th").inner_text()]
+            cells = row.locator("td")
+            values = [float(cell.get_attribute("data-value") or "nan") for cell in cells.all()]
+            assert values == [tasks[task][rate].value for task in ("chat", "code")]
+    assert page.locator("#tasks-alpha tbody tr").count() == 3
+
+
+def test_doubts_are_marked_in_the_table_and_explained_below(
+    opened: Callable[..., Page], whole_run: Run, tmp_path: Path
+) -> None:
+    summary = Summary(whole_run)
+    summary.rows = [replace(row, doubts=("the clock is wrong",)) for row in summary.rows]
+    path = tmp_path / "page.html"
+    path.write_text(runs_page({"": summary}, {}))
+    page = opened(path=path)
+    assert page.locator("#rates td strong").all_inner_texts() == ["!"] * 3
+    caveats = " ".join(page.locator(".caveat").all_inner_texts())
+    assert "! none, lookup, bigram: the clock is wrong" in caveats
+    assert "no intervals: 4 prompts" in caveats
+    assert "Doubtful: the clock is wrong" in page.locator(".finding").inner_text()
+
+
+def test_the_differences_name_their_family(report_at: Callable[..., Page]) -> None:
+    page = report_at()
+    shown = page.locator("#pairs-1").inner_text()
+    assert "Holm's correction for the 3 differences of this table together" in shown
+    assert page.locator("#pair-table-1 td:nth-child(3)").all_inner_texts() == [
+        "alpha", "block efficiency", "speedup",
+    ]  # fmt: skip
+
+
+def test_a_page_of_several_runs_has_the_differences_between_them(
+    opened: Callable[..., Page], run_in: Callable[..., Any], tmp_path: Path
+) -> None:
+    runs = [run_in(tmp_path / str(gamma), gamma=gamma, protocol="decode").run for gamma in (1, 3)]
+    summaries = {name: Summary(run) for name, run in zip(labels(runs), runs, strict=True)}
+    path = tmp_path / "page.html"
+    path.write_text(runs_page(summaries, {}))
+    page = opened(path=path)
+    open_all(page)
+    across = page.locator("#pairs-3")
+    assert "lookup, gamma 1" in across.inner_text() and "lookup, gamma 3" in across.inner_text()
+    assert "for the 6 differences" in across.inner_text()
+    assert page.locator("#differing tbody tr").all_inner_texts() == ["gamma\t1\t3"]
+    fastest = page.locator("#leaders tbody td").first.inner_text()
+    assert fastest.partition(", ")[2] in summaries
+    assert page.locator(".finding").inner_text().startswith((fastest, "No drafter is"))
+
+
+def test_a_heading_sorts_the_table(opened: Callable[..., Page]) -> None:
+    page = opened()
+    names = page.locator("#rates tbody th")
+    button = page.locator("#rates thead button").first
+    button.click()
+    ascending = names.all_inner_texts()
+    button.click()
+    assert names.all_inner_texts() == ascending[::-1]
+    assert page.locator("#rates th[aria-sort]").get_attribute("aria-sort") == "descending"
+
+
+def test_the_first_column_stays_in_sight(opened: Callable[..., Page]) -> None:
+    page = opened(400)
+    page.locator(".wide").first.evaluate("wide => wide.scrollLeft = 300")
+    box = page.locator("#rates tbody th").first.bounding_box()
+    assert box is not None and box["x"] >= 0
+    assert 80 <= box["width"] <= 200
+
+
+def test_the_head_has_the_command_and_the_date(report_at: Callable[..., Page]) -> None:
+    page = report_at()
+    assert page.locator("#command-1").inner_text() == "outrider compare gamma=3"
+    assert "2026-01-02 03:04 UTC" in page.locator(".facts").first.inner_text()
+
+
+def test_the_rates_can_be_downloaded(report_at: Callable[..., Page]) -> None:
+    address = report_at().locator("a[download]").get_attribute("href") or ""
+    rows = json.loads(b64decode(address.partition(",")[2]))["rows"]
+    assert {row["drafter"] for row in rows} == {"none", "lookup", "bigram"}
+
+
+@pytest.mark.parametrize("width", [1280, 820, 400, 320])
+def test_nothing_hangs_over_or_overlaps(report_at: Callable[..., Page], width: int) -> None:
+    page = report_at(width)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    boxes = page.evaluate(
+        """[...document.querySelectorAll('h1, h2, h3, p, figure, .wide, .text, summary')]
+           .filter(e => !e.closest('.wide') || e.matches('.wide'))
+           .map(e => [e.tagName, e.getBoundingClientRect()])
+           .map(([t, b]) => [t, b.left, b.top, b.right, b.bottom])
+           .filter(([t, l, u, r, d]) => r > l && d > u)"""
+    )
+    assert len(boxes) > 20
+    for i, (tag, left, top, right, bottom) in enumerate(boxes):
+        assert left >= 0 and right <= width + 1, f"{tag} hangs over at {width}"
+        for other, x, y, z, w in boxes[i + 1 :]:
+            apart = x >= right - 1 or z <= left + 1 or y >= bottom - 1 or w <= top + 1
+            assert apart, f"{tag} and {other} overlap at {width}"
+
+
+def test_text_is_large_enough_on_a_phone(report_at: Callable[..., Page]) -> None:
+    page = report_at(400)
+    sizes = page.evaluate(
+        """[...document.querySelectorAll('p, td, th, li, .text, figcaption, small, dd, i')]
+           .map(e => parseFloat(getComputedStyle(e).fontSize))"""
+    )
+    assert min(sizes) >= 12
+    # A figure is 302 points wide, with type of 9 points and more.
+    shown = page.evaluate(
+        "[...document.querySelectorAll('svg')].map(i => i.getBoundingClientRect().width)"
+    )
+    assert min(shown) >= 340
+
+
+def test_axe_finds_nothing_serious(report_at: Callable[..., Page]) -> None:
+    assert_fits_and_is_accessible(report_at())
+
+
+def test_the_scheme_follows_the_system_and_the_button(opened: Callable[..., Page]) -> None:
+    page = opened(scheme="dark")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    dark = page.evaluate(ground)
+    page.locator("#theme").click()
+    assert page.locator("#theme").inner_text() == "Colours: light"
+    light = page.evaluate(ground)
+    assert light == "rgb(255, 255, 255)" != dark
+    page.locator("#theme").click()
+    assert page.evaluate(ground) == dark
+
+
+def test_each_token_shows_its_origin_by_colour_and_by_line(
+    report_at: Callable[..., Page],
+) -> None:
+    page = report_at()
+    kinds = ("accepted", "recovered", "bonus")
+    for style in ("backgroundColor", "textDecorationStyle"):
+        values = {
+            page.evaluate(f"getComputedStyle(document.querySelector('.rounds .{kind}')).{style}")
+            for kind in kinds
+        }
+        assert len(values) == 3
+    spans = page.evaluate("[...document.querySelectorAll('[data-token]')].map(e => e.className)")
+    assert set(spans) == set(kinds)
+
+
+def test_rounds_show_what_was_thrown_away(opened: Callable[..., Page], whole_run: Run) -> None:
+    page = opened()
+    texts = page.locator(".rounds")
+    summaries = page.locator(".question summary").all_inner_texts()
+    decoding = next(
+        m.decoding for m in whole_run.measurements if m.decoding and m.drafter == "bigram"
+    )
+    index = [text for text in summaries if "tokens per call" in text].index(
+        f"bigram, {decoding.counts.block_efficiency:.2f} tokens per call"
+    )
+    rounds = texts.nth(index).locator(".round")
+    assert rounds.count() == len(decoding.steps)
+    for number, step in enumerate(decoding.steps):
+        thrown = "".join(step.proposed[step.accepted :])
+        struck = rounds.nth(number).locator("del").all_text_contents()
+        assert "".join(struck) == thrown
+    page.locator("#thrown").uncheck()
+    assert not page.locator(".rounds del").first.is_visible()
+
+
+def test_a_token_tells_its_round_and_depth(opened: Callable[..., Page]) -> None:
+    page = opened()
+    open_all(page)
+    text = page.locator(".rounds").first
+    text.focus()
+    page.keyboard.press("ArrowRight")
+    about = page.locator("#about")
+    assert "round 1 · depth 1" in about.inner_text()
+    page.keyboard.press("Escape")
+    assert about.inner_text() == ""
+    text.locator("[data-token]").nth(1).hover()
+    assert re.search(r"round \d · depth \d", about.inner_text())
+
+
+def test_a_token_tells_its_probabilities(report_at: Callable[..., Page], whole_run: Run) -> None:
+    page = report_at()
+    overlap = next(m.overlap for m in whole_run.measurements if m.overlap and m.drafter == "bigram")
+    text = page.get_by_role("region", name="The text of bigram").first
+    tokens = text.locator("[data-token]")
+    assert tokens.count() == len(overlap.text)
+    for number, (p, q) in enumerate(zip(overlap.text_p, overlap.text_q, strict=True)):
+        shown = tokens.nth(number)
+        assert shown.get_attribute("data-p") == f"{p:.3g}"
+        assert shown.get_attribute("data-q") == (None if q is None else f"{q:.3g}")
+    tokens.first.hover()
+    assert f"p {overlap.text_p[0]:.3g}" in page.locator("#about").inner_text()
+
+
+def test_drafters_are_aligned_on_the_same_text(opened: Callable[..., Page], whole_run: Run) -> None:
+    page = opened()
+    decoding = next(
+        m.decoding for m in whole_run.measurements if m.decoding and m.drafter == "lookup"
+    )
+    first = page.locator(".aligned").first
+    assert first.locator("> span").count() == decoding.counts.emitted
+    assert first.locator("i[data-of='1'].starts").count() > 1
+    marks = first.locator("i[data-of='1']")
+    assert set(marks.all_inner_texts()) <= {"A", "R", "B"}
+    page.locator("#marks-1-1").uncheck()
+    assert not marks.first.is_visible()
+
+
+def test_predictions_stand_beside_what_was_measured(report_at: Callable[..., Page]) -> None:
+    page = report_at()
+    rows = page.locator("#predictions tbody tr")
+    assert rows.count() == 2
+    heads = page.locator("#predictions thead th").all_inner_texts()
+    for number in range(2):
+        cells = rows.nth(number).locator("th, td").all_inner_texts()
+        product = float(cells[heads.index("predicted")])
+        for head, value in zip(heads, cells, strict=True):
+            product *= float(value) if head.startswith("\u00d7") else 1
+        assert product == pytest.approx(float(cells[-1]), rel=0.1)
+
+
+def test_lossy_and_unfinished_runs_say_so(
+    opened: Callable[..., Page], run_in: Callable[..., Any], tmp_path: Path
+) -> None:
+    run = run_in(
+        tmp_path, verifier=Lenient(0.1), temperature=1.0, protocol="decode", stop_after=8
+    ).run
+    path = tmp_path / "page.html"
+    path.write_text(runs_page({"": Summary(run)}, {}))
+    page = opened(path=path)
+    banners = page.locator(".banner").all_inner_texts()
+    assert any("Lossy" in banner and "lookup" in banner for banner in banners)
+    assert any("Unfinished" in banner and "1 of 4 prompts" in banner for banner in banners)
+
+
+def test_markup_in_a_text_is_text(
+    opened: Callable[..., Page], whole_run: Run, tmp_path: Path
+) -> None:
+    questions = [
+        [prompt, turn, "<b id=bad>bold</b>"] for prompt, turn, _ in whole_run.facts["questions"]
+    ]
+    run = replace(whole_run, facts={**whole_run.facts, "questions": questions})
+    path = tmp_path / "page.html"
+    path.write_text(runs_page({"": Summary(run)}, {}))
+    page = opened(path=path)
+    assert page.locator("#bad").count() == 0
+    assert "<b id=bad>bold</b>" in page.inner_text("body")
+
+
+def test_runs_are_labelled_by_what_differs(run_in: Callable[..., Any], tmp_path: Path) -> None:
+    runs = [run_in(tmp_path / str(gamma), gamma=gamma, protocol="overlap").run for gamma in (2, 4)]
+    assert labels(runs[:1]) == [""]
+    assert labels(runs) == ["gamma 2", "gamma 4"]
+    twin = replace(runs[0], folder=tmp_path / "other" / "2")
+    assert labels([runs[0], twin]) == [str(runs[0].folder), str(twin.folder)]
+    names = [f"gamma 2, {runs[0].folder}", "gamma 4", f"gamma 2, {twin.folder}"]
+    assert labels([*runs, twin]) == names
+    edited = [
+        replace(runs[0], facts={**runs[0].facts, "identity": {"echo": {"source": source}}})
+        for source in ("1a", "2b")
+    ]
+    assert labels(edited) == ["source 1a", "source 2b"]
+    path = write_report(
+        {label: Summary(run) for label, run in zip(labels(runs), runs, strict=True)}, tmp_path
+    )
+    assert "gamma 4" in path.read_text()

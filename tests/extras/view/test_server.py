@@ -1,0 +1,163 @@
+"""The server shows the runs of a folder to whoever has its token, and changes nothing."""
+
+import io
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pyarrow.parquet
+import pytest
+from playwright.sync_api import Page, expect
+from tiny.browsing import Opener, assert_fits_and_is_accessible
+
+from outrider.extras.view.export import write_json
+from outrider.extras.view.page.listing import run_folders
+from outrider.extras.view.server import app
+from outrider.lab.runs.store import LINES, Run
+from outrider.lab.runs.summary import Summary
+
+
+class Served(NamedTuple):
+    """Where the pages are, and the folder that they show."""
+
+    address: str
+    folder: Path
+
+    def id_of(self, name: str) -> str:
+        (key,) = (key for key, run in run_folders([self.folder]).items() if run.name == name)
+        return key
+
+    def get(self, path: str, **headers: str) -> tuple[int, bytes]:
+        try:
+            with urlopen(Request(self.address + path, headers=headers), timeout=60) as answer:
+                return answer.status, answer.read()
+        except HTTPError as error:
+            with error:
+                return error.code, error.read()
+
+
+@pytest.fixture(scope="module")
+def served(
+    whole_run: Run, serve: Callable[..., str], tmp_path_factory: pytest.TempPathFactory
+) -> Served:
+    folder = tmp_path_factory.mktemp("served")
+    for name in ("whole", "going", "damaged"):
+        shutil.copytree(whole_run.folder, folder / name)
+    write_json(Summary(whole_run), folder / "whole")
+    cut(folder / "going", 22)
+    (folder / "damaged" / "run.json").write_text("[]")
+    return Served(serve(app([folder], "secret")) + "secret/", folder)
+
+
+def cut(folder: Path, lines: int) -> list[str]:
+    """Shortens the measurements of a run to so many lines, and returns the others."""
+    path = folder / LINES
+    content = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(content[:lines]))
+    return content[lines:]
+
+
+@pytest.fixture
+def opened(browser: Any, served: Served) -> Iterator[Callable[..., Page]]:
+    # Browsers ask for an icon by themselves.
+    opener = Opener(browser, ignored=("favicon", "404"))
+    yield lambda path="": opener(served.address + path)
+    opener.close()
+
+
+def test_without_the_token_everything_is_refused(served: Served) -> None:
+    root = served.address.removesuffix("secret/")
+    for path in ("", "wrong/", "wrong/state", f"wrong/runs?run={served.id_of('whole')}"):
+        status, content = Served(root, served.folder).get(path)
+        assert status in (403, 404), path
+        assert b"whole" not in content
+    assert served.get("")[0] == 200
+
+
+def test_another_host_name_is_refused(served: Served) -> None:
+    assert served.get("", Host="evil.example")[0] == 400
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("runs", 404),
+        ("runs?run=unknown", 404),
+        ("files/unknown/run.json", 404),
+        ("files/../../etc/passwd", 404),
+        ("files/{whole}/run.lock", 404),
+        ("files/{whole}/..%2f..%2frun.json", 404),
+    ],
+)
+def test_only_runs_are_shown(served: Served, path: str, status: int) -> None:
+    assert served.get(path.format(whole=served.id_of("whole")))[0] == status
+
+
+def test_no_other_method_is_taken(served: Served) -> None:
+    with pytest.raises(HTTPError) as refused:
+        urlopen(Request(served.address, data=b"x", method="POST"))
+    with refused.value as error:
+        assert error.code == 405
+
+
+def test_a_damaged_run_is_named_beside_the_others(opened: Callable[..., Page]) -> None:
+    page = opened()
+    assert page.get_by_role("link", name="Write a text").count() == 0  # it was not asked for
+    assert page.locator("#runs tbody tr").count() == 2
+    assert "damaged" in page.locator(".banner").inner_text()
+
+
+@pytest.mark.usefixtures("drawn_once")
+def test_the_list_is_filtered_and_leads_to_the_runs(opened: Callable[..., Page]) -> None:
+    page = opened()
+    page.locator("#filter").fill("whole bigram")
+    rows = page.locator("#runs tbody tr:visible")
+    assert rows.count() == 1 and "finished" in rows.inner_text()
+    rows.locator("a").click()
+    expect(page.locator("#rates tbody tr")).to_have_count(3)
+    page.locator("figure svg").nth(9).wait_for()
+    page.get_by_role("link", name="Texts of all prompts").click()
+    expect(page.locator(".question")).to_have_count(5)
+    page.get_by_role("link", name="The run").click()
+    expect(page.locator("#rates tbody tr")).to_have_count(3)
+    page.get_by_role("link", name="All runs").click()
+    expect(page.locator("#runs input")).to_have_count(2)
+    for box in page.locator("#runs input").all():
+        box.check()
+    page.get_by_role("button", name="Compare the chosen runs").click()
+    expect(page.locator("#rates tbody tr")).to_have_count(6)
+
+
+def test_files_are_made_of_unfinished_runs_too(served: Served) -> None:
+    for name in ("whole", "going"):
+        files = f"files/{served.id_of(name)}/"
+        status, content = served.get(files + "comparison.json")
+        assert status == 200
+        assert json.loads(content)["finished"] == (name == "whole")
+        _, content = served.get(files + "rounds.parquet")
+        table = pyarrow.parquet.read_table(io.BytesIO(content))
+        assert set(table["drafter"].to_pylist()) >= {"bigram"}
+        assert served.get(files + LINES)[1] == (served.folder / name / LINES).read_bytes()
+
+
+@pytest.mark.usefixtures("drawn_once")
+def test_the_page_follows_a_run(opened: Callable[..., Page], served: Served) -> None:
+    folder = served.folder / "going"
+    whole = (served.folder / "whole" / LINES).read_text()
+    page = opened(f"runs?run={served.id_of('going')}")
+    assert "1 of 4 prompts" in page.locator(".banner").inner_text()
+    page.locator("#meanings summary").click()
+    (folder / LINES).write_text(whole)
+    page.locator(".banner").wait_for(state="detached")
+    assert page.locator("figure svg").count() >= 10
+    assert page.locator("#meanings").get_attribute("open") is not None
+    cut(folder, 22)
+
+
+@pytest.mark.parametrize("path", ["", "texts?run={whole}"])
+def test_axe_finds_nothing_serious(opened: Callable[..., Page], served: Served, path: str) -> None:
+    assert_fits_and_is_accessible(opened(path.format(whole=served.id_of("whole"))))

@@ -1,0 +1,257 @@
+"""Drafters side by side over the same questions, by either protocol."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider import ConfigError, Drafter, Sampling, decode
+from outrider.data.prompts import Prompt
+from outrider.drafters.ngram import bigram
+from outrider.drafters.none import NoDraft
+from outrider.drafters.random import Random
+from outrider.drafters.small_lm import SmallLM
+from outrider.drafters.suffix import Suffix
+from outrider.lab.measuring import trial
+from outrider.lab.measuring.compare import fit, measure, questions
+from outrider.lab.measuring.entrants import Entrant, Settings
+from outrider.lab.measuring.measurement import Measurement
+from outrider.policies.confidence import Confidence
+from outrider.targets.tabular import TabularTarget
+from outrider.verifiers.token import Token
+
+TWO_TURNS = Prompt("a", "chat", ("the cat sat", "and the dog ?"))
+ONE_TURN = Prompt("b", "chat", ("one two three",))
+SETTINGS = Settings(gamma=3, max_new_tokens=8)
+
+
+def test_a_later_turn_holds_the_targets_own_answer(target: Any) -> None:
+    asked = questions(target, [TWO_TURNS, ONE_TURN], SETTINGS, chat=False, answers=True)
+    assert [(question.prompt, question.turn) for question in asked] == [
+        ("a", 1),
+        ("a", 2),
+        ("b", 1),
+    ]
+    first, second, _ = asked
+    plain = [
+        token
+        for round in decode(target, NoDraft(), Token(), first.tokens, max_new_tokens=8)
+        for token in round.tokens
+    ]
+    assert first.text == plain
+    answer = target.tokenizer.decode(plain, skip_special_tokens=True)
+    assert second.tokens == target.encode_turns(["the cat sat", answer, "and the dog ?"])
+    assert all(question.text for question in asked)
+
+
+def test_answers_are_written_only_where_they_are_wanted(target: Any) -> None:
+    asked = questions(target, [TWO_TURNS, ONE_TURN], SETTINGS, chat=False, answers=False)
+    assert [bool(question.text) for question in asked] == [True, False, False]
+
+
+def test_every_round_is_told_and_the_clock_stands_still_meanwhile(
+    target: Any, drafters: dict[str, Drafter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = questions(target, [ONE_TURN], SETTINGS, chat=False, answers=False)
+    entrants = {name: Entrant(drafter, Token()) for name, drafter in drafters.items()}
+    fit(target, entrants)
+    clock, texts = iter(range(0, 10**9, 10**6)), dict[str | None, list[int]]()
+    monkeypatch.setattr(trial, "perf_counter", lambda: next(clock))  # a million seconds a look
+
+    def watch(name: str | None, question: Any, round: Any) -> None:
+        assert question is asked[0]
+        texts.setdefault(name, []).extend(round.tokens)
+
+    measured = list(measure(target, entrants, asked, SETTINGS, protocol="decode", watch=watch))
+    written = {m.drafter: m.decoding for m in measured}
+    assert set(texts) == {None, "lookup", "bigram"}
+    for name in ("lookup", "bigram"):
+        assert texts[name] == [token for step in written[name].steps for token in step.tokens]
+        # All that was told is taken off, so that nothing of a million seconds is left.
+        assert written[name].seconds < 0
+
+
+def test_each_protocol_measures_every_drafter_on_every_question(
+    target: Any, drafters: dict[str, Drafter]
+) -> None:
+    asked = questions(target, [TWO_TURNS, ONE_TURN], SETTINGS, chat=False, answers=True)
+    entrants = {name: Entrant(drafter, Token()) for name, drafter in drafters.items()}
+    fit(target, entrants)
+    measurements = list(measure(target, entrants, asked, SETTINGS))
+    assert [measurement.protocol for measurement in measurements] == ["overlap"] * 9 + [
+        "decode"
+    ] * 9
+    assert [measurement.drafter for measurement in measurements] == list(drafters) * 6
+    done = {("overlap", "a", 1), ("overlap", "a", 2), ("decode", "b", 1)}
+    remaining = list(measure(target, entrants, asked, SETTINGS, done=done))
+    assert {(m.protocol, m.prompt, m.turn) for m in remaining} == {
+        ("overlap", "b", 1),
+        ("decode", "a", 1),
+        ("decode", "a", 2),
+    }
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_questions_decoded_at_once_count_what_each_counts_alone(
+    target: Any, drafters: dict[str, Drafter], temperature: float
+) -> None:
+    sampling = Sampling(temperature=temperature)
+    alone = Settings(gamma=3, max_new_tokens=8, sampling=sampling)
+    prompts = [TWO_TURNS, ONE_TURN]
+    asked = questions(target, prompts, alone, chat=False, answers=False)
+    entrants = {name: Entrant(drafter, Token()) for name, drafter in drafters.items()}
+    texts = {}
+    for settings in (alone, replace(alone, together=2)):
+        for measurement in measure(target, entrants, asked, settings, protocol="decode"):
+            key = (measurement.prompt, measurement.turn, measurement.drafter)
+            assert measurement.decoding is not None
+            phases = [step.draft + step.score + step.verify for step in measurement.decoding.steps]
+            assert measurement.decoding.seconds >= sum(phases) > 0
+            tokens = [step.tokens for step in measurement.decoding.steps]
+            assert texts.setdefault(key, tokens) == tokens
+    assert len(texts) == 9
+
+
+def test_at_temperature_0_decoding_counts_what_the_distributions_expect(
+    run_in: Callable[..., Any], tmp_path: Path
+) -> None:
+    measurements = {}
+    for measurement in run_in(tmp_path).measurements:
+        question = measurement.prompt, measurement.turn
+        measurements[*question, measurement.drafter, measurement.protocol] = measurement
+    for (prompt, turn, drafter, protocol), measurement in measurements.items():
+        if protocol == "overlap":
+            counts = measurements[prompt, turn, drafter, "decode"].decoding.counts
+            sums = measurement.overlap
+            expected = (sums.rounds[-1], sums.tested[-1], sums.accepted[-1])
+            assert expected == (counts.rounds, counts.tested, counts.accepted)
+
+
+def test_the_same_seed_gives_the_same_texts_and_distributions(
+    run_in: Callable[..., Any], tmp_path: Path
+) -> None:
+    one, other = (
+        run_in(tmp_path / name, temperature=1.0).measurements for name in ("one", "other")
+    )
+    for first, second in zip(one, other, strict=True):
+        assert first.overlap == second.overlap
+        if first.decoding:
+            assert [step.tokens for step in first.decoding.steps] == [
+                step.tokens for step in second.decoding.steps
+            ]
+
+
+def test_what_can_not_be_compared_is_refused_before_any_model_runs(target: Any) -> None:
+    with pytest.raises(ConfigError, match=r"drafters=\[\]: expected at least one"):
+        fit(target, {})
+    with pytest.raises(ConfigError, match="needs model"):
+        fit(
+            TabularTarget(6),
+            {"random": Entrant(Random(), Token()), "small": Entrant(SmallLM(), Token())},
+        )
+    with pytest.raises(ConfigError, match="writes 'distinct' drafts"):
+        fit(TabularTarget(6), {"tree": Entrant(Random("2x2"), Token())})
+    with pytest.raises(ConfigError, match=r"data=\[\]: expected at least one prompt"):
+        questions(target, [], SETTINGS, chat=False, answers=True)
+
+
+def test_a_prompt_that_is_too_long_is_named(target: Any) -> None:
+    long = Prompt("q7", "chat", ("the cat " * 200,))
+    with pytest.raises(ConfigError, match="data: prompt q7, turn 1: prompt of 400 tokens"):
+        questions(target, [ONE_TURN, long], SETTINGS, chat=False, answers=True)
+
+
+def test_sampling_of_each_prompt_is_its_own(target: Any) -> None:
+    settings = Settings(gamma=3, sampling=Sampling(temperature=1.0), max_new_tokens=8)
+    twins = [Prompt("a", "x", ("the cat sat",)), Prompt("b", "x", ("the cat sat on",))]
+    one, other = questions(target, twins, settings, chat=False, answers=True)
+    assert one.text != other.text
+
+
+def test_every_entrant_goes_first_in_turn_and_is_repeated(
+    target: Any, drafters: dict[str, Drafter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plain decoding always came first, and it alone was warmed up."""
+    order: list[str] = []
+    inner = trial._decode
+
+    def decode_noted(target: Any, entrant: Entrant, asked: Any, settings: Any, *told: Any) -> Any:
+        kind = type(entrant.drafter).__name__
+        order.append(f"{kind} {settings.max_new_tokens}")
+        return inner(target, entrant, asked, settings, *told)
+
+    monkeypatch.setattr(trial, "_decode", decode_noted)
+    settings = Settings(gamma=3, max_new_tokens=10, repeats=3)
+    asked = questions(target, [ONE_TURN, ONE_TURN], settings, chat=False, answers=False)
+    entrants = {name: Entrant(drafter, Token()) for name, drafter in drafters.items()}
+    measurements = list(measure(target, entrants, [*asked[:1]], settings, protocol="decode"))
+    plain, lookup, gram = (f"{type(drafters[name]).__name__} 10" for name in drafters)
+    assert order[:4] == ["NoDraft 8", "NoDraft 8", *(f"{n.split()[0]} 8" for n in (lookup, gram))]
+    assert order[4:] == [plain, lookup, gram, lookup, gram, plain, gram, plain, lookup]
+    for measurement in measurements:
+        decoding = measurement.decoding
+        assert decoding is not None
+        assert len(decoding.repeats) == len(decoding.plain_repeats) == 3
+        assert decoding.seconds == sorted(decoding.repeats)[1]
+        assert decoding.plain_seconds == sorted(decoding.plain_repeats)[1]
+        assert Measurement.read(json.loads(json.dumps(measurement.plain()))) == measurement
+
+
+def test_a_policy_that_learns_forgets_between_repeats(target: Any) -> None:
+    settings = Settings(gamma=3, max_new_tokens=10, repeats=3)
+    asked = questions(target, [ONE_TURN], settings, chat=False, answers=False)
+    learned = []
+    for repeats in (1, 3):
+        policy = Confidence(0.5, refit=True)
+        entrants = {"bigram": Entrant(bigram(), Token(), policy)}
+        list(
+            measure(target, entrants, asked, replace(settings, repeats=repeats), protocol="decode")
+        )
+        learned.append(policy._seen)
+    assert learned[0] == learned[1]
+
+
+def test_measurements_of_earlier_versions_are_read(
+    run_in: Callable[..., Any], tmp_path: Path
+) -> None:
+    for measurement in run_in(tmp_path).measurements[:20]:
+        item = json.loads(json.dumps(measurement.plain()))
+        for part, names in (
+            ("overlap", ("survived", "ended")),
+            ("decoding", ("repeats", "plain_repeats")),
+        ):
+            for name in names if item[part] else ():
+                del item[part][name]
+        old = Measurement.read(item)
+        if old.overlap is not None:
+            assert old.overlap.survived == ()
+        if old.decoding is not None:
+            assert old.decoding.repeats == () and old.decoding.seconds > 0
+
+
+def test_a_memory_holds_the_questions_before_in_each_repeat_and_protocol(target: Any) -> None:
+    """Each question is drafted as by a new drafter that has written those before it, in order."""
+    settings = Settings(gamma=3, max_new_tokens=12, repeats=2)
+    asked = questions(target, [ONE_TURN, TWO_TURNS], settings, chat=False, answers=True)
+    asked += [replace(asked[0], prompt="again")]
+    drafter = Suffix(min_probability=0.0)
+    entrants = {"one": Entrant(drafter, Token()), "other": Entrant(drafter, Token())}
+    fit(target, entrants)
+    measured = [m for m in measure(target, entrants, asked, settings) if m.drafter == "other"]
+    assert drafter.remembered == 0
+    alone = Suffix(min_probability=0.0)
+    overlaps = [m.overlap for m in measured if m.overlap]
+    decodings = [m.decoding for m in measured if m.decoding]
+    for question, sums, decoding in zip(asked, overlaps, decodings, strict=True):
+        options = {"gamma": 3, "max_new_tokens": 12}
+        rounds = list(decode(target, alone, Token(), question.tokens, **options))
+        assert [step.tokens for step in decoding.steps] == [round.tokens for round in rounds]
+        assert [step.accepted for step in decoding.steps] == [round.accepted for round in rounds]
+        assert sums.rounds[-1] == pytest.approx(len(rounds))
+    assert len(decodings[-1].steps) < len(decodings[0].steps)  # the same question again
+    sampled = replace(settings, sampling=Sampling(temperature=1.0))
+    with pytest.raises(ConfigError, match=r"data='b, again': expected no prompt twice"):
+        list(measure(target, entrants, asked, sampled))

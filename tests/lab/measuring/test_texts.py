@@ -1,0 +1,181 @@
+"""The target's texts are written once, and then read from the cache."""
+
+import hashlib
+import json
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider import Sampling
+from outrider.contract.target import Target
+from outrider.extras.cpu.packed_linear import can_pack
+from outrider.lab.measuring import texts
+from outrider.lab.measuring.texts import seeded, written
+from outrider.targets.tabular import TabularTarget
+from outrider.targets.transformers import TransformersTarget
+
+PROMPTS = [[3, 4, 5], [9, 2], [7, 7, 2, 20, 11]]
+LIBRARIES = ("outrider", "torch", "transformers")
+SAMPLED = Sampling(temperature=1.0)
+
+
+class Counted:
+    """Counts the texts that a target writes."""
+
+    def __init__(self, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.batches: list[int] = []
+        inner = target.write
+
+        def write(prompts: Any, *rest: Any) -> Any:
+            self.batches.append(len(prompts))
+            return inner(prompts, *rest)
+
+        monkeypatch.setattr(target, "write", write)
+
+
+def test_a_text_is_written_once(
+    llama: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = TransformersTarget(llama())
+    counted = Counted(target, monkeypatch)
+    seen: list[int] = []
+    first = written(
+        target, PROMPTS[:2], SAMPLED, 8, batch=16, folder=tmp_path, on_text=lambda: seen.append(1)
+    )
+    again = written(
+        target, PROMPTS, SAMPLED, 8, batch=16, folder=tmp_path, on_text=lambda: seen.append(1)
+    )
+    assert counted.batches == [2, 1]
+    assert again[:2] == first
+    assert len(seen) == 5
+    # Another seed, length or model is another text.
+    written(target, PROMPTS, Sampling(1.0, seed=1), 8, batch=16, folder=tmp_path)
+    written(target, PROMPTS, SAMPLED, 9, batch=16, folder=tmp_path)
+    assert counted.batches[2:] == [3, 3]
+    other = TransformersTarget(llama(seed=3))
+    counted = Counted(other, monkeypatch)
+    written(other, PROMPTS, SAMPLED, 8, batch=16, folder=tmp_path)
+    assert counted.batches == [3]
+
+
+def test_batches_are_of_like_length_and_texts_do_not_depend_on_them(
+    llama: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = TransformersTarget(llama().double())
+    whole = written(target, PROMPTS, SAMPLED, 8, batch=16, folder=None)
+    counted = Counted(target, monkeypatch)
+    assert written(target, PROMPTS, SAMPLED, 8, batch=2, folder=None) == whole
+    assert counted.batches == [2, 1]
+
+
+def test_what_was_written_before_an_end_is_kept(
+    llama: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = TransformersTarget(llama())
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        written(target, PROMPTS, SAMPLED, 8, batch=1, folder=tmp_path, on_text=interrupt)
+    counted = Counted(target, monkeypatch)
+    written(target, PROMPTS, SAMPLED, 8, batch=1, folder=tmp_path)
+    assert counted.batches == [1, 1]
+
+
+def test_a_damaged_file_is_written_again(llama: Any, tmp_path: Path) -> None:
+    target = TransformersTarget(llama())
+    first = written(target, PROMPTS, SAMPLED, 8, batch=16, folder=tmp_path)
+    for path in tmp_path.rglob("*.json"):
+        path.write_text("[3, 4")
+    assert written(target, PROMPTS, SAMPLED, 8, batch=16, folder=tmp_path) == first
+
+
+def test_a_target_without_a_fingerprint_keeps_nothing(tmp_path: Path) -> None:
+    written(TabularTarget(31), PROMPTS, SAMPLED, 8, batch=16, folder=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_prompts_have_seeds_of_their_own() -> None:
+    seeds = {seeded(Sampling(seed=seed), prompt).seed for prompt in PROMPTS for seed in (0, 1)}
+    assert len(seeds) == 6
+    assert seeded(SAMPLED, PROMPTS[0]) == seeded(SAMPLED, PROMPTS[0])
+
+
+def test_the_cache_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert texts.cache_folder() == tmp_path / "outrider" / "texts"
+
+
+def other_eos(target: Any) -> Any:
+    target.eos = frozenset({5})
+    return target
+
+
+CHANGES: dict[str, Any] = {
+    "eos": other_eos,
+    "weights": lambda target: TransformersTarget(target.make(seed=3)),
+    "precision": lambda target: TransformersTarget(target.model.double()),
+    "packing": lambda target: TransformersTarget(target.model, optimize="packed"),
+    "window": lambda target: setattr(target, "max_length", 99) or target,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_whatever_decides_a_text_is_in_its_key(llama: Any, change: str) -> None:
+    assert can_pack(llama()), "the packing case needs a build of PyTorch with packed kernels"
+    target: Any = TransformersTarget(llama())
+    target.make = llama
+    before = texts.key(target, PROMPTS[0], SAMPLED, 8)
+    assert texts.key(TransformersTarget(llama()), PROMPTS[0], SAMPLED, 8) == before
+    assert texts.key(CHANGES[change](target), PROMPTS[0], SAMPLED, 8) != before
+
+
+def test_the_request_is_in_the_key(llama: Any) -> None:
+    target = TransformersTarget(llama())
+    requests = [
+        (PROMPTS[0], SAMPLED, 8),
+        (PROMPTS[1], SAMPLED, 8),
+        (PROMPTS[0], SAMPLED, 9),
+        (PROMPTS[0], Sampling(temperature=0.5), 8),
+        (PROMPTS[0], Sampling(temperature=1.0, seed=1), 8),
+        (PROMPTS[0], Sampling(temperature=1.0, top_k=3), 8),
+        (PROMPTS[0], Sampling(), 8),
+    ]
+    assert len({texts.key(target, *request) for request in requests}) == len(requests)
+    greedy = [texts.key(target, PROMPTS[0], Sampling(seed=seed), 8) for seed in (0, 1)]
+    assert greedy[0] == greedy[1]
+
+
+@pytest.mark.parametrize("library", ["outrider", "torch", "transformers"])
+def test_versions_are_in_the_key(llama: Any, library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = TransformersTarget(llama())
+    before = texts.key(target, PROMPTS[0], SAMPLED, 8)
+    versions = {name: "9" if name == library else version(name) for name in LIBRARIES}
+    monkeypatch.setattr(texts, "_versions", lambda: versions)
+    assert texts.key(target, PROMPTS[0], SAMPLED, 8) != before
+    monkeypatch.undo()
+    monkeypatch.setattr(texts, "FORMAT", texts.FORMAT + 1)
+    assert texts.key(target, PROMPTS[0], SAMPLED, 8) != before
+
+
+def test_a_text_is_not_read_under_another_end_token(llama: Any, tmp_path: Path) -> None:
+    target = TransformersTarget(llama())
+    target.eos = frozenset()
+    (whole,) = written(target, PROMPTS[:1], SAMPLED, 8, batch=1, folder=tmp_path)
+    target.eos = frozenset({whole[2]})
+    (short,) = written(target, PROMPTS[:1], SAMPLED, 8, batch=1, folder=tmp_path)
+    assert short == whole[: whole.index(whole[2]) + 1]
+
+
+def test_texts_of_the_first_format_are_not_read(llama: Any, tmp_path: Path) -> None:
+    target = TransformersTarget(llama())
+    parts = [target.fingerprint(), PROMPTS[0], asdict(SAMPLED), 8]
+    name = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+    path = tmp_path / name[:2] / f"{name[2:]}.json"
+    path.parent.mkdir()
+    path.write_text("[3, 4]")
+    assert written(target, PROMPTS[:1], SAMPLED, 8, batch=1, folder=tmp_path) != [[3, 4]]

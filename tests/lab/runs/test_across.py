@@ -1,0 +1,77 @@
+"""Runs are compared on the prompts that they share, by the drafters that they share."""
+
+import io
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from outrider.lab.runs.across import config_differences, pairs_across, shared_prompts
+from outrider.lab.runs.store import Run
+from outrider.lab.runs.summary import Summary
+from outrider.lab.runs.table import settings_table
+from outrider.lab.statistics.permutation_test import holm
+
+
+@pytest.fixture
+def runs(run_in: Callable[..., Any], tmp_path: Path) -> dict[str, Run]:
+    return {f"gamma {gamma}": run_in(tmp_path / str(gamma), gamma=gamma).run for gamma in (2, 3)}
+
+
+def test_a_drafter_is_compared_with_itself_in_the_other_run(runs: dict[str, Run]) -> None:
+    summaries = {label: Summary(run) for label, run in runs.items()}
+    pairs = pairs_across(summaries)
+    assert {(pair.one, pair.other) for pair in pairs} == {
+        ("lookup, gamma 2", "lookup, gamma 3"),
+        ("bigram, gamma 2", "bigram, gamma 3"),
+    }
+    assert {pair.rate for pair in pairs} == {"alpha", "block_efficiency", "speedup"}
+    assert [pair.p_holm for pair in pairs] == holm([pair.p for pair in pairs])
+    values = {(pair.one, pair.rate): pair.difference.value for pair in pairs}
+    assert values["bigram, gamma 2", "alpha"] == 0  # alpha does not depend on gamma
+    tokens = [summary.rows[2].rates["block_efficiency"] for summary in summaries.values()]
+    assert tokens[0] is not None and tokens[1] is not None
+    expected = tokens[0].value - tokens[1].value
+    assert values["bigram, gamma 2", "block_efficiency"] == pytest.approx(expected)
+
+
+def test_only_the_same_finished_prompts_count(runs: dict[str, Run]) -> None:
+    one, other = runs.values()
+    unfinished = tuple(m for m in other.measurements if m.prompt != "a")
+    asked = [
+        [prompt, turn, "something else" if prompt == "b" else text]
+        for prompt, turn, text in other.facts["questions"]
+    ]
+    changed = Run(other.folder, {**other.facts, "questions": asked}, unfinished)
+    assert shared_prompts(Summary(one), Summary(changed)) == ["c", "d"]
+    pairs = pairs_across({"one": Summary(one), "other": Summary(changed)})
+    assert {pair.prompts for pair in pairs} == {2}
+
+
+def test_one_drafter_in_each_run_is_a_pair_by_any_name(runs: dict[str, Run]) -> None:
+    def only(run: Run, drafter: str) -> Run:
+        kept = tuple(m for m in run.measurements if m.drafter in ("none", drafter))
+        return Run(run.folder, {**run.facts, "drafters": {"none": {}, drafter: {}}}, kept)
+
+    one, other = runs.values()
+    summaries = {"one": Summary(only(one, "lookup")), "other": Summary(only(other, "bigram"))}
+    pairs = pairs_across(summaries)
+    assert {(pair.one, pair.other) for pair in pairs} == {("lookup, one", "bigram, other")}
+    assert pairs_across({"one": summaries["one"]}) == []
+
+
+def test_the_settings_that_differ_stand_side_by_side(runs: dict[str, Run]) -> None:
+    differences = config_differences(runs)
+    assert differences == {"gamma": {"gamma 2": 2, "gamma 3": 3}}
+    other = runs["gamma 2"]
+    edited = replace(other, facts={**other.facts, "identity": {"target": {"weights": "abc"}}})
+    assert config_differences({"one": other, "edited": edited}) == {
+        "identity.target.weights": {"one": None, "edited": "abc"}
+    }
+    console = Console(width=80, file=io.StringIO(), record=True)
+    console.print(settings_table(differences))
+    text = console.export_text()
+    assert "settings that differ" in text and "gamma 3" in text

@@ -1,0 +1,232 @@
+"""A run's folder: measurements are saved at once, and an unfinished run can be resumed."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider import ConfigError
+from outrider.lab.measuring.measurement import Measurement
+from outrider.lab.runs.store import FACTS, LINES, RunFolder, gather, load, unfinished
+from outrider.lab.runs.summary import Summary
+from outrider.verifiers.lenient import Lenient
+
+Go = Callable[..., RunFolder]
+TIMES = (
+    *("draft", "score", "verify", "seconds", "plain_seconds", "plain_call"),
+    *("repeats", "plain_repeats"),
+)
+
+
+def timeless(measurements: Any) -> Any:
+    """Returns the measurements as plain values, without seconds."""
+
+    def strip(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: strip(item) for key, item in value.items() if key not in TIMES}
+        return [strip(item) for item in value] if isinstance(value, list | tuple) else value
+
+    return strip([item.plain() for item in measurements])
+
+
+def test_what_is_read_is_what_was_measured(run_in: Go, tmp_path: Path) -> None:
+    run = run_in(tmp_path, temperature=1.0).run
+    again = load(tmp_path)
+    assert again.measurements == run.measurements
+    assert again.finished
+    assert again.drafters == ["none", "lookup", "bigram"]
+
+
+@pytest.mark.parametrize("stop_after", [1, 8, 15, 22, 29])
+def test_a_run_that_broke_off_goes_on_and_gives_the_same(
+    run_in: Go, tmp_path: Path, stop_after: int
+) -> None:
+    whole = run_in(tmp_path / "whole", temperature=1.0)
+    run_in(tmp_path / "broken", temperature=1.0, stop_after=stop_after)
+    assert not load(tmp_path / "broken").finished
+    resumed = run_in(tmp_path / "broken", temperature=1.0, resume=True)
+    assert timeless(resumed.measurements) == timeless(whole.measurements)
+    assert load(tmp_path / "broken").finished
+    rows = [Summary(run.run).rows for run in (whole, resumed)]
+    for one, other in zip(*rows, strict=True):
+        clocks = {"tokens_per_second": None, "speedup": None, "speedup_median": None}
+        assert {**one.rates, **clocks} == {**other.rates, **clocks}
+        assert (one.depths, one.counts, one.categories) == (
+            other.depths,
+            other.counts,
+            other.categories,
+        )
+
+
+def test_a_line_cut_off_by_the_end_of_the_process_is_measured_again(
+    run_in: Go, tmp_path: Path
+) -> None:
+    run_in(tmp_path, stop_after=8)
+    lines = tmp_path / LINES
+    lines.write_text(lines.read_text()[:-30])
+    assert len(load(tmp_path).measurements) == 7
+    assert run_in(tmp_path, resume=True).run.finished
+    assert load(tmp_path).finished
+
+
+def test_a_config_that_does_not_match_is_refused_by_name(run_in: Go, tmp_path: Path) -> None:
+    run_in(tmp_path, stop_after=4)
+    before = (tmp_path / LINES).read_text()
+    with pytest.raises(ConfigError, match="resume: gamma is 4 now, and was 3 in"):
+        run_in(tmp_path, gamma=4, resume=True)
+    with pytest.raises(ConfigError, match=r"resume: (lossless\.none|verifier)"):
+        run_in(tmp_path, verifier=Lenient(0.5), resume=True)
+    with pytest.raises(ConfigError, match="resume=False: expected true, since"):
+        run_in(tmp_path)
+    assert (tmp_path / LINES).read_text() == before
+
+
+@pytest.mark.parametrize("end", ["\u2028", "\u2029", "\x85", "\r", "\x0c", "\ud800"])
+def test_ends_of_lines_inside_a_text_end_no_measurement(
+    run_in: Go, tmp_path: Path, end: str
+) -> None:
+    run = run_in(tmp_path, stop_after=17)
+    decoded = run.measurements[-1].decoding
+    assert decoded is not None
+    strange = replace(decoded.steps[0], pieces=(f"a{end}b",) * len(decoded.steps[0].tokens))
+    odd = replace(run.measurements[-1], decoding=replace(decoded, steps=(strange,)), turn=7)
+    with RunFolder(tmp_path, run.facts, resume=True) as folder:
+        folder.add(odd)
+    assert load(tmp_path).measurements == (*run.measurements, odd)
+
+
+def test_lines_of_an_older_version_are_read_though_they_were_not_escaped(
+    run_in: Go, tmp_path: Path
+) -> None:
+    run = run_in(tmp_path, stop_after=17)
+    lines = [json.dumps(item.plain(), ensure_ascii=False) for item in run.measurements]
+    lines[-1] = lines[-1].replace('"category": "', '"category": "\u2028')
+    (tmp_path / LINES).write_text("\n".join([*lines, ""]), encoding="utf-8")
+    assert [m.category for m in load(tmp_path).measurements[-2:]] == ["chat", "\u2028chat"]
+
+
+def test_a_resumed_run_deletes_nothing(run_in: Go, tmp_path: Path) -> None:
+    run_in(tmp_path, stop_after=8)  # two questions of three drafters, and two of the third
+    before = (tmp_path / LINES).read_text()
+    resumed = run_in(tmp_path, resume=True, stop_after=1)
+    assert (tmp_path / LINES).read_text().startswith(before)
+    assert len(resumed.measurements) == 7
+    again = load(tmp_path).measurements
+    assert len(again) == 8
+    assert resumed.measurements[-1] in again  # the later one counts
+
+
+def test_fields_of_a_later_version_are_ignored(run_in: Go, tmp_path: Path) -> None:
+    run = run_in(tmp_path, stop_after=18)
+    items = [item.plain() | {"mood": "good"} for item in run.measurements]
+    for item in items:
+        for part in (item["overlap"], item["decoding"], *(item["decoding"] or {}).get("steps", ())):
+            if part is not None:
+                part["colour"] = [1]
+    (tmp_path / LINES).write_text("".join(json.dumps(item) + "\n" for item in items))
+    assert load(tmp_path).measurements == tuple(run.measurements)
+
+
+def test_other_code_or_weights_are_another_run(run_in: Go, tmp_path: Path) -> None:
+    facts = run_in(tmp_path, stop_after=2).facts
+    for identity, line in (
+        ({"echo": {"drafter": {"code": {"echo": {"source": "b"}}}}}, r"resume: echo\.drafter"),
+        ({"target": {"fingerprint": "b"}}, r"resume: target\.fingerprint is 'b' now, and was None"),
+    ):
+        with pytest.raises(ConfigError, match=line):
+            RunFolder(tmp_path, {**facts, "identity": identity}, resume=True)
+
+
+def test_each_start_of_a_run_is_recorded(run_in: Go, tmp_path: Path) -> None:
+    facts = run_in(tmp_path, stop_after=2).facts
+    for date in ("monday", "tuesday"):
+        with RunFolder(tmp_path, {**facts, "starts": [{"date": date}]}, resume=True):
+            pass
+    assert load(tmp_path).facts["starts"] == [{"date": "monday"}, {"date": "tuesday"}]
+
+
+def test_a_fact_that_is_known_late_is_compared_as_well(run_in: Go, tmp_path: Path) -> None:
+    facts = run_in(tmp_path, stop_after=2).facts
+    with RunFolder(tmp_path, facts, resume=True) as folder:
+        folder.confirm("questions_sha256", "a")
+    with (
+        pytest.raises(ConfigError, match="resume: questions_sha256 is 'b' now, and was 'a'"),
+        RunFolder(tmp_path, facts, resume=True) as folder,
+    ):
+        folder.confirm("questions_sha256", "b")
+    assert load(tmp_path).facts["questions_sha256"] == "a"
+
+
+def test_a_run_belongs_to_one_process_at_a_time(run_in: Go, tmp_path: Path) -> None:
+    facts = run_in(tmp_path / "run", stop_after=2).facts
+    with RunFolder(tmp_path / "run", facts, resume=True):
+        with pytest.raises(ConfigError, match="another process writes to this run"):
+            RunFolder(tmp_path / "run", facts, resume=True)
+        assert unfinished(tmp_path) is None
+    assert unfinished(tmp_path) == tmp_path / "run"
+
+
+def test_a_run_that_was_refused_at_its_start_leaves_nothing_to_resume(
+    run_in: Go, tmp_path: Path
+) -> None:
+    facts = run_in(tmp_path / "run", stop_after=2).facts
+    (tmp_path / "new").mkdir()
+    with (
+        pytest.raises(ConfigError, match="prompt 3"),
+        RunFolder(tmp_path / "new", facts, resume=False),
+    ):
+        raise ConfigError("prompt 3 is empty")
+    assert not (tmp_path / "new" / FACTS).exists()
+    # Killed while the target writes, a run is there to resume.
+    with pytest.raises(KeyboardInterrupt), RunFolder(tmp_path / "new", facts, resume=False):
+        raise KeyboardInterrupt
+    assert load(tmp_path / "new").measurements == ()
+
+
+def test_damage_is_named_by_file_and_line(run_in: Go, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"expected the folder of a run, with run\.json in it"):
+        load(tmp_path)
+    run_in(tmp_path, stop_after=3)
+    lines = (tmp_path / LINES).read_text().splitlines(keepends=True)
+    for wrong in ("{oops}\n", '{"prompt": 3}\n'):
+        (tmp_path / LINES).write_text(lines[0] + wrong + lines[2])
+        with pytest.raises(ConfigError, match=r"measurements\.jsonl, line 2: damaged"):
+            load(tmp_path)
+    (tmp_path / FACTS).write_text("[]")
+    with pytest.raises(ConfigError, match=r"run\.json: damaged"):
+        load(tmp_path)
+
+
+def test_runs_are_gathered_from_below(run_in: Go, tmp_path: Path) -> None:
+    run_in(tmp_path / "sweep" / "0", protocol="overlap")
+    run_in(tmp_path / "sweep" / "1", gamma=2, stop_after=2)
+    runs = gather([tmp_path / "sweep"])
+    assert [run.facts["settings"]["gamma"] for run in runs] == [3, 2]
+    assert [run.finished for run in runs] == [True, False]
+    assert len(gather([tmp_path / "sweep", tmp_path / "sweep" / "0"])) == 2
+    with pytest.raises(ConfigError, match="expected a folder that exists"):
+        gather([tmp_path / "gone"])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ConfigError, match="expected a run of `outrider compare` in it"):
+        gather([tmp_path / "empty"])
+
+
+def test_the_newest_run_that_broke_off_is_found(run_in: Go, tmp_path: Path) -> None:
+    assert unfinished(tmp_path) is None
+    run_in(tmp_path / "1", protocol="overlap")
+    assert unfinished(tmp_path) is None
+    run_in(tmp_path / "2", stop_after=2)
+    run_in(tmp_path / "3", stop_after=3)
+    (tmp_path / "4").mkdir()
+    (tmp_path / "4" / FACTS).write_text("damaged")
+    assert unfinished(tmp_path) == tmp_path / "3"
+
+
+def test_a_measurement_comes_back_from_json(run_in: Go, tmp_path: Path) -> None:
+    for measurement in run_in(tmp_path, temperature=1.0).measurements:
+        assert Measurement.read(json.loads(json.dumps(measurement.plain()))) == measurement
+        assert measurement.protocol == ("overlap" if measurement.overlap else "decode")
+        assert Measurement.read(replace(measurement, category="x").plain()).category == "x"

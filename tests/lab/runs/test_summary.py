@@ -1,0 +1,109 @@
+"""Every rate is a ratio of sums over prompts; unfinished prompts do not count."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider import Drafter
+from outrider.drafters.ngram import bigram
+from outrider.drafters.random import Random
+from outrider.lab.measuring.entrants import Settings
+from outrider.lab.runs.store import Run
+from outrider.lab.runs.summary import Summary
+from outrider.lab.statistics.permutation_test import holm
+from outrider.lab.statistics.rates import RATES
+
+
+def test_rates_are_ratios_of_sums(run_in: Callable[..., Any], tmp_path: Path) -> None:
+    run = run_in(tmp_path, temperature=1.0).run
+    summary = Summary(run)
+    assert summary.prompts == ["a", "b", "c", "d"]
+    for row in summary.rows:
+        own = [m for m in run.measurements if m.drafter == row.drafter]
+        overlaps = [m.overlap for m in own if m.overlap]
+        texts = [m.decoding for m in own if m.decoding]
+        assert set(row.rates) == {*RATES, "speedup_median"}
+        alpha = row.rates["alpha"]
+        assert alpha is not None
+        expected = sum(sums.beta[0] for sums in overlaps) / sum(
+            sums.prefixes[0] for sums in overlaps
+        )
+        assert alpha.value == pytest.approx(expected)
+        assert alpha.low is None  # there are four prompts, and five are the fewest
+        assert row.counts is not None and row.seconds is not None
+        assert row.counts.rounds == sum(len(text.steps) for text in texts)
+        assert row.counts.emitted == sum(len(s.tokens) for text in texts for s in text.steps)
+        for name in ("alpha_tested", "acceptance_rate"):
+            rate = row.rates[name]
+            assert (rate.value if rate else None) == pytest.approx(getattr(row.counts, name))
+        speed = row.rates["tokens_per_second"]
+        assert speed is not None
+        assert speed.value == pytest.approx(row.counts.emitted / row.seconds["total"])
+        speedup = row.rates["speedup"]
+        assert speedup is not None
+        plain = sum(text.plain_seconds * text.counts.emitted for text in texts)
+        assert speedup.value == pytest.approx(plain / row.seconds["total"])
+        if row.drafter == "none":
+            assert speedup.value == pytest.approx(1)
+        assert set(row.categories) == {"chat", "code"}
+        assert row.plain()["alpha"] == alpha.value
+
+
+def test_a_prompt_that_one_drafter_has_not_done_counts_for_none(
+    run_in: Callable[..., Any], tmp_path: Path
+) -> None:
+    summary = Summary(run_in(tmp_path, protocol="decode", stop_after=8).run)
+    assert summary.prompts == ["a"]  # two turns with three drafters, and two of the next prompt
+    assert all(row.counts and row.counts.rounds for row in summary.rows)
+    assert Summary(run_in(tmp_path / "b", protocol="decode", stop_after=5).run).rows == []
+
+
+def test_pairs_are_one_family_without_the_controls(
+    run_in: Callable[..., Any], drafters: dict[str, Drafter], tmp_path: Path
+) -> None:
+    drafters["random"] = Random()
+    drafters["trigram"] = bigram(order=3)
+    pairs = Summary(run_in(tmp_path).run).pairs
+    assert {(pair.one, pair.other) for pair in pairs} == {
+        ("lookup", "bigram"),
+        ("lookup", "trigram"),
+        ("bigram", "trigram"),
+    }
+    assert {pair.rate for pair in pairs} == {"alpha", "block_efficiency", "speedup"}
+    assert [pair.p_holm for pair in pairs] == holm([pair.p for pair in pairs])
+    for pair in pairs:
+        assert 1 / 8 <= pair.p <= pair.p_holm <= 1  # 2 of 2^4 exchanges
+        assert pair.prompts == 4
+
+
+def test_settings_of_a_run_are_those_of_decode() -> None:
+    assert Settings().gamma == 5
+
+
+def test_a_run_without_measurements_has_no_rows(run_in: Callable[..., Any], tmp_path: Path) -> None:
+    run = run_in(tmp_path, stop_after=1).run
+    empty = Summary(replace(run, measurements=()))
+    assert isinstance(empty.run, Run)
+    assert (empty.rows, empty.pairs) == ([], [])
+
+
+def test_the_categories_of_mt_bench_are_one_task_beside_others(
+    run_in: Callable[..., Any], tmp_path: Path
+) -> None:
+    run = run_in(tmp_path, protocol="decode").run
+
+    def tasks_of(categories: dict[str, str]) -> dict[str, list[str]]:
+        renamed = [replace(m, category=categories[m.prompt]) for m in run.measurements]
+        summary = Summary(replace(run, measurements=tuple(renamed)))
+        assert set(summary.rows[0].tasks) == set(summary.tasks)
+        assert set(summary.rows[0].categories) == set(categories.values())
+        return summary.tasks
+
+    mt_bench = {"a": "writing", "b": "stem", "c": "math", "d": "math"}
+    assert tasks_of(mt_bench) == {"writing": ["a"], "stem": ["b"], "math": ["c", "d"]}
+    alone = {"a": "extraction", "b": "chat", "c": "chat", "d": "qa"}
+    assert tasks_of(alone) == {"extraction": ["a"], "chat": ["b", "c"], "qa": ["d"]}
+    assert tasks_of(mt_bench | {"d": "qa"}) == {"mt_bench": ["a", "b", "c"], "qa": ["d"]}

@@ -1,0 +1,208 @@
+"""The tables fit a terminal, and say so if a rule is lossy."""
+
+import io
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from outrider import Drafter
+from outrider.drafters.ngram import bigram
+from outrider.drafters.suffix import Suffix
+from outrider.extras.view.report import write_report
+from outrider.lab.runs.summary import Row, Summary
+from outrider.lab.runs.table import by_rate, cell, pair_table, table, task_table
+from outrider.lab.statistics.intervals import Interval
+from outrider.verifiers.lenient import Lenient
+from outrider.verifiers.optimal_transport import OptimalTransport
+
+
+def printed(shown: Table) -> str:
+    console = Console(width=80, file=io.StringIO(), record=True)
+    console.print(shown)
+    return console.export_text()
+
+
+@pytest.mark.parametrize("protocol", ["overlap", "decode", "both"])
+def test_it_fits_eighty_columns(run_in: Callable[..., Any], tmp_path: Path, protocol: str) -> None:
+    summary = Summary(run_in(tmp_path, protocol=protocol).run)
+    text = printed(table({"": summary.rows}, "3 prompts"))
+    assert "…" not in text
+    assert "LOSSY" not in text
+    for row in summary.rows:
+        for name, rate in row.rates.items():
+            if (
+                rate is not None
+                and name not in ("alpha_rule", "coverage")
+                and (protocol != "both" or not name.startswith(("expected", "acceptance")))
+            ):
+                assert cell(rate, name).split("\n")[0] in text
+
+
+def test_a_long_name_leaves_the_figures_whole(run_in: Callable[..., Any], tmp_path: Path) -> None:
+    rows = Summary(run_in(tmp_path, protocol="both").run).rows
+    long = [replace(row, drafter="shallow_aggressive_" + row.drafter) for row in rows]
+    text = printed(table({"": long}, "3 prompts"))
+    assert "…" not in text
+    for row in rows:
+        assert cell(row.rates["speedup"], "speedup").split("[dim]")[-1].removesuffix("[/]") in text
+
+
+def test_a_lossy_rule_is_named_and_its_own_alpha_shown(
+    run_in: Callable[..., Any], tmp_path: Path
+) -> None:
+    run = run_in(tmp_path, protocol="overlap", verifier=Lenient(0.1), temperature=1.0).run
+    text = printed(table({"": Summary(run).rows}, "3 prompts"))
+    assert "LOSSY" in text
+    assert "of rule" in text
+
+
+def test_trees_have_a_ceiling_and_chains_show_none(
+    run_in: Callable[..., Any], drafters: dict[str, Drafter], tmp_path: Path
+) -> None:
+    chains = Summary(run_in(tmp_path / "chains", protocol="overlap", temperature=1.0).run).rows
+    assert "ceiling" not in printed(table({"": chains}, "4 prompts"))
+    drafters.clear()
+    drafters["tree"] = bigram(tree="iid:3x1")
+    run = run_in(
+        tmp_path / "trees", protocol="overlap", verifier=OptimalTransport(), temperature=1.0
+    ).run
+    (row,) = Summary(run).rows
+    alpha = next(chain for chain in chains if chain.drafter == "bigram").rates["alpha"]
+    ceiling = row.rates["alpha_ceiling"]
+    assert alpha is not None and ceiling is not None
+    assert alpha.value < ceiling.value < 1  # three siblings instead of one
+    assert "ceiling" in printed(table({"": [row]}, "4 prompts"))
+
+
+def test_several_runs_are_told_apart(run_in: Callable[..., Any], tmp_path: Path) -> None:
+    rows = Summary(run_in(tmp_path, protocol="overlap").run).rows
+    text = printed(table({"gamma 2": rows, "gamma 4": rows}, "2 runs"))
+    assert text.count("gamma 2") == text.count("gamma 4") == 3
+
+
+def test_pairs_are_shown_in_every_rate_with_the_family_named(
+    run_in: Callable[..., Any], tmp_path: Path
+) -> None:
+    pairs = Summary(run_in(tmp_path).run).pairs
+    text = printed(pair_table(pairs))
+    assert "…" not in text
+    for words in ("alpha", "block efficiency", "speedup", "4 prompts allow no uncorrected p"):
+        assert words in text
+    assert "Holm's correction for the 3 differences" in " ".join(text.split())
+    assert "below 0.12" in " ".join(text.split())
+    assert "none" not in text
+    wide = [replace(pair, difference=Interval(-0.123, -0.234, 0.012)) for pair in pairs]
+    text = printed(pair_table(wide))
+    assert text.count("-0.234 +0.012") == 3
+
+
+def with_intervals(rows: list[Row]) -> list[Row]:
+    """Returns the rows with an interval for every figure."""
+    return [
+        replace(
+            row,
+            prompts=24,
+            rates={
+                name: rate and Interval(rate.value, rate.value * 0.9, rate.value * 1.1)
+                for name, rate in row.rates.items()
+            },
+        )
+        for row in rows
+    ]
+
+
+def test_intervals_fit_too(run_in: Callable[..., Any], tmp_path: Path) -> None:
+    rows = with_intervals(Summary(run_in(tmp_path).run).rows)
+    text = printed(table({"": rows}, "24 prompts"))
+    assert "…" not in text
+    assert "no intervals" not in text
+    for row in rows:
+        for name in ("alpha", "speedup", "speedup_median"):
+            if rate := row.rates[name]:
+                below = cell(rate, name).split("[dim]")[-1].removesuffix("[/]")
+                assert below in text
+
+
+def test_too_few_prompts_are_said_to_have_no_intervals(
+    run_in: Callable[..., Any], tmp_path: Path
+) -> None:
+    text = printed(table({"": Summary(run_in(tmp_path).run).rows}, "4 prompts"))
+    assert "no intervals: 4 prompts, and below 5 the spread is not known" in " ".join(text.split())
+
+
+def test_the_fastest_is_marked_and_can_be_on_top(
+    run_in: Callable[..., Any], tmp_path: Path
+) -> None:
+    rows = Summary(run_in(tmp_path, protocol="decode").run).rows
+    speeds = {"none": 1.0, "lookup": 1.5, "bigram": 1.2}
+    rows = [
+        replace(
+            row,
+            doubts=(),
+            rates={**row.rates, "speedup": Interval(speeds[row.drafter], None, None)},
+        )
+        for row in rows
+    ]
+    text = printed(table({"": rows}, "3 prompts"))
+    assert "lookup *" in text and text.count("*") == 2
+    assert "* the fastest" in text
+    assert "*" not in printed(table({"one": rows, "two": rows}, "2 runs"))
+    assert [row.drafter for row in by_rate(rows, "speedup")] == ["lookup", "bigram", "none"]
+    missing = [replace(rows[0], rates={**rows[0].rates, "block_efficiency": None}), rows[1]]
+    assert by_rate(missing, "block_efficiency")[-1] is missing[0]
+    slow = [row for row in rows if row.drafter == "none"]
+    assert "*" not in printed(table({"": slow}, "3 prompts"))
+
+
+def test_a_doubtful_speedup_is_marked(run_in: Callable[..., Any], tmp_path: Path) -> None:
+    rows = Summary(run_in(tmp_path).run).rows
+    sure = [replace(row, doubts=()) for row in rows]
+    assert "!" not in printed(table({"": sure}, "4 prompts"))
+    doubted = [
+        sure[0],
+        *(replace(row, doubts=("plain decoding drifts by 25%",)) for row in sure[1:]),
+    ]
+    text = printed(table({"": doubted}, "4 prompts"))
+    assert text.count(" !") == 2 + 1  # two figures, and the caption
+    assert "! lookup, bigram: plain decoding drifts by 25%" in " ".join(text.split())
+
+
+def test_tasks_are_columns_as_on_the_leaderboard(
+    run_in: Callable[..., Any], tmp_path: Path
+) -> None:
+    rows = Summary(run_in(tmp_path).run).rows
+    assert all(set(row.tasks) == {"chat", "code"} for row in rows)
+    names = ["mt_bench", "translation", "summarization", "qa", "math_reasoning", "rag"]
+    rates = dict.fromkeys(("speedup", "block_efficiency"), Interval(1.52, 1.41, 1.65))
+    wide = [replace(row, tasks=dict.fromkeys(names, rates)) for row in with_intervals(rows)]
+    text = printed(task_table(wide))
+    assert "…" not in text
+    for word in ("mt", "bench", "qa", "math", "rag", "overall", "tokens", "1.52", "±0.13"):
+        assert word in text
+    assert "without ±" not in text
+    assert "without ±: fewer than 5 prompts" in printed(task_table(rows))
+    assert "block efficiency by task" in printed(task_table(wide, "block_efficiency"))
+
+
+def test_figures_with_their_intervals() -> None:
+    assert cell(None, "alpha") == "-"
+    assert cell(Interval(0.5, 0.412, 1.0), "alpha") == "0.500\n[dim].41-1.00[/]"
+    assert cell(Interval(0.5, None, None), "alpha") == "0.500"
+    assert cell(Interval(31.26, 30.0, 32.0), "tokens_per_second") == "31.3"
+
+
+def test_a_drafter_that_remembers_says_so(
+    run_in: Callable[..., Any], drafters: dict[str, Drafter], tmp_path: Path
+) -> None:
+    drafters["suffix"] = Suffix()
+    summary = Summary(run_in(tmp_path, protocol="decode").run)
+    assert [row.drafter for row in summary.rows if row.remembers] == ["suffix"]
+    caption = str(table({"": summary.rows}, "").caption)
+    page = write_report({"": summary}, tmp_path).read_text()
+    assert "suffix: remembers the prompts before, in their order" in page
+    assert "suffix: remembers the prompts before, in their order" in caption

@@ -1,0 +1,72 @@
+"""The test of paired differences counts all exchanges, and claims no more than prompts allow."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from outrider.lab.measuring.measurement import Decoding, Measurement, Step
+from outrider.lab.statistics.intervals import ratio
+from outrider.lab.statistics.permutation_test import exchange_p, holm, smallest_p
+from outrider.lab.statistics.rates import RATES
+
+
+def test_the_exchanges_of_few_prompts_are_all_counted() -> None:
+    """Against all 2^n exchanges of five prompts."""
+    one, other = np.array([8.0, 9, 7, 9, 8]), np.array([5.0, 6, 7, 4, 8])
+    tested = np.array([10.0, 12, 9, 10, 11])
+    hits = 0
+    for flips in itertools.product((False, True), repeat=5):
+        first, second = np.where(flips, other, one).sum(), np.where(flips, one, other).sum()
+        hits += abs(first - second) >= abs(one.sum() - other.sum())
+    assert exchange_p(ratio(one, tested), ratio(other, tested)) == hits / 32
+
+
+@pytest.mark.parametrize("count", [2, 6, 13, 14, 40])
+def test_no_p_is_below_what_the_prompts_allow(count: int) -> None:
+    """The smallest p is 2 of 2^n, which random exchanges must not undercut."""
+    p = exchange_p(ratio([9] * count, [10] * count), ratio([1] * count, [10] * count))
+    assert p >= smallest_p(count) == 2 / 2**count
+    if count <= 14:
+        assert p == smallest_p(count)
+
+
+def test_drafters_that_get_to_different_depths_are_exchanged() -> None:
+    def texts(*accepted: int) -> list[list[Measurement]]:
+        return [[Measurement("a", 1, "chat", "x", decoding=text(count))] for count in accepted]
+
+    def text(accepted: int) -> Decoding:
+        steps = [
+            Step((), (), (), 4, accepted + 1, accepted, (), (), 0.0, 0.0, 0.0, None),
+            Step((), (), (), 4, 1, 0, (), (), 0.0, 0.0, 0.0, None),
+        ]
+        return Decoding(tuple(steps), 1.0, 1.0, 1.0)
+
+    rate = RATES["block_efficiency"]
+    one, other = rate.statistic(texts(3, 3, 2)), rate.statistic(texts(1, 0, 1))
+    assert one.value == pytest.approx(1 + 8 / 6) and other.value == pytest.approx(1 + 2 / 6)
+    assert exchange_p(one, other) == exchange_p(other, one) == 2 / 8
+
+
+def test_equal_drafters_do_not_differ() -> None:
+    random = np.random.default_rng(0)
+    tested = random.integers(40, 200, 30)
+    same = ratio(random.binomial(tested, 0.5), tested)
+    assert exchange_p(same, same) == 1
+
+
+def test_p_is_right_where_there_is_no_difference() -> None:
+    random = np.random.default_rng(5)
+    wrong = 0
+    for _ in range(200):
+        own = random.beta(6, 4, 10)
+        tested = random.integers(40, 200, 10)
+        one, other = (ratio(random.binomial(tested, own), tested) for _ in range(2))
+        wrong += exchange_p(one, other) <= 0.05
+    assert wrong <= 20  # of 200 at 5%: more than 20 happen once in 500 times
+
+
+def test_holm_by_hand() -> None:
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+    assert holm([]) == []

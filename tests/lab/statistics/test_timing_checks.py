@@ -1,0 +1,34 @@
+"""Times that can't be trusted are reported."""
+
+from outrider.lab.measuring.measurement import Decoding
+from outrider.lab.statistics.intervals import Interval
+from outrider.lab.statistics.timing_checks import doubts, drift
+
+
+def text(call: float, *repeats: float) -> Decoding:
+    return Decoding((), 1.0, call, call, repeats, repeats)
+
+
+def rates(speedup: float, tokens: float) -> dict[str, Interval | None]:
+    return {
+        "speedup": Interval(speedup, None, None),
+        "block_efficiency": Interval(tokens, None, None),
+    }
+
+
+def test_a_baseline_that_drifts_within_a_run() -> None:
+    assert drift([text(1.0)] * 6) == 1
+    assert drift([text(1.0)] * 4 + [text(1.5)] * 2) == 1.5
+    assert drift([text(1.0), text(1.5)]) == 1  # two questions may differ by themselves
+    assert drift([text(1.0, 1.0, 1.2, 1.1)] * 3) == 1.2
+    assert drift([text(1.0, 1.0, 1.01, 1.0)] * 3) == 1.01
+
+
+def test_a_speedup_above_the_tokens_of_a_call_is_doubted() -> None:
+    assert doubts(rates(1.5, 2.0), [1.4, 1.6], 5, 1.0) == ()
+    assert doubts(rates(2.5, 2.0), [2.5, 2.5], 5, 1.0) == (
+        "the speedup is above the tokens a call",
+    )
+    assert doubts(rates(1.5, 2.0), [1.2, 8.0], 5, 1.0) == ("above gamma + 1 on 1 of 2 prompts",)
+    assert doubts(rates(1.5, 2.0), [1.4, 1.6], 5, 1.25) == ("plain decoding drifts by 25%",)
+    assert doubts({"speedup": None, "block_efficiency": None}, [], 5, 1.0) == ()

@@ -1,0 +1,72 @@
+"""Caches grow by doubling, roll back without a copy, and hold what transformers' own would."""
+
+from typing import Any
+
+import pytest
+import torch
+from transformers import DynamicCache
+
+from outrider.targets.passes.cache import GrowingCache
+from outrider.targets.passes.growing import INITIAL_ROOM
+
+
+def states(count: int, seed: int) -> tuple[Any, Any]:
+    generator = torch.Generator().manual_seed(seed)
+    keys, values = torch.randn(2, 2, 3, count, 4, generator=generator)
+    return keys, values
+
+
+def same(cache: Any, other: Any) -> None:
+    assert cache.get_seq_length() == other.get_seq_length()
+    for layer, right in zip(cache.layers, other.layers, strict=True):
+        assert torch.equal(layer.keys, right.keys) and torch.equal(layer.values, right.values)
+
+
+def test_it_holds_what_a_dynamic_cache_holds() -> None:
+    cache, other = GrowingCache(), DynamicCache()
+    for seed, (count, dropped) in enumerate(
+        [(200, 0), (3, 2), (INITIAL_ROOM, 5), (1, 0), (900, 899)]
+    ):
+        for layer in (0, 1):
+            keys, values = cache.update(*states(count, seed), layer)
+            right = other.update(*states(count, seed), layer)
+            assert torch.equal(keys, right[0]) and torch.equal(values, right[1])
+        cache.crop(-dropped)
+        other.crop(-dropped)
+        same(cache, other)
+
+
+def test_a_branch_is_kept_in_order() -> None:
+    cache, other = GrowingCache(), DynamicCache()
+    keys, values = states(7, 1)
+    cache.update(keys, values, 0)
+    branch = torch.tensor([0, 1, 2, 4, 6])
+    other.update(keys[:, :, branch], values[:, :, branch], 0)
+    cache.retain_rows(4, [1, 3])
+    same(cache, other)
+    cache.retain_rows(2, [])
+    other.crop(-2)
+    same(cache, other)
+
+
+def test_texts_leave_a_batch() -> None:
+    cache, other = GrowingCache(), DynamicCache()
+    keys, values = states(2, 2)
+    for either in (cache, other):
+        either.update(*states(5, 1), 0)
+        either.batch_select_indices(torch.tensor([1]))
+    same(cache, other)
+    for either in (cache, other):
+        either.update(keys[1:], values[1:], 0)
+    same(cache, other)
+
+
+@pytest.mark.parametrize("prompt", [10, 5 * INITIAL_ROOM])
+def test_a_round_moves_nothing_that_is_there(prompt: int) -> None:
+    cache = GrowingCache()
+    cache.update(*states(prompt, 1), 0)
+    before = cache.layers[0].keys.data_ptr()
+    for seed in range(20):
+        cache.update(*states(5, seed), 0)
+        cache.crop(-4)
+    assert cache.layers[0].keys.data_ptr() == before

@@ -1,0 +1,145 @@
+"""Compiled passes: the same scores on a cache of one shape, whatever is read, dropped and kept.
+
+The graphs come from a compiler that runs anywhere; a GPU adds only speed.
+"""
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+
+from outrider import ConfigError, Draft, Verdict, decode
+from outrider.drafters.eagle import Eagle
+from outrider.drafters.prompt_lookup import PromptLookup
+from outrider.drafters.self_sparse import SelfSparse
+from outrider.targets.passes import compiled_cache as static
+from outrider.targets.passes.compiled_cache import StaticCache, compile_passes
+from outrider.targets.passes.pass_input import PassInput
+from outrider.targets.passes.run_pass import new_cache, run_pass
+from outrider.targets.transformers import TransformersTarget
+from outrider.verifiers.candidates import Candidates
+from outrider.verifiers.token import Token
+
+
+@pytest.fixture(scope="module")
+def pair(llama: Any) -> Any:
+    """A plain target, and the same one compiled."""
+    plain = llama(max_position_embeddings=400, num_key_value_heads=2, num_attention_heads=4)
+    other = copy.deepcopy(plain)
+    compile_passes(
+        other,
+        lambda function: torch.compile(
+            function, backend="aot_eager", fullgraph=True, dynamic=False
+        ),
+    )
+    return TransformersTarget(plain), TransformersTarget(other)
+
+
+def test_one_graph_a_size_serves_every_round(pair: Any) -> None:
+    graphs = []
+
+    def counted(function: Any) -> Any:
+        return torch.compile(
+            function,
+            fullgraph=True,
+            dynamic=False,
+            backend=lambda graph, _: graphs.append(graph) or graph,
+        )
+
+    model = copy.deepcopy(pair[0].model)
+    compile_passes(model, counted)
+    target = TransformersTarget(model)
+    session = target.open([3] * 40)
+    for drafted in (0, 3, 3, 2, 3, 3, 2, 3):
+        session.score(Draft((5,) * drafted, tuple(range(-1, drafted - 1)), (None,) * drafted))
+        session.commit(Verdict((), 4))
+    assert len(graphs) == 1  # the prompt is read without one; then four rows, or three padded
+
+
+def test_scores_are_those_of_the_plain_model(pair: Any) -> None:
+    plain, fast = (target.open([3, 4, 5], frozenset({"hidden_states.2"})) for target in pair)
+    tree = Draft((6, 7, 8, 9), (-1, -1, 0, 1), (None,) * 4)
+    chain = Draft((5, 6), (-1, 0), (None,) * 2)
+    rounds = [
+        (Draft(), Verdict((), 9)),
+        (tree, Verdict((1, 3), 2)),
+        (chain, Verdict((0,), 3)),
+        (tree, Verdict((0, 2), 4)),
+        (chain, Verdict((), 5)),
+        (Draft(), Verdict((), 6)),
+    ]
+    for draft, verdict in rounds:
+        right, logits = (session.score(draft) for session in (plain, fast))
+        torch.testing.assert_close(logits, right, rtol=1e-4, atol=1e-5)
+        for session in (plain, fast):
+            session.commit(verdict)
+        name = "hidden_states.2"
+        states, right = (session.features()[name] for session in (fast, plain))
+        torch.testing.assert_close(states, right, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("make", "rule"),
+    [
+        (PromptLookup, Token()),
+        (lambda: Eagle(path="untrained", tree="top:2x2"), Candidates()),
+        (lambda: SelfSparse(sink=1, window=3), Token()),
+    ],
+)
+def test_texts_are_the_same(make: Any, rule: Any, pair: Any) -> None:
+    options: dict[str, Any] = {"gamma": 3, "budget": 6, "max_new_tokens": 40}
+    texts = [
+        [round.tokens for round in decode(target, make(), rule, [3, 4, 5, 3, 4], **options)]
+        for target in pair
+    ]
+    assert texts[0] == texts[1]
+
+
+def test_a_text_outgrows_its_room(pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(static, "INITIAL_ROOM", 16)
+    options: dict[str, Any] = {"gamma": 4, "max_new_tokens": 24}
+    texts = [
+        [round.tokens for round in decode(target, PromptLookup(), Token(), [3, 4, 3], **options)]
+        for target in pair
+    ]
+    assert texts[0] == texts[1]
+
+
+def test_a_long_prompt_is_read_in_parts(pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, known = [], StaticCache._full_mask
+
+    def full_mask(*arguments: Any) -> torch.Tensor:
+        mask = known(*arguments)
+        rows.append(mask.shape[2])
+        return mask
+
+    monkeypatch.setattr(StaticCache, "_full_mask", full_mask)
+    prompt = [3, 4, 5, 9] * 65  # the last part is no size of its own
+    right, logits = (target.open(prompt).score(Draft()) for target in pair)
+    torch.testing.assert_close(logits, right, rtol=1e-4, atol=1e-5)
+    assert rows == [256, 4]
+
+
+def test_a_rollback_moves_nothing(pair: Any) -> None:
+    model = pair[1].model
+    cache = new_cache(model)
+    assert isinstance(cache, StaticCache)
+    run_pass(model, cache, PassInput(torch.tensor([[3, 4, 5]]), 1))
+    before = [room.data_ptr() for room in cache._rooms.keys]
+    for _ in range(5):
+        run_pass(model, cache, PassInput(torch.tensor([[3, 4, 5]]), 3))
+        cache.crop(-2)
+    assert [room.data_ptr() for room in cache._rooms.keys] == before
+    assert cache.get_seq_length() == 8 == cache.layers[0].keys.shape[2]
+
+
+def test_other_kinds_are_refused() -> None:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    with torch.random.fork_rng(devices=[]):
+        model = GPT2LMHeadModel(GPT2Config(vocab_size=32, n_embd=16, n_layer=2, n_head=2))
+    with pytest.raises(ConfigError, match=r"optimize='compile': GPT2LMHeadModel is none of"):
+        TransformersTarget(model.eval(), optimize="compile")
+    with pytest.raises(ConfigError, match=r"optimize='fast': expected one of auto, none"):
+        TransformersTarget(model.eval(), optimize="fast")

@@ -1,0 +1,141 @@
+"""Runs of the lab on tiny models, finished and unfinished."""
+
+import shutil
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from playwright.sync_api import expect, sync_playwright
+from starlette.applications import Starlette
+
+from outrider import Drafter, Sampling, Verifier
+from outrider.data.prompts import Prompt
+from outrider.drafters.ngram import bigram
+from outrider.drafters.none import NoDraft
+from outrider.drafters.prompt_lookup import PromptLookup
+from outrider.lab.measuring.compare import PROTOCOLS, fit, measure, questions
+from outrider.lab.measuring.entrants import Entrant, Settings
+from outrider.lab.runs.store import Run, RunFolder
+from outrider.targets.transformers import TransformersTarget
+from outrider.verifiers.token import Token
+
+PROMPTS = [
+    Prompt("a", "chat", ("the cat sat on the mat", "and the dog ?")),
+    Prompt("b", "chat", ("one two three one two",)),
+    Prompt("c", "code", ("red blue red blue red",)),
+    Prompt("d", "code", ("he was not so big !",)),
+]
+
+
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
+QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    expect.set_options(timeout=30_000)
+    with sync_playwright() as playwright:
+        # Without one of the system's, Playwright starts its own, or says how to get it.
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def serve() -> Iterator[Callable[[Starlette], str]]:
+    """Serves an application until the module's tests have ended, and returns its address."""
+    with ExitStack() as stack:
+
+        def go(application: Starlette) -> str:
+            listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            server = uvicorn.Server(uvicorn.Config(application, log_level="warning", ws="none"))
+            thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+            thread.start()
+            stack.callback(thread.join)
+            stack.callback(setattr, server, "should_exit", True)
+            return f"http://127.0.0.1:{listener.getsockname()[1]}/"
+
+        yield go
+
+
+@pytest.fixture(scope="session")
+def target(llama: Any, words: Any) -> TransformersTarget:
+    return TransformersTarget(llama(), words)
+
+
+def three_drafters() -> dict[str, Drafter]:
+    return {"none": NoDraft(), "lookup": PromptLookup(), "bigram": bigram()}
+
+
+@pytest.fixture
+def drafters() -> dict[str, Drafter]:
+    return three_drafters()
+
+
+@pytest.fixture
+def run_in(target: TransformersTarget, drafters: dict[str, Drafter]) -> Callable[..., RunFolder]:
+    """Measures into a folder: all drafters by both protocols, unless the options limit it."""
+    return runner(target, drafters)
+
+
+@pytest.fixture(scope="session")
+def whole_run(target: TransformersTarget, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A finished run of three drafters by both protocols, which has its command and date."""
+    folder = tmp_path_factory.mktemp("runs") / "whole"
+    start = {"command": "outrider compare gamma=3", "date": "2026-01-02T03:04:05+00:00"}
+    facts = {**runner(target, three_drafters())(folder).facts, "starts": [start]}
+    with RunFolder(folder, facts, resume=True) as finished:
+        return finished.run
+
+
+def runner(target: TransformersTarget, drafters: dict[str, Drafter]) -> Callable[..., RunFolder]:
+    """Returns what measures into a folder."""
+
+    def go(
+        folder: Path,
+        *,
+        protocol: str = "both",
+        verifier: Verifier | None = None,
+        gamma: int = 3,
+        temperature: float = 0.0,
+        stop_after: int | None = None,
+        resume: bool = False,
+    ) -> RunFolder:
+        folder.mkdir(parents=True, exist_ok=True)
+        rule = verifier or Token()
+        entrants = {name: Entrant(drafter, rule) for name, drafter in drafters.items()}
+        settings = Settings(gamma, None, Sampling(temperature=temperature), 16)
+        asked = questions(
+            target, PROMPTS, settings, chat=False, answers=protocol != "decode", folder=None
+        )
+        fit(target, entrants)
+        facts = {
+            "settings": {
+                "gamma": gamma,
+                "sampling": {"temperature": temperature},
+                "verifier": {"_target_": f"here.{type(rule).__name__}"},
+            },
+            "drafters": {name: {} for name in drafters},
+            "protocols": PROTOCOLS[protocol],
+            "lossless": dict.fromkeys(drafters, rule.lossless),
+            "remember": [name for name, drafter in drafters.items() if drafter.remembers],
+            "questions": [[question.prompt, question.turn, "asked"] for question in asked],
+        }
+        with RunFolder(folder, facts, resume=resume) as run:
+            done = {(m.protocol, m.prompt, m.turn) for m in run.measurements}
+            for count, measurement in enumerate(
+                measure(target, entrants, asked, settings, protocol=protocol, done=done), start=1
+            ):
+                run.add(measurement)
+                if count == stop_after:
+                    break
+        return run
+
+    return go

@@ -1,0 +1,61 @@
+"""A model that the native library runs, and the library for older processors."""
+
+import ctypes
+import platform
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from outrider.extras.cpu import library as native
+from outrider.extras.cpu import native_pass
+from outrider.extras.cpu.cpu_features import cpu_flags
+from outrider.extras.cpu.packed_linear import pack
+
+BASELINES = {"x86_64": "-march=x86-64-v3"}
+"""The option to compile for an older processor, by kind."""
+
+
+@pytest.fixture(scope="session")
+def older_library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    path = tmp_path_factory.mktemp("native") / "library.so"
+    return compiled(path, (BASELINES.get(platform.machine(), "-O1"),))
+
+
+@pytest.fixture(scope="session")
+def short_library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """The library as it multiplies bfloat16, wherever the processor can do so."""
+    path = tmp_path_factory.mktemp("native") / "library.so"
+    without = ["-mno-avx512fp16"] if "avx512_fp16" in cpu_flags() else []
+    return compiled(path, native.TUNINGS, *without)
+
+
+def compiled(path: Path, tunings: tuple[str, ...], *options: str) -> ctypes.CDLL:
+    """Compiles the library for some kinds of processors, the first that the compiler knows."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native, "OPTIONS", (*native.OPTIONS, "-O1", *options))  # compiles faster
+        patch.setattr(native, "TUNINGS", tunings)
+        assert native._compile(path)
+    return ctypes.CDLL(str(path))
+
+
+@pytest.fixture(scope="module", params=[torch.float32, torch.bfloat16], ids=str)
+def native_model(request: pytest.FixtureRequest) -> Any:
+    """A tiny decoder that the native library runs, in each precision of its weights."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        config = LlamaConfig(
+            vocab_size=90,
+            hidden_size=96,
+            intermediate_size=80,
+            num_hidden_layers=2,
+            num_attention_heads=6,
+            num_key_value_heads=2,
+            head_dim=16,
+        )
+        made = LlamaForCausalLM(config).to(request.param).eval()
+    pack(made)
+    assert native_pass.is_used_for(made)
+    return made
