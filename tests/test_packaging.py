@@ -173,8 +173,8 @@ def printed(stranger: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
         [*GENERATE, "drafter=my_bigram_near", "--cfg", "job"],
         ["plugins"],
     ]
-    out = run(stranger, "-c", COMMANDS, json.dumps(commands), EXAMPLE / "test_my_bigram.py", cwd=folder,
-              COLUMNS="120")  # fmt: skip
+    words = json.dumps(commands), EXAMPLE / "test_my_bigram.py"
+    out = run(stranger, "-c", COMMANDS, *words, cwd=folder, COLUMNS="120")
     return folder, out.split("\f")
 
 

@@ -14,7 +14,6 @@ from outrider.base.errors import ConfigError
 from outrider.cli.commands.new_plugin import TEMPLATES, write_plugin
 from outrider.plugins.registry import ROLES, plugin_manager, registry_from
 
-
 EXAMPLE = Path(__file__).parents[3] / "examples" / "outrider-my-bigram"
 
 
