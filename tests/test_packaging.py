@@ -103,7 +103,7 @@ def test_the_wheel_holds_code_configs_and_prompts_but_no_tests(wheel: Path) -> N
         "outrider/conf/data/demo.yaml",
         "outrider/lab/demo.jsonl",
         "outrider/plugins/template/drafter.py.jinja",
-        "outrider/lab/page/runs.html.jinja",
+        "outrider/extras/view/page/runs.html.jinja",
         "outrider/extras/cpu/c/library.c",
         "outrider/extras/cpu/c/threads.h",
         "outrider/drafters/weights/eagle/model.safetensors",
