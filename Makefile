@@ -77,12 +77,12 @@ mutants: install
 
 # What runs in other engines, which takes too long for `make test`.
 engines: install vllm
-	$(BIN)/pip install --quiet --no-deps --upgrade --target build/plugins examples/outrider-echo
+	$(BIN)/pip install --quiet --no-deps --upgrade --target build/plugins examples/outrider-my-bigram
 	PYTHONPATH=build/plugins $(BIN)/outrider serve-check $(CHECKED)
 	$(BIN)/python evidence/vllm_faults.py
 	$(BIN)/python evidence/vllm_speed.py
 
-CHECKED := drafters=[prompt_lookup,bigram,echo] data.limit=8 options=[--enforce-eager]
+CHECKED := drafters=[prompt_lookup,bigram,my_bigram] data.limit=8 options=[--enforce-eager]
 
 # vLLM on CPU, in an environment of its own that has Outrider and a plugin in it.
 vllm: .venv-vllm/installed
@@ -97,7 +97,7 @@ INSIDE := antlr4-python3-runtime hydra-core jaxtyping omegaconf platformdirs plu
 	.venv-vllm/bin/python extras/serving/engine.py > .venv-vllm/needed.txt
 	.venv-vllm/bin/pip install --quiet torch==2.13.0 --requirement .venv-vllm/needed.txt
 	.venv-vllm/bin/pip install --quiet --no-deps --constraint constraints.txt $(INSIDE)
-	.venv-vllm/bin/pip install --quiet --no-deps --editable . --editable examples/outrider-echo
+	.venv-vllm/bin/pip install --quiet --no-deps --editable . --editable examples/outrider-my-bigram
 	touch $@
 
 # The bench's other peers on CPU, each in an environment of its own.

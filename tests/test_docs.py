@@ -1,5 +1,6 @@
 """The docs show what runs: files are quoted whole, code blocks and commands are executed."""
 
+import json
 import re
 import runpy
 import shlex
@@ -206,6 +207,33 @@ def test_a_paragraph_says_when_to_use_a_drafter_and_its_command_composes(name: s
     else:
         assert f"drafter={name}" in settings
         assert type(build(config.drafter)) is installed().find("drafter", name).product
+
+
+def test_the_core_is_read_in_one_sitting() -> None:
+    page = (ROOT / "docs" / "read-the-core.md").read_text()
+    files = re.findall(r"^\| `(\S+)` \| [A-Z].+\. \|$", page, re.MULTILINE)
+    assert 8 <= len(files) == len(set(files)) <= 14
+    assert sum(len((ROOT / file).read_text().splitlines()) for file in files) <= 1800
+    folders = {Path(file).parent.as_posix() for file in files}
+    assert folders == {"core/contract", "core/decoding", "drafters", "verifiers"}
+
+
+def test_the_toy_drafter_is_the_same_on_every_page() -> None:
+    code = [block for page in PAGES for block in blocks(page, "python")]
+    toys = [
+        re.search(r"^class Bigram\(Drafter\):\n(    .*\n|\n)+", block, re.MULTILINE)
+        for block in code
+    ]
+    same = {toy[0].strip() for toy in toys if toy}
+    assert len(same) == 1
+    assert same.pop() in notebook_code("write_a_drafter")
+
+
+def notebook_code(name: str) -> str:
+    """Returns the cells with code of a notebook."""
+    text = (ROOT / "docs" / "notebooks" / f"{name}.ipynb").read_text()
+    cells = json.loads(text)["cells"]
+    return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
 
 
 def test_the_architecture_page_names_what_is_in_the_code() -> None:

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parent.parent
-EXAMPLE = ROOT / "examples" / "outrider-echo"
+EXAMPLE = ROOT / "examples" / "outrider-my-bigram"
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 pytestmark = pytest.mark.first
 
@@ -103,7 +103,7 @@ def test_the_wheel_holds_code_configs_and_prompts_but_no_tests(wheel: Path) -> N
         "outrider/conf/data/demo.yaml",
         "outrider/lab/demo.jsonl",
         "outrider/plugins/template/drafter.py.jinja",
-        "outrider/lab/page/runs.html.jinja",
+        "outrider/extras/view/page/runs.html.jinja",
         "outrider/extras/cpu/c/library.c",
         "outrider/extras/cpu/c/threads.h",
         "outrider/drafters/weights/eagle/model.safetensors",
@@ -123,7 +123,7 @@ def stranger(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     site = Path(
         run(python, "-c", "import site; print(site.getsitepackages()[0])", cwd=folder).strip()
     )
-    copy = folder / "outrider-echo"
+    copy = folder / "outrider-my-bigram"
     shutil.copytree(EXAMPLE, copy)
     run(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", site, wheel,
         copy, cwd=folder)  # fmt: skip
@@ -144,7 +144,7 @@ for words in json.loads(commands):
     sys.argv = ["outrider", *words]
     cli.main()
     print(end="\\f")
-os.environ["OUTRIDER_BLOCK_PLUGINS"] = "echo"
+os.environ["OUTRIDER_BLOCK_PLUGINS"] = "my_bigram"
 installed.cache_clear()
 sys.argv = ["outrider", "plugins"]
 cli.main()
@@ -160,7 +160,7 @@ Form feeds are between what they print.
 """
 
 GENERATE = ["generate", "target=tabular", "prompt=[0,1]", "max_new_tokens=30"]
-DRAFTERS = ("echo", "echo_word")
+DRAFTERS = ("my_bigram", "my_bigram_near")
 
 
 @pytest.fixture(scope="module")
@@ -169,12 +169,12 @@ def printed(stranger: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
     folder = tmp_path_factory.mktemp("commands")
     commands = [
         *([*GENERATE, f"drafter={name}", f"hydra.run.dir={name}"] for name in DRAFTERS),
-        ["check", "drafter=echo"],
-        [*GENERATE, "drafter=echo_word", "--cfg", "job"],
+        ["check", "drafter=my_bigram"],
+        [*GENERATE, "drafter=my_bigram_near", "--cfg", "job"],
         ["plugins"],
     ]
-    out = run(stranger, "-c", COMMANDS, json.dumps(commands), EXAMPLE / "test_echo.py", cwd=folder,
-              COLUMNS="120")  # fmt: skip
+    words = json.dumps(commands), EXAMPLE / "test_my_bigram.py"
+    out = run(stranger, "-c", COMMANDS, *words, cwd=folder, COLUMNS="120")
     return folder, out.split("\f")
 
 
@@ -182,7 +182,7 @@ def test_a_strangers_plugin_is_listed(printed: tuple[Path, list[str]]) -> None:
     _, (where, *_, listed, _, _) = printed
     assert "venv" in where
     assert str(ROOT / "core") not in where
-    assert "outrider-echo" in listed
+    assert "outrider-my-bigram" in listed
 
 
 def test_a_strangers_plugin_decodes_with_its_preset_and_is_checked(
@@ -194,7 +194,7 @@ def test_a_strangers_plugin_decodes_with_its_preset_and_is_checked(
         assert report["counts"]["emitted"] == 30
         assert report["counts"]["drafted"] > 0
     assert "NO" not in checked
-    assert "period: 1" in config
+    assert "reach: 32" in config
 
 
 def test_the_example_passes_its_own_tests(printed: tuple[Path, list[str]]) -> None:
@@ -203,7 +203,7 @@ def test_the_example_passes_its_own_tests(printed: tuple[Path, list[str]]) -> No
 
 def test_a_blocked_plugin_is_not_there(printed: tuple[Path, list[str]]) -> None:
     *_, listed, _ = printed[1]
-    assert "outrider-echo" not in listed
+    assert "outrider-my-bigram" not in listed
     assert "prompt_lookup" in listed
 
 

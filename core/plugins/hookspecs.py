@@ -17,7 +17,7 @@ Instead of the class, it also takes a function annotated to return it: a preset 
 
 @hookspec
 def register_drafters(register: Register) -> None:
-    """Registers drafters: `register("echo", EchoDrafter)`."""
+    """Registers drafters: `register("my_bigram", MyBigram)`."""
 
 
 @hookspec
@@ -37,4 +37,4 @@ def register_targets(register: Register) -> None:
 
 @hookspec
 def config_search_paths() -> list[str]:  # type: ignore[empty-body]
-    """Returns Hydra search paths that hold presets: `["pkg://outrider_echo.conf"]`."""
+    """Returns Hydra search paths that hold presets: `["pkg://outrider_my_bigram.conf"]`."""

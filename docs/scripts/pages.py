@@ -46,7 +46,7 @@ def home() -> str:
 def api() -> dict[str, str]:
     """Returns the pages of the API reference: the names that stay stable."""
     package = "These names [stay stable](api-stability.md)."
-    kit = "The checks that prove a part; [write a drafter](plugins.md) shows them at work."
+    kit = "The checks that prove a part; [write a plugin](plugins/index.md) shows them at work."
     return {
         "api.md": reference("The package `outrider`", package, outrider),
         "testing.md": reference("The kit `outrider.testing`", kit, outrider.testing),

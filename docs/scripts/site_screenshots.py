@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, sync_playwright
 PAGES = (
     "index",
     "tutorial/compare",
-    "plugins",
+    "plugins/drafter",
     "commands",
     "settings",
     "api",

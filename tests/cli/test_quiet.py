@@ -44,8 +44,8 @@ def test_compare_and_report_print_their_table(compared: Any, run: Any) -> None:
 
 
 def test_steps_after_new_plugin_and_legends_are_remarks(run: Any) -> None:
-    assert run("new-plugin", "my-echo", "--quiet") == (0, "", "")
-    assert Path("outrider-my-echo").is_dir()
+    assert run("new-plugin", "my-bigram", "--quiet") == (0, "", "")
+    assert Path("outrider-my-bigram").is_dir()
     _, full, _ = run("theory")
     _, short, _ = run("theory", "--quiet")
     assert full.startswith(short) and len(short) < len(full)
@@ -102,7 +102,7 @@ def test_json_of_comparisons(run: Any, quick: list[str]) -> None:
 
 
 def test_commands_without_json_refuse_it(run: Any) -> None:
-    status, out, err = run("new-plugin", "my-echo", "--json")
+    status, out, err = run("new-plugin", "my-bigram", "--json")
     assert (status, out) == (1, "")
     assert "--json: expected one of generate, beams" in err
-    assert not Path("outrider-my-echo").exists()
+    assert not Path("outrider-my-bigram").exists()

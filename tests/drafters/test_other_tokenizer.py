@@ -367,7 +367,7 @@ def test_a_folder_is_loaded_once(folder: Path, llama: Any, words: Any) -> None:
 
 
 def test_the_drafter_of_the_docs_is_exact() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "plugins" / "drafter.md").read_text()
     names: dict[str, Any] = {"torch": torch, "Drafter": Drafter}
     block = next(part for part in page.split("```") if "class Foreign(" in part)
     exec(block.removeprefix("python"), names)

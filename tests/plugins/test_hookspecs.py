@@ -5,7 +5,7 @@ from pathlib import Path
 
 from outrider.plugins import hookspecs
 
-DOCS = Path(__file__).parents[2] / "docs" / "plugins.md"
+DOCS = Path(__file__).parents[2] / "docs" / "plugins" / "doors.md"
 
 
 def test_plugin_hooks_are_documented() -> None:

@@ -89,9 +89,7 @@ def placed(page: str, rows: Sequence[Row], versions: str) -> str:
     Raises:
         ValueError: the page has no lines between which the sweep's part goes.
     """
-    text = "\n".join(
-        [f"Written by `evidence/architectures.py` ({versions}).", *_counts(rows)]
-    )
+    text = "\n".join([f"Written by `evidence/architectures.py` ({versions}).", *_counts(rows)])
     return page_parts.placed(page, text, BEGIN, END)
 
 

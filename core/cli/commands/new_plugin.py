@@ -71,9 +71,9 @@ def new_plugin(arguments: Sequence[str]) -> None:
         "new-plugin",
         description="Writes a package with one drafter, acceptance rule, policy or target, and"
         " tests that prove it. Change its code and run the tests again.",
-        epilog="example: outrider new-plugin my-echo --role drafter",
+        epilog="example: outrider new-plugin my-bigram --role drafter",
     )
-    parser.add_argument("name", help="of the part, such as echo; the package is outrider-NAME")
+    parser.add_argument("name", help="of the part, such as my-bigram; the package is outrider-NAME")
     parser.add_argument("--role", choices=TEMPLATES, default="drafter", help="default: drafter")
     parser.add_argument("--out", type=Path, default=Path(), help="the folder to write it into")
     options = parser.parse_args(arguments)
@@ -134,15 +134,15 @@ def write_plugin(name: str, role: str, parent: Path) -> Path:
 
 
 def part_name(name: str) -> str:
-    """Returns the name of the part, an identifier: `outrider-my-echo` gives `my_echo`.
+    """Returns the name of the part, an identifier: `outrider-my-bigram` gives `my_bigram`.
 
     Raises:
         ConfigError: it is not a valid name.
 
-    >>> part_name("outrider-my-echo")
-    'my_echo'
+    >>> part_name("outrider-my-bigram")
+    'my_bigram'
     """
     part = name.removeprefix(PREFIX).replace("-", "_")
     is_name = re.fullmatch(r"[a-z][a-z0-9_]*", part) is not None
-    require(is_name, "name", name, "lower-case letters, digits and hyphens, such as my-echo")
+    require(is_name, "name", name, "lower-case letters, digits and hyphens, such as my-bigram")
     return part

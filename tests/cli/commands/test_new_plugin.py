@@ -14,6 +14,8 @@ from outrider.base.errors import ConfigError
 from outrider.cli.commands.new_plugin import TEMPLATES, write_plugin
 from outrider.plugins.registry import ROLES, plugin_manager, registry_from
 
+EXAMPLE = Path(__file__).parents[3] / "examples" / "outrider-my-bigram"
+
 
 @pytest.fixture
 def importable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
@@ -50,15 +52,26 @@ def test_a_written_package_registers_its_part_and_passes_its_tests(
         test(*getattr(case, "values", case))
 
 
+def test_the_example_is_what_is_written_with_a_preset_beside_it(tmp_path: Path) -> None:
+    folder = write_plugin("my-bigram", "drafter", tmp_path)
+    for path in (path for path in folder.rglob("*") if path.is_file()):
+        text = (EXAMPLE / path.relative_to(folder)).read_text()
+        if path.name == "pyproject.toml":
+            text = text.replace(
+                ', "outrider_my_bigram.conf", "outrider_my_bigram.conf.drafter"', ""
+            )
+        assert text.startswith(path.read_text()), path
+
+
 def test_it_says_what_to_do_next(run: Any, tmp_path: Path) -> None:
-    status, out, _ = run("new-plugin", "my-echo", "--role", "policy")
+    status, out, _ = run("new-plugin", "my-bigram", "--role", "policy")
     assert status == 0
-    assert (tmp_path / "outrider-my-echo" / "outrider_my_echo" / "__init__.py").is_file()
-    for line in ("pip install", "pytest test_my_echo.py", "outrider check policy=my_echo"):
+    assert (tmp_path / "outrider-my-bigram" / "outrider_my_bigram" / "__init__.py").is_file()
+    for line in ("pip install", "pytest test_my_bigram.py", "outrider check policy=my_bigram"):
         assert line in out
-    status, _, err = run("new-plugin", "my-echo")
+    status, _, err = run("new-plugin", "my-bigram")
     assert status == 1
-    assert "expected another name, outrider-my-echo exists" in err
+    assert "expected another name, outrider-my-bigram exists" in err
 
 
 @pytest.mark.parametrize("name", ["Echo", "9", "a b", "../up", "outrider-"])

@@ -1,1 +1,0 @@
-"""Hydra presets of the echo drafter."""
