@@ -243,9 +243,9 @@ def test_the_architecture_page_names_what_is_in_the_code() -> None:
     files = {
         span
         for span in spans
-        if re.fullmatch(r"(core|drafters|verifiers|conf|tests)/\S+\.\w+", span)
+        if re.fullmatch(r"(core|drafters|verifiers|extras|conf|tests|evidence)/\S+\.\w+", span)
     }
-    assert len(files) > 25
+    assert len(files) > 20
     for file in files - {"conf/COMMAND.yaml"}:
         assert (ROOT / file).is_file(), file
     folders = ("core", "drafters", "extras", "verifiers")
@@ -253,5 +253,5 @@ def test_the_architecture_page_names_what_is_in_the_code() -> None:
     words = set(re.findall(r"\w+", code))
     names = {span for span in spans if re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", span)}
     names = {name for name in names if not name.endswith((".py", ".toml"))}
-    assert len(names) > 50
+    assert len(names) > 30
     assert not {name for name in names if set(name.split(".")) - words - {"tests"}}
