@@ -14,7 +14,7 @@ import platformdirs
 
 from outrider.extras.cpu.cpu_features import cpu_flags
 
-SOURCE = Path(__file__).with_name("native_library")
+SOURCE = Path(__file__).with_name("c")
 """The folder of the source: `library.c` includes the rest."""
 
 COMPILERS = ("cc", "gcc", "clang")

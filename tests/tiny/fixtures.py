@@ -464,7 +464,7 @@ def vllm(tmp_path: Path) -> Callable[..., Path]:
     def make(
         texts: dict[str, list[int]] | None = None, version: str = "0.32.0", **more: Any
     ) -> Path:
-        fake = TESTS / "serving" / "fake_vllm.py"
+        fake = TESTS / "extras" / "serving" / "fake_vllm.py"
         (tmp_path / fake.name).write_text(fake.read_text())
         said = {"texts": texts or {}, "version": version, **more}
         (tmp_path / "fake.json").write_text(json.dumps(said))

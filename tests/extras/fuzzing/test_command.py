@@ -32,7 +32,7 @@ def test_a_failure_prints_the_command_that_repeats_it(
             raise ValueError("a prompt is too long")
         return Outcome(("greedy",))
 
-    for module in ("commands.fuzz", "fuzzing.campaign"):
+    for module in ("extras.fuzzing.command", "extras.fuzzing.campaign"):
         monkeypatch.setattr(f"outrider.{module}.run_example", failing)
     status, out, err = run("fuzz", "runs=50", "seconds=null", "hydra.run.dir=one")
     assert status == 1 and "the command above repeats it" in err
