@@ -171,7 +171,7 @@ def test_sampling_of_each_prompt_is_its_own(target: Any) -> None:
     assert one.text != other.text
 
 
-def test_every_entrant_goes_first_in_turn_and_is_repeated(
+def test_every_entrant_leads_in_turn_and_is_repeated(
     target: Any, drafters: dict[str, Drafter], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Plain decoding always came first, and it alone was warmed up."""
