@@ -82,7 +82,7 @@ def test_the_code_of_a_page_runs(page: Path) -> None:
         exec(compile(block, page.name, "exec"), names)
 
 
-def test_there_is_something_to_run() -> None:
+def test_the_docs_have_commands_and_code() -> None:
     assert len(COMMANDS) >= 12
     assert sum(len(blocks(page, "python")) for page in PAGES) >= 5
     assert sum(len(quoted(page)) for page in PAGES) >= 4
@@ -147,7 +147,7 @@ def slug(heading: str) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_to_a_heading_find_it(page: Path) -> None:
+def test_links_to_a_heading_are_found(page: Path) -> None:
     for name, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text()):
         target = (page.parent / name).resolve() if name else page
         headings = re.findall(r"^#+ (.+)$", target.read_text(), re.MULTILINE)
@@ -236,7 +236,7 @@ def notebook_code(name: str) -> str:
     return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
 
 
-def test_the_architecture_page_names_what_is_in_the_code() -> None:
+def test_the_architecture_page_names_existing_code() -> None:
     """Every file that it mentions exists, and every name on its walk is somewhere in the code."""
     page = (ROOT / "docs" / "architecture.md").read_text()
     spans = set(re.findall(r"`([^`]+)`", page))
