@@ -82,7 +82,7 @@ def test_the_code_of_a_page_runs(page: Path) -> None:
         exec(compile(block, page.name, "exec"), names)
 
 
-def test_there_is_something_to_run() -> None:
+def test_the_docs_have_commands_and_code() -> None:
     assert len(COMMANDS) >= 12
     assert sum(len(blocks(page, "python")) for page in PAGES) >= 5
     assert sum(len(quoted(page)) for page in PAGES) >= 4
@@ -102,7 +102,7 @@ def test_a_documented_command_runs(
         (tmp_path / "edits").symlink_to(request.getfixturevalue("edits"))
     names = [Path(word).name for word in words]
     if "hydra/launcher=outrider_ray" in words:  # where one of its workers is killed, too
-        assert f'"{command}"' in (ROOT / "tests/plugins/test_ray_launcher.py").read_text()
+        assert f'"{command}"' in (ROOT / "tests/extras/ray/test_launcher.py").read_text()
         return
     quick = [setting for name in names for setting in QUICK.get(name, ())]
     if "hydra/launcher=joblib" in words:  # in several processes in tests/test_cli.py
@@ -147,7 +147,7 @@ def slug(heading: str) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_to_a_heading_find_it(page: Path) -> None:
+def test_links_to_a_heading_are_found(page: Path) -> None:
     for name, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text()):
         target = (page.parent / name).resolve() if name else page
         headings = re.findall(r"^#+ (.+)$", target.read_text(), re.MULTILINE)
@@ -236,16 +236,16 @@ def notebook_code(name: str) -> str:
     return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
 
 
-def test_the_architecture_page_names_what_is_in_the_code() -> None:
+def test_the_architecture_page_names_existing_code() -> None:
     """Every file that it mentions exists, and every name on its walk is somewhere in the code."""
     page = (ROOT / "docs" / "architecture.md").read_text()
     spans = set(re.findall(r"`([^`]+)`", page))
     files = {
         span
         for span in spans
-        if re.fullmatch(r"(core|drafters|verifiers|conf|tests)/\S+\.\w+", span)
+        if re.fullmatch(r"(core|drafters|verifiers|extras|conf|tests|evidence)/\S+\.\w+", span)
     }
-    assert len(files) > 25
+    assert len(files) > 20
     for file in files - {"conf/COMMAND.yaml"}:
         assert (ROOT / file).is_file(), file
     folders = ("core", "drafters", "extras", "verifiers")
@@ -253,5 +253,5 @@ def test_the_architecture_page_names_what_is_in_the_code() -> None:
     words = set(re.findall(r"\w+", code))
     names = {span for span in spans if re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", span)}
     names = {name for name in names if not name.endswith((".py", ".toml"))}
-    assert len(names) > 50
+    assert len(names) > 30
     assert not {name for name in names if set(name.split(".")) - words - {"tests"}}

@@ -31,9 +31,7 @@ UNTRAINED = (
         ("distribution.py", ["--samples", "150", "--drafters", "bigram"], "liar"),
     ],
 )
-def test_what_is_claimed_of_texts_holds(
-    script: Any, name: str, arguments: list[str], line: str
-) -> None:
+def test_claims_about_texts_hold(script: Any, name: str, arguments: list[str], line: str) -> None:
     status, out, err = script(EVIDENCE / name, *arguments)
     assert status == 0, out + err
     assert line in out

@@ -58,7 +58,9 @@ ENDS = {
 
 
 @pytest.mark.parametrize("fault", ENDS)
-def test_generate_leaves_what_it_wrote(run: Any, tmp_path: Path, faulty: Any, fault: str) -> None:
+def test_generate_leaves_its_written_text(
+    run: Any, tmp_path: Path, faulty: Any, fault: str
+) -> None:
     expected, line, error = ENDS[fault]
     status, _, err = run("generate", *SAMPLED, *faulty(fault), "hydra.run.dir=d")
     assert status == expected
@@ -225,7 +227,7 @@ def broken() -> Any:
 
 @pytest.mark.usefixtures("drawn_once")
 @pytest.mark.parametrize("fault", ["SIGTERM", "memory", "hang"])
-def test_compare_goes_on_where_it_ended(
+def test_compare_resumes_at_its_last_question(
     run: Any, small: tuple[str, ...], tmp_path: Path, broken: Any, fault: str
 ) -> None:
     words = ("compare", *small, "protocol=decode", "hydra.run.dir=runs/a", "draft_timeout=1")
@@ -286,7 +288,7 @@ def _a_report_that_breaks_off_leaves_the_one_before(
 
 
 @pytest.mark.parametrize("fault", [KeyboardInterrupt, MemoryError])
-def test_bench_saves_each_run_as_it_ends(
+def test_bench_saves_each_run_at_its_end(
     tmp_path: Path, fault: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def runs(*_: Any) -> Any:
@@ -345,12 +347,16 @@ def test_half_of_a_surrogate_pair_in_a_prompt_is_one_line(run: Any, tmp_path: Pa
     assert "data.jsonl, line 1: 'a \\ud800 b': expected text in UTF-8" in err
 
 
-def test_the_page_names_tests_that_exist() -> None:
-    """Each row of the table ends with its tests, as `file::test`."""
-    page = (HERE.parent / "docs" / "reliability.md").read_text()
-    named = set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page))
-    assert len(named) >= 12
+def test_pages_name_files_and_tests_that_exist() -> None:
+    """Each row of the table of faults ends with its tests, as `file::test`."""
+    root = HERE.parent
+    named = set[tuple[str, str]]()
+    for page in (root / "CONTRIBUTING.md", *root.glob("docs/**/*.md")):
+        named |= set(re.findall(r"\b(tests/[\w/]+\.py)(?:::(\w+))?", page.read_text()))
+    assert sum(bool(test) for _, test in named) >= 12
     for file, test in named:
-        assert re.search(rf"^def {test}\(", (HERE.parent / file).read_text(), re.MULTILINE), test
+        text = (root / file).read_text()
+        assert not test or re.search(rf"^def {test}\(", text, re.MULTILINE), f"{file}::{test}"
+    page = (root / "docs" / "reliability.md").read_text()
     rows = [line for line in page.splitlines() if line.startswith("| ") and "::" in line]
     assert all("::" in row.rsplit("|", 2)[1] for row in rows)

@@ -78,7 +78,7 @@ def test_the_sheet_has_every_row_and_mode_and_nothing_wrong() -> None:
         assert bool(is_named) == bool(row["reason"]), row["model"]
 
 
-def test_the_page_counts_what_is_in_the_sheet() -> None:
+def test_the_page_counts_the_rows_of_the_sheet() -> None:
     page = (DOCS / "models.md").read_text()
     versions = f"Outrider {outrider.__version__}, transformers {transformers.__version__}"
     assert placed(page, read((DOCS / "models.csv").read_text()), versions) == page
@@ -111,7 +111,7 @@ def test_a_row_of_the_sheet_names_modes_and_reasons() -> None:
     assert (new["kind"], new["reason"], new["plain"]) == ("not built", "it reads audio", "")
 
 
-def test_what_is_written_by_hand_stays() -> None:
+def test_text_written_by_hand_stays() -> None:
     page = f"# Models\n\n{BEGIN}\nold\n{END}\n\n## By hand\n"
     new = placed(page, [], "1.0")
     assert (new.partition(BEGIN)[0], new.partition(END)[2]) == ("# Models\n\n", "\n\n## By hand\n")
@@ -120,7 +120,7 @@ def test_what_is_written_by_hand_stays() -> None:
         placed("# Models\n", [], "1.0")
 
 
-def test_signs_tell_what_is_wrong() -> None:
+def test_signs_name_the_error() -> None:
     def cell(*kinds: str) -> str:
         return sign([{"outcome": kind} for kind in kinds])
 

@@ -37,7 +37,7 @@ def test_every_mutant_has_parts_to_check_and_tests_that_mirror_its_file(script_m
         assert script_module.tests_of(mutant), mutant.file
 
 
-def test_the_report_counts_what_finds_a_mutant(
+def test_the_report_counts_mutants_by_finder(
     script_module: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one, two, three = (script_module.Mutant("a.py", old, "") for old in "xyz")

@@ -201,13 +201,13 @@ def test_the_example_passes_its_own_tests(printed: tuple[Path, list[str]]) -> No
     assert re.search(r"\b[1-9]\d* passed in", printed[1][-1])
 
 
-def test_a_blocked_plugin_is_not_there(printed: tuple[Path, list[str]]) -> None:
+def test_a_blocked_plugin_is_not_registered(printed: tuple[Path, list[str]]) -> None:
     *_, listed, _ = printed[1]
     assert "outrider-my-bigram" not in listed
     assert "prompt_lookup" in listed
 
 
-def test_what_goes_into_vllm_needs_no_more_than_make_installs_there(tmp_path: Path) -> None:
+def test_the_vllm_plugin_needs_no_more_than_make_installs(tmp_path: Path) -> None:
     """And neither that nor any other import opens a socket."""
     inside = re.search(r"^INSIDE := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert inside is not None

@@ -57,7 +57,7 @@ def consistent(witness: Witness, source: Sequence[int], text: Sequence[int]) -> 
     )
 
 
-def test_decoding_shows_it() -> None:
+def test_decoding_shows_the_source() -> None:
     witness = Witness()
     result = generate(TARGET, [3, 1, 4], witness, sampling=SAMPLED, max_new_tokens=12)
     assert len(result.tokens) == 12
@@ -82,7 +82,7 @@ def test_texts_of_a_batch_have_each_their_own() -> None:
     assert [generation.tokens for generation in together] == alone
 
 
-def test_the_lab_shows_it_and_takes_alpha_along_the_decoders_text() -> None:
+def test_the_lab_shows_the_source_and_takes_alpha_along_the_decoders_text() -> None:
     """Against sums by hand: p of the tabular target, q of a drafter of one distribution."""
     source = [3, 1, 4]
     text = written(TARGET, [source], SAMPLED, 10, batch=4, folder=None)[0]
@@ -97,7 +97,7 @@ def test_the_lab_shows_it_and_takes_alpha_along_the_decoders_text() -> None:
     assert result.prefixes == (10.0, 9.0)
 
 
-def test_the_kit_shows_it() -> None:
+def test_the_kit_shows_the_source() -> None:
     context = context_after(Witness(), TARGET, [3, 1, 4], [2, 2])
     assert (context.tokens, context.source) == ([0, 2, 2], [3, 1, 4])
     context = context_after(Witness(), TabularTarget(6), [3, 1, 4], [2])

@@ -74,7 +74,7 @@ def test_a_measured_share_of_places_gives_the_speedup() -> None:
 
 @pytest.mark.parametrize("alpha", [0.1, 0.5, 0.8, 0.97])
 @pytest.mark.parametrize("c", [0.0, 0.01, 0.05, 0.3, 0.6])
-def test_the_optimal_gamma_is_the_best_there_is(alpha: float, c: float) -> None:
+def test_the_optimal_gamma_is_the_best_of_all(alpha: float, c: float) -> None:
     gains = [theory.walltime_improvement(alpha, gamma, c) for gamma in range(65)]
     best = theory.optimal_gamma(alpha, c)
     assert gains[best] == max(gains)
@@ -101,6 +101,6 @@ def test_the_oracle_pays_for_accepted_tokens_alone() -> None:
         (lambda: theory.oracle_improvement(1, 0), "c=0: expected above 0 where alpha is 1"),
     ],
 )
-def test_what_makes_no_sense_is_refused(call: object, message: str) -> None:
+def test_senseless_arguments_are_refused(call: object, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         call()  # type: ignore[operator]

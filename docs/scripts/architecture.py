@@ -10,42 +10,30 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 HOLDS = {
-    "cli": "the console script",
-    "commands": "one file per command",
-    "serving": "drafters inside vLLM and transformers",
-    "training": "recipes that fit drafters and policies",
-    "bench": "speed beside other libraries",
-    "lab": "alpha, intervals, reports",
-    "fuzzing": "random combinations, held to what is promised",
+    "extras": "engine, training, pages, bench, serving",
+    "cli": "the console script and its commands",
+    "lab": "alpha, intervals, runs",
     "testing": "the conformance kit",
     "drafters": "one file per family",
     "verifiers": "one file per rule",
     "policies": "how long to draft",
-    "targets": "models whose text is wanted",
-    "drafter_parts": "trees, n-grams and networks that drafters share",
+    "targets": "models whose text is wanted, and their passes",
     "constraints": "penalties, grammars",
     "decoding": "the loop, from prompt to text",
-    "runtime": "passes and their caches",
     "plugins": "hooks, registry, configs",
     "contract": "the classes that an author of a plugin reads",
-    "prompts": "prompts and their files",
-    "rows": "the forms of data sets",
+    "data": "prompts and their sources",
     "theory": "the papers' formulas",
-    "folders": "whole files, locks",
-    "interruption": "early ends",
-    "terminal": "safe output",
-    "errors": "one-line error messages",
+    "base": "errors, folders, the terminal, early ends",
 }
 """What each folder or module holds."""
 
 STEPS = {
-    "cli": (1,),
+    "cli": (1, 3, 10),
     "plugins": (2,),
-    "commands": (3, 10),
-    "targets": (4,),
+    "targets": (4, 7, 9),
     "decoding": (5,),
     "drafters": (6,),
-    "runtime": (7, 9),
     "verifiers": (8,),
 }
 """The steps of the walk in docs/architecture.md, by where they happen."""

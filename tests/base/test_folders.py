@@ -14,7 +14,7 @@ from outrider import ConfigError
 from outrider.base.folders import append_line, claimed, replacing, write_whole
 
 
-def test_a_file_that_can_not_be_written_stays_as_it_was(tmp_path: Path, failing: Any) -> None:
+def test_a_file_that_can_not_be_written_stays_unchanged(tmp_path: Path, failing: Any) -> None:
     path = tmp_path / "x.json"
     write_whole(path, "old")
     with failing("x.json", errno.ENOSPC):

@@ -9,7 +9,7 @@ import torch
 from outrider.base.interruption import Terminated, advice_in, advising, out_of_memory, terminable
 
 
-def test_sigterm_is_raised_where_it_can_be_handled() -> None:
+def test_sigterm_is_raised_where_a_handler_can_act() -> None:
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(Terminated), terminable():
         os.kill(os.getpid(), signal.SIGTERM)

@@ -174,7 +174,7 @@ def test_a_fault_is_one_line(run: Any, arguments: tuple[str, ...], line: str) ->
     assert err.count("\n") == 1
 
 
-def test_generate_writes_what_it_streamed(run: Any, tmp_path: Path) -> None:
+def test_generate_writes_the_streamed_text(run: Any, tmp_path: Path) -> None:
     status, out, _ = run("generate", *TABULAR, "drafter=random", "sampling=standard")
     assert status == 0
     report = written(tmp_path, "generation.json")
@@ -235,7 +235,7 @@ def test_a_lossy_run_says_so(run: Any, tmp_path: Path) -> None:
         ("more", "drafter Fails wrote to depth 6: gamma is 5"),
     ],
 )
-def test_nothing_is_lost_when_a_drafter_fails(
+def test_the_text_survives_when_a_drafter_fails(
     run: Any, tmp_path: Path, way: str, line: str
 ) -> None:
     status, out, err = run("generate", *TABULAR, "drafter=fails", f"drafter.way={way}")
@@ -252,13 +252,13 @@ def test_nothing_is_lost_when_a_drafter_fails(
 
 
 @pytest.mark.usefixtures("with_fails")
-def test_a_part_that_exits_when_it_is_made_is_a_fault(run: Any) -> None:
+def test_a_part_that_exits_while_being_made_is_a_fault(run: Any) -> None:
     status, _, err = run("generate", *TABULAR, "drafter=fails", "drafter.way=exit at once")
     assert status == 1
     assert err.endswith("test_main.Fails: SystemExit: 0\n")
 
 
-def test_check_says_what_held(run: Any) -> None:
+def test_check_lists_the_checks_that_held(run: Any) -> None:
     status, out, _ = run("check", "verifier=token")
     assert status == 0
     assert "NO" not in out
@@ -282,7 +282,7 @@ def test_check_prints_the_self_test_of_a_target(run: Any, folder: Path) -> None:
     assert "self-test" not in out
 
 
-def test_check_says_what_a_target_refuses_and_why(run: Any, bloom: Path) -> None:
+def test_check_names_refused_abilities_and_their_reasons(run: Any, bloom: Path) -> None:
     options = ("target=transformers", f"target.model={bloom}")
     status, out, _ = run("check", *options)
     assert status == 0
@@ -326,7 +326,7 @@ def test_plugins_lists_parts_and_their_losslessness(run: Any) -> None:
         "12",
     ],
 )
-def test_a_prompt_is_taken_as_it_was_typed(
+def test_a_prompt_is_taken_literally(
     run: Any, tmp_path: Path, folder: Path, prompt: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
@@ -348,7 +348,7 @@ def test_a_prompt_is_taken_as_it_was_typed(
     assert seen[0] == prompt
 
 
-def test_a_list_of_prompts_is_taken_as_it_was_typed() -> None:
+def test_a_list_of_prompts_is_taken_literally() -> None:
     assert quote_prompt("prompt=[0,1]") == "prompt=[0,1]"
     assert quote_prompt("prompt=[a b,'c,d']") == 'prompt=["a b","c,d"]'
     assert quote_prompt("prompt=[${oc.env:X}]") == 'prompt=["\\${oc.env:X}"]'
@@ -422,7 +422,7 @@ def test_completion_is_installed_for_the_console_script(run: Any) -> None:
     assert out.rstrip().endswith("-F hydra_bash_completion outrider")
 
 
-def test_a_single_run_leaves_what_hydras_own_way_leaves(run: Any, tmp_path: Path) -> None:
+def test_a_single_run_leaves_the_files_of_hydras_own_launch(run: Any, tmp_path: Path) -> None:
     words = ["generate", "target=tabular", "prompt=[0,1]", "max_new_tokens=4", "chat=false"]
     assert run(*words, "hydra.run.dir=single")[0] == 0
     assert run(*words, "hydra.run.dir=hydras", "--run")[0] == 0

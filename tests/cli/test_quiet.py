@@ -15,7 +15,7 @@ TABULAR = ("target=tabular", "prompt=[0,1]")
 
 
 @pytest.mark.parametrize("arguments", [(), *((command,) for command in COMMANDS)])
-def test_every_help_names_it(run: Any, arguments: tuple[str, ...]) -> None:
+def test_every_help_names_quiet(run: Any, arguments: tuple[str, ...]) -> None:
     status, out, _ = run(*arguments, "--help")
     assert status == 0
     assert "--quiet" in out
@@ -57,7 +57,7 @@ def test_errors_stay(run: Any) -> None:
     assert "gamma=0" in err
 
 
-def test_the_environment_asks_for_it_too(
+def test_the_environment_asks_for_quiet_too(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     remarks().print("before")
@@ -67,7 +67,7 @@ def test_the_environment_asks_for_it_too(
 
 
 @pytest.mark.parametrize("command", JSON_COMMANDS)
-def test_the_help_names_json_where_it_works(run: Any, command: str) -> None:
+def test_only_commands_with_json_name_json_in_their_help(run: Any, command: str) -> None:
     assert "--json" in run(command, "--help")[1]
 
 
@@ -101,7 +101,7 @@ def test_json_of_comparisons(run: Any, quick: list[str]) -> None:
     assert json.loads(run("report", "out", "--json")[1])["rows"]
 
 
-def test_commands_without_json_refuse_it(run: Any) -> None:
+def test_commands_without_json_refuse_the_option(run: Any) -> None:
     status, out, err = run("new-plugin", "my-bigram", "--json")
     assert (status, out) == (1, "")
     assert "--json: expected one of generate, beams" in err

@@ -62,7 +62,7 @@ def test_of_a_long_text_the_end_is_shown_in_a_frame_of_one_height() -> None:
     assert "line 3\n" not in shown(text)
 
 
-def test_without_a_terminal_there_are_no_texts() -> None:
+def test_without_a_terminal_no_texts_are_drawn() -> None:
     assert not Screen(live=True).live_texts
 
 

@@ -122,7 +122,7 @@ def test_forced_tokens_are_drafted(spelling: TabularTarget) -> None:
     assert text.tokens == [2, 2, 2, 1] and len(text.rounds) > 1
 
 
-def test_a_copy_ends_where_the_grammar_forbids_it(spelling: TabularTarget) -> None:
+def test_a_copy_ends_where_the_grammar_does(spelling: TabularTarget) -> None:
     text = outrider.generate(
         spelling, [1, 2, 1, 2, 1], "prompt_lookup", gamma=4, constraint=outrider.regex("b[ab]")
     )
@@ -225,7 +225,7 @@ def test_a_target_without_a_tokenizer_is_refused() -> None:
         outrider.generate(TabularTarget(4), [0], "none", constraint=outrider.regex("a"))
 
 
-def test_without_llguidance_there_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_llguidance_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "llguidance", None)
     with pytest.raises(ConfigError, match=r"needs: pip install 'outrider\[guidance\]'"):
         Guidance("")

@@ -150,7 +150,7 @@ def test_several_constraints_follow_one_another() -> None:
     assert both.ends([0, 2]) and not both.ends([0, 1])
 
 
-def test_nothing_is_changed_by_default() -> None:
+def test_the_default_changes_no_logits() -> None:
     assert Penalties().change_nothing
     assert not any(Penalties(**{name: value}).change_nothing for name, value in EVERYTHING.items())
     logits = torch.randn(3, dtype=torch.float64)

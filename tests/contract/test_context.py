@@ -21,7 +21,7 @@ def test_a_view_is_the_list_up_to_its_length() -> None:
     assert 13 in view
 
 
-def test_what_lies_past_the_view_can_not_be_seen() -> None:
+def test_tokens_past_the_view_can_not_be_seen() -> None:
     view = Tokens([1, 2, 3], 2)
     for position in (2, -3):
         with pytest.raises(IndexError, match="of 2 tokens"):
@@ -41,7 +41,7 @@ def test_shared_is_the_longest_common_prefix() -> None:
         assert Tokens(a).shared(Tokens(b)) == Tokens(b).shared(Tokens(a)) == naive
 
 
-def test_two_views_of_one_list_compare_without_reading_it() -> None:
+def test_two_views_of_one_list_compare_without_reading() -> None:
     class Unread(list[int]):
         def __getitem__(self, position: object) -> int:  # type: ignore[override]
             raise AssertionError("read")

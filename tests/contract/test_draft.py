@@ -29,7 +29,7 @@ def test_two_trees_side_by_side() -> None:
     assert both.parents == (ROOT, 0, ROOT, 2)
 
 
-def test_paths_share_what_they_begin_with() -> None:
+def test_paths_share_their_first_tokens() -> None:
     tree, ends = Draft.of_paths([(4, 5), (4, 6), (), (4,), (4, 5)])
     assert tree.tokens == (4, 5, 6)
     assert tree.parents == (ROOT, 0, 0)

@@ -37,7 +37,7 @@ def test_a_batch_is_drafted_one_after_another() -> None:
     assert not drafter.trees
 
 
-def test_a_fork_shares_what_is_read_and_nothing_of_a_text(llama: Any) -> None:
+def test_a_fork_shares_read_only_data_and_nothing_of_a_text(llama: Any) -> None:
     target = TransformersTarget(llama())
     eagle: Any = Eagle(path="untrained")
     eagle.bind(target)
@@ -61,7 +61,7 @@ def test_a_fork_shares_what_is_read_and_nothing_of_a_text(llama: Any) -> None:
     assert lookup._text == [1, 2, 1]
 
 
-def test_a_fork_shares_networks_wherever_they_are_kept() -> None:
+def test_a_fork_shares_networks_in_any_attribute() -> None:
     class Keeps(Counting):
         def __init__(self) -> None:
             self.network = nn.Linear(2, 2)

@@ -44,7 +44,7 @@ def test_rounding_never_leaves_the_tokens_that_are_possible() -> None:
                 assert probs[token_at(probs, share)] > 0
 
 
-def test_one_token_has_all_of_it() -> None:
+def test_a_single_token_has_the_whole_interval() -> None:
     probs = torch.zeros(1000)
     probs[700] = 0.25
     assert {token_at(probs, share) for share in (0.0, 0.5, math.nextafter(1, 0))} == {700}

@@ -30,7 +30,7 @@ def along(target: Any, prompt: list[int], text: list[int], count: int) -> list[T
 
 
 @pytest.mark.parametrize(("rule", "drafts"), DRAFTS)
-def test_on_a_table_they_are_exact(rule: str, drafts: dict[str, Any]) -> None:
+def test_logprobs_of_a_table_are_exact(rule: str, drafts: dict[str, Any]) -> None:
     sampling = Sampling(temperature=0.7, top_k=4)
     text = outrider.generate(
         TABLE, [0, 1], verifier=rule, sampling=sampling, logprobs=2, max_new_tokens=20, **drafts
@@ -50,7 +50,7 @@ def test_by_hand() -> None:
     assert sorted(logprob.top) == [(0, half), (1, quarter), (2, quarter)]
 
 
-def test_a_constraint_leaves_them_as_they_are() -> None:
+def test_a_constraint_leaves_logprobs_alone() -> None:
     class Even(Constraint):
         def logits(self, ids: Any, logits: torch.Tensor) -> torch.Tensor:
             odd = torch.arange(len(logits)) % 2 == 1
@@ -72,7 +72,7 @@ def close(reported: list[TokenLogprob], expected: list[TokenLogprob]) -> None:
 
 
 @pytest.mark.parametrize(("rule", "drafts"), DRAFTS)
-def test_of_a_model_they_are_those_of_a_plain_pass(
+def test_logprobs_of_a_model_are_those_of_a_plain_pass(
     rule: str, drafts: dict[str, Any], llama: Any, words: Any
 ) -> None:
     model = llama()
@@ -102,7 +102,7 @@ def test_a_number_that_is_none_is_refused(count: Any) -> None:
         outrider.generate(TABLE, [0], "none", logprobs=count)
 
 
-def test_the_command_writes_them(run: Any, tmp_path: Path) -> None:
+def test_the_command_writes_logprobs(run: Any, tmp_path: Path) -> None:
     status, _, _ = run(
         *("generate", "target=tabular", "prompt=[0,1]", "drafter=random", "logprobs=2"),
         *("max_new_tokens=5", f"hydra.run.dir={tmp_path / 'out'}"),

@@ -51,7 +51,7 @@ def test_a_tree_knows_children_and_paths() -> None:
 
 @pytest.mark.parametrize("replacement", [True, False])
 @pytest.mark.parametrize("sampling", [SAMPLED, Sampling(temperature=0.5, top_k=3)])
-def test_siblings_follow_the_distributions_recorded_for_them(
+def test_siblings_follow_their_recorded_distributions(
     replacement: bool, sampling: Sampling
 ) -> None:
     """Given the siblings before it, each is drawn from exactly the distribution beside it."""
@@ -83,7 +83,7 @@ def test_siblings_run_out_with_the_distribution() -> None:
     assert len(ink.branch(LOGITS, 3, replacement=True)) == 3
 
 
-def test_a_float32_distribution_is_recorded_to_the_precision_that_it_is_drawn_with() -> None:
+def test_a_float32_distribution_is_recorded_in_the_precision_of_its_draw() -> None:
     ink = pen()
     ink.draw(torch.zeros(4))
     (probs,) = ink.finish().probs
@@ -115,7 +115,7 @@ def test_the_pen_closes_at_gamma_and_at_the_budget() -> None:
         ink.branch(LOGITS, 2)
 
 
-def test_the_policy_sees_only_what_was_submitted() -> None:
+def test_the_policy_sees_only_submitted_tokens() -> None:
     seen = []
 
     def more(draft: Draft) -> bool:
@@ -140,7 +140,7 @@ def test_logits_that_score_nothing_are_refused(value: float) -> None:
                 pen(sampling=sampling).draw(logits)
 
 
-def test_what_no_draft_may_hold_is_refused() -> None:
+def test_tokens_that_no_draft_may_hold_are_refused() -> None:
     with pytest.raises(DrafterError, match=r"logits of shape \(5,\): expected \(4,\)"):
         pen().draw(torch.zeros(5))
     for token in (-1, 4):
@@ -170,7 +170,7 @@ def test_questions_are_a_tree_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("gamma", 40), ("budget", 40), ("vocab_size", 9)])
-def test_what_bounds_a_draft_is_read_only(name: str, value: int) -> None:
+def test_the_bounds_of_a_draft_are_read_only(name: str, value: int) -> None:
     ink = pen()
     with pytest.raises(AttributeError):
         setattr(ink, name, value)

@@ -3,7 +3,7 @@
 from outrider import Draft, Fixed
 
 
-def test_fixed_drafts_as_deep_as_it_may() -> None:
+def test_fixed_drafts_to_the_full_depth() -> None:
     policy = Fixed()
     assert [policy.depth(gamma) for gamma in (1, 5)] == [1, 5]
     assert policy.more(Draft((1,), (-1,), (None,)))

@@ -90,7 +90,7 @@ def test_logits_are_left_alone() -> None:
         ("seed", 2**64, "a whole number from 0 to 2**64 - 1"),
     ],
 )
-def test_a_value_outside_its_range(field: str, value: Any, expected: str) -> None:
+def test_a_value_outside_its_range_is_refused(field: str, value: Any, expected: str) -> None:
     with pytest.raises(ConfigError) as caught:
         Sampling(**{field: value})
     assert str(caught.value) == f"sampling.{field}={value!r}: expected {expected}"

@@ -6,7 +6,7 @@ from outrider.contract.draft import ROOT, Draft
 from outrider.contract.sheet import Sheet
 
 
-def test_it_keeps_what_one_call_wrote_together() -> None:
+def test_the_sheet_keeps_the_tokens_of_one_call_together() -> None:
     sheet, logits = Sheet(None), torch.zeros(3)
     sheet.submit([(2, None)], ROOT, None)
     sheet.submit([(0, logits), (1, logits)], 0, logits)

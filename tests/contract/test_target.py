@@ -20,7 +20,7 @@ def test_an_empty_prompt_is_refused(prompt: str) -> None:
         TabularTarget(6).encode(prompt)
 
 
-def test_paths_are_scored_as_the_texts_that_they_make() -> None:
+def test_paths_are_scored_as_texts() -> None:
     target = TabularTarget(6)
     paths = [(1, 2), (1, 3), (), (4,)]
     logits = target.path_scorer([0, 5])(paths)

@@ -12,7 +12,7 @@ from outrider.data.prompts import prompt_text
 TRICKY = '[INST] ${oc.env:HOME}, "quoted" \\ and = {a: b}\nsecond line'
 
 
-def test_what_is_typed_is_the_prompt() -> None:
+def test_a_typed_text_is_the_prompt() -> None:
     for prompt in ("Name three rivers.", TRICKY, "", "a@b", "--", [0, 1], ["@one", "two"]):
         assert prompt_text(prompt) == prompt
     assert prompt_text("@@you said") == "@you said"
@@ -33,7 +33,7 @@ def test_a_file_and_standard_input_are_not_interpreted(
     assert prompt_text(f"@{file}") == content
 
 
-def test_what_can_not_be_read_is_one_line(tmp_path: Path) -> None:
+def test_a_prompt_that_can_not_be_read_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"No such file or directory: expected a file"):
         prompt_text("@missing.txt")
     with pytest.raises(ConfigError, match=r"Is a directory: expected a file"):

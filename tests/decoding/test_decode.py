@@ -100,7 +100,7 @@ def test_a_token_past_eos_is_never_emitted(scripted: Any, monkeypatch: Any) -> N
         assert rounds[-1].stop == "eos"
 
 
-def test_what_lies_past_a_stop_counts_nowhere(scripted: Any, monkeypatch: Any) -> None:
+def test_tokens_past_a_stop_count_nowhere(scripted: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(TARGET, "eos", frozenset({GREEDY[0]}))
     (only,) = run(scripted([*PROMPT, *GREEDY]), gamma=6)
     assert (only.drafted, only.tested, only.accepted) == (1, 1, 1)

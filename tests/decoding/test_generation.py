@@ -61,7 +61,9 @@ def test_a_string_is_a_turn_of_a_chat_on_request(llama: Any, words: Any) -> None
         ("drafter", 3, "drafter=3: expected a name or an instance of Drafter"),
     ],
 )
-def test_what_is_neither_name_nor_instance(role: str, wanted: Any, line: str) -> None:
+def test_a_part_that_is_neither_name_nor_instance_is_refused(
+    role: str, wanted: Any, line: str
+) -> None:
     with pytest.raises(ConfigError, match=line):
         outrider.generate(TARGET, [0], **{role: wanted})
 
@@ -77,7 +79,7 @@ class Late(Drafter):
             raise RuntimeError("late")
 
 
-def test_a_failure_hands_over_what_was_finished() -> None:
+def test_a_failure_hands_over_finished_texts() -> None:
     with pytest.raises(DrafterError, match="Late raised RuntimeError: late") as caught:
         outrider.generate(TARGET, [0], Late(), sampling=Sampling(temperature=1.0))
     assert len(caught.value.generation.tokens) == 3  # type: ignore[attr-defined]
@@ -114,7 +116,7 @@ def test_one_prompt_several_times_gives_several_texts_that_can_be_repeated() -> 
     assert tuple(first.tokens) == texts[0, 0]
 
 
-def test_the_target_alone_writes_what_decoding_without_drafts_does() -> None:
+def test_the_target_alone_writes_the_text_of_decoding_without_drafts() -> None:
     sampling = Sampling(temperature=1.0, seed=4)
     chances = [SampledChance.seeded(4, number) for number in range(2)]
     own = TARGET.write([[0], [0]], sampling, chances, 20)
@@ -129,7 +131,7 @@ def test_a_number_that_is_none_is_refused(number: Any) -> None:
         outrider.generate(TARGET, [0], "none", number=number)
 
 
-def test_what_was_written_together_survives_a_fault() -> None:
+def test_texts_written_together_survive_a_fault() -> None:
     with pytest.raises(DrafterError) as caught:
         outrider.generate_together(TARGET, [[0], [1]], Late(), sampling=Sampling(temperature=1.0))
     kept = caught.value.generations  # type: ignore[attr-defined]

@@ -36,7 +36,7 @@ def begun(
     )
 
 
-def test_a_chain_may_have_as_many_nodes_as_it_is_deep() -> None:
+def test_a_chain_may_have_as_many_nodes_as_gamma() -> None:
     target = TabularTarget(6)
     assert Run(target=target, verifier=Token(), gamma=3).nodes == 3
     assert Run(target=target, verifier=Token(), gamma=3, budget=8).nodes == 8

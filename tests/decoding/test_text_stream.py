@@ -76,7 +76,7 @@ def test_a_stop_before_the_newest_piece_is_not_found_twice(bytes_tokenizer: Any)
     assert stream.text == "the the e"
 
 
-def test_without_a_tokenizer_there_is_no_text_and_no_stop() -> None:
+def test_a_target_without_tokenizer_has_no_text_and_no_stop() -> None:
     assert TextStream(None).push(3) == ("", False)
     with pytest.raises(ConfigError, match="the target's tokenizer can't decode a stream"):
         TextStream(None, ["."])

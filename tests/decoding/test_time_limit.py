@@ -26,7 +26,7 @@ def test_a_limit_is_a_number_above_0(seconds: object) -> None:
         check_limit("draft_timeout", seconds)  # type: ignore[arg-type]
 
 
-def test_it_says_plainly_where_it_can_not_be_kept() -> None:
+def test_a_limit_that_can_not_be_kept_is_refused() -> None:
     errors = list[str]()
 
     def check() -> None:

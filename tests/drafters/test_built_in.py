@@ -27,14 +27,14 @@ def plain(smollm2: Any) -> list[int]:
     return [token for round in rounds for token in round.tokens]
 
 
-def test_they_are_small_and_every_one_is_tested() -> None:
+def test_built_in_drafters_are_small_and_tested() -> None:
     assert {path.name for path in WEIGHTS.iterdir() if path.is_dir()} == set(FAMILIES)
     size = sum(path.stat().st_size for path in WEIGHTS.rglob("*") if path.is_file())
     assert size < 40e6
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_it_drafts_at_once_and_leaves_the_text_alone(
+def test_a_built_in_drafter_drafts_at_once_and_leaves_the_text_alone(
     family: str, smollm2: Any, plain: list[int]
 ) -> None:
     ids = smollm2.encode(PROMPT, chat=True)
@@ -57,7 +57,7 @@ def test_small_lm_is_the_built_in_model_for_smollm2_alone(smollm2: Any, llama: A
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_it_has_a_card(family: str) -> None:
+def test_every_built_in_drafter_has_a_card(family: str) -> None:
     facts = json.loads((WEIGHTS / family / "facts.json").read_text())
     card = (WEIGHTS / family / "README.md").read_text()
     for name in ("texts", "tokens", "steps", "seconds"):
@@ -68,9 +68,7 @@ def test_it_has_a_card(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_it_was_not_trained_on_the_prompts_that_come_with_the_package(
-    family: str, smollm2: Any
-) -> None:
+def test_no_built_in_drafter_was_trained_on_the_packaged_prompts(family: str, smollm2: Any) -> None:
     known = set((WEIGHTS / family / FILE).read_text().split())
     assert len(known) > 500
     for prompt in demo():

@@ -192,12 +192,14 @@ def test_one_pass_for_a_draft_and_only_new_tokens_are_read(target: Any) -> None:
     assert len(passes) == 3
 
 
-def test_it_drafts_once_the_target_has_read_the_prompt(target: Any) -> None:
+def test_dflash_drafts_once_the_target_has_read_the_prompt(target: Any) -> None:
     rounds = list(decode(target, DFlash("untrained"), Token(), TEXT, gamma=4, max_new_tokens=8))
     assert not rounds[0].draft and all(round.draft for round in rounds[1:-1])
 
 
-def test_a_head_of_its_own_for_some_tokens(target: Any, model: Any, tmp_path: Path) -> None:
+def test_a_network_may_have_a_head_for_some_tokens_only(
+    target: Any, model: Any, tmp_path: Path
+) -> None:
     ids, head = torch.arange(0, 24, 2), torch.rand(12, 16)
     copies = {"embed_tokens.weight": torch.rand(31, 16), "verifier_norm.weight": torch.rand(16)}
     tensors = tensors_of(model) | copies | {"lm_head.weight": head}
@@ -232,7 +234,9 @@ def test_a_round_trip(known: Any, target: Any, model: Any, tmp_path: Path) -> No
         assert torch.equal(again.state_dict()[name], tensor.half().float())
 
 
-def test_what_is_written_has_the_published_tensors(target: Any, model: Any, tmp_path: Path) -> None:
+def test_a_written_network_has_the_published_tensors(
+    target: Any, model: Any, tmp_path: Path
+) -> None:
     folder = Path(write(tmp_path / "first", z_lab(), tensors_of(model)))
     network = DFlashNetwork.read_checkpoint(folder, target)
     network.save_checkpoint(tmp_path / "again", target)

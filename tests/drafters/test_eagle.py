@@ -67,7 +67,7 @@ def test_the_layer_is_that_of_the_published_weights(published: Any) -> None:
     torch.testing.assert_close(network.logits(after), target.model.lm_head(after))
 
 
-def test_it_drafts_with_them(published: Any) -> None:
+def test_an_eagle_drafts_with_read_weights(published: Any) -> None:
     target, folder, *_ = published
     rounds = list(
         decode(target, Eagle(str(folder)), Token(), [3, 4, 5], gamma=3, max_new_tokens=12)
@@ -117,7 +117,7 @@ def test_sizes_that_do_not_fit(published: Any, name: str) -> None:
         Eagle(str(folder)).bind(target)
 
 
-def test_a_folder_that_is_not_there(llama: Any) -> None:
+def test_a_missing_folder_is_refused(llama: Any) -> None:
     with pytest.raises(ConfigError, match=r"drafter.path='gone': expected a folder that exists"):
         Eagle("gone").bind(TransformersTarget(llama()))
 
@@ -155,5 +155,5 @@ def test_a_chain_is_a_tree_of_one_path() -> None:
         torch.testing.assert_close(one, other)
 
 
-def test_it_reads_the_last_state_of_the_target() -> None:
+def test_eagle_reads_the_last_state_of_the_target() -> None:
     assert Eagle("untrained").needs == {"model", HIDDEN}

@@ -104,7 +104,7 @@ def test_the_layer_is_that_of_the_published_weights(published: Any) -> None:
     assert spread.isfinite().nonzero().flatten().tolist() == list(range(0, 24, 2))
 
 
-def test_it_drafts_with_them(published: Any) -> None:
+def test_an_eagle3_drafts_with_read_weights(published: Any) -> None:
     target, folder, *_ = published
     drafter = Eagle3(str(folder))
     assert drafter.needs == {"model", *(f"hidden_states.{layer}" for layer in (1, 2, 4))}
@@ -160,7 +160,7 @@ def test_speculators_files_are_read_too(published: Any) -> None:
     assert all(torch.equal(again[name], tensor) for name, tensor in right.items())
 
 
-def test_layers_that_are_not_there(published: Any) -> None:
+def test_layers_that_the_target_lacks_are_refused(published: Any) -> None:
     target, folder, *_ = published
     config = json.loads((folder / "config.json").read_text())
     config["eagle_config"] = {"eagle_aux_hidden_state_layer_ids": [1, 2, 9]}

@@ -41,7 +41,7 @@ def written(target: Any, drafter: Any, **options: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("tree", [None, "2x1x1"])
-def test_without_an_adapter_it_drafts_what_the_first_layers_draft(
+def test_without_an_adapter_drafts_are_those_of_the_first_layers(
     llama: Any, tree: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same drafts as those of `small_lm`, of which only the text is not read."""
@@ -266,7 +266,9 @@ def test_a_target_with_windows_and_soft_caps(path: str | None) -> None:
     assert sum(round.drafted for round in rounds) > 0
 
 
-def test_targets_that_it_can_t_draft_for(monkeypatch: pytest.MonkeyPatch, llama: Any) -> None:
+def test_targets_that_can_not_be_cut_are_refused(
+    monkeypatch: pytest.MonkeyPatch, llama: Any
+) -> None:
     gpt2 = TransformersTarget(build(ENTRIES["gpt2"]))
     EarlyExit(1).bind(gpt2)
     with pytest.raises(ConfigError, match="GPT2Model has no norm after its layers"):

@@ -72,7 +72,7 @@ def test_blocks_are_those_of_a_pass_over_everything(block: int, target: Any) -> 
         torch.testing.assert_close(probs.float(), right, rtol=1e-4, atol=1e-6)
 
 
-def test_no_draft_before_there_is_a_block(target: Any) -> None:
+def test_no_draft_is_made_before_the_first_block(target: Any) -> None:
     drafter = Falcon(path="untrained", block=4)
     drafter.bind(target)
     context = context_after(drafter, target, TEXT[:4])
@@ -125,7 +125,7 @@ def test_a_tensor_that_does_not_fit_is_named(target: Any, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("wrong", "shown"), [(0, 0), (1, 1), (5, 2), (10, 4)])
-def test_glances_are_a_run_as_long_as_it_is_wrong(wrong: int, shown: int) -> None:
+def test_glances_are_a_run_as_long_as_the_number_of_errors(wrong: int, shown: int) -> None:
     mistakes = torch.zeros(50, 12, dtype=torch.bool)
     mistakes[:, :wrong] = True
     runs = _random_runs(mistakes, 0.4)

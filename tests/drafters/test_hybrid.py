@@ -89,7 +89,7 @@ class Two(Drafter):
             pen.write(1 + len(pen))
 
 
-def test_the_second_drafter_goes_on_where_the_first_stopped() -> None:
+def test_the_second_drafter_continues_the_first_ones_draft() -> None:
     text = [3, 1, 2, 0, 3]
     assert drafts(Hybrid(chain=[Two(), "prompt_lookup"]), text).tokens == (1, 2, 0, 3)
     assert drafts(Hybrid(chain=["none", "prompt_lookup"]), text).tokens == (1, 2, 0, 3)
@@ -156,7 +156,7 @@ def test_the_policy_ends_the_whole_chain() -> None:
     assert pen.finish().tokens == (1, 2)
 
 
-def test_it_hands_on_what_its_drafters_observe_and_remember() -> None:
+def test_a_hybrid_hands_rounds_and_endings_to_its_drafters() -> None:
     hybrid = Hybrid(["none", "suffix", "token_recycling"])
     assert hybrid.observes and hybrid.remembers
     target = tiny_target(VOCAB_SIZE)
@@ -168,7 +168,7 @@ def test_it_hands_on_what_its_drafters_observe_and_remember() -> None:
     assert not Hybrid(["prompt_lookup"]).observes
 
 
-def test_it_is_what_its_drafters_are() -> None:
+def test_a_hybrid_has_the_abilities_of_its_drafters() -> None:
     for tree in (None, "3x2"):
         network = make("drafter", {**EAGLE, "tree": tree})
         hybrid = Hybrid(["prompt_lookup", network])

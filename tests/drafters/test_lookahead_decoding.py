@@ -77,7 +77,7 @@ def test_a_sampled_text_is_the_same_for_the_same_seed(llama: Any) -> None:
     assert texts[0] == texts[1]
 
 
-def test_each_column_is_what_the_model_says_after_its_own_guesses(llama: Any) -> None:
+def test_each_column_holds_the_models_tokens_after_its_own_guesses(llama: Any) -> None:
     """Compares the pool's n-grams with a plain pass over the text, the chain and the column."""
     model = llama().double()
     target = TransformersTarget(model)

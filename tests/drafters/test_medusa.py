@@ -57,14 +57,14 @@ def test_the_heads_are_those_of_the_published_weights(published: Any) -> None:
         torch.testing.assert_close(network.ahead(head, state), right, rtol=1e-5, atol=1e-4)
 
 
-def test_drafts_are_no_longer_than_there_are_heads(published: Any) -> None:
+def test_drafts_are_no_longer_than_the_number_of_heads(published: Any) -> None:
     target, folder, _ = published
     drafter = Medusa(str(folder))
     rounds = list(decode(target, drafter, Token(), [3, 4], gamma=7, max_new_tokens=12))
     assert max(len(round.draft) for round in rounds) == 3
 
 
-def test_its_choices_are_a_tree_of_paths(published: Any) -> None:
+def test_medusa_choices_are_a_tree_of_paths(published: Any) -> None:
     target, folder, _ = published
     drafter = Medusa(str(folder), tree="top:[[0],[0,0],[1],[0,1],[0,0,0]]")
     rounds = list(

@@ -69,7 +69,7 @@ def test_the_stages_are_those_of_the_published_weights(published: Any) -> None:
         torch.testing.assert_close(network.logits(stage, states), logits, rtol=1e-4, atol=1e-3)
 
 
-def test_drafts_are_no_longer_than_there_are_stages(published: Any) -> None:
+def test_drafts_are_no_longer_than_the_number_of_stages(published: Any) -> None:
     target, folder, *_ = published
     drafter = MLPSpeculator(str(folder))
     rounds = list(decode(target, drafter, Token(), [3, 4], gamma=5, max_new_tokens=12))

@@ -105,7 +105,7 @@ def test_the_layer_is_that_of_the_targets_checkpoint(name: str, tmp_path: Path) 
     assert rounds[0].drafted == 0 and rounds[1].drafted == 3
 
 
-def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+def test_a_written_network_is_read_again(tmp_path: Path) -> None:
     model, *_ = with_layer("glm4_moe", tmp_path)
     target = TransformersTarget(model)
     network = MtpNetwork.load(str(tmp_path), target)

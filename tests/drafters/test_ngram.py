@@ -126,7 +126,7 @@ def test_bad_files_and_settings_are_refused_in_one_line(
         bigram(counts=str(binary)).bind(target)
 
 
-def test_it_decodes_from_the_running_text() -> None:
+def test_ngrams_decode_from_the_running_text() -> None:
     target = TabularTarget(6, sharpness=6.0)
     rounds = list(decode(target, bigram(order=3), Token(), [0, 1], max_new_tokens=60))
     assert sum(round.accepted for round in rounds) > 20  # a sharp chain repeats itself

@@ -287,7 +287,7 @@ def test_nothing_is_drafted_within_a_character() -> None:
 
 
 @pytest.mark.parametrize("vocabulary", ["shared", "text"])
-def test_it_drafts_while_its_own_window_lasts(
+def test_the_drafter_drafts_while_its_own_window_lasts(
     vocabulary: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = random_model(letters(), max_position_embeddings=12)

@@ -40,7 +40,7 @@ def model(llama: Any) -> Any:
 
 
 @pytest.mark.parametrize("tree", [None, "2x2", "top:2x1x2"])
-def test_one_pass_drafts_what_a_pass_for_each_place_would(
+def test_one_pass_drafts_the_tokens_of_a_pass_for_each_place(
     llama: Any, model: Any, tree: Any
 ) -> None:
     target, drafter = TransformersTarget(llama().double()), Pard(model, tree=tree)

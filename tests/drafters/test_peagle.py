@@ -146,7 +146,9 @@ def test_a_draft_is_that_of_the_published_network(
     assert passes[::2] == [5, 3, 1, 1, 3]
 
 
-def test_other_names_of_the_same(target: Any, network: Any, tmp_path: Path) -> None:
+def test_other_names_of_the_same_settings_are_read(
+    target: Any, network: Any, tmp_path: Path
+) -> None:
     right = PEagleNetwork.read_checkpoint(
         Path(write(tmp_path, entries(network), network.tensors())), target
     )

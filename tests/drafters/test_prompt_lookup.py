@@ -42,7 +42,7 @@ def searched(text: list[int], gamma: int, max_n: int, min_n: int, newest: bool) 
 
 @pytest.mark.parametrize("newest", [True, False])
 @pytest.mark.parametrize(("max_n", "min_n"), [(1, 1), (3, 1), (3, 2), (5, 4)])
-def test_it_finds_what_a_search_finds(max_n: int, min_n: int, newest: bool) -> None:
+def test_the_index_finds_the_matches_of_a_search(max_n: int, min_n: int, newest: bool) -> None:
     draw = random.Random(0)
     drafter = PromptLookup(max_n, min_n, newest)
     text: list[int] = []
@@ -52,7 +52,7 @@ def test_it_finds_what_a_search_finds(max_n: int, min_n: int, newest: bool) -> N
         assert draft(drafter, Tokens(text), 4) == searched(text, 4, max_n, min_n, newest)
 
 
-def test_without_a_match_there_is_no_draft() -> None:
+def test_no_draft_is_made_without_a_match() -> None:
     assert draft(PromptLookup(), Tokens([1, 2, 3]), 5) == []
     assert draft(PromptLookup(), Tokens([1]), 5) == []
     assert draft(PromptLookup(max_n=4, min_n=3), Tokens([1, 2, 9, 1, 2]), 5) == []
@@ -69,7 +69,7 @@ class Counted(list[int]):
         return ids
 
 
-def test_a_long_text_costs_only_what_is_new() -> None:
+def test_a_long_text_costs_only_its_new_tokens() -> None:
     draw = random.Random(0)
     ids = Counted(draw.randrange(3000) for _ in range(100_000))
     drafter = PromptLookup()
@@ -105,7 +105,7 @@ class Without(Constraint):
         return logits.index_fill(0, torch.tensor(self._token), -torch.inf)
 
 
-def test_it_copies_up_to_what_a_constraint_forbids() -> None:
+def test_a_copy_ends_at_a_token_that_a_constraint_forbids() -> None:
     text = [1, 2, 3, 1, 2, 3, 1]
     pen = Pen(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=4, gamma=4,
               guide=Guide(Without(3), text))  # fmt: skip

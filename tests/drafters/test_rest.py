@@ -60,7 +60,7 @@ def test_conformance(
     check(make)
 
 
-def test_the_chain_is_what_followed_most_often(path: str) -> None:
+def test_the_chain_is_the_most_frequent_continuation(path: str) -> None:
     assert draft(path, [0, 2, 3]).tokens == (4, 5)  # a text ends there
     assert draft(path, [0, 9, 2, 3]).tokens == (4, 6)  # the longer match decides
     assert draft(path, [0, 9, 2, 3], max_n=2).tokens == (4, 5)

@@ -64,7 +64,7 @@ def masked_distribution(target: Any, kept: list[list[int]]) -> Any:
     return out.logits[0, -1].softmax(-1)
 
 
-def test_with_room_for_everything_it_drafts_what_the_target_writes(target: Any) -> None:
+def test_an_unlimited_selection_drafts_the_targets_text(target: Any) -> None:
     rounds = list(decode(target, SelfSparse(window=64), Token(), TEXT, gamma=4, max_new_tokens=24))
     drafted = [round for round in rounds if round.drafted]
     assert len(drafted) >= 4
@@ -82,7 +82,7 @@ def test_the_distribution_is_the_targets_with_the_middle_masked(target: Any) -> 
     ).abs().max() > 1e-3
 
 
-def test_what_it_picks_draws_most_attention(target: Any) -> None:
+def test_picked_positions_draw_most_attention(target: Any) -> None:
     """Weighed anew every `window` tokens, by the `observed` ones before that, head by head."""
     drafter = SelfSparse(sink=1, window=4, picked=3, observed=3)
     context = context_after(drafter, target, TEXT)
@@ -126,7 +126,7 @@ def test_a_text_shorter_than_the_sink_is_kept_whole(target: Any) -> None:
     assert texts[0] == texts[1]
 
 
-def test_what_can_not_be_seen_is_not_picked() -> None:
+def test_masked_positions_are_not_picked() -> None:
     with torch.random.fork_rng(devices=[]):
         model = GPT2LMHeadModel(GPT2Config(vocab_size=32, n_embd=16, n_layer=2, n_head=2))
     target = TransformersTarget(model.eval())

@@ -39,7 +39,7 @@ def searched(source: list[int], text: list[int]) -> int | None:
     return None
 
 
-def test_it_resumes_where_a_search_of_every_end_does() -> None:
+def test_matches_are_those_of_a_search_of_every_suffix() -> None:
     for size in (1, 4, 5):
         for source in map(list, itertools.product(range(3), repeat=size)):
             for length in range(4):
@@ -47,7 +47,7 @@ def test_it_resumes_where_a_search_of_every_end_does() -> None:
                     assert resumed(source, text) == searched(source, text)
 
 
-def test_it_starts_at_the_beginning_and_continues_after_an_edit() -> None:
+def test_a_copy_starts_at_the_beginning_and_continues_after_an_edit() -> None:
     source = [11, 12, 13, 14, 15, 16, 17]
     assert draft(source, []) == [11, 12, 13, 14]
     assert draft(source, [11, 12, 13, 14, 15]) == [16, 17]

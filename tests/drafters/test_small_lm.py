@@ -40,7 +40,7 @@ def test_a_model_drafting_for_itself_is_always_right(llama: Any) -> None:
     assert all(round.accepted == round.drafted for round in rounds)
 
 
-def test_the_first_layers_share_the_weights_and_compute_what_they_should(llama: Any) -> None:
+def test_the_first_layers_share_weights_and_equal_the_models_own(llama: Any) -> None:
     model, alone = llama(), llama(num_hidden_layers=2)
     short = first_layers(model, 2)
     owned = {parameter.data_ptr() for parameter in model.parameters()}
@@ -103,7 +103,7 @@ def count_fed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return fed
 
 
-def test_only_what_is_new_is_fed(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_new_tokens_are_fed(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     target = TransformersTarget(llama())
     drafter = SmallLM(llama(seed=3))
     drafter.bind(target)

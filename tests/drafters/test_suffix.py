@@ -32,7 +32,7 @@ def test_the_draft_is_as_long_as_the_match_allows() -> None:
     assert draft(Suffix(), [*text, 10]) == ()
 
 
-def test_it_copies_what_followed_most_often() -> None:
+def test_the_most_frequent_continuation_is_copied() -> None:
     assert draft(Suffix(), [1, 2, 9, 1, 3, 8, 1, 2, 7, 1])[0] == 2
     assert draft(Suffix(min_probability=0.7), [1, 2, 9, 1, 3, 8, 1, 2, 7, 1]) == ()
     assert draft(Suffix(), [1, 2, 9, 1, 3, 8, 1])[0] == 3  # the newer one
@@ -54,7 +54,7 @@ def test_earlier_texts_help_where_this_one_does_not() -> None:
     assert draft(alone, [7, 1, 2]) == ()
 
 
-def test_what_is_interrupted_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_text_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     drafter = Suffix()
     drafter.remember(Context(Tokens([1, 2, 3])))
     monkeypatch.setattr(drafter._past.texts, "extend", lambda _: 1 / 0)

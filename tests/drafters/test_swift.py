@@ -59,7 +59,7 @@ def test_the_layers_left_go_on_from_the_targets_cache(deep_llama: Any, tree: str
         text = [*text, draft.tokens[0], 7] if seed < 2 else [*text[:4], seed]
 
 
-def test_only_what_is_new_is_copied(deep_llama: Any) -> None:
+def test_only_new_tokens_are_copied(deep_llama: Any) -> None:
     target, drafter = TransformersTarget(deep_llama()), Swift()
     drafter.bind(target)
     contexts = [context_after(drafter, target, TEXT[:length]) for length in (5, 7)]
@@ -139,7 +139,7 @@ def test_bad_settings_are_refused(settings: dict[str, int], line: str, deep_llam
         Swift(**settings).bind(TransformersTarget(deep_llama()))
 
 
-def test_without_features_there_is_no_draft(deep_llama: Any) -> None:
+def test_no_draft_is_made_without_features(deep_llama: Any) -> None:
     target, drafter = TransformersTarget(deep_llama()), Swift()
     drafter.bind(target)
     context = Context(Tokens(TEXT))

@@ -50,7 +50,7 @@ def test_greedy_text_is_plain_and_takes_fewer_calls(llama: Any) -> None:
     assert Counts.of(rounds).rounds < 50
 
 
-def test_a_draft_is_a_tree_of_what_the_target_said_after_each_token() -> None:
+def test_a_draft_is_a_tree_of_the_targets_likeliest_tokens() -> None:
     drafter = TokenRecycling(candidates=2)
     target = TabularTarget(6)
     context = Context(Tokens([1, 2]))

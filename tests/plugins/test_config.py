@@ -84,7 +84,7 @@ NEEDED = {
 @pytest.mark.parametrize(
     ("role", "name"), [(entry.role, entry.name) for entry in installed().entries]
 )
-def test_every_option_composes_and_instantiates_to_what_was_registered(
+def test_every_option_composes_and_instantiates_to_its_registered_class(
     role: str, name: str, foresight: Path
 ) -> None:
     needed = {"classifier": f"policy.path={foresight}", **NEEDED}

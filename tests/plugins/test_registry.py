@@ -154,7 +154,7 @@ def test_a_hook_that_fails_names_its_distribution(install: Any) -> None:
         registry()
 
 
-def test_what_is_no_class_of_its_role_names_its_distribution(install: Any) -> None:
+def test_a_class_of_another_role_names_its_distribution(install: Any) -> None:
     def unannotated():  # type: ignore[no-untyped-def]
         return NoDraft()
 
@@ -166,7 +166,7 @@ def test_what_is_no_class_of_its_role_names_its_distribution(install: Any) -> No
             registry()
 
 
-def test_an_abstract_class_names_what_it_lacks(install: Any) -> None:
+def test_an_abstract_class_names_its_missing_methods(install: Any) -> None:
     class Half(Drafter):
         @abstractmethod
         def more(self) -> None: ...

@@ -44,7 +44,9 @@ def test_in_a_tree_the_depth_is_that_of_the_branch(sure: Any) -> None:
     assert depths == [1, 1, 2]
 
 
-def test_it_stops_behind_a_token_that_will_be_rejected(foresight: Path, sure: Any) -> None:
+def test_the_classifier_stops_behind_a_token_that_will_be_rejected(
+    foresight: Path, sure: Any
+) -> None:
     policy = Classifier(str(foresight), threshold=0.5)
     assert policy.depth(7) == 7
     weights = load_weights(str(foresight))

@@ -31,7 +31,7 @@ def taught(make: Callable[..., Any], path: Path, outcome: Any, sure: Any) -> Any
 
 
 @pytest.mark.parametrize("make", LEARNERS)
-def test_what_was_learned_is_there_in_the_next_run(
+def test_the_next_run_starts_from_the_learned_state(
     make: Callable[..., Any], tmp_path: Path, outcome: Any, sure: Any
 ) -> None:
     path = tmp_path / "learned" / "state.json"

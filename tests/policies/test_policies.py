@@ -59,7 +59,7 @@ def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> N
     check(make)
 
 
-def test_heuristic_goes_up_by_two_and_down_by_one(outcome: Any, played: Any) -> None:
+def test_heuristic_rises_by_two_and_falls_by_one(outcome: Any, played: Any) -> None:
     policy = Heuristic(start=3)
     depths = []
     for accepted_all in (True, True, False, False, True):
@@ -118,7 +118,7 @@ class Branching(Drafter):
 
 
 @pytest.mark.parametrize("policy", [Confidence(0.4), Entropy(target=None)], ids=["sure", "sharp"])
-def test_a_tree_goes_on_while_one_branch_is_sure(policy: Policy) -> None:
+def test_a_tree_continues_while_one_branch_is_sure(policy: Policy) -> None:
     """The last sibling of a group is always an unlikely one, and says nothing of the first."""
     target, sampling = TabularTarget(5), Sampling(temperature=1.0)
     rounds = decode(
@@ -173,7 +173,7 @@ def test_paths_stop_together() -> None:
     assert len(next(rounds).draft) == 4
 
 
-def test_the_threshold_is_fitted_to_what_was_accepted() -> None:
+def test_the_threshold_is_fitted_to_accepted_tokens() -> None:
     apart = [(0.9, True), (0.8, True), (0.7, True), (0.3, False), (0.2, False), (0.1, False)]
     assert fitted(apart, 0.5) == 0.7
     assert fitted(apart[:5], 0.5) == 0.5  # too few
@@ -195,7 +195,7 @@ def test_confidence_learns_only_from_tested_tokens(outcome: Any, sure: Any) -> N
     assert len(policy._seen) == 8
 
 
-def test_confidence_forgets_what_is_long_ago(
+def test_confidence_forgets_old_rounds(
     outcome: Any, sure: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(confidence, "WINDOW", 3)
@@ -207,7 +207,7 @@ def test_confidence_forgets_what_is_long_ago(
     assert [sure for sure, _ in policy._seen] == pytest.approx([0.2, 0.3, 0.4])
 
 
-def test_only_siblings_of_an_accepted_node_were_tested_before_it(outcome: Any) -> None:
+def test_only_earlier_siblings_of_an_accepted_node_were_tested(outcome: Any) -> None:
     """Node 4 follows node 1: the nodes between them are children of node 0."""
     round = replace(outcome(5, 2), parents=(-1, -1, 0, 0, 1), path=(1, 4), tested=2)
     assert list(branches.tested_nodes(round)) == [(0, False), (1, True), (4, True)]
@@ -245,7 +245,7 @@ def test_optimal_finds_theorem_3_8(c: float, played: Any) -> None:
     assert Optimal(alpha=0.1, c=0.9).depth(20) == 1  # with no draft it would learn nothing more
 
 
-def test_goodput_stops_drafting_where_it_does_not_pay_and_probes_again(played: Any) -> None:
+def test_goodput_stops_drafting_that_does_not_pay_and_probes_again(played: Any) -> None:
     policy = Goodput(probe=8)
     depths = played(policy, 120, 5, lambda depth: 0, draft=0.2, score=lambda rows: 1 + 0.2 * rows)
     late = depths[40:]
@@ -265,7 +265,7 @@ def test_goodput_fits_a_line_to_the_calls() -> None:
     assert line([(1, 0.1), (5, 1.9)]) == pytest.approx((0.0, (0.1 + 0.38) / 2))
 
 
-def test_utility_keeps_to_what_pays(played: Any) -> None:
+def test_utility_keeps_to_lengths_that_pay(played: Any) -> None:
     step = lambda rows: 1 + 0.1 * rows
     never = played(Utility(trial=2, keep=20), 100, 4, lambda depth: 0, draft=0.1, score=step)
     assert never[1:10] == [0, 0, 4, 4, 2, 2, 1, 1, 0]

@@ -61,7 +61,7 @@ def test_recurrent_states_write_one_by_one_and_inside_generate() -> None:
 
 
 @pytest.mark.parametrize("name", ["gpt_oss", "qwen2 (windows)", "doge"])
-def test_windows_hold_in_what_is_written_and_in_trees(name: str) -> None:
+def test_windows_hold_in_texts_and_in_trees(name: str) -> None:
     subject = with_truths(name)
     assert signs(subject, write) == "✓✓"
     assert set(signs(subject, tree)) == {"✓"}
@@ -73,7 +73,7 @@ def test_a_window_that_no_layer_has_is_no_reason_to_refuse_trees(name: str) -> N
 
 
 @pytest.mark.parametrize("name", ["xlm", "cpmant", "fsmt", "prophetnet (seq2seq)", "openai-gpt"])
-def test_what_can_not_be_read_in_parts_is_refused_in_one_line(name: str) -> None:
+def test_a_model_that_can_not_read_in_parts_is_refused_in_one_line(name: str) -> None:
     with pytest.raises(TargetError, match=r"^model [^\n]*: expected [^\n]*$"):
         TransformersTarget(build(ENTRIES[name]))
 

@@ -25,7 +25,7 @@ def chances() -> list[Chance]:
 
 
 @pytest.mark.parametrize("sampling", SETTINGS)
-def test_a_batch_writes_what_one_by_one_writes(llama: Any, sampling: Sampling) -> None:
+def test_a_batch_writes_the_texts_of_one_by_one(llama: Any, sampling: Sampling) -> None:
     target = TransformersTarget(llama().double())
     texts = target.write(PROMPTS, sampling, chances(), 25)
     assert texts == Target.write(target, PROMPTS, sampling, chances(), 25)
@@ -65,7 +65,7 @@ def conversations(sampling: Sampling, after: list[int]) -> list[list[Turn]]:
 
 @pytest.mark.parametrize("after", [[], [6, 7, 8]])
 @pytest.mark.parametrize("sampling", SETTINGS)
-def test_a_text_goes_on_where_its_last_turn_ended(
+def test_a_text_continues_at_the_end_of_its_last_turn(
     sampling: Sampling, after: list[int], llama: Any
 ) -> None:
     target = TransformersTarget(llama().double())

@@ -171,7 +171,7 @@ def test_the_evidence_runs(target: TransformersTarget, script: Any) -> None:
     assert "2 modes: 0 texts differ" in out
 
 
-def test_past_the_window_every_mode_writes_what_transformers_writes(
+def test_past_the_window_every_mode_writes_the_text_of_transformers(
     target: TransformersTarget,
 ) -> None:
     """A chain, a tree, a batch, and texts without drafts."""

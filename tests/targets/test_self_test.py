@@ -111,7 +111,7 @@ def test_windows_and_chunks_are_kept_in_trees_and_batches(make: Any) -> None:
     assert target.write(PROMPTS, Sampling(), chances, 30) == texts
 
 
-def test_a_long_window_is_tested_too_and_left_as_it_was() -> None:
+def test_a_long_window_is_tested_too_and_left_unchanged() -> None:
     model = mistral(sliding_window=4096)
     result = self_test(model)
     assert not (result.trees or result.batches or result.sources)

@@ -7,7 +7,7 @@ from outrider import decode
 from outrider.plugins.registry import make
 
 
-def test_the_real_weights_write_what_transformers_writes(request: pytest.FixtureRequest) -> None:
+def test_the_real_weights_write_the_text_of_transformers(request: pytest.FixtureRequest) -> None:
     target = request.getfixturevalue("smollm2")  # of that name is the module here
     assert target.vocab_size == 49152
     assert target.eos == {2}

@@ -51,7 +51,9 @@ def target(request: Any, llama: Any) -> Any:
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("name", list(DRAFTERS))
-def test_a_text_is_the_one_it_would_be_alone(name: str, temperature: float, target: Any) -> None:
+def test_a_text_in_a_batch_is_the_text_written_alone(
+    name: str, temperature: float, target: Any
+) -> None:
     make, rule = DRAFTERS[name]
     sampling = Sampling(temperature=temperature, seed=5)
     options: dict[str, Any] = {"gamma": 3, "budget": 6, "sampling": sampling, "max_new_tokens": 40}

@@ -761,7 +761,7 @@ class OneForAll(Chance):
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_a_copy_of_the_pens_generators_tells_nothing_about_what_is_accepted(shared: bool) -> None:
+def test_a_copy_of_the_pens_generators_tells_nothing_about_acceptance(shared: bool) -> None:
     """The text has the target's distribution, by exact binomial intervals; shared, it would not."""
     target, count = TabularTarget(3, sharpness=0.5), 600
     counts = [0] * 3

@@ -103,7 +103,7 @@ def test_a_check_is_played_once_unless_it_fails() -> None:
     )  # fmt: skip
 
 
-def test_what_does_not_hold_is_said_in_a_line() -> None:
+def test_a_broken_claim_is_one_line() -> None:
     assert_is("two", 2, 2)
     assert_close("a half", 0.5, 0.5 + 1e-13)
     assert_refused("nonsense", lambda: int("x"), ValueError)

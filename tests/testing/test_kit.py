@@ -59,7 +59,7 @@ def test_without_assertions_no_check_passes() -> None:
         list(optimized["run_checks"](Impatient))
 
 
-def test_run_checks_goes_on_after_a_fault() -> None:
+def test_run_checks_continues_after_a_fault() -> None:
     outcomes = list(run_checks(Impatient))
     assert [outcome.check for outcome in outcomes] == [
         check.__name__.removeprefix("check_") for check in ground.CHECKS + drafters.CHECKS

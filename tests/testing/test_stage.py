@@ -16,7 +16,7 @@ def test_the_tiny_target_is_the_same_every_time_and_far_from_uniform() -> None:
     assert torch.equal(state, torch.get_rng_state())
 
 
-def test_a_drafter_gets_a_target_that_offers_what_it_needs() -> None:
+def test_a_drafter_gets_a_target_that_offers_its_needs() -> None:
     target = stage(SmallLM(layers=2))
     assert isinstance(target, TransformersTarget)
     assert target.vocab_size == VOCAB_SIZE

@@ -333,7 +333,7 @@ def test_every_check_has_a_mutant() -> None:
     assert {check for _, check in CULPRITS} == set(verifiers.CHECKS)
 
 
-def test_the_thorough_check_catches_what_is_wrong_in_long_drafts_only() -> None:
+def test_the_thorough_check_catches_errors_in_long_drafts_only() -> None:
     (check,) = verifiers.THOROUGH
     check(Token)
     with pytest.raises(AssertionError, match="draft of 2 tokens, gamma 6"):

@@ -113,7 +113,7 @@ def test_a_budget_for_the_drafted_token_alone_does_not_bound_the_text() -> None:
     assert Budget(0.1, "kl").spent(h, p) == pytest.approx(0.1, abs=1e-9)
 
 
-def test_the_cascades_defer_as_they_say() -> None:
+def test_the_cascades_defer_by_their_rule() -> None:
     p = torch.tensor([0.7, 0.2, 0.1], dtype=torch.float64)
     q = torch.tensor([0.2, 0.5, 0.3], dtype=torch.float64)  # TV(p, q) = .5
     assert torch.equal(cascade(p, q, "chow", 0.4), p)  # .5 < .6
@@ -136,7 +136,7 @@ def test_a_cascade_within_its_budget_is_the_papers_own() -> None:
         assert Budget(0.03).spent(output, p) <= 0.03 + 1e-12
 
 
-def test_without_a_budget_they_are_the_token_rule_and_lossless() -> None:
+def test_without_a_budget_both_are_the_token_rule_and_lossless() -> None:
     for seed in range(5):
         p, q = pair(4, seed)
         for rule in (Cactus(0), Cactus(0, "kl"), Cascade(budget=0)):

@@ -115,7 +115,7 @@ def test_drafters_on_the_cpu_draft_for_an_accelerator(
 
 
 @pytest.mark.parametrize("policy", ["fixed", "confidence", "entropy"])
-def test_drafters_on_an_accelerator_draft_for_it_and_for_the_cpu(policy: str) -> None:
+def test_drafters_on_an_accelerator_draft_for_both_devices(policy: str) -> None:
     texts = []
     for target_at, drafter_at in ((FAR, FAR), ("cpu", FAR), ("cpu", "cpu")):
         with accelerator():
@@ -143,7 +143,7 @@ def test_an_accelerator_writes_its_own_text_as_the_cpu_does() -> None:
     assert texts[0][0] != texts[0][1]
 
 
-def test_the_accelerator_refuses_what_a_real_one_refuses() -> None:
+def test_the_accelerator_refuses_the_operations_of_a_real_one() -> None:
     with accelerator():
         far, near = torch.ones(3, device=FAR), torch.ones(3)
         for mixed in (

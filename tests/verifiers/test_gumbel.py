@@ -86,7 +86,7 @@ def test_close_drafters_are_accepted_more_often() -> None:
     assert counts[SampleMatch] < 2.5
 
 
-def test_it_agrees_as_often_as_published_and_at_least_as_the_bound_says() -> None:
+def test_gumbel_agrees_as_often_as_published_and_as_the_bound_says() -> None:
     generator = torch.Generator().manual_seed(0)
     for _ in range(50):
         p, q = torch.rand(2, 6, generator=generator, dtype=torch.float64) ** 3

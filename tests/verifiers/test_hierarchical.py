@@ -51,7 +51,7 @@ def test_every_draft_gets_the_verdicts_of_block(kind: str) -> None:
             )
 
 
-def test_it_accepts_as_much_as_block(accepted_tokens: Any) -> None:
+def test_hierarchical_accepts_as_much_as_block(accepted_tokens: Any) -> None:
     for seed in range(3):
         target = TabularTarget(3, 2, seed, sharpness=1.5)
         drafter = ChainDrafter(target, "drawn", 1000 + seed)

@@ -97,7 +97,7 @@ def test_lenience_one_writes_the_targets_token_where_several_tie() -> None:
     assert Lenient(1.0).ceiling(Scores(logits[None], Sampling())).tolist() == [[0, 1, 0]]
 
 
-def test_within_two_tokens_alone_it_keeps_its_ceiling() -> None:
+def test_within_two_tokens_alone_the_rule_keeps_its_ceiling() -> None:
     """Tokens before an opening token, and after a closing one, have the target's distribution."""
     check_output_distribution_is_as_claimed(lambda: Lenient(0.3, within=[0, 2]))
     check_loop_distribution_is_as_claimed(lambda: Lenient(0.3, "scaled", within=[0, 1]))

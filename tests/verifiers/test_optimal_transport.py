@@ -102,7 +102,7 @@ def test_the_ceiling_of_chosen_siblings_is_their_mass() -> None:
     assert acceptance_ceiling(draft, ROOT, p, "deterministic") == pytest.approx(0.7)
 
 
-def test_no_ceiling_is_given_where_there_is_no_short_way() -> None:
+def test_no_ceiling_is_given_without_a_short_formula() -> None:
     p, q = pair(5, 0)
     draft = siblings_of(q, 4, "distinct", SampledChance.seeded(0))
     assert acceptance_ceiling(draft, ROOT, p, "distinct") is None
@@ -115,7 +115,9 @@ def test_no_ceiling_is_given_where_there_is_no_short_way() -> None:
     (2, 2, "iid"), (2, 4, "iid"), (2, 5, "iid"), (3, 3, "iid"),
     (2, 3, "distinct"), (2, 5, "distinct"), (3, 4, "distinct"), (3, 5, "distinct"),
 ])  # fmt: skip
-def test_it_is_exact_and_reaches_the_ceiling(count: int, vocab: int, kind: str) -> None:
+def test_optimal_transport_is_exact_and_reaches_the_ceiling(
+    count: int, vocab: int, kind: str
+) -> None:
     sequential: Any = WithoutReplacement() if kind == "distinct" else KSeq()
     for seed in range(2):
         p, q = pair(vocab, seed)
@@ -136,7 +138,7 @@ def test_tokens_of_one_ratio_are_one_class_and_lose_nothing() -> None:
 
 @pytest.mark.parametrize("kind", ["iid", "distinct"])
 @pytest.mark.parametrize("count", [2, 3])
-def test_with_fewer_classes_than_tokens_it_stays_exact(
+def test_optimal_transport_with_fewer_classes_than_tokens_stays_exact(
     count: int, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(selection.CLASSES, count, 4 if kind == "distinct" else 2)
@@ -204,7 +206,7 @@ def likely(p: torch.Tensor, q: torch.Tensor, count: int, kind: str) -> float:
     (2, "iid", 20_000, 0.01), (3, "iid", 20_000, 0.03),
     (2, "distinct", 20_000, 0.02), (3, "distinct", 500, 0.04),
 ])  # fmt: skip
-def test_it_comes_close_to_the_ceiling_of_a_large_vocabulary(
+def test_optimal_transport_comes_close_to_the_ceiling_of_a_large_vocabulary(
     count: int, kind: str, vocab: int, gap: float
 ) -> None:
     generator = torch.Generator().manual_seed(3)

@@ -26,6 +26,6 @@ def test_a_token_is_accepted_with_probability_p() -> None:
     assert probs[(0, 2)] == pytest.approx(0.6 * 0.6)
 
 
-def test_it_is_lossless_and_takes_every_kind() -> None:
+def test_sample_match_is_lossless_and_takes_every_kind() -> None:
     assert SampleMatch().lossless
     assert SampleMatch().takes == set(KINDS)

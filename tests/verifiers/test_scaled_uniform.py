@@ -38,13 +38,13 @@ def probs(verifier: Any) -> dict[tuple[int, ...], float]:
     )
 
 
-def test_at_b_of_1_it_is_the_token_rule_and_below_it_is_lenience() -> None:
+def test_at_b_of_1_the_rule_is_the_token_rule_and_below_lenience() -> None:
     assert probs(ScaledUniform(1.0)) == pytest.approx(probs(Token()), abs=1e-12)
     for residual in ("own", "plain"):
         assert probs(ScaledUniform(0.3, residual)) == pytest.approx(probs(Lenient(0.3)), abs=1e-12)
 
 
-def test_above_1_it_accepts_less_and_is_lossless_only_with_its_own_residual(
+def test_above_1_the_rule_accepts_less_and_is_lossless_only_with_its_own_residual(
     accepted_tokens: Any,
 ) -> None:
     exact = target_distribution(TARGET, [0, 2], 3, SAMPLED, Token())
@@ -57,7 +57,7 @@ def test_above_1_it_accepts_less_and_is_lossless_only_with_its_own_residual(
     assert counts[1] == pytest.approx(accepted_tokens(Token(), drafter, TARGET, [0, 2], 2))
 
 
-def test_it_says_whether_it_is_lossless() -> None:
+def test_the_rule_says_whether_its_settings_are_lossless() -> None:
     assert ScaledUniform(1.0, "plain").lossless
     assert ScaledUniform(2.0).lossless
     assert not ScaledUniform(2.0, "plain").lossless

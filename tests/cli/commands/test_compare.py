@@ -106,7 +106,7 @@ def test_all_turns_are_asked_by_default(compared: Any, tmp_path: Path) -> None:
     assert len(lines) == 3 * 3 * 2
 
 
-def test_a_killed_run_goes_on_and_gives_the_same_table(
+def test_a_killed_run_resumes_to_the_same_table(
     compared: Any, quick: list[str], tmp_path: Path
 ) -> None:
     """The run is killed outright, in its own process."""
@@ -131,7 +131,7 @@ def test_a_killed_run_goes_on_and_gives_the_same_table(
     assert flat(resumed["pairs"]) == pytest.approx(flat(whole["pairs"]), rel=1e-6, abs=1e-9)
 
 
-def test_only_the_same_config_goes_on(compared: Any, tmp_path: Path) -> None:
+def test_only_the_same_config_resumes(compared: Any, tmp_path: Path) -> None:
     compared("protocol=overlap")
     lines = tmp_path / "out" / "measurements.jsonl"
     first_lines = lines.read_text().splitlines(keepends=True)[:4]
@@ -202,7 +202,7 @@ def test_bad_data_is_one_line(compared: Any, data: Path) -> None:
         assert message in printed
 
 
-def test_a_drafter_that_fails_leaves_what_was_measured(
+def test_a_drafter_that_fails_leaves_the_measurements(
     compared: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from outrider.drafters.prompt_lookup import PromptLookup

@@ -54,7 +54,9 @@ def test_every_fault_has_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lines[2].startswith("plugin 'broken' of outrider-broken can't be loaded: ModuleNot")
 
 
-def test_what_the_built_in_target_needs(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_needs_of_the_built_in_target_are_checked(
+    own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (own_cache / "smollm2-135m").rename(own_cache / "texts")
     monkeypatch.setattr(doctor, "FREE_GB", 1e9)
     faults: list[str] = []

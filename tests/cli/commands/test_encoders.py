@@ -53,7 +53,7 @@ def test_a_folder_of_either_kind_is_loaded(t5_folder: Path, folder: Path, tmp_pa
         (("target.optimize=compile",), "T5ForConditionalGeneration is none of the kinds"),
     ],
 )
-def test_what_does_not_go_with_it(
+def test_drafters_and_data_that_rule_an_encoder_out_are_refused(
     run: Any, t5_folder: Path, folder: Path, settings: tuple[str, ...], line: str
 ) -> None:
     given = [setting.replace("{llama}", str(folder)) for setting in settings]
@@ -74,7 +74,9 @@ def test_a_t5_is_no_draft_of_a_decoder(run: Any, t5_folder: Path, folder: Path) 
 
 
 @pytest.mark.parametrize("drafter", ["medusa", "bigram"])
-def test_drafters_are_not_trained_on_it(run: Any, t5_folder: Path, drafter: str) -> None:
+def test_no_drafter_is_trained_on_an_encoder_decoder(
+    run: Any, t5_folder: Path, drafter: str
+) -> None:
     status, _, complaint = run(
         "train", "target=transformers", f"target.model={t5_folder}", f"drafter={drafter}"
     )
@@ -82,7 +84,7 @@ def test_drafters_are_not_trained_on_it(run: Any, t5_folder: Path, drafter: str)
     assert "'T5ForConditionalGeneration': expected a decoder-only model to learn from" in complaint
 
 
-def test_the_bench_does_not_take_it(t5_folder: Path) -> None:
+def test_the_bench_refuses_an_encoder_decoder(t5_folder: Path) -> None:
     given = ["target=transformers", f"target.model={t5_folder}", "drafter=prompt_lookup"]
     with pytest.raises(ConfigError, match="expected a decoder-only model"):
         start(plain_values(compose("bench", given)))

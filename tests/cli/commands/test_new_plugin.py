@@ -27,7 +27,7 @@ def importable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
             monkeypatch.delitem(sys.modules, name)
 
 
-def test_there_is_a_template_for_every_role() -> None:
+def test_every_role_has_a_template() -> None:
     assert set(TEMPLATES) == set(ROLES)
 
 
@@ -52,7 +52,7 @@ def test_a_written_package_registers_its_part_and_passes_its_tests(
         test(*getattr(case, "values", case))
 
 
-def test_the_example_is_what_is_written_with_a_preset_beside_it(tmp_path: Path) -> None:
+def test_the_example_is_the_written_package_with_a_preset(tmp_path: Path) -> None:
     folder = write_plugin("my-bigram", "drafter", tmp_path)
     for path in (path for path in folder.rglob("*") if path.is_file()):
         text = (EXAMPLE / path.relative_to(folder)).read_text()
@@ -63,7 +63,7 @@ def test_the_example_is_what_is_written_with_a_preset_beside_it(tmp_path: Path) 
         assert text.startswith(path.read_text()), path
 
 
-def test_it_says_what_to_do_next(run: Any, tmp_path: Path) -> None:
+def test_new_plugin_prints_the_next_steps(run: Any, tmp_path: Path) -> None:
     status, out, _ = run("new-plugin", "my-bigram", "--role", "policy")
     assert status == 0
     assert (tmp_path / "outrider-my-bigram" / "outrider_my_bigram" / "__init__.py").is_file()
@@ -75,7 +75,7 @@ def test_it_says_what_to_do_next(run: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["Echo", "9", "a b", "../up", "outrider-"])
-def test_what_is_no_name_is_refused(name: str, tmp_path: Path) -> None:
+def test_a_wrong_name_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="expected lower-case letters"):
         write_plugin(name, "drafter", tmp_path)
 

@@ -41,7 +41,7 @@ def test_a_sweep_is_gathered(run: Any, quick: list[str], tmp_path: Path) -> None
         (["."], "expected a run of `outrider compare` in it"),
     ],
 )
-def test_where_there_is_no_run(run: Any, arguments: list[str], message: str) -> None:
+def test_a_folder_without_a_run_is_refused(run: Any, arguments: list[str], message: str) -> None:
     status, _, complaint = run("report", *arguments)
     assert status == 1
     assert message in complaint

@@ -22,7 +22,7 @@ def rows(printed: str) -> list[list[float]]:
     ]
 
 
-def test_one_row(run: Any, tmp_path: Path) -> None:
+def test_one_row_is_printed_for_one_setting(run: Any, tmp_path: Path) -> None:
     status, out, err = run("theory", "alpha=.7", "gamma=5", "c=.05")
     assert status == 0, err
     (row,) = rows(out)

@@ -77,7 +77,9 @@ class Watches(Drafter):
         (Watches(), "drafter Watches observes: for beams there are no logits to observe"),
     ],
 )
-def test_what_can_not_draft_beams_is_refused(llama: Any, drafter: Drafter, line: str) -> None:
+def test_drafters_that_can_not_draft_beams_are_refused(
+    llama: Any, drafter: Drafter, line: str
+) -> None:
     with pytest.raises(ConfigError, match=f"^{line}"):
         fit(TransformersTarget(llama()), drafter)
 

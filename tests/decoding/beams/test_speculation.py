@@ -160,7 +160,7 @@ def test_settings_that_make_no_sense_are_refused(options: dict[str, Any], line: 
         outrider.beam_search(TabularTarget(5), [0], **({"drafter": "none"} | options))
 
 
-def test_the_command_prints_the_beams_and_what_was_saved(
+def test_the_command_prints_the_beams_and_the_saved_calls(
     run: Any, folder: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"

@@ -44,7 +44,7 @@ def test_a_tensor_that_does_not_fit(change: dict[str, Any], line: str, tmp_path:
         load_tensors(nn.Linear(3, 2), present, tmp_path)
 
 
-def test_what_fits_is_put_in_with_the_networks_precision(tmp_path: Path) -> None:
+def test_fitting_tensors_take_the_networks_precision(tmp_path: Path) -> None:
     layer = nn.Linear(3, 2).double()
     load_tensors(
         layer, {"weight": torch.ones(2, 3).half(), "bias": torch.zeros(2).half()}, tmp_path

@@ -40,7 +40,7 @@ RUNS = [
 ]
 
 
-def test_a_draft_is_set_against_what_it_reads() -> None:
+def test_a_draft_is_set_against_the_bytes_read() -> None:
     assert drafting_entrants(RUNS) == ["outrider a"]
     cost = draft_cost(RUNS, "outrider a", [[0, 900, 30, 40], [0, 900, 20]], bandwidth=20.0)
     # Three drafts: two that take 4 seconds in the middle repeat, and one that takes 2.
@@ -102,9 +102,7 @@ def eagle_step() -> int:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_a_draft_reads_the_matrices_that_it_multiplies_with(
-    drafter: Drafter, expected: int
-) -> None:
+def test_a_draft_reads_the_matrices_of_its_products(drafter: Drafter, expected: int) -> None:
     target = tiny_target(VOCABULARY)
     drafter.bind(target)
     context = context_after(drafter, target, [0, 1, 0, 1, 0])

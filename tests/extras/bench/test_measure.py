@@ -52,7 +52,7 @@ def test_speed_and_ratio_take_medians_over_repeats() -> None:
     assert (ratio.low, ratio.high) == (None, None)  # two prompts do not show a spread
 
 
-def test_a_difference_is_found_where_it_begins() -> None:
+def test_a_difference_is_found_at_its_first_token() -> None:
     log: list[Any] = []
     judge: Any = Fake([], 0, log, "judge")
     every = [

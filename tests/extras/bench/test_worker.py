@@ -108,7 +108,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert _soon([int(pid) for pid in done.stdout.split()], "Z")
 
 
-def test_a_failed_question_is_reported_and_the_worker_goes_on(hire: Any) -> None:
+def test_a_failed_question_is_reported_and_the_worker_continues(hire: Any) -> None:
     worker = hire()
     with pytest.raises(BenchError, match="talker: KeyError: 'number'"):
         worker.ask({})

@@ -72,7 +72,7 @@ def test_rows_that_are_looked_up_do_not_count() -> None:
     assert counted(lambda: embedding(torch.tensor([1, 2]), WEIGHT) * 2) == 0
 
 
-def test_a_block_counts_what_runs_inside_it() -> None:
+def test_a_block_counts_the_products_inside() -> None:
     with torch.no_grad():
         with Reads() as outer:
             linear(X, WEIGHT)

@@ -37,7 +37,9 @@ def read(native_model: Any, parts: list[int]) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("parts", [[30] * 4, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 42], [64, 56]])
-def test_a_text_has_the_same_logits_however_it_is_read(native_model: Any, parts: list[int]) -> None:
+def test_a_text_has_the_same_logits_in_passes_of_any_length(
+    native_model: Any, parts: list[int]
+) -> None:
     assert read(native_model, parts).dtype is torch.float32
     assert torch.equal(read(native_model, parts), read(native_model, [1] * 120))
 
@@ -162,7 +164,7 @@ def test_a_forked_process_starts_threads_of_its_own(threads: Any) -> None:
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_it_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_library_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(native.DISABLE, "0")
     assert native.library.__wrapped__() is None
     monkeypatch.delenv(native.DISABLE)
@@ -170,7 +172,7 @@ def test_it_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("compiler", ["", "exit 1", "exec sleep 60"])
-def test_without_a_compiler_pytorch_does_it(
+def test_pytorch_multiplies_where_no_compiler_is(
     compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if compiler:

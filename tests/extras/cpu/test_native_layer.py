@@ -72,7 +72,7 @@ KINDS: dict[str, tuple[Callable[[], Any], Callable[..., Tensor]]] = {
 @pytest.mark.parametrize("size", [1, 1e6])  # of states: a few entries of real ones are huge
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
-def test_it_is_the_layer_in_pytorch(kind: str, size: float) -> None:
+def test_the_native_layer_equals_the_layer_in_pytorch(kind: str, size: float) -> None:
     make, call = KINDS[kind]
     plain = random(make)
     native = packed(plain)

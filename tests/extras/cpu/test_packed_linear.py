@@ -69,7 +69,7 @@ def test_a_matrix_that_an_embedding_shares_is_not_copied_back() -> None:
     assert model["head"].weight.data_ptr() == model["words"].weight.data_ptr()
 
 
-def test_what_has_no_packed_kernel_stays_as_it_is() -> None:
+def test_a_layer_without_a_packed_kernel_is_left_alone() -> None:
     assert can_pack(nn.Linear(4, 4))
     assert not can_pack(nn.Linear(4, 4).double())
     assert not can_pack(nn.ReLU())

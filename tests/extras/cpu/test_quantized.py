@@ -44,7 +44,7 @@ def test_nearly_all_is_accepted_and_the_text_is_the_target_s(llama: Any) -> None
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("optimize", ["none", "packed"])
-def test_it_goes_on_from_what_the_target_has_read(
+def test_the_drafter_continues_from_the_targets_cache(
     llama: Any, optimize: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each draft is that of the rounded weights on the exact keys and values of the text."""
@@ -83,7 +83,7 @@ def in_float32(cache: GrowingCache) -> GrowingCache:
     return result
 
 
-def test_it_reads_the_text_where_the_target_s_cache_can_t_be_gone_on_from(
+def test_the_drafter_reads_the_text_where_the_targets_cache_is_of_no_use(
     llama: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any) -> None:
@@ -96,7 +96,7 @@ def test_it_reads_the_text_where_the_target_s_cache_can_t_be_gone_on_from(
 
 
 @pytest.mark.parametrize("layers", [None, 2])
-def test_it_drafts_from_the_rounded_weights(llama: Any, layers: int | None) -> None:
+def test_drafts_come_from_the_rounded_weights(llama: Any, layers: int | None) -> None:
     target = TransformersTarget(llama())
     model = first_layers(target.model, layers) if layers else target.model
     sampling = Sampling(temperature=1.0)

@@ -177,7 +177,9 @@ def test_settings_that_don_t_go_together(llama: Any, options: Any, message: str)
         TransformersTarget(llama(), **options)
 
 
-def test_what_the_library_does_not_multiply(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_layers_without_a_kernel_are_left_alone(
+    llama: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     needed = "need a model in float32 or bfloat16 on a CPU, and a C compiler"
     with pytest.raises(ConfigError, match=needed):
         quantized(llama().half(), "drafter quantized")

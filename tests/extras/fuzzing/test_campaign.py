@@ -37,7 +37,7 @@ def test_the_same_seed_draws_the_same_examples(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("group", ["tables", "transformers"])
-def test_hydra_reads_an_example_as_it_was_printed(group: str) -> None:
+def test_hydra_reads_an_example_as_printed(group: str) -> None:
     @seed(0)
     @settings(
         max_examples=30, database=None, deadline=None, suppress_health_check=list(HealthCheck)

@@ -13,7 +13,7 @@ from outrider.extras.fuzzing.run import Outcome
 from outrider.extras.fuzzing.tally import Tally
 
 
-def test_it_reports_what_it_ran(run: Any, tmp_path: Path) -> None:
+def test_fuzzing_reports_its_runs(run: Any, tmp_path: Path) -> None:
     status, out, err = run("fuzz", "runs=10", "seed=3", "hydra.run.dir=one")
     assert status == 0, err
     assert "10 runs in" in out
@@ -22,7 +22,7 @@ def test_it_reports_what_it_ran(run: Any, tmp_path: Path) -> None:
     assert report["by_target"] == {"table": 10} and "hypothesis" in report["versions"]
 
 
-def test_a_failure_prints_the_command_that_repeats_it(
+def test_a_failure_prints_the_command_to_repeat(
     run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The example is as small as hypothesis can make it."""
@@ -49,9 +49,7 @@ def test_a_failure_prints_the_command_that_repeats_it(
     assert status == 0 and "every promise was kept (" in out
 
 
-def test_after_ctrl_c_there_is_a_summary(
-    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_leaves_a_summary(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     add = Tally.add
 
     def interrupted(self: Tally, *outcome: Any) -> None:
@@ -65,7 +63,7 @@ def test_after_ctrl_c_there_is_a_summary(
     assert json.loads((tmp_path / "one" / "fuzz.json").read_text())["runs"] == 5
 
 
-def test_without_hypothesis_it_says_how_to_install_it(
+def test_a_missing_hypothesis_is_one_line_with_the_installation(
     run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "hypothesis"]:

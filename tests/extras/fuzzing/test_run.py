@@ -59,7 +59,7 @@ ENUMERATED = {"sampling": SAMPLED, "drafter": STAGED, "mode": "enumerate", "max_
         ({"target": LLAMA, "drafter": {"drafter": "small_lm", "layers": 1}}, ("greedy", "batch")),
     ],
 )
-def test_a_run_says_what_it_has_checked(changes: dict[str, Any], kinds: tuple[str, ...]) -> None:
+def test_a_run_lists_its_checks(changes: dict[str, Any], kinds: tuple[str, ...]) -> None:
     assert run_example(example(**changes)).kinds == kinds
 
 

@@ -95,7 +95,7 @@ def test_submitit_runs_each_job(tmp_path: Path, run: Any) -> None:
         assert max(len(round["draft"]) for round in job["rounds"]) == gamma
 
 
-def test_a_job_of_a_sweep_goes_on_in_its_own_folder(
+def test_a_job_of_a_sweep_resumes_in_its_own_folder(
     folder: Path, data: Path, tmp_path: Path, run: Any
 ) -> None:
     """A requeued job, started by the same command, neither starts over nor resumes another job."""
@@ -191,7 +191,9 @@ def test_bad_settings(settings: dict[str, Any], message: str) -> None:
         RayLauncher(**good | settings)
 
 
-def test_without_ray_it_says_what_to_install(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_ray_is_one_line_with_the_installation(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     status, _, err = run("generate", "--multirun", "target=tabular", "prompt=[0,1]", "gamma=1,2",
                          "hydra/launcher=outrider_ray")  # fmt: skip

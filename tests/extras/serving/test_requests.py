@@ -23,7 +23,7 @@ def test_a_request_leads_to_rows_that_begin_with_its_text() -> None:
     assert not request.leads_to(row(1, 2, 300))
 
 
-def test_a_context_stays_as_it_was() -> None:
+def test_a_context_never_changes() -> None:
     request = Request()
     request.grow(row(1, 2))
     before = request.context

@@ -94,13 +94,13 @@ def test_a_server_that_does_not_start(checked: Any) -> None:
         ("vllm=/nowhere/python", "vllm='/nowhere/python' can't be run"),
     ],
 )
-def test_what_makes_no_sense_is_refused(argument: str, line: str, checked: Any) -> None:
+def test_senseless_settings_are_refused(argument: str, line: str, checked: Any) -> None:
     status, _, err = checked(argument)
     assert status == 1
     assert line in err
 
 
-def test_another_version_is_refused_before_it_starts(checked: Any, tmp_path: Path) -> None:
+def test_another_version_of_vllm_is_refused_before_the_start(checked: Any, tmp_path: Path) -> None:
     status, _, err = checked(version="0.33.0")
     assert status == 1
     assert "vllm 0.33.0: expected 0.32.x" in err

@@ -34,7 +34,7 @@ def test_a_drafter_of_tokens_is_passed_as_its_config(run: Any) -> None:
     }
 
 
-def test_an_eagle3_goes_as_vllms_own(run: Any) -> None:
+def test_an_eagle3_is_passed_as_vllms_own(run: Any) -> None:
     status, out, err = run("serve-config", *TARGET, "drafter=eagle3")
     assert status == 0, err
     words = shlex.split(out)
@@ -43,7 +43,7 @@ def test_an_eagle3_goes_as_vllms_own(run: Any) -> None:
     assert config["model"].endswith("weights/eagle3")
 
 
-def test_a_medusa_is_written_as_vllm_reads_it(run: Any, folder: Path, tmp_path: Path) -> None:
+def test_a_medusa_is_written_in_vllms_format(run: Any, folder: Path, tmp_path: Path) -> None:
     drafter = ("drafter=medusa", "drafter.path=untrained", "gamma=3", f"hydra.run.dir={tmp_path}")
     status, out, err = run("serve-config", TARGET[0], f"target.model={folder}", *drafter)
     assert status == 0, err
@@ -78,7 +78,7 @@ def test_a_strangers_rule_of_the_same_name_is_refused(monkeypatch: pytest.Monkey
         ("bigram policy=entropy", "policy: Entropy can't go into vLLM: expected fixed"),
     ],
 )
-def test_others_are_refused(asked: str, line: str, run: Any) -> None:
+def test_other_drafters_are_refused(asked: str, line: str, run: Any) -> None:
     status, _, err = run("serve-config", *TARGET, *f"drafter={asked}".split())
     assert status == 1
     assert line in err

@@ -117,7 +117,8 @@ def test_a_server_that_does_not_start_says_why(vllm: Any, tmp_path: Path) -> Non
     )
     with (
         pytest.raises(
-            ServerError, match=r"vLLM did not start: outrider\.base\.errors\.ConfigError: no good \("
+            ServerError,
+            match=r"vLLM did not start: outrider\.base\.errors\.ConfigError: no good \(",
         ),
         Server(python, "m", tmp_path / "log"),
     ):

@@ -340,7 +340,9 @@ def test_pipelines_speculate(llama: Any, letters: Any) -> None:
         ),
     ],
 )
-def test_what_drafts_rule_out_is_refused(llama: Any, options: dict[str, Any], line: str) -> None:
+def test_settings_that_drafts_rule_out_are_refused(
+    llama: Any, options: dict[str, Any], line: str
+) -> None:
     model, fast = llama(), Speculation("prompt_lookup")
     if "token_type_ids" in options:  # as a model that takes them would hand them over
         with pytest.raises(ConfigError, match=f"^{line}"):

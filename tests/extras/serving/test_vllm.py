@@ -72,7 +72,7 @@ def made() -> list[Counting]:
     return Counting.made
 
 
-def test_a_request_keeps_its_drafter_wherever_its_row_goes(made: list[Counting]) -> None:
+def test_a_request_keeps_its_drafter_when_its_row_moves(made: list[Counting]) -> None:
     served = proposer(Counting)
     assert len(made) == 1  # the check at the start; the first request gets it
     assert call(served, [[1, 2], [5, 6]]) == [[1], [1]]

@@ -20,7 +20,7 @@ def sample(n: int, seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]
     return x, torch.rand(n, generator=generator, dtype=torch.float64) < p, p
 
 
-def test_it_finds_the_probability_of_acceptance() -> None:
+def test_the_classifier_finds_the_probability_of_acceptance() -> None:
     x, y, _ = sample(4000, 0)
     held_x, held_y, p = sample(2000, 1)
     weights, loss = fit(x, y, held_x, held_y)
@@ -29,7 +29,7 @@ def test_it_finds_the_probability_of_acceptance() -> None:
     assert float((foresee(weights, held_x) - p).abs().mean()) < 0.06
 
 
-def test_what_is_held_out_says_when_to_stop() -> None:
+def test_held_out_rows_decide_when_training_stops() -> None:
     x, y, _ = sample(30, 0)
     held_x, held_y, _ = sample(500, 1)
     losses = [fit(x, y, held_x, held_y, steps=steps)[1] for steps in (1, 50, 400, 800)]
@@ -54,7 +54,7 @@ def test_only_tested_tokens_are_samples(outcome: Any, sure: Any) -> None:
     assert [int(row[-1]) for row in recorder.features] == [1, 2]
 
 
-def test_the_command_trains_and_the_policy_uses_it(
+def test_the_policy_uses_the_weights_that_the_command_trained(
     run: Any, folder: Path, data: Path, tmp_path: Path
 ) -> None:
     settings = ["target=transformers", f"target.model={folder}", "data=jsonl", f"data.path={data}"]

@@ -15,7 +15,7 @@ from outrider.extras.training.schedule import Schedule
 from outrider.targets.passes.first_layers import first_layers
 
 
-def test_it_starts_as_the_first_layers(target: Any) -> None:
+def test_the_student_starts_as_the_first_layers(target: Any) -> None:
     learned = make_learner("small_lm", target, Vocabulary(31), 0, {"layers": 2})
     ids = torch.tensor([[3, 4, 5]])
     right = first_layers(target.model, 2)(ids).logits
@@ -28,7 +28,7 @@ def test_it_starts_as_the_first_layers(target: Any) -> None:
 
 @pytest.mark.parametrize("divergence", DIVERGENCES)
 @pytest.mark.parametrize("on_policy", [False, True])
-def test_it_gets_nearer(
+def test_the_student_gets_nearer_to_the_target(
     *, divergence: str, on_policy: bool, target: Any, examples: Any, tmp_path: Path, console: Any
 ) -> None:
     options = {"layers": 2, "divergence": divergence, "on_policy": on_policy}

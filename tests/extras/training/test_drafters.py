@@ -90,7 +90,7 @@ def test_a_writer_is_the_target_with_other_settings(
     assert re.search(line, complaint), complaint
 
 
-def test_what_is_held_out_is_not_trained_on(run: Any, folder: Path, tmp_path: Path) -> None:
+def test_held_out_texts_are_not_trained_on(run: Any, folder: Path, tmp_path: Path) -> None:
     settings = [
         "target=transformers",
         f"target.model={folder}",

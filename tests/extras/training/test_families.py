@@ -61,7 +61,7 @@ ONE_WAY = {"hydra": [WAYS[1]], "mtp": [WAYS[1]], "redrafter": [WAYS[0]], "early_
     ("family", "known", "whitened"),
     [(family, *way) for family in OPTIONS for way in ONE_WAY.get(family, WAYS)],
 )
-def test_it_drafts_what_it_was_taught(
+def test_a_trained_drafter_drafts_the_taught_text(
     *,
     family: str,
     known: int,

@@ -37,7 +37,7 @@ def go(target: Any, examples: Any, console: Any) -> Any:
     return start
 
 
-def test_it_learns(go: Any, tmp_path: Path) -> None:
+def test_training_learns(go: Any, tmp_path: Path) -> None:
     curve, _ = go(tmp_path)
     assert [point["step"] for point in curve] == [3, 6, 9, 12, 15, 16]
     assert curve[-1]["held_out"] < 0.9 * curve[0]["held_out"]
@@ -65,20 +65,20 @@ def test_a_killed_run_continues(at: int, whitened: bool, go: Any, tmp_path: Path
     assert all(torch.equal(weights[name], right[name]) for name in right)
 
 
-def test_bases_change_what_is_learned(go: Any, tmp_path: Path) -> None:
+def test_bases_change_the_trained_weights(go: Any, tmp_path: Path) -> None:
     plain, _ = go(tmp_path / "plain")
     curve, _ = go(tmp_path / "whitened", replace(SCHEDULE, whitened=True))
     assert curve[-1]["held_out"] < 0.9 * curve[0]["held_out"]
     assert curve != plain
 
 
-def test_it_learns_in_half_precision_too(go: Any, tmp_path: Path) -> None:
+def test_training_learns_in_half_precision_too(go: Any, tmp_path: Path) -> None:
     curve, weights = go(tmp_path, Schedule(**{**asdict(SCHEDULE), "precision": "bf16"}))
     assert curve[-1]["held_out"] < 0.9 * curve[0]["held_out"]
     assert all(tensor.dtype == torch.float32 for tensor in weights.values())
 
 
-def test_it_stops_early_and_keeps_the_best(go: Any, tmp_path: Path) -> None:
+def test_training_stops_early_and_keeps_the_best(go: Any, tmp_path: Path) -> None:
     wild = Schedule(epochs=30, batch=6, rate=3.0, warmup=1, clip=1e9, evaluate=1, patience=2)
     curve, _ = go(tmp_path, wild)
     assert len(curve) < 30 * 4

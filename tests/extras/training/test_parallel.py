@@ -28,7 +28,7 @@ def test_rows_are_dropped_only_behind_rows_that_were_dropped() -> None:
     assert all((position - 1, count - 1) in pairs for position, count in pairs if count)
 
 
-def test_each_row_predicts_what_a_draft_would(target: Any, texts: Any, tmp_path: Path) -> None:
+def test_each_row_predicts_the_token_of_a_draft(target: Any, texts: Any, tmp_path: Path) -> None:
     learned = make_learner("pard", target, Vocabulary(31), 0, OPTIONS)
     learned.network.mask.data += torch.randn(16) / 2
     learned.save_checkpoint(tmp_path)
@@ -72,6 +72,6 @@ def test_bad_options(options: dict[str, Any], line: str, target: Any) -> None:
         make_learner("pard", target, Vocabulary(31), 0, options)
 
 
-def test_it_knows_all_tokens(target: Any) -> None:
+def test_the_adapter_knows_all_tokens(target: Any) -> None:
     with pytest.raises(ConfigError, match=r"recipe\.vocabulary: expected none"):
         make_learner("pard", target, Vocabulary(31, torch.arange(9)), 0, {})

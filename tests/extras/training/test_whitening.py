@@ -39,7 +39,7 @@ def test_a_basis_is_the_inverse_fourth_root_of_the_second_moment(network: Any) -
     assert torch.allclose(even / even[0, 0], torch.eye(5, dtype=torch.float64), atol=0.1)
 
 
-def test_measuring_leaves_the_network_as_it_was(network: Any) -> None:
+def test_measuring_leaves_the_network_unchanged(network: Any) -> None:
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
     network.train()
     bases_for(network, inputs(100))
@@ -72,7 +72,7 @@ def test_steps_are_those_of_adamw_on_a_turned_network(network: Any) -> None:
     assert torch.allclose(network[2].weight, other[2].weight, rtol=1e-7)
 
 
-def test_it_learns_what_plain_steps_do_not() -> None:
+def test_whitened_steps_learn_where_plain_steps_do_not() -> None:
     rows = inputs()
     directions = torch.linalg.svd(rows, full_matrices=False).Vh
     wanted = rows @ directions[-1:].T

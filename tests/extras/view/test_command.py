@@ -36,7 +36,9 @@ def test_the_address_has_a_token_and_is_of_this_machine(
         ([".", "--port", "70000"], "--port=70000: expected a number from 0 to 65535"),
     ],
 )
-def test_what_cannot_be_shown_is_refused(run: Any, arguments: list[str], message: str) -> None:
+def test_layouts_that_cannot_be_shown_are_refused(
+    run: Any, arguments: list[str], message: str
+) -> None:
     status, _, complaint = run("view", *arguments)
     assert status == 1
     assert message in complaint
@@ -50,7 +52,7 @@ def test_a_port_in_use_is_named(run: Any, tmp_path: Path) -> None:
     assert f"--port={port}" in complaint
 
 
-def test_a_page_that_writes_texts_is_there_when_asked_for(
+def test_a_page_that_writes_texts_is_served_when_asked_for(
     run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served: list[Starlette] = []

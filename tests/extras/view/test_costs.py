@@ -9,12 +9,12 @@ from outrider.lab.runs.store import Run
 from outrider.lab.runs.summary import Summary
 
 
-def test_the_front_leaves_out_what_another_point_beats() -> None:
+def test_the_front_leaves_out_dominated_points() -> None:
     points = [(1.0, 1.0), (2.0, 3.0), (2.0, 2.0), (3.0, 3.0), (0.5, 0.5)]
     assert pareto_front(points) == [(0.5, 0.5), (1.0, 1.0), (2.0, 3.0)]
 
 
-def test_calls_are_timed_by_the_rows_that_they_score(whole_run: Run) -> None:
+def test_calls_are_timed_by_their_scored_rows(whole_run: Run) -> None:
     slow = []
     for measurement in whole_run.measurements:
         decoding = measurement.decoding

@@ -37,7 +37,7 @@ CLOCKS = {
         ("both", DISTRIBUTIONS | CLOCKS),
     ],
 )
-def test_what_there_are_data_for_is_drawn(
+def test_figures_with_data_are_drawn(
     run_in: Callable[..., Any], tmp_path: Path, protocol: str, expected: set[str]
 ) -> None:
     run = run_in(tmp_path, protocol=protocol).run
@@ -78,7 +78,7 @@ def test_names_are_neither_markup_nor_mathematics(whole_run: Run) -> None:
     assert "<b>$x$</b>" in "".join(ElementTree.fromstring(svg).itertext())
 
 
-def test_long_labels_leave_room_for_what_is_plotted(whole_run: Run) -> None:
+def test_long_labels_leave_room_for_the_plot(whole_run: Run) -> None:
     rows = Summary(whole_run).rows
     labels = [f"sampling/standard, /a/folder/with/a/rather/long/name/{number}" for number in "12"]
     categories = {"a category with a name as long as a sentence": rows[0].rates["speedup"]}

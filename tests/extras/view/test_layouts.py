@@ -48,7 +48,7 @@ def test_leviathans_table_3_has_a_column_for_each_temperature(
     ]
 
 
-def test_leviathans_table_5_shows_what_the_lenient_rule_accepts(
+def test_leviathans_table_5_shows_the_acceptance_of_the_lenient_rule(
     run_in: Callable[..., Any], tmp_path: Path
 ) -> None:
     run = run_in(tmp_path, protocol="overlap", verifier=Lenient(0.1), temperature=1).run

@@ -50,5 +50,5 @@ def test_a_notebook_runs_and_has_the_outputs_of_a_run(
         run(path, {"NO_SUCH_SETTING": 1})
 
 
-def test_there_is_no_other_notebook() -> None:
+def test_every_notebook_is_known() -> None:
     assert {path.stem for path in (DOCS / "notebooks").glob("*.ipynb")} == set(FIGURES)

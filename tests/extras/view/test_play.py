@@ -88,7 +88,7 @@ def events(address: str, **query: Any) -> list[tuple[str, Any]]:
     return [(name.removeprefix("event: "), json.loads(data[6:])) for name, data in lines]
 
 
-def test_it_shows_round_by_round_what_decoding_did(
+def test_the_page_shows_decoding_round_by_round(
     opened: Callable[..., Page], target: TransformersTarget
 ) -> None:
     page = opened()
@@ -154,7 +154,7 @@ def test_texts_of_other_drafters_and_settings_are_added(opened: Callable[..., Pa
         ({"drafter": "small_lm", "more": "drafter.model=gone"}, "gone"),
     ],
 )
-def test_what_cannot_be_written_is_said_in_a_line(
+def test_a_text_that_cannot_be_written_is_refused_in_a_line(
     address: str, query: dict[str, str], line: str
 ) -> None:
     ((name, data),) = events(address, **query)
@@ -214,7 +214,7 @@ def test_nothing_is_written_without_the_token(address: str) -> None:
         events(address.replace("secret", "wrong"))
 
 
-def test_it_fits_and_axe_finds_nothing_serious(opened: Callable[..., Page]) -> None:
+def test_the_page_fits_and_axe_finds_nothing_serious(opened: Callable[..., Page]) -> None:
     page = opened()
     page.get_by_label("Drafter").select_option("bigram")
     write(page, "Done")

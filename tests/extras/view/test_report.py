@@ -185,7 +185,7 @@ def test_the_rates_can_be_downloaded(report_at: Callable[..., Page]) -> None:
 
 
 @pytest.mark.parametrize("width", [1280, 820, 400, 320])
-def test_nothing_hangs_over_or_overlaps(report_at: Callable[..., Page], width: int) -> None:
+def test_texts_neither_overflow_nor_overlap(report_at: Callable[..., Page], width: int) -> None:
     page = report_at(width)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     boxes = page.evaluate(
@@ -248,7 +248,7 @@ def test_each_token_shows_its_origin_by_colour_and_by_line(
     assert set(spans) == set(kinds)
 
 
-def test_rounds_show_what_was_thrown_away(opened: Callable[..., Page], whole_run: Run) -> None:
+def test_rounds_show_their_rejected_tokens(opened: Callable[..., Page], whole_run: Run) -> None:
     page = opened()
     texts = page.locator(".rounds")
     summaries = page.locator(".question summary").all_inner_texts()
@@ -310,7 +310,7 @@ def test_drafters_are_aligned_on_the_same_text(opened: Callable[..., Page], whol
     assert not marks.first.is_visible()
 
 
-def test_predictions_stand_beside_what_was_measured(report_at: Callable[..., Page]) -> None:
+def test_predictions_stand_beside_measurements(report_at: Callable[..., Page]) -> None:
     page = report_at()
     rows = page.locator("#predictions tbody tr")
     assert rows.count() == 2
@@ -351,7 +351,9 @@ def test_markup_in_a_text_is_text(
     assert "<b id=bad>bold</b>" in page.inner_text("body")
 
 
-def test_runs_are_labelled_by_what_differs(run_in: Callable[..., Any], tmp_path: Path) -> None:
+def test_runs_are_labelled_by_their_differing_settings(
+    run_in: Callable[..., Any], tmp_path: Path
+) -> None:
     runs = [run_in(tmp_path / str(gamma), gamma=gamma, protocol="overlap").run for gamma in (2, 4)]
     assert labels(runs[:1]) == [""]
     assert labels(runs) == ["gamma 2", "gamma 4"]

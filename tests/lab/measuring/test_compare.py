@@ -47,7 +47,7 @@ def test_a_later_turn_holds_the_targets_own_answer(target: Any) -> None:
     assert all(question.text for question in asked)
 
 
-def test_answers_are_written_only_where_they_are_wanted(target: Any) -> None:
+def test_answers_are_written_only_on_request(target: Any) -> None:
     asked = questions(target, [TWO_TURNS, ONE_TURN], SETTINGS, chat=False, answers=False)
     assert [bool(question.text) for question in asked] == [True, False, False]
 
@@ -95,7 +95,7 @@ def test_each_protocol_measures_every_drafter_on_every_question(
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_questions_decoded_at_once_count_what_each_counts_alone(
+def test_questions_decoded_at_once_have_the_counts_of_each_alone(
     target: Any, drafters: dict[str, Drafter], temperature: float
 ) -> None:
     sampling = Sampling(temperature=temperature)
@@ -115,7 +115,7 @@ def test_questions_decoded_at_once_count_what_each_counts_alone(
     assert len(texts) == 9
 
 
-def test_at_temperature_0_decoding_counts_what_the_distributions_expect(
+def test_at_temperature_0_the_counts_of_decoding_are_the_expected_ones(
     run_in: Callable[..., Any], tmp_path: Path
 ) -> None:
     measurements = {}
@@ -144,7 +144,7 @@ def test_the_same_seed_gives_the_same_texts_and_distributions(
             ]
 
 
-def test_what_can_not_be_compared_is_refused_before_any_model_runs(target: Any) -> None:
+def test_settings_that_can_not_be_compared_are_refused_before_any_model_runs(target: Any) -> None:
     with pytest.raises(ConfigError, match=r"drafters=\[\]: expected at least one"):
         fit(target, {})
     with pytest.raises(ConfigError, match="needs model"):
@@ -171,7 +171,7 @@ def test_sampling_of_each_prompt_is_its_own(target: Any) -> None:
     assert one.text != other.text
 
 
-def test_every_entrant_goes_first_in_turn_and_is_repeated(
+def test_every_entrant_leads_in_turn_and_is_repeated(
     target: Any, drafters: dict[str, Drafter], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Plain decoding always came first, and it alone was warmed up."""

@@ -121,7 +121,7 @@ def test_a_written_token_counts_its_probability() -> None:
     assert alpha(Zero(), SAMPLED) == pytest.approx(expected / len(PREFIXES), abs=1e-12)
 
 
-def test_silence_counts_nothing_and_shows_in_what_is_reached() -> None:
+def test_silence_counts_nothing_and_lowers_coverage() -> None:
     silent = overlapped(NoDraft())
     assert silent.beta == silent.reached == (0, 0)
     assert silent.prefixes[0] == len(TEXT)
@@ -129,7 +129,7 @@ def test_silence_counts_nothing_and_shows_in_what_is_reached() -> None:
 
 
 @pytest.mark.parametrize("sampling", [SAMPLED, Sampling()])
-def test_what_the_runs_rule_accepts_is_taken_at_each_prefix(sampling: Sampling) -> None:
+def test_the_acceptance_of_the_runs_rule_is_taken_at_each_prefix(sampling: Sampling) -> None:
     drafter = ChainDrafter(TARGET, "drawn")
     probs = TabularTarget(6, 2, 7, sharpness=2.5)
     for rule in (Token(), SampleMatch(), Lenient(0.4)):
@@ -261,7 +261,7 @@ START = [0, 1, 0]
 
 @pytest.mark.parametrize("make", DRAFTERS)
 @pytest.mark.parametrize("gamma", [1, 2, 3])
-def test_the_distributions_give_what_decoding_counts_exactly(
+def test_the_distributions_give_the_counts_of_decoding_exactly(
     make: Callable[[], Drafter], gamma: int
 ) -> None:
     """The mean over all texts of what a text is expected to take is the mean over all runs."""
@@ -359,7 +359,7 @@ def test_a_policy_stops_an_autoregressive_drafter_too() -> None:
     ("rule", "policy"),
     [(Lenient(0.5), Fixed()), (Untold(), Fixed()), (Token(), Heuristic()), (Token(), Entropy())],
 )
-def test_what_can_not_be_worked_out_is_left_out(rule: Verifier, policy: Policy) -> None:
+def test_values_without_a_formula_are_left_out(rule: Verifier, policy: Policy) -> None:
     """The texts of a lossy rule are not the target's, and a policy that learns has a past."""
     drafter = ChainDrafter(TARGET, "drawn")
     sums = overlap(reference(TARGET, PROMPT, TEXT), drafter, rule, SAMPLED, 2, policy=policy)
@@ -398,7 +398,7 @@ def test_beta_by_depth_is_the_probability_that_a_draft_is_accepted_so_far(
 
 
 @pytest.mark.parametrize("make", [PromptLookup, bigram, Random])
-def test_greedy_decoding_counts_exactly_what_the_distributions_say(
+def test_counts_of_greedy_decoding_are_those_of_the_distributions(
     make: Callable[[], Drafter], llama: Any
 ) -> None:
     target = TransformersTarget(llama())
@@ -463,7 +463,7 @@ class Watches(Drafter):
             pen.write(0 if states is None else context.tokens[0])
 
 
-def test_a_drafter_sees_the_features_that_it_would_see_while_decoding(llama: Any) -> None:
+def test_a_drafter_sees_the_features_of_decoding(llama: Any) -> None:
     """At the first position of a text there are none, because the target has read nothing."""
     target = TransformersTarget(llama())
     replayed, decoding = Watches(), Watches()

@@ -39,7 +39,7 @@ def test_code_that_does_not_end_is_ended(code: str) -> None:
     assert not passes(code, seconds=0.3)
 
 
-def test_what_the_code_starts_ends_with_it(tmp_path: Path) -> None:
+def test_processes_of_the_code_end_with_the_code(tmp_path: Path) -> None:
     """What the code has forked holds a lock as long as it lives."""
     path = tmp_path / "locked"
     path.touch()
@@ -58,7 +58,7 @@ def test_what_the_code_starts_ends_with_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["remove({!r})", "truncate({!r}, 0)", "rename({!r}, 'other')"])
-def test_files_stay_as_they_are_where_the_system_can_see_to_it(tmp_path: Path, change: str) -> None:
+def test_files_are_protected_where_the_system_can(tmp_path: Path, change: str) -> None:
     path = tmp_path / "mine"
     path.write_text("text")
     changed = passes("import os; os." + change.format(str(path)))
@@ -66,7 +66,7 @@ def test_files_stay_as_they_are_where_the_system_can_see_to_it(tmp_path: Path, c
     assert (path.exists() and path.read_text() == "text") == (not changed)
 
 
-def test_what_is_isolated_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kind_of_isolation_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "without_network", lambda: ("unshare",))
     monkeypatch.setattr(sandbox, "can_change_files", lambda: False)
     assert sandbox.isolation() == "without network, and it can't change files"
@@ -75,7 +75,7 @@ def test_what_is_isolated_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sandbox.isolation() == "WITH NETWORK, and IT CAN REMOVE YOUR FILES"
 
 
-def test_there_is_no_network_where_the_system_can_take_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_network_is_cut_off_where_the_system_can(monkeypatch: pytest.MonkeyPatch) -> None:
     connect = (
         "import socket\n"
         "server = socket.create_server(('127.0.0.1', 0))\n"

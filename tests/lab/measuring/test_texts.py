@@ -61,7 +61,7 @@ def test_a_text_is_written_once(
     assert counted.batches == [3]
 
 
-def test_batches_are_of_like_length_and_texts_do_not_depend_on_them(
+def test_batches_are_of_like_length_and_leave_texts_unchanged(
     llama: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = TransformersTarget(llama().double())
@@ -71,7 +71,7 @@ def test_batches_are_of_like_length_and_texts_do_not_depend_on_them(
     assert counted.batches == [2, 1]
 
 
-def test_what_was_written_before_an_end_is_kept(
+def test_texts_written_before_an_interruption_are_kept(
     llama: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = TransformersTarget(llama())
@@ -125,7 +125,7 @@ CHANGES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_whatever_decides_a_text_is_in_its_key(llama: Any, change: str) -> None:
+def test_every_setting_that_decides_a_text_is_in_the_key(llama: Any, change: str) -> None:
     assert can_pack(llama()), "the packing case needs a build of PyTorch with packed kernels"
     target: Any = TransformersTarget(llama())
     target.make = llama

@@ -89,7 +89,7 @@ def test_few_prompts_and_doubts_are_named() -> None:
     )
 
 
-def test_where_nothing_is_faster_it_says_so() -> None:
+def test_the_conclusion_says_that_nothing_is_faster() -> None:
     slower = row("bigram", speedup=Interval(0.7, None, None))
     assert text_of([PLAIN, slower, SLOW]) == (
         "No drafter is faster than plain decoding here: medusa comes nearest, with 0.90"
@@ -107,7 +107,7 @@ def test_without_times_alpha_decides() -> None:
     assert text_of(rows) == "bigram has the highest alpha, 0.42 [0.39, 0.46]."
 
 
-def test_nothing_to_compare_is_no_finding() -> None:
+def test_a_single_entrant_has_no_conclusion() -> None:
     assert finding([]) == []
     assert finding([SLOW]) == []
     assert finding([PLAIN, PLAIN]) == []

@@ -32,7 +32,7 @@ def timeless(measurements: Any) -> Any:
     return strip([item.plain() for item in measurements])
 
 
-def test_what_is_read_is_what_was_measured(run_in: Go, tmp_path: Path) -> None:
+def test_read_measurements_equal_written_ones(run_in: Go, tmp_path: Path) -> None:
     run = run_in(tmp_path, temperature=1.0).run
     again = load(tmp_path)
     assert again.measurements == run.measurements
@@ -41,7 +41,7 @@ def test_what_is_read_is_what_was_measured(run_in: Go, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stop_after", [1, 8, 15, 22, 29])
-def test_a_run_that_broke_off_goes_on_and_gives_the_same(
+def test_a_broken_off_run_resumes_to_the_same_result(
     run_in: Go, tmp_path: Path, stop_after: int
 ) -> None:
     whole = run_in(tmp_path / "whole", temperature=1.0)
@@ -98,9 +98,7 @@ def test_ends_of_lines_inside_a_text_end_no_measurement(
     assert load(tmp_path).measurements == (*run.measurements, odd)
 
 
-def test_lines_of_an_older_version_are_read_though_they_were_not_escaped(
-    run_in: Go, tmp_path: Path
-) -> None:
+def test_unescaped_lines_of_an_older_version_are_read(run_in: Go, tmp_path: Path) -> None:
     run = run_in(tmp_path, stop_after=17)
     lines = [json.dumps(item.plain(), ensure_ascii=False) for item in run.measurements]
     lines[-1] = lines[-1].replace('"category": "', '"category": "\u2028')

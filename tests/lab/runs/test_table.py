@@ -28,7 +28,9 @@ def printed(shown: Table) -> str:
 
 
 @pytest.mark.parametrize("protocol", ["overlap", "decode", "both"])
-def test_it_fits_eighty_columns(run_in: Callable[..., Any], tmp_path: Path, protocol: str) -> None:
+def test_the_table_fits_eighty_columns(
+    run_in: Callable[..., Any], tmp_path: Path, protocol: str
+) -> None:
     summary = Summary(run_in(tmp_path, protocol=protocol).run)
     text = printed(table({"": summary.rows}, "3 prompts"))
     assert "…" not in text

@@ -27,7 +27,7 @@ def prompts(count: int, seed: int = 1) -> Statistic:
     return ratio(random.binomial(tested, random.beta(6, 4, count)), tested)
 
 
-def test_the_table_of_coverage_in_the_docs_is_what_the_script_prints(script: Any) -> None:
+def test_the_table_of_coverage_in_the_docs_is_the_scripts_output(script: Any) -> None:
     """2000 experiments with known rates; the script fails below 93 in 100."""
     status, out, err = script(ROOT / "evidence" / "coverage.py")
     assert status == 0, out + err
@@ -62,7 +62,7 @@ def test_a_prompt_that_outweighs_the_others_widens_the_interval() -> None:
     assert alone is not None and (alone.value, alone.low, alone.high) == (0.5, None, None)
 
 
-def test_below_five_prompts_there_is_no_interval() -> None:
+def test_fewer_than_five_prompts_have_no_interval() -> None:
     """Two prompts that happen to agree once gave [0.062, 0.062]."""
     for count in (1, 2, 4):
         rate = interval(prompts(count), "logit")

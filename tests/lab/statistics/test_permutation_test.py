@@ -23,7 +23,7 @@ def test_the_exchanges_of_few_prompts_are_all_counted() -> None:
 
 
 @pytest.mark.parametrize("count", [2, 6, 13, 14, 40])
-def test_no_p_is_below_what_the_prompts_allow(count: int) -> None:
+def test_no_p_is_below_the_least_one_of_so_many_prompts(count: int) -> None:
     """The smallest p is 2 of 2^n, which random exchanges must not undercut."""
     p = exchange_p(ratio([9] * count, [10] * count), ratio([1] * count, [10] * count))
     assert p >= smallest_p(count) == 2 / 2**count
@@ -55,7 +55,7 @@ def test_equal_drafters_do_not_differ() -> None:
     assert exchange_p(same, same) == 1
 
 
-def test_p_is_right_where_there_is_no_difference() -> None:
+def test_p_is_uniform_without_a_difference() -> None:
     random = np.random.default_rng(5)
     wrong = 0
     for _ in range(200):

@@ -32,7 +32,7 @@ def decoded(
     return Decoding(tuple(steps), seconds, 1.0, 1.0), emitted / seconds
 
 
-def test_where_theory_holds_it_predicts_what_is_measured() -> None:
+def test_where_theory_holds_the_prediction_is_the_measurement() -> None:
     text, speedup = decoded(0.7, 5, 0.05, score=1.0, overhead=0.0)
     prediction = predict([text], 5, Interval(speedup, None, None))
     assert prediction is not None
@@ -43,7 +43,7 @@ def test_where_theory_holds_it_predicts_what_is_measured() -> None:
     assert prediction.optimal_gamma == theory.optimal_gamma(0.7, 0.05)
 
 
-def test_the_factors_name_what_theory_leaves_out() -> None:
+def test_the_factors_name_the_costs_that_theory_leaves_out() -> None:
     text, speedup = decoded(0.7, 5, 0.05, score=1.6, overhead=0.1)
     prediction = predict([text], 5, Interval(speedup, None, None))
     assert prediction is not None
@@ -71,7 +71,7 @@ def test_silence_counts_as_rejection() -> None:
     assert prediction.factors["stretches"] == pytest.approx(2 / theory.expected_tokens(2 / 3, 2))
 
 
-def test_without_a_draft_there_is_nothing_to_predict() -> None:
+def test_without_a_draft_no_speedup_is_predicted() -> None:
     plain = Decoding(
         (Step((0,), ("bonus",), ("",), 0, 0, 0, (), (), 0, 1, 0, None),) * 3, 3.0, 1.0, 1.0
     )

@@ -22,7 +22,7 @@ def same(cache: Any, other: Any) -> None:
         assert torch.equal(layer.keys, right.keys) and torch.equal(layer.values, right.values)
 
 
-def test_it_holds_what_a_dynamic_cache_holds() -> None:
+def test_the_cache_holds_the_entries_of_a_dynamic_cache() -> None:
     cache, other = GrowingCache(), DynamicCache()
     for seed, (count, dropped) in enumerate(
         [(200, 0), (3, 2), (INITIAL_ROOM, 5), (1, 0), (900, 899)]
@@ -62,7 +62,7 @@ def test_texts_leave_a_batch() -> None:
 
 
 @pytest.mark.parametrize("prompt", [10, 5 * INITIAL_ROOM])
-def test_a_round_moves_nothing_that_is_there(prompt: int) -> None:
+def test_a_round_moves_no_earlier_entry(prompt: int) -> None:
     cache = GrowingCache()
     cache.update(*states(prompt, 1), 0)
     before = cache.layers[0].keys.data_ptr()

@@ -103,7 +103,7 @@ def test_states_that_are_spread_over_ranks_are_refused() -> None:
         refuse_stateful(model)
 
 
-def test_a_model_that_says_it_is_stateful_is_refused(llama: Any) -> None:
+def test_a_model_declared_stateful_is_refused(llama: Any) -> None:
     model = llama()
     model._is_stateful = True
     with pytest.raises(TargetError, match="LlamaForCausalLM: a recurrent state can't be rolled"):

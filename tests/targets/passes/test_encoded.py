@@ -180,7 +180,7 @@ def test_a_source_may_fill_the_encoder_and_no_more() -> None:
         target.encode([5] * 65)
 
 
-def test_its_offers_and_its_fingerprint(t5: Any, words: Any) -> None:
+def test_an_encoder_decoders_offers_and_fingerprint(t5: Any, words: Any) -> None:
     target = TransformersTarget(t5(), words)
     assert target.offers == {"source", "tokenizer"}
     assert (target.eos, target.vocab_size, target.max_length) == ({1}, 31, None)

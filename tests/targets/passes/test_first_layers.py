@@ -86,7 +86,7 @@ def test_a_layer_that_fills_two_layers_of_the_cache_is_one() -> None:
 
 
 @pytest.mark.parametrize("name", ["hrm_text", "xlm"])
-def test_what_can_not_be_cut_is_refused(name: str) -> None:
+def test_models_that_can_not_be_cut_are_refused(name: str) -> None:
     model = build(ENTRIES[name])
     with pytest.raises(ConfigError, match=r"drafter.layers=1: .* can't be cut after its first lay"):
         first_layers(model, 1)

@@ -6,7 +6,7 @@ from torch import nn
 from outrider.targets.passes.module_copies import with_replaced
 
 
-def test_only_what_leads_to_a_replaced_part_is_copied() -> None:
+def test_only_the_parents_of_a_replaced_module_are_copied() -> None:
     model = nn.ModuleDict(
         {"kept": nn.Sequential(nn.Linear(2, 2)), "path": nn.Sequential(nn.ReLU())}
     )
@@ -17,6 +17,6 @@ def test_only_what_leads_to_a_replaced_part_is_copied() -> None:
     assert torch.equal(shell["path"](x), x.tanh()) and torch.equal(model["path"](x), x.relu())
 
 
-def test_nothing_to_replace_is_the_module_itself() -> None:
+def test_a_module_without_replacements_is_returned_itself() -> None:
     model = nn.Sequential(nn.Linear(2, 2))
     assert with_replaced(model, lambda _: None) is model

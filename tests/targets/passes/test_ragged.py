@@ -33,7 +33,7 @@ def logits_alone(model: Any, text: list[int], rows: int) -> torch.Tensor:
     return run_pass(model, GrowingCache(), PassInput(torch.tensor([text]), rows)).logits
 
 
-def test_a_text_in_a_batch_has_the_logits_that_it_has_alone(native_model: Any) -> None:
+def test_a_text_in_a_batch_has_its_own_logits(native_model: Any) -> None:
     lengths = (3, 21, 40)
     ragged = Ragged(native_model, len(lengths))
     for number, length in enumerate(lengths):
@@ -90,7 +90,7 @@ def test_a_text_read_along_with_few_others_keeps_its_logits(native_model: Any) -
     assert torch.equal(result.logits, logits_alone(native_model, [7, 8, 5], 2))
 
 
-def test_what_prompts_begin_with_is_read_once(native_model: Any, passes: list[int]) -> None:
+def test_a_common_prefix_of_prompts_is_read_once(native_model: Any, passes: list[int]) -> None:
     start = IDS[0, :40].tolist()
     texts = [[*start, 1, 2], [5, 6], [*start, 3], [*start[:20], 4], [*start[:7], 5]]
     group = Ragged(native_model, len(texts))
@@ -104,9 +104,7 @@ def test_what_prompts_begin_with_is_read_once(native_model: Any, passes: list[in
         assert torch.equal(result.logits, logits_alone(native_model, text, 1))
 
 
-def test_a_prompt_read_in_parts_is_shared_as_far_as_it_was_read(
-    native_model: Any, passes: list[int]
-) -> None:
+def test_a_prompt_read_in_parts_shares_its_read_part(native_model: Any, passes: list[int]) -> None:
     text = IDS[0, :60].tolist()
     group = Ragged(native_model, 3)
     group.read(0, text[:30], ())
@@ -120,7 +118,7 @@ def test_a_prompt_read_in_parts_is_shared_as_far_as_it_was_read(
         torch.testing.assert_close(result.logits, alone, rtol=1e-2, atol=1e-2)
 
 
-def test_a_text_that_joins_shares_nothing_with_the_one_before_it(native_model: Any) -> None:
+def test_a_text_that_joins_shares_nothing_with_its_rows_former_text(native_model: Any) -> None:
     group = Ragged(native_model, 2)
     for number in (0, 1):
         group.read(number, IDS[0, :30].tolist(), ())
@@ -132,9 +130,7 @@ def test_a_text_that_joins_shares_nothing_with_the_one_before_it(native_model: A
 
 
 @pytest.mark.parametrize("parents", [(-1, 0), (-1, -1)], ids=["chain", "tree"])
-def test_what_texts_share_outlives_the_text_that_holds_it(
-    parents: tuple[int, int], native_model: Any
-) -> None:
+def test_a_shared_prefix_outlives_its_owner(parents: tuple[int, int], native_model: Any) -> None:
     start = IDS[0, :40].tolist()
     texts = [start, [*start, 1, 2], [*start[:30], 3], [5, 6, 7]]
     group = Ragged(native_model, len(texts))
@@ -155,7 +151,7 @@ def test_what_texts_share_outlives_the_text_that_holds_it(
         group.read(joined, texts[0], ())
 
 
-def test_a_long_part_behind_what_it_shares(native_model: Any) -> None:
+def test_a_long_part_is_read_behind_a_shared_prefix(native_model: Any) -> None:
     """Its attention is that of many rows, which begin in the middle of a panel."""
     first, second = IDS[0, :40].tolist(), IDS[0, :128].tolist()
     group = Ragged(native_model, 2)
@@ -166,7 +162,7 @@ def test_a_long_part_behind_what_it_shares(native_model: Any) -> None:
     torch.testing.assert_close(result.logits, alone, rtol=1e-2, atol=1e-2)
 
 
-def test_states_are_read_behind_what_was_shared(native_model: Any) -> None:
+def test_states_are_read_behind_a_shared_prefix(native_model: Any) -> None:
     start = IDS[0, :40].tolist()
     group, exact = Ragged(native_model, 2), GrowingCache()
     for number in (0, 1):

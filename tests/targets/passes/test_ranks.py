@@ -148,7 +148,7 @@ def test_a_loaded_model_can_not_be_spread(llama: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("rank", [0, 1])
-def test_each_rank_says_what_does_not_go_with_torchrun(
+def test_each_rank_names_the_settings_that_torchrun_rules_out(
     two_ranks: Any, run: Any, command: tuple[str, ...], line: str, rank: int
 ) -> None:
     two_ranks(rank)
@@ -219,7 +219,7 @@ def test_a_rank_that_torchrun_stops_says_so(
     assert err.startswith("outrider: stopped by torchrun, since another rank has ended")
 
 
-def test_an_error_of_another_kind_stays_what_it_is() -> None:
+def test_an_error_of_another_kind_is_raised_unchanged() -> None:
     with pytest.raises(RuntimeError, match="out of memory"), launch.reaching():
         raise RuntimeError("out of memory")
 

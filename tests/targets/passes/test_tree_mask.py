@@ -46,7 +46,7 @@ def test_a_chain_sees_everything_up_to_itself() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
-def test_what_is_not_seen_is_as_low_as_the_precision_goes(dtype: torch.dtype) -> None:
+def test_masked_places_hold_the_lowest_value_of_the_precision(dtype: torch.dtype) -> None:
     mask = additive_mask(causal(1, 3), dtype)
     assert mask.dtype == dtype and mask.tolist() == [[0, 0, 0]]
     nothing = additive_mask(torch.zeros(1, 3, dtype=torch.bool), dtype)

@@ -10,7 +10,7 @@ from outrider.drafters.parts.networks.cached_text import CachedText
 from outrider.targets.passes.cached_model import CACHE, CachedModel
 
 
-def test_what_is_lent_takes_the_place_of_what_was_read(llama: Any) -> None:
+def test_lent_entries_replace_read_ones(llama: Any) -> None:
     """Lending and reading alternate; the lender's values show in what is said."""
     lender, model = llama().double(), llama(1).double()
     text = CachedText(model, model.config.vocab_size)

@@ -38,7 +38,7 @@ def parts(llama: Any) -> Any:
     return model, reference, layer
 
 
-def test_it_is_llamas_layer(parts: Any) -> None:
+def test_the_layer_equals_llamas(parts: Any) -> None:
     model, reference, layer = parts
     x = torch.randn(2, 7, 16, dtype=torch.float64)
     positions = torch.arange(7).expand(2, -1)

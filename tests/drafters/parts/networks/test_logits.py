@@ -38,7 +38,7 @@ def test_the_rule_is_the_targets(name: str) -> None:
     torch.testing.assert_close(LogitRule.of(target)(products), logits)
 
 
-def test_untrained_medusa_says_what_the_target_does() -> None:
+def test_untrained_medusa_predicts_the_targets_token() -> None:
     target = TransformersTarget(build(ENTRIES["cohere"]))
     drafter = Medusa("untrained")
     drafter.bind(target)
@@ -51,7 +51,7 @@ def test_untrained_medusa_says_what_the_target_does() -> None:
 
 
 @pytest.mark.parametrize(("name", "make"), [("gemma3n_text", Medusa), ("gemma4_text", Eagle)])
-def test_what_does_not_fit_is_refused_in_one_line(name: str, make: Any) -> None:
+def test_networks_that_do_not_fit_are_refused_in_one_line(name: str, make: Any) -> None:
     target = TransformersTarget(build(ENTRIES[name]))
     with pytest.raises(ConfigError, match=r"^target: [^\n]*$"):
         make("untrained").bind(target)

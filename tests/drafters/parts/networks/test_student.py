@@ -46,7 +46,7 @@ def test_the_tables_stay_with_the_target(folder: Path, target: Any) -> None:
     assert student.get_input_embeddings().weight.data_ptr() == words.data_ptr()
 
 
-def test_it_drafts_as_the_layers_it_was_cut_from(folder: Path, target: Any) -> None:
+def test_a_student_drafts_as_its_targets_first_layers(folder: Path, target: Any) -> None:
     drafts = []
     for drafter in (SmallLM(str(folder)), SmallLM(layers=2)):
         drafter.bind(target)

@@ -5,7 +5,7 @@ import torch
 from outrider.drafters.parts.networks.vocabulary import Vocabulary, frequent
 
 
-def test_there_and_back() -> None:
+def test_ids_survive_a_round_trip() -> None:
     some = Vocabulary(6, torch.tensor([1, 2, 5]))
     assert len(some) == 3
     assert some.knows(torch.tensor([0, 1, 5])).tolist() == [False, True, True]
@@ -15,7 +15,7 @@ def test_there_and_back() -> None:
     assert full.tolist() == [[-torch.inf, 1.0, 2.0, -torch.inf, -torch.inf, 3.0]]
 
 
-def test_all_of_them() -> None:
+def test_a_full_vocabulary_keeps_all_ids() -> None:
     every = Vocabulary(4)
     logits = torch.rand(2, 4)
     assert len(every) == 4

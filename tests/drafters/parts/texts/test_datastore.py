@@ -31,7 +31,7 @@ def test_the_suffix_array_is_the_sorted_list_of_suffixes(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 4])
-def test_it_finds_what_a_search_by_hand_finds(size: int, tmp_path: Path) -> None:
+def test_the_store_finds_the_matches_of_a_search_by_hand(size: int, tmp_path: Path) -> None:
     for seed in range(10):
         texts = random_texts(seed, size)
         write_store(tmp_path, texts, TARGET)
@@ -86,7 +86,7 @@ def test_a_store_of_another_tokenizer_is_refused(llama: Any, words: Any, tmp_pat
         DataStore.open(tmp_path, target)
 
 
-def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"expected a folder with config\.json"):
         DataStore.open(tmp_path, TARGET)
     (tmp_path / "config.json").write_text("{}")

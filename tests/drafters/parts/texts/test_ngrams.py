@@ -86,7 +86,7 @@ def test_running_counts_follow_a_text_back_and_forth() -> None:
             assert followed(running, context) == counted([text], context)
 
 
-def test_a_table_comes_back_as_it_was_saved(tmp_path: Path) -> None:
+def test_a_saved_table_is_read_unchanged(tmp_path: Path) -> None:
     table = NGramTable.fit(texts(1), 3, V)
     table.save(tmp_path / "t.safetensors")
     again = NGramTable.load(tmp_path / "t.safetensors")

@@ -19,7 +19,7 @@ def texts() -> list[list[int]]:
     return [list(text) for size in range(1, 7) for text in product(range(2), repeat=size)] + long
 
 
-def test_it_finds_the_longest_end_that_occurs_before() -> None:
+def test_the_automaton_finds_the_longest_repeated_suffix() -> None:
     for text in texts():
         automaton = SuffixAutomaton()
         automaton.extend(text)
@@ -29,7 +29,7 @@ def test_it_finds_the_longest_end_that_occurs_before() -> None:
         assert automaton.repeated()[1] == expected, text
 
 
-def test_it_follows_another_text_and_counts_what_comes_next() -> None:
+def test_the_automaton_follows_another_text_and_counts_next_tokens() -> None:
     for text in texts():
         automaton, query = SuffixAutomaton(), [*text[::-1], *text[1:4], 1, 0]
         automaton.extend(text)
@@ -60,7 +60,7 @@ def test_no_match_reaches_from_one_text_to_the_next() -> None:
     assert automaton.step(state, length, 7)[1] == 1
 
 
-def test_what_repeats_goes_on_past_the_end() -> None:
+def test_a_repetition_continues_past_the_end() -> None:
     automaton = SuffixAutomaton()
     automaton.extend([1, 2, 3, 1, 2, 3, 1])
     state, tokens = automaton.repeated()[0], list[int]()

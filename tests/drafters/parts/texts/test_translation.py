@@ -77,7 +77,7 @@ def test_ids_without_a_token_are_not_shared() -> None:
     assert both.spread(torch.tensor([1.0])).tolist() == [1.0, *[-torch.inf] * 4]
 
 
-def test_nothing_may_be_shared(pieces: Any) -> None:
+def test_tokenizers_may_share_no_token(pieces: Any) -> None:
     both = translation(byte_level(b"xyz"), pieces)
     assert (both.shared, both.own_ids) == (0, {})
     assert (both.spread(torch.rand(3, 3)) == -torch.inf).all()
@@ -108,7 +108,7 @@ def test_a_text_is_read(bpe: Any, pieces: Any, text: list[int], expected: list[i
     assert OwnText(translation(pieces, bpe)).follow(Tokens(text)) == expected
 
 
-def test_a_part_of_a_character_is_read_if_it_is_a_token(bpe: Any) -> None:
+def test_a_part_of_a_character_is_read_where_a_token_spells_that_part(bpe: Any) -> None:
     own = OwnText(translation(byte_level(b"ab" + NICHI), bpe))
     assert own.follow(Tokens([1, 4])) == [0, 2]
     assert own.follow(Tokens([1, 4, 5, 6, 2])) == [0, 2, 3, 4, 1]
@@ -134,7 +134,7 @@ def test_ids_depend_on_the_text_alone(bpe: Any, pieces: Any, other_way: bool) ->
         assert used.follow(Tokens(list(text))) == expected
 
 
-def test_a_longer_text_changes_only_what_was_not_settled(bpe: Any, pieces: Any) -> None:
+def test_a_longer_text_changes_only_unsettled_tokens(bpe: Any, pieces: Any) -> None:
     own = OwnText(translation(pieces, bpe))
     text = [1, 2, 3, 10, 1]
     before = own.follow(Tokens(text))
@@ -180,7 +180,7 @@ class Holder(Drafter):
     def propose(self, context: Context, pen: Pen) -> None: ...
 
 
-def test_forks_share_what_never_changes(bpe: Any, pieces: Any) -> None:
+def test_forks_share_the_vocabularies(bpe: Any, pieces: Any) -> None:
     both = translation(pieces, bpe)
     assert Holder(both).fork().held[0] is both
     assert copy.deepcopy(both) is both

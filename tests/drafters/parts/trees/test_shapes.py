@@ -130,7 +130,7 @@ def test_a_dynamic_tree_holds_the_likeliest_paths() -> None:
         assert chosen == set(best)
 
 
-def test_a_dynamic_tree_goes_on_from_the_likeliest_of_a_depth() -> None:
+def test_a_dynamic_tree_continues_from_the_likeliest_of_a_depth() -> None:
     draft = grown("dynamic:2", gamma=3)
     layer: list[tuple[int, ...]] = [()]
     expected = []
