@@ -102,7 +102,7 @@ def test_a_documented_command_runs(
         (tmp_path / "edits").symlink_to(request.getfixturevalue("edits"))
     names = [Path(word).name for word in words]
     if "hydra/launcher=outrider_ray" in words:  # where one of its workers is killed, too
-        assert f'"{command}"' in (ROOT / "tests/plugins/test_ray_launcher.py").read_text()
+        assert f'"{command}"' in (ROOT / "tests/extras/ray/test_launcher.py").read_text()
         return
     quick = [setting for name in names for setting in QUICK.get(name, ())]
     if "hydra/launcher=joblib" in words:  # in several processes in tests/test_cli.py
