@@ -1,20 +1,17 @@
-"""Which faults the kit and the tests find: mutants of rules, pen, chance, loop, trees and policies.
+"""Which faults the kit and the tests find in rules, pen, chance, loop, trees and policies.
 
-A mutant is a small patch of `mutants.txt`. Each is loaded in a process of its own, forked from one
+`faults` names those that break the law of a text, all of which must be found. `mutation` makes many
+more by operators on syntax trees, of which a fixed sample is judged. Not all of these matter: one
+may draft worse, or compute the same. Each fault is loaded in a process of its own, forked from one
 that has torch. The kit's checks of the built-in parts come first. The tests that mirror the file
-run on what survives them. A mutant with a line that begins with "=" is equivalent: the line says
-why no check can tell it from the original. "~" begins what a mutant changes that the kit does not
-promise to see: how well a drafter drafts, say, while each text keeps its distribution.
+run on what survives them.
 
-python evidence/mutants.py --only verifiers/k_seq.py --results mutants.jsonl
+python evidence/mutants.py --only verifiers/k_seq.py --every 1 --results mutants.jsonl
 """
 
 import argparse
 import ast
 import importlib
-import importlib.abc
-import importlib.machinery
-import importlib.util
 import json
 import os
 import resource
@@ -25,13 +22,13 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-ROOT = Path(__file__).parents[1]
-LIST = Path(__file__).with_suffix(".txt")
+from faults import faults
+from mutation import ROOT, Fault, Finder, Mutant, sampled
+
 NEEDED = ("torch", "transformers", "tokenizers", "scipy.optimize", "hydra", "rich", "pytest")
 """Modules that are imported once, before any process is forked."""
 SECONDS = {"kit": 180, "tests": 300}
@@ -80,78 +77,25 @@ PARTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
 )
 """The parts that the kit checks: role, file, name and options. A few of each role come first."""
 
-STAND_FOR_ALL = (
-    *("token", "multi_step", "without_replacement", "multi_path_block", "gumbel", "lenient"),
-    *("random", "bigram", "hierarchy", "prompt_lookup", "confidence"),
-)
+STAND_FOR_ALL = ("token", "multi_step", "gumbel", "bigram", "confidence")
 """The names of parts that are checked for faults in the contract and the loop, which touch all."""
+FILES = (
+    *("core/contract", "core/decoding", "core/policies", "verifiers"),
+    *("drafters/parts/trees", "drafters/parts/texts"),
+)
+"""The folders whose files are mutated, beside those of PARTS."""
+EVERY = 24
+"""One in so many of the generated mutants is judged, unless asked for more."""
+Judged = Mutant | Fault
 
 
-@dataclass(frozen=True)
-class Mutant:
-    """A patch: `old` becomes `new` in `file`.
-
-    equivalent: why nothing can find it, or "".
-    unpromised: what it changes that the kit does not promise to see, or "".
-    """
-
-    file: str
-    old: str
-    new: str
-    equivalent: str = ""
-    unpromised: str = ""
-
-    @property
-    def module(self) -> str:
-        """Returns the name of the patched module."""
-        folder, *rest = Path(self.file).with_suffix("").parts
-        return ".".join(["outrider", *([] if folder == "core" else [folder]), *rest])
-
-    @property
-    def source(self) -> str:
-        """Returns the patched source."""
-        return (ROOT / self.file).read_text().replace(self.old, self.new)
-
-    @property
-    def key(self) -> str:
-        """Returns what identifies the mutant in a file of results."""
-        return json.dumps([self.file, self.old, self.new])
-
-
-def mutants() -> Iterator[Mutant]:
-    """Yields the mutants of the list."""
-    file, parts = "", {"-": "", "+": "", "=": "", "~": ""}
-    for line in [*LIST.read_text().splitlines(), "# end"]:
-        mark, text = line[:1], line[2:]
-        if parts["+"] and mark in "#-":
-            yield Mutant(file, *parts.values())
-            parts = dict.fromkeys(parts, "")
-        if mark == "#":
-            file = text
-        else:
-            parts[mark] += ("\n" if parts[mark] else "") + text
-
-
-class _Loader(importlib.machinery.SourceFileLoader):
-    """Loads one module from a patched source."""
-
-    def __init__(self, mutant: Mutant) -> None:
-        super().__init__(mutant.module, str(ROOT / mutant.file))
-        self._mutant = mutant
-
-    def get_code(self, fullname: str) -> Any:
-        return compile(self._mutant.source, self._mutant.file, "exec")
-
-
-class _Finder(importlib.abc.MetaPathFinder):
-    def __init__(self, mutant: Mutant) -> None:
-        self._mutant = mutant
-
-    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        if name != self._mutant.module:
-            return None
-        file = ROOT / self._mutant.file
-        return importlib.util.spec_from_file_location(name, file, loader=_Loader(self._mutant))
+def wanted(only: Sequence[str], every: int) -> list[Judged]:
+    """Returns the faults, and one in so many mutants, of files whose names begin with `only`."""
+    files = {str(file.relative_to(ROOT)) for name in FILES for file in (ROOT / name).glob("*.py")}
+    files |= {file for _, file, *_ in PARTS}
+    both: list[Judged] = list(faults())
+    both += [mutant for file in sorted(files) for mutant in sampled(file, every)]
+    return [fault for fault in both if fault.file.startswith(tuple(only) or "") and relevant(fault)]
 
 
 @cache
@@ -169,7 +113,7 @@ def imports(file: str) -> frozenset[str]:
     return frozenset(files)
 
 
-def relevant(mutant: Mutant) -> list[tuple[str, str, dict[str, Any]]]:
+def relevant(mutant: Judged) -> list[tuple[str, str, dict[str, Any]]]:
     """Returns the parts whose checks may find a mutant, the likeliest first."""
     everywhere = mutant.file.startswith(("core/contract/", "core/decoding/"))
     parts = [
@@ -181,7 +125,7 @@ def relevant(mutant: Mutant) -> list[tuple[str, str, dict[str, Any]]]:
     return [(role, name, options) for role, _, name, options in parts]
 
 
-def tests_of(mutant: Mutant) -> list[str]:
+def tests_of(mutant: Judged) -> list[str]:
     """Returns the test files that mirror a file, its own one first."""
     file = Path(mutant.file)
     folder = ROOT.joinpath("tests", *file.parent.parts[file.parts[0] == "core" :])
@@ -197,7 +141,7 @@ def tests_of(mutant: Mutant) -> list[str]:
     return list(dict.fromkeys(str(path) for path in (own, *others) if path.is_file()))
 
 
-def kit(mutant: Mutant | None) -> str:
+def kit(mutant: Judged | None) -> str:
     """Returns the part and the check that find a mutant, "" if none does."""
     make = importlib.import_module("outrider.plugins.registry").make
     checks_of = importlib.import_module("outrider.testing").checks_of
@@ -222,7 +166,7 @@ def _check_in(traceback: Any) -> str:
     return next((name for name in names if name.startswith("check_")), names[-1])
 
 
-def tests(mutant: Mutant | None) -> str:
+def tests(mutant: Judged | None) -> str:
     """Returns the test that finds a mutant, "" if all pass.
 
     Raises:
@@ -241,9 +185,8 @@ def tests(mutant: Mutant | None) -> str:
             if report.failed:
                 self.names.append(f"import of {report.nodeid}")
 
-    paths = (
-        tests_of(mutant) if mutant else sorted({path for m in mutants() for path in tests_of(m)})
-    )
+    every = [mutant] if mutant else wanted((), EVERY)
+    paths = list(dict.fromkeys(path for fault in every for path in tests_of(fault)))
     quiet = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:anyio"]
     # The kit has played its checks already.
     ignored = ["-W", "ignore::pytest.PytestAssertRewriteWarning", "-k", "not check_"]
@@ -255,7 +198,7 @@ def tests(mutant: Mutant | None) -> str:
     return Failures.names[0]
 
 
-def judged(stage: str, mutant: Mutant | None) -> int:
+def judged(stage: str, mutant: Judged | None) -> int:
     """Starts a process that writes what finds a mutant into a file; returns its id."""
     process = os.fork()
     if process:
@@ -267,7 +210,7 @@ def judged(stage: str, mutant: Mutant | None) -> int:
     os.dup2(silence, 1)
     os.dup2(silence, 2)
     if mutant:
-        sys.meta_path.insert(0, _Finder(mutant))
+        sys.meta_path.insert(0, Finder(mutant))
     try:
         says = kit(mutant) if stage == "kit" else tests(mutant)
     except BaseException as error:  # noqa: BLE001  the table shows it: it is not judged
@@ -288,12 +231,12 @@ def says(process: int) -> str:
     return str(json.loads(text)) if text else "took too long, or died"
 
 
-def judge(wanted: Sequence[Mutant], workers: int, results: Path, seconds: float) -> None:
+def judge(every: Sequence[Judged], workers: int, results: Path, seconds: float) -> None:
     """Judges mutants, and appends a line for each to the file of results."""
     from time import monotonic
 
     end = monotonic() + seconds
-    waiting, running = [("kit", mutant, "") for mutant in wanted], dict[int, Any]()
+    waiting, running = [("kit", mutant, "") for mutant in every], dict[int, Any]()
     with results.open("a") as file, _ended(running):
         while running or (waiting and monotonic() < end):
             while waiting and len(running) < workers and monotonic() < end:
@@ -309,9 +252,7 @@ def judge(wanted: Sequence[Mutant], workers: int, results: Path, seconds: float)
             line = {"mutant": mutant.key, "by": by, "says": finding}
             file.write(json.dumps(line) + "\n")
             file.flush()
-            print(
-                f"{line['by'] or 'SURVIVES':9}{mutant.file}: {mutant.old!r}: {finding}", flush=True
-            )
+            print(f"{line['by'] or 'SURVIVES':9}{mutant.key}: {finding}", flush=True)
 
 
 @contextmanager
@@ -325,41 +266,33 @@ def _ended(running: dict[int, Any]) -> Iterator[None]:
             os.kill(process, signal.SIGKILL)
 
 
-def report(every: Sequence[Mutant], lines: dict[str, dict[str, str]]) -> bool:
-    """Prints the table and what survives; returns whether all are found or equivalent."""
-    rows: dict[str, Counter[str]] = {}
-    survivors, beyond = [], 0
-    for mutant in every:
-        line = lines.get(mutant.key)
+def report(every: Sequence[Judged], lines: dict[str, dict[str, str]]) -> bool:
+    """Prints the table and what survives; returns whether all named faults are found."""
+    columns = ("kit", "tests", "none", "equivalent", "not run")
+    rows, survivors = dict[str, Counter[str]](), list[Judged]()
+    for fault in every:
+        line = lines.get(fault.key)
         by = "not run" if line is None else line["by"] or "none"
-        if by == "none" and mutant.equivalent:
+        if by == "none" and isinstance(fault, Fault) and fault.equivalent:
             by = "equivalent"
         elif by == "none":
-            survivors.append(mutant)
-        beyond += by == "tests" and bool(mutant.unpromised)
-        for row in (mutant.file, "total"):
+            survivors.append(fault)
+        kind = "named faults" if isinstance(fault, Fault) else "generated mutants"
+        for row in (fault.file, kind, "total"):
             rows.setdefault(row, Counter())[by] += 1
-    rows["total"] = rows.pop("total", Counter())
-    columns = ("kit", "tests", "none", "equivalent", "not run")
     print(f"\n{'file':38}" + "".join(f"{column:>12}" for column in columns))
-    for row, counts in rows.items():
+    for row, counts in sorted(rows.items(), key=lambda item: ("/" not in item[0], item[0])):
         print(f"{row:38}" + "".join(f"{counts[column]:12}" for column in columns))
-    total = rows["total"]
-    judgeable = total["kit"] + total["tests"] + total["none"]
-    if judgeable:
+    total = rows.get("total", Counter())
+    if judged := total["kit"] + total["tests"] + total["none"]:
         both = total["kit"] + total["tests"]
         print(
-            f"\nOf {judgeable} mutants that differ, the kit finds {total['kit']}"
-            f" ({total['kit'] / judgeable:.0%}), kit and tests {both} ({both / judgeable:.0%})."
+            f"\nOf {judged} that may differ, the kit finds {total['kit']}"
+            f" ({total['kit'] / judged:.0%}), kit and tests {both} ({both / judged:.0%})."
         )
-        promised = judgeable - beyond
-        print(
-            f"{beyond} of the others change what the kit does not promise to see. Of the"
-            f" {promised} left, the kit finds {total['kit']} ({total['kit'] / promised:.0%})."
-        )
-    for mutant in survivors:
-        print(f"survives: {mutant.file}: {mutant.old!r} -> {mutant.new!r}")
-    return not survivors
+    for fault in survivors:
+        print(f"survives: {fault.key}")
+    return not any(isinstance(fault, Fault) for fault in survivors)
 
 
 def changed(reference: str) -> set[str]:
@@ -370,7 +303,8 @@ def changed(reference: str) -> set[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--only", nargs="+", help="files, or the beginnings of their names")
+    parser.add_argument("--only", nargs="+", default=[], help="files, or beginnings of their names")
+    parser.add_argument("--every", type=int, default=EVERY, help="judge one in so many mutants")
     parser.add_argument("--changed", help="only files that differ from this git reference")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start none after them")
@@ -386,9 +320,7 @@ def main() -> None:
             os.wait()
             print(says(process) or f"{stage}: the original passes", flush=True)
         return
-    every = list(mutants())
-    if options.only:
-        every = [mutant for mutant in every if mutant.file.startswith(tuple(options.only))]
+    every = wanted(options.only, options.every)
     if options.changed:
         files = changed(options.changed)
         every = [mutant for mutant in every if mutant.file in files]

@@ -1,53 +1,76 @@
-"""The list of mutants is up to date; `make mutants` runs it."""
+"""Faults that are made on purpose fit the code as it is; `make mutants` runs them."""
 
-import importlib.util
 import sys
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import module_from_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-SCRIPT = Path(__file__).parents[1] / "evidence" / "mutants.py"
+sys.path.insert(0, str(Path(__file__).parents[1] / "evidence"))
+import mutants
+from faults import EQUIVALENT, OF_A_RULE, RULES, faults
+from mutation import ROOT, Fault, Finder, Mutant, module_of
+
+NAMED, SAMPLED = list(faults()), mutants.wanted((), 100)
 
 
-@pytest.fixture(scope="module")
-def script_module() -> Any:
-    spec = importlib.util.spec_from_file_location("mutants", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["mutants"] = module
-    spec.loader.exec_module(module)
-    return module
+def test_every_named_fault_finds_its_function() -> None:
+    assert len(NAMED) >= 120 and len({fault.key for fault in NAMED}) == len(NAMED)
+    assert {*EQUIVALENT} <= {(rule, name) for rule in RULES for name in OF_A_RULE}
+    for fault in NAMED:
+        module: Any = import_module(module_of(fault.file))
+        for name in fault.function.split("."):
+            module = vars(module)[name]
+        assert callable(fault.patch(module)), fault.key
 
 
-def test_every_mutant_still_applies_to_one_line(script_module: Any) -> None:
-    mutants = list(script_module.mutants())
-    assert len(mutants) >= 150
-    assert len({mutant.key for mutant in mutants}) == len(mutants)
-    for mutant in mutants:
-        source = (script_module.ROOT / mutant.file).read_text()
-        assert source.count(mutant.old) == 1, f"{mutant.file}: {mutant.old!r}"
+def test_every_generated_mutant_differs_and_compiles() -> None:
+    generated = [fault for fault in SAMPLED if isinstance(fault, Mutant)]
+    assert len(generated) >= 20 and len({mutant.operator for mutant in generated}) >= 5
+    for mutant in generated:
+        assert mutant.source != (ROOT / mutant.file).read_text()
         compile(mutant.source, mutant.file, "exec")
 
 
-def test_every_mutant_has_parts_to_check_and_tests_that_mirror_its_file(script_module: Any) -> None:
-    for mutant in script_module.mutants():
-        assert script_module.relevant(mutant), mutant.file
-        assert script_module.tests_of(mutant), mutant.file
+def test_every_fault_has_parts_to_check_and_tests_that_mirror_its_file() -> None:
+    for fault in SAMPLED:
+        assert mutants.relevant(fault), fault.file
+        assert mutants.tests_of(fault), fault.file
 
 
-def test_the_report_counts_mutants_by_finder(
-    script_module: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    one, two, three = (script_module.Mutant("a.py", old, "") for old in "xyz")
-    four = script_module.Mutant("b.py", "x", "", "the same by rounding")
-    lines = {
-        mutant.key: {"by": by}
-        for mutant, by in ((one, "kit"), (two, "tests"), (three, ""), (four, ""))
-    }
-    assert not script_module.report([one, two, three, four], lines)
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Mutant("verifiers/token.py", "leading", "condition", 0),
+        Fault("verifiers/token.py", "leading", "none", lambda _: lambda coins: 0),
+    ],
+)
+def test_a_module_is_loaded_with_its_fault(fault: Any) -> None:
+    spec = Finder(fault).find_spec("outrider.verifiers.token", None)
+    module: Any = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert [_result(module.leading, coins) for coins in ([True], [False])] != [1, 0]
+    assert Finder(fault).find_spec("outrider.verifiers.block", None) is None
+
+
+def _result(leading: Callable[[list[bool]], int], coins: list[bool]) -> int | None:
+    try:
+        return leading(coins)
+    except ValueError:
+        return None
+
+
+def test_the_report_counts_faults_by_finder(capsys: pytest.CaptureFixture[str]) -> None:
+    one, two, three = (Fault("a.py", "f", name, lambda right: right) for name in "xyz")
+    four = Fault("b.py", "f", "x", lambda right: right, "the same by rounding")
+    five = Mutant("b.py", "f", "swap", 0)
+    found = ((one, "kit"), (two, "tests"), (three, ""), (four, ""), (five, ""))
+    lines = {fault.key: {"by": by} for fault, by in found}
+    assert not mutants.report([one, two, three, four], lines)
     printed = capsys.readouterr().out
-    assert "Of 3 mutants that differ, the kit finds 1 (33%), kit and tests 2 (67%)." in printed
-    assert "survives: a.py: 'z' -> ''" in printed
-    assert script_module.report([one, four], lines)
+    assert "Of 3 that may differ, the kit finds 1 (33%), kit and tests 2 (67%)." in printed
+    assert "survives: a.py:f z" in printed
+    assert mutants.report([one, four, five], lines)

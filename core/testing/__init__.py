@@ -11,9 +11,9 @@ once: `check_target(MyTarget())`.
 
 `drafters`, `verifiers`, `policies` and `targets` hold the checks, `kit` the ways to run them. Those
 of the first three play on the tiny targets of `stage`, and `exact` sums the probability of every
-text; `chi_square` is for what was sampled. The checks of `ground` come before them: a proof is
-worth as much as chance, pen and loop below it. Testing may import everything below the lab,
-built-in drafters, rules and targets included. Start with `kit`.
+text; `chi_square` is for what was sampled. `ground` names the sources that a proof rests on, which
+Outrider's own tests prove. Testing may import everything below the lab, built-in drafters, rules
+and targets included. Start with `kit`.
 """
 
 from outrider.testing.chi_square import chi_square

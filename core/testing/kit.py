@@ -35,7 +35,7 @@ class Outcome:
 
 
 def checks_of(make: Make, thorough: bool = False) -> tuple[Check, ...]:
-    """Returns the checks for the part that `make` makes, after those of the ground it stands on.
+    """Returns the checks for the part that `make` makes, after that of the ground they rest on.
 
     thorough: add those of larger cases, which may take minutes.
 

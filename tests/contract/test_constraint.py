@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import pytest
@@ -119,3 +119,38 @@ def test_a_guide_that_leaves_nothing_is_named() -> None:
 
     with pytest.raises(TargetError, match=r"^Never allows no token at some position"):
         list(decode(TARGET, Random(), Token(), PROMPT, constraint=Never()))
+
+
+class NoRepeats(Constraint):
+    """Forbids the token that came last, and fails if it is asked about a text with a repetition."""
+
+    def __init__(self, *, steers: bool = False) -> None:
+        self.steers = steers
+
+    def logits(self, ids: Sequence[int], logits: Tensor) -> Tensor:
+        assert all(one != other for one, other in pairwise(ids))
+        return logits.index_fill(0, torch.tensor([ids[-1]]), float("-inf"))
+
+    def steering(self) -> Constraint | None:
+        return NoRepeats() if self.steers else None
+
+
+def test_a_constraint_is_asked_about_possible_texts_alone(scripted: Any) -> None:
+    text = list(PROMPT)
+    for _ in range(12):
+        text.append(int(NoRepeats().logits(text, TARGET.logits(text)).argmax()))
+    for draft, right in ((text, True), ([0] * 99, False)):
+        rounds = list(
+            decode(TARGET, scripted(draft), Token(), PROMPT, gamma=3, max_new_tokens=12,
+                   constraint=NoRepeats())
+        )  # fmt: skip
+        assert [token for round in rounds for token in round.tokens] == text[1:]
+        assert (len(rounds) == 3) == right
+
+
+def test_drafts_keep_to_a_constraint_that_steers() -> None:
+    rounds = decode(TARGET, Random(), Token(), PROMPT, sampling=Sampling(temperature=1.0),
+                    constraint=NoRepeats(steers=True), max_new_tokens=24)  # fmt: skip
+    drafts = [round.draft for round in rounds]
+    assert any(len(draft) > 1 for draft in drafts)
+    assert all(one != other for draft in drafts for one, other in pairwise(draft))

@@ -1,12 +1,24 @@
 """The pen records exactly the distribution that a token was drawn from."""
 
 from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 
-from outrider import Chance, Draft, DrafterError, EnumeratedChance, Pen, SampledChance, Sampling
+from outrider import (
+    Chance,
+    Constraint,
+    Draft,
+    DrafterError,
+    EnumeratedChance,
+    Pen,
+    SampledChance,
+    Sampling,
+)
+from outrider.contract.constraint import Guide
 from outrider.contract.draft import ROOT
 
 SAMPLED = Sampling(temperature=1.0)
@@ -233,12 +245,48 @@ def test_a_pen_that_continues_another_has_its_own_numbers() -> None:
     assert pen.questions().parents == (-5, -3)
 
 
+@pytest.mark.parametrize(
+    "move",
+    [
+        partial(Pen.write, token=0),
+        Pen.finish,
+        partial(Pen.limit, depth=0),
+        partial(Pen.faster, gamma=1),
+        Pen.continued,
+    ],
+)
+def test_no_guess_is_passed_over(move: Callable[[Pen], object]) -> None:
+    for guesses in (1, 2):  # a guess, and a guess of a guess
+        ink = pen()
+        fast = ink.faster(2)
+        (fast if guesses == 1 else fast.faster(1)).draw(LOGITS)
+        with pytest.raises(DrafterError, match="passed over the guess of token"):
+            move(ink)
+
+
 def test_a_guess_that_a_continuing_pen_passes_over_is_found_at_the_end() -> None:
     first = pen()
     first.write(1)
     first.continued().faster(1).draw(LOGITS)
     with pytest.raises(DrafterError, match="passed over the guess of token 1: use redraw"):
         first.finish()
+    with pytest.raises(DrafterError):
+        pen().redraw(LOGITS)
+
+
+class OnlyOne(Constraint):
+    def logits(self, ids: Sequence[int], logits: torch.Tensor) -> torch.Tensor:
+        return logits.masked_fill(torch.arange(4) != 1, float("-inf"))
+
+
+def test_a_draw_keeps_to_the_constraint_unless_no_token_is_left() -> None:
+    ink = pen(guide=Guide(OnlyOne(), [0]))
+    ink.draw(LOGITS)
+    without = LOGITS.index_fill(0, torch.tensor([1]), float("-inf"))
+    ink.draw(without)
+    first, second = ink.finish().probs
+    assert first is not None and first.tolist() == [0, 1, 0, 0]
+    assert second is not None and second.tolist() == without.softmax(-1).tolist()
 
 
 class Races(Chance):
@@ -258,13 +306,17 @@ class Races(Chance):
         return int(probs.argmax())
 
 
-def test_under_a_coupled_rule_guesses_and_tokens_share_the_noise_of_their_positions() -> None:
+@pytest.mark.parametrize(("sampling", "positions"), [(SAMPLED, [11, 12, 11, 12]), (Sampling(), [])])
+def test_under_a_coupled_rule_guesses_and_tokens_share_the_noise_of_their_positions(
+    sampling: Sampling, positions: list[int]
+) -> None:
     races = Races()
-    ink = pen(races, start=10)
+    ink = pen(races, sampling, start=10)
     ink.write(1)
     guesses = ink.faster(2)
     guesses.draw(LOGITS)
     guesses.draw(LOGITS)
     assert ink.redraw(-LOGITS) == 3
-    assert races.positions == [11, 12, 11]
-    assert ink.finish().tokens == (1, 3)
+    ink.draw(LOGITS)
+    assert races.positions == positions
+    assert ink.finish().tokens == (1, 3, 2)

@@ -35,6 +35,7 @@ from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.staged_drafters import TreeDrafter
 from outrider.verifiers.gumbel import Gumbel
+from outrider.verifiers.multi_path_block import MultiPathBlock
 from outrider.verifiers.sample_match import SampleMatch
 from outrider.verifiers.token import Token
 
@@ -74,7 +75,7 @@ def test_counts_and_origins_of_a_rejection(scripted: Any) -> None:
     assert first.origins == ("accepted", "accepted", "recovered")
     assert (first.drafted, first.tested, first.accepted) == (4, 3, 2)
     assert first.draft[:2] == tuple(GREEDY[:2])
-    assert first.parents == (-1, 0, 1, 2)
+    assert (first.path, first.parents) == ((0, 1), (-1, 0, 1, 2))
     assert set(first.seconds) == {"draft", "score", "verify"}
 
 
@@ -225,20 +226,45 @@ def test_a_tree_is_refused_where_the_target_takes_chains(monkeypatch: Any) -> No
         decode(TARGET, TreeDrafter(TARGET, "iid"), SampleMatch(), PROMPT)
 
 
-def test_trees_go_through_the_loop() -> None:
+@pytest.mark.parametrize(("budget", "drafted"), [(14, 14), (None, 2)])  # siblings are pairs
+def test_trees_go_through_the_loop(budget: int | None, drafted: int) -> None:
+    tree = TreeDrafter(TARGET, "deterministic")
     rounds = list(
-        decode(
-            TARGET,
-            TreeDrafter(TARGET, "deterministic"),
-            SampleMatch(),
-            PROMPT,
-            gamma=3,
-            budget=14,
-            max_new_tokens=12,
-        )
+        decode(TARGET, tree, SampleMatch(), PROMPT, gamma=3, budget=budget, max_new_tokens=12)
     )
     assert tokens(rounds) == GREEDY
-    assert rounds[0].drafted == 14
+    assert rounds[0].drafted == drafted
+
+
+def test_a_policy_stops_paths_where_all_are_as_long() -> None:
+    class Three(Policy):
+        def depth(self, gamma: int) -> int:
+            return gamma
+
+        def more(self, draft: Draft) -> bool:
+            return len(draft) < 3
+
+    paths, rule = TreeDrafter(TARGET, "paths"), MultiPathBlock()
+    rounds = decode(TARGET, paths, rule, PROMPT, policy=Three(), gamma=3, budget=6)
+    assert next(rounds).drafted == 4
+
+
+def test_a_batch_is_opened_with_the_needs_of_all_drafters() -> None:
+    class Needy(NoDraft):  # type: ignore[misc]
+        def __init__(self, need: str) -> None:
+            self.needs = frozenset({need})
+
+    class Offers(TabularTarget):  # type: ignore[misc]
+        asked = frozenset[str]()
+
+        def open(self, tokens: Sequence[int], needs: frozenset[str] = frozenset()) -> Session:
+            self.asked |= needs
+            return TARGET.open(tokens)
+
+    target = Offers(6)
+    target.offers = frozenset({"first", "second"})
+    next(decode_together(target, [Needy("first"), Needy("second")], Token(), [PROMPT] * 2))
+    assert target.asked == {"first", "second"}
 
 
 class Fails(Drafter):

@@ -18,6 +18,7 @@ from outrider.contract.verifier import Verifier
 from outrider.plugins.config import build
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import Outcome, run_checks
+from outrider.testing.ground import ground
 from outrider.testing.stage import stage
 
 ROLES = ("drafter", "verifier", "policy", "target")
@@ -35,6 +36,7 @@ def check(config: DictConfig) -> None:
             "nothing to check: expected drafter=NAME, verifier=NAME, policy=NAME or target=NAME"
         )
     console, failed = results(), 0
+    console.print(f"The proofs below rest on {ground()}.")
     outcomes: dict[str, dict[str, Any]] = {}
     for role, node in configs.items():
         part = build(node)
@@ -49,7 +51,7 @@ def check(config: DictConfig) -> None:
         for heading in ("check", "held", "seconds", "what it says, or what went wrong"):
             table.add_column(heading)
         with remarks().status(f"Checking {role} {type(part).__name__}") as status:
-            outcomes[role] = {"part": type(part).__name__, "checks": []}
+            outcomes[role] = {"part": type(part).__name__, "ground": ground(), "checks": []}
             for outcome in run_checks(make, config.thorough):
                 outcomes[role]["checks"].append(asdict(outcome))
                 status.update(f"Checked {outcome.check}")

@@ -28,13 +28,13 @@ class MyBigram(Drafter):
     def propose(self, context: Context, pen: Pen) -> None:
         # A draft may depend on nothing but the context, and is written with the pen alone:
         # pen.draw(logits) draws a token, pen.write(token) takes one that you chose.
+        pairs = list(pairwise(context.tokens[-self.reach - 1 :]))
         token = context.tokens[-1]
         while pen.open:  # asked before each token
-            counts = torch.zeros(pen.vocab_size)
-            for before, after in pairwise(context.tokens[-self.reach - 1 :]):
-                counts[after] += before == token
-            if not counts.any():
+            followers = [after for before, after in pairs if before == token]
+            if not followers:
                 return  # the token is new to the text
+            counts = torch.bincount(torch.tensor(followers), minlength=pen.vocab_size)
             token = pen.draw(counts.log())
 
 
