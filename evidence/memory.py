@@ -53,7 +53,7 @@ def _generate(tokens: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         return _peak(
             "-m",
-            "outrider.cli.main",
+            "outrider",
             "generate",
             "prompt=Write a story about a lighthouse.",
             f"max_new_tokens={tokens}",

@@ -132,7 +132,7 @@ def test_a_killed_generate_leaves_no_half_file_and_no_lock(
 ) -> None:
     """In its own process, which `kill -9` ends."""
     words = ["generate", *SAMPLED, "hydra.run.dir=d"]
-    done = forked.run("-m", "outrider.cli.main", *words, *faulty("SIGKILL"), cwd=tmp_path)
+    done = forked.run("-m", "outrider", *words, *faulty("SIGKILL"), cwd=tmp_path)
     assert done.returncode == -signal.SIGKILL
     assert not (tmp_path / "d" / "generation.json").exists()
     status, _, err = run(*words)

@@ -15,10 +15,10 @@ from rich.markup import escape
 from outrider.base.errors import ConfigError, OutriderError, TargetError, nearest, require
 from outrider.base.interruption import Terminated, advice_in, out_of_memory, terminable
 from outrider.base.terminal import JSON, QUIET, is_json, is_quiet, switched_on, visible
+from outrider.base.torchrun import FIELD, rank, world
 from outrider.cli.quoting import quote_prompt
 from outrider.cli.usage import JSON_COMMANDS, JSON_FLAG, QUIET_FLAG, USAGE, command_help
 from outrider.data.prompts import is_encodable
-from outrider.targets.passes.launch import FIELD, lost, rank, world
 
 HYDRA_COMMANDS = (
     "generate",
@@ -257,6 +257,8 @@ def _check_ranks(config: Any, command: str) -> None:
 
 def _on_sigterm(*_: Any) -> None:
     """Raises an error when torchrun stops this rank, so that the run saves what it has."""
+    from outrider.targets.passes.launch import lost  # imports torch, which the ranks have anyway
+
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if not lost():  # otherwise this rank is ending already
         raise TargetError(

@@ -144,16 +144,18 @@ def packing(model: nn.Module) -> str | None:
 
 
 def can_pack(model: nn.Module) -> bool:
-    """Returns whether this build of PyTorch has packed kernels for the model's weights."""
+    """Returns whether the library, or this build of PyTorch on this processor, has packed kernels.
+
+    oneDNN packs bfloat16 for processors with AVX-512 or AVX-NE-CONVERT alone.
+    """
     first = next(model.parameters(), None)
     kernels: Any = torch.backends.mkldnn
-    return (
-        first is not None
-        and first.device.type == "cpu"
-        and first.dtype in PRECISIONS
-        and bool(kernels.is_available())
-        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-    )
+    if first is None or first.device.type != "cpu" or first.dtype not in PRECISIONS:
+        return False
+    if not kernels.is_available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+        return False
+    is_short = first.dtype is torch.bfloat16
+    return can_panel(first) or not is_short or torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
 def pack(model: nn.Module, *, bits: int | None = None) -> None:

@@ -34,7 +34,7 @@ CONTEXT.set_forkserver_preload(
 def start(*words: object, cwd: Path, ranks: int = 1) -> BaseProcess:
     """Starts a program, which prints into the files `stdout` and `stderr` beside its folder.
 
-    words: those after `python`: -m outrider.cli.main and its own, or a script and its arguments.
+    words: those after `python`: -m outrider and its own, or a script and its arguments.
     ranks: with more than one, torchrun's agent starts it on so many.
     """
     arguments = ([str(word) for word in words], cwd, ranks)
@@ -113,7 +113,7 @@ def _serve(module: str, questions: Connection, answers: Connection, log: str) ->
 
 def _program(words: list[str]) -> None:
     try:
-        if words[:2] == ["-m", "outrider.cli.main"]:
+        if words[:2] == ["-m", "outrider"]:
             sys.argv = ["outrider", *words[2:]]
             cli.main()
         else:

@@ -1,4 +1,4 @@
-"""Launch: the processes that torchrun has started, and how they meet."""
+"""How the processes that torchrun has started meet, and which models they can share."""
 
 import math
 import os
@@ -12,22 +12,10 @@ import torch
 from torch import distributed
 
 from outrider.base.errors import ConfigError, TargetError
-
-FIELD = "target.tensor_parallel"
+from outrider.base.torchrun import FIELD, rank, world
 
 TIMEOUT = timedelta(minutes=10)
 """How long a rank may take for its part of a pass. A rank that died is noticed at once."""
-
-
-def world() -> int:
-    """Returns how many processes torchrun has started; 1 without it."""
-    launched = "TORCHELASTIC_RUN_ID" in os.environ
-    return int(os.environ.get("WORLD_SIZE", "1")) if launched else 1
-
-
-def rank() -> int:
-    """Returns the number of this process among them, from 0."""
-    return int(os.environ.get("RANK", "0")) if world() > 1 else 0
 
 
 def join() -> None:
@@ -39,7 +27,7 @@ def join() -> None:
     if world() == 1:
         raise ConfigError(
             f"{FIELD}=True: expected two processes or more, started by"
-            " torchrun --nproc-per-node N -m outrider.cli.main"
+            " torchrun --nproc-per-node N -m outrider"
         )
     if distributed.is_initialized():
         raise ConfigError(f"{FIELD}=True: expected one model, another is spread over the ranks")

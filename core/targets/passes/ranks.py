@@ -15,10 +15,11 @@ from torch import Tensor, distributed
 
 from outrider.base.errors import OutriderError, RankEnded, TargetError, described
 from outrider.base.terminal import plain, remarks
+from outrider.base.torchrun import rank
 from outrider.targets.passes.cache import GrowingCache
 from outrider.targets.passes.first_layers import depth, first_layers
 from outrider.targets.passes.forward import plain_pass
-from outrider.targets.passes.launch import rank, reaching
+from outrider.targets.passes.launch import reaching
 from outrider.targets.passes.pass_input import Pass, PassCache, PassInput
 
 if TYPE_CHECKING:

@@ -114,7 +114,7 @@ def test_a_killed_run_resumes_to_the_same_table(
     _, whole = compared(*sampled, out="runs/whole")
     lines = tmp_path / "runs" / "killed" / "measurements.jsonl"
     words = ("compare", *quick, *sampled, f"hydra.run.dir={lines.parent}")
-    process = forked.start("-m", "outrider.cli.main", *words, cwd=tmp_path)
+    process = forked.start("-m", "outrider", *words, cwd=tmp_path)
     end = time.monotonic() + 120
     while time.monotonic() < end and not (lines.is_file() and lines.read_text().count("\n") >= 4):
         time.sleep(0.001)

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("drawn_once")
 def sweep(*words: str, cwd: Path) -> str:
     """Runs a sweep in its own process; returns what it printed."""
     done = subprocess.run(
-        [sys.executable, "-m", "outrider.cli.main", *words],
+        [sys.executable, "-m", "outrider", *words],
         check=False,
         cwd=cwd,
         env=os.environ

@@ -33,7 +33,7 @@ def words(model: Path, folder: Path) -> list[str]:
 def test_the_curve_is_the_same(folder: Path, tmp_path: Path, run: Any) -> None:
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     assert run(*words(folder, whole))[0] == 0
-    process = forked.start("-m", "outrider.cli.main", *words(folder, broken), cwd=tmp_path)
+    process = forked.start("-m", "outrider", *words(folder, broken), cwd=tmp_path)
     deadline = time.monotonic() + 300
     while not (broken / CHECKPOINT).is_file():
         assert process.is_alive() and time.monotonic() < deadline

@@ -78,7 +78,7 @@ def test_only_the_first_rank_speaks_and_writes(
 ) -> None:
     settings = ("target=transformers", f"target.model={divisible}", "max_new_tokens=12")
     command = ("generate", *settings, PROMPT, "sampling=standard")
-    spread = forked.run("-m", "outrider.cli.main", *command, "target.tensor_parallel=true",
+    spread = forked.run("-m", "outrider", *command, "target.tensor_parallel=true",
                         "hydra.run.dir=spread", cwd=tmp_path, ranks=2)  # fmt: skip
     assert spread.returncode == 0, spread.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"spread", "data.jsonl"}

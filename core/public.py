@@ -1,0 +1,75 @@
+"""What `import outrider` offers; `outrider` itself imports it on first use."""
+
+__all__ = [
+    "AllOf",
+    "Beams",
+    "Budget",
+    "Chance",
+    "ConfigError",
+    "Constraint",
+    "Context",
+    "Counts",
+    "Draft",
+    "Drafter",
+    "DrafterError",
+    "DrafterExample",
+    "EnumeratedChance",
+    "Fixed",
+    "Generation",
+    "OutriderError",
+    "Pen",
+    "Penalties",
+    "PluginError",
+    "Policy",
+    "PolicyExample",
+    "Round",
+    "SampledChance",
+    "Sampling",
+    "Scores",
+    "Session",
+    "Target",
+    "TargetError",
+    "TokenLogprob",
+    "Tokens",
+    "Verdict",
+    "Verifier",
+    "VerifierExample",
+    "beam_search",
+    "decode",
+    "decode_together",
+    "generate",
+    "generate_together",
+    "grammar",
+    "hookimpl",
+    "json_schema",
+    "regex",
+]
+
+from outrider.base.errors import (
+    ConfigError,
+    DrafterError,
+    OutriderError,
+    PluginError,
+    TargetError,
+)
+from outrider.constraints.guidance import grammar, json_schema, regex
+from outrider.constraints.penalties import Penalties
+from outrider.contract.budget import Budget
+from outrider.contract.chance import Chance, EnumeratedChance, SampledChance
+from outrider.contract.constraint import AllOf, Constraint
+from outrider.contract.context import Context, Tokens
+from outrider.contract.counts import Counts
+from outrider.contract.draft import Draft
+from outrider.contract.drafter import Drafter
+from outrider.contract.examples import DrafterExample, PolicyExample, VerifierExample
+from outrider.contract.logprobs import TokenLogprob
+from outrider.contract.pen import Pen
+from outrider.contract.policy import Fixed, Policy
+from outrider.contract.round import Round
+from outrider.contract.sampling import Sampling
+from outrider.contract.target import Session, Target
+from outrider.contract.verifier import Scores, Verdict, Verifier
+from outrider.decoding.beams.speculation import Beams, beam_search
+from outrider.decoding.decode import decode, decode_together
+from outrider.decoding.generation import Generation, generate, generate_together
+from outrider.plugins.hookspecs import hookimpl

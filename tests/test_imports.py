@@ -1,0 +1,45 @@
+"""What is imported when: the heavy libraries only where a command needs them."""
+
+import subprocess
+import sys
+
+import pytest
+
+import outrider
+
+HEAVY = ("torch", "transformers", "hydra", "numpy", "scipy")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import outrider",
+        "from outrider.cli.main import main; sys.argv = ['outrider', '--help']; main()",
+        "from outrider.cli.main import main; sys.argv = ['outrider', '--version']; main()",
+        "import os; from outrider.cli.main import main; os.environ['COMP_LINE'] = 'outrider ge';"
+        " sys.argv = ['outrider', '-sc', 'query=bash']; main()",
+    ],
+    ids=["the package", "help", "version", "completion of a command"],
+)
+def test_nothing_heavy_is_imported_by(statement: str) -> None:
+    program = f"import sys; {statement}; sys.exit(' '.join({set(HEAVY)} & set(sys.modules)) or 0)"
+    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_public_names_are_found_and_listed() -> None:
+    for name in outrider.__all__:
+        assert getattr(outrider, name) is not None
+    assert {*outrider.__all__, "__version__"} <= set(dir(outrider))
+
+
+def test_unknown_name_of_the_package_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = outrider.nothing
+
+
+def test_python_runs_the_package_as_a_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "outrider", "--version"], check=True, capture_output=True, text=True
+    )
+    assert done.stdout == f"outrider {outrider.__version__}\n"
