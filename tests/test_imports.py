@@ -16,8 +16,8 @@ HEAVY = ("torch", "transformers", "hydra", "numpy", "scipy")
         "import outrider",
         "from outrider.cli.main import main; sys.argv = ['outrider', '--help']; main()",
         "from outrider.cli.main import main; sys.argv = ['outrider', '--version']; main()",
-        "import os; from outrider.cli.main import main; os.environ['COMP_LINE'] = 'outrider ge';"
-        " sys.argv = ['outrider', '-sc', 'query=bash']; main()",
+        "import os; os.environ['COMP_LINE'] = 'outrider ge'; from outrider.cli.main import main;"
+        + " sys.argv = ['outrider', '-sc', 'query=bash']; main()",
     ],
     ids=["the package", "help", "version", "completion of a command"],
 )

