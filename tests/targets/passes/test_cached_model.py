@@ -48,8 +48,18 @@ def gemma(llama: Any) -> Any:
 MODELS: list[Callable[[Any], Any]] = [lambda llama: llama(), gpt2, mistral, gemma]
 
 
-@pytest.mark.parametrize("make", MODELS, ids=["llama", "gpt2", "mistral", "gemma2"])
-def test_scores_are_those_of_the_text_after_any_history(make: Any, llama: Any) -> None:
+# Gemma's norms compute in float32 whatever the model's precision, and round with the processor.
+CLOSE = [1e-9, 1e-9, 1e-9, 1e-6]
+
+
+@pytest.mark.parametrize(
+    ("make", "close"),
+    zip(MODELS, CLOSE, strict=True),
+    ids=["llama", "gpt2", "mistral", "gemma2"],
+)
+def test_scores_are_those_of_the_text_after_any_history(
+    make: Any, close: float, llama: Any
+) -> None:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = make(llama).double().eval()
@@ -63,11 +73,11 @@ def test_scores_are_those_of_the_text_after_any_history(make: Any, llama: Any) -
         text += new
         with torch.no_grad():
             whole = model(torch.tensor([text]), output_hidden_states=True)
-        torch.testing.assert_close(logits, whole.logits[0, -rows:], rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(logits, whole.logits[0, -rows:], rtol=close, atol=close)
         assert len(cached.features) == 3
         for name, states in cached.features.items():
             right = whole.hidden_states[state_number(name)][0]
-            torch.testing.assert_close(states, right, rtol=1e-9, atol=1e-9)
+            torch.testing.assert_close(states, right, rtol=close, atol=close)
         drop = draw.randrange(len(new) + 1)
         cached.drop(drop)
         del text[len(text) - drop :]
