@@ -54,7 +54,7 @@ CLOSE = [1e-9, 1e-9, 1e-9, 1e-6]
 
 @pytest.mark.parametrize(
     ("make", "close"),
-    zip(MODELS, CLOSE, strict=True),
+    list(zip(MODELS, CLOSE, strict=True)),
     ids=["llama", "gpt2", "mistral", "gemma2"],
 )
 def test_scores_are_those_of_the_text_after_any_history(
