@@ -92,8 +92,6 @@ OF_A_RULE: dict[str, Callable[[Verify], Verify]] = {
     "the likeliest token is taken": _chance_of(categorical=lambda _, probs: int(probs.argmax())),
 }
 
-WITHOUT_Q = "the rule draws from p, whatever q is"
-NO_COINS, NO_DRAW = "the rule tosses no coin", "the rule draws no token by itself"
 EQUIVALENT: dict[tuple[str, str], str] = {}
 """By rule and fault, why nothing can find it."""
 

@@ -8,6 +8,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from hashlib import sha256
 from importlib.metadata import PackagePath, distribution
+from pathlib import Path
 
 from outrider.plugins.origin import source_hash
 
@@ -26,7 +27,7 @@ def check_the_ground_is_that_of_the_release(_: object) -> str | None:
     """
     files = list(_installed_files())
     for file in files:
-        content = sha256(file.locate().read_bytes()).digest()
+        content = sha256(Path(file.locate()).read_bytes()).digest()
         own = urlsafe_b64encode(content).rstrip(b"=").decode()
         assert file.hash is None or own == file.hash.value, (
             f"{file} was edited after its installation: expected the file of outrider"
