@@ -94,7 +94,19 @@ OF_A_RULE: dict[str, Callable[[Verify], Verify]] = {
 
 WITHOUT_Q = "the rule draws from p, whatever q is"
 NO_COINS, NO_DRAW = "the rule tosses no coin", "the rule draws no token by itself"
-EQUIVALENT: dict[tuple[str, str], str] = {}
+EQUIVALENT: dict[tuple[str, str], str] = {
+    **{
+        (rule, name): NO_COINS
+        for rule in ("sample_match", "gumbel", "typical")
+        for name in ("one uniform number serves all coins", "coins are less likely")
+    },
+    **{
+        (rule, "q is that of the first token"): WITHOUT_Q
+        for rule in ("sample_match", "gumbel", "typical")
+    },
+    ("gumbel", "the likeliest token is taken"): NO_DRAW,
+    **{(rule, "the residual is p"): "the residual is p" for rule in ("rejection", "typical")},
+}
 """By rule and fault, why nothing can find it."""
 
 
