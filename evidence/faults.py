@@ -14,10 +14,10 @@ from mutation import Fault
 Verify = Callable[..., Any]
 RULES = (
     *("token", "multi_step", "without_replacement", "traversal", "k_seq", "multi_path_block"),
-    *("block", "hierarchical", "candidates", "sample_match", "rejection", "scaled_uniform"),
+    *("block", "candidates", "sample_match", "rejection", "scaled_uniform"),
     *("gumbel", "lenient", "typical", "optimal_transport"),
 )
-CHAINS = ("token", "block", "hierarchical", "rejection", "scaled_uniform", "lenient", "gumbel")
+CHAINS = ("token", "block", "rejection", "scaled_uniform", "lenient", "gumbel")
 """The rules without siblings."""
 
 
@@ -92,7 +92,21 @@ OF_A_RULE: dict[str, Callable[[Verify], Verify]] = {
     "the likeliest token is taken": _chance_of(categorical=lambda _, probs: int(probs.argmax())),
 }
 
-EQUIVALENT: dict[tuple[str, str], str] = {}
+WITHOUT_Q = "the rule draws from p, whatever q is"
+NO_COINS, NO_DRAW = "the rule tosses no coin", "the rule draws no token by itself"
+EQUIVALENT: dict[tuple[str, str], str] = {
+    **{
+        (rule, name): NO_COINS
+        for rule in ("sample_match", "gumbel", "typical")
+        for name in ("one uniform number serves all coins", "coins are less likely")
+    },
+    **{
+        (rule, "q is that of the first token"): WITHOUT_Q
+        for rule in ("sample_match", "gumbel", "typical")
+    },
+    ("gumbel", "the likeliest token is taken"): NO_DRAW,
+    **{(rule, "the residual is p"): "the residual is p" for rule in ("rejection", "typical")},
+}
 """By rule and fault, why nothing can find it."""
 
 

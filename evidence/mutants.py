@@ -36,7 +36,7 @@ SECONDS = {"kit": 180, "tests": 300}
 NOT_JUDGED = "not judged"
 VERIFIERS = (
     *("token", "multi_step", "without_replacement", "traversal", "k_seq", "multi_path_block"),
-    *("block", "hierarchical", "candidates", "sample_match", "rejection", "scaled_uniform"),
+    *("block", "candidates", "sample_match", "rejection", "scaled_uniform"),
     *("cactus", "cascade", "gumbel", "lenient", "typical", "optimal_transport"),
 )
 PARTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (

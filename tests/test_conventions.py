@@ -21,3 +21,31 @@ def _test_names() -> Iterator[str]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
                 yield node.name
+
+
+THEIRS = ("torch", "atexit", "os", "sys", "node", "model", "layer")
+"""Modules and objects of others, whose private names are not Outrider's."""
+MOST = 63
+"""Uses of private names in all tests: parts that no public door shows, or patches of a fault."""
+
+
+def test_few_tests_know_private_names() -> None:
+    uses = [use for path in HERE.rglob("*.py") for use in _private_names(path)]
+    assert len(uses) <= MOST, "\n".join(uses)
+
+
+def _private_names(path: Path) -> Iterator[str]:
+    """Yields the private attributes of objects, imports and patches of private names."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        names, whose = list[str](), ""
+        if isinstance(node, ast.Attribute):
+            names, whose = [node.attr], ast.unparse(node.value).partition(".")[0]
+        elif isinstance(node, ast.ImportFrom):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("setattr"):
+            names = [ast.unparse(argument).strip("'").rpartition(".")[2] for argument in node.args]
+        if whose in ("self", "cls", *THEIRS):
+            continue
+        for name in names:
+            if name.startswith("_") and not name.startswith("__"):
+                yield f"{path.name}:{node.lineno}: {name}"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import save_file
+from tiny.parts import held
 from transformers import MuseGlimmerAssistantConfig, MuseGlimmerAssistantModel, Qwen3Config
 
 from outrider import ConfigError, Sampling, decode
@@ -182,9 +183,10 @@ def test_one_pass_for_a_draft_and_only_new_tokens_are_read(target: Any) -> None:
     drafter = DFlash("untrained", block=4)
     drafter.bind(target)
     rows: list[int] = []
-    drafter._network.fc.register_forward_pre_hook(lambda _, x: rows.append(x[0].shape[1]))
+    network = held(drafter, DFlashNetwork)
+    network.fc.register_forward_pre_hook(lambda _, x: rows.append(x[0].shape[1]))
     passes: list[int] = []
-    drafter._network.register_forward_hook(lambda *_: passes.append(1))
+    network.register_forward_hook(lambda *_: passes.append(1))
     for length in (5, 8, 9):
         context = context_after(drafter, target, TEXT[:length])
         play_draft(drafter, target, context, gamma=3, sampling=SAMPLED)

@@ -13,7 +13,6 @@ from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRot
 
 from outrider import ConfigError, Sampling, decode
 from outrider.drafters.eagle import Eagle, EagleNetwork
-from outrider.drafters.parts.networks.features import FeatureDrafting
 from outrider.drafters.parts.networks.layer import KeysAndValues
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.passes.cached_model import HIDDEN
@@ -122,12 +121,11 @@ def test_a_missing_folder_is_refused(llama: Any) -> None:
         Eagle("gone").bind(TransformersTarget(llama()))
 
 
-def test_a_small_vocabulary_writes_nothing_else() -> None:
-    target = tiny_target(4)
-    drafter = Eagle("untrained")
+def test_a_small_vocabulary_writes_nothing_else(tmp_path: Path) -> None:
+    target, vocabulary = tiny_target(4), Vocabulary(4, torch.tensor([1, 3]))
+    EagleNetwork.untrained(target, vocabulary).save_checkpoint(tmp_path, target)
+    drafter = Eagle(str(tmp_path))
     drafter.bind(target)
-    vocabulary = Vocabulary(4, torch.tensor([1, 3]))
-    drafter._drafting = FeatureDrafting(EagleNetwork.untrained(target, vocabulary))
     for seed in range(20):
         draft = play_draft(
             drafter,

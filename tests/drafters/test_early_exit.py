@@ -10,6 +10,7 @@ import pytest
 import torch
 from tiny.interruption import interrupted
 from tiny.models import build, entries
+from tiny.parts import held
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
 
 from outrider import ConfigError, Context, Sampling, Tokens, decode
@@ -118,8 +119,7 @@ def test_the_adapter_is_a_layer_without_feed_forward(llama: Any, tree: str | Non
     model = llama(rope_theta=500.0).double()
     target, drafter = TransformersTarget(model), EarlyExit(path="untrained", tree=tree)
     drafter.bind(target)
-    adapter = drafter._drafting._adapter
-    assert adapter is not None
+    adapter = held(drafter, Adapter)
     with torch.no_grad():  # its weights differ from those of a new norm
         adapter.input_layernorm.weight.copy_(torch.rand(16) + 0.5)
         adapter.norm.weight.copy_(torch.rand(16) + 0.5)  # type: ignore[operator]
@@ -145,7 +145,7 @@ def test_an_adapter_on_packed_weights(llama: Any, optimize: str, dtype: torch.dt
     drafter = EarlyExit(path="untrained")
     drafter.bind(target)
     adapter = Adapter.untrained(TransformersTarget(right), Vocabulary(31), layers=2)
-    adapter.load_state_dict(drafter._drafting._adapter.state_dict())
+    adapter.load_state_dict(held(drafter, Adapter).state_dict())
     context = context_after(drafter, target, TEXT)
     draft = play_draft(drafter, target, context, gamma=3, sampling=SAMPLED)
     for depth, probs in enumerate(draft.probs):
@@ -176,8 +176,7 @@ def test_many_positions_of_a_text_are_drafted_for_at_once(llama: Any, path: str 
 def test_a_draft_that_is_interrupted_leaves_nothing_wrong(llama: Any, part: str) -> None:
     target, new = TransformersTarget(llama()), EarlyExit(path="untrained")
     new.bind(target)
-    adapter = new._drafting._adapter
-    assert adapter is not None
+    adapter = held(new, Adapter)
     parts = {
         "layers": target.model.model.layers[1],
         "norm": adapter.norm,
@@ -218,7 +217,7 @@ def test_published_adapters_are_read(published: Any, tmp_path: Path) -> None:
     assert drafter.needs == {"model", "cache", "hidden_states.2"}
     assert len(written(target, drafter, gamma=2)) > 1
     again = tmp_path / "again"
-    drafter._drafting._adapter.save_checkpoint(again, target)
+    held(drafter, Adapter).save_checkpoint(again, target)
     saved = Adapter.read_checkpoint(again, target).state_dict()
     for name, tensor in tensors.items():
         own = saved[name.removeprefix("layers.0.")]

@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tiny.interruption import interrupted
+from tiny.parts import held
 
 from outrider import ConfigError, Sampling
 from outrider.drafters.falcon import Falcon, FalconNetwork
@@ -90,7 +91,7 @@ def test_a_draft_that_is_interrupted_leaves_nothing_wrong(target: Any) -> None:
         drafter = Falcon("untrained")
         drafter.bind(target)
         play(drafter, context=context_after(drafter, target, TEXT[:5]))
-        with interrupted(drafter._network.mlp, after=last):
+        with interrupted(held(drafter, FalconNetwork).mlp, after=last):
             play(drafter, context=context)
         again = play(drafter, context=context)
         for probs, right in zip(again.probs, expected.probs, strict=True):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.parts import held
 
 from outrider import ConfigError, Context, Drafter, Pen, Sampling, Tokens
 from outrider.contract.chance import Chance, EnumeratedChance, SampledChance
@@ -95,13 +96,14 @@ def test_good_guesses_save_passes(llama: Any, monkeypatch: pytest.MonkeyPatch) -
         drafter = Hierarchy(faster, 3, model=model)
         drafter.bind(target)
         count = []
-        inner = drafter._small.scores
+        small = held(drafter, SmallLM)
+        inner = small.scores
 
         def scores(*rest: Any, inner: Any = inner, count: list[int] = count) -> Any:
             count.append(1)
             return inner(*rest)
 
-        monkeypatch.setattr(drafter._small, "scores", scores)
+        monkeypatch.setattr(small, "scores", scores)
         play_draft(drafter, target, Context(Tokens([3, 4, 5])), gamma=8, sampling=SAMPLED)
         passes.append(len(count))
     assert passes == [8, 2]
@@ -135,8 +137,7 @@ def test_no_more_is_guessed_than_fits_into_the_draft() -> None:
                 pen.write(0)
 
     target = tiny_target(VOCAB_SIZE)
-    drafter = Hierarchy("none", ahead=3, layers=1)
+    drafter = Hierarchy(Counting(), ahead=3, layers=1)
     drafter.bind(target)
-    drafter._faster = Counting()
     play_draft(drafter, target, Context(Tokens([0, 1])), gamma=2, sampling=SAMPLED)
     assert asked[0] == 1  # the small model writes the token after the guesses

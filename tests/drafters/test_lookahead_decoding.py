@@ -77,6 +77,14 @@ def test_a_sampled_text_is_the_same_for_the_same_seed(llama: Any) -> None:
     assert texts[0] == texts[1]
 
 
+def pool(drafter: LookaheadDecoding) -> dict[int, list[tuple[int, ...]]]:
+    return drafter._pool
+
+
+def rows(drafter: LookaheadDecoding) -> list[list[int]]:
+    return drafter._rows
+
+
 def test_each_column_holds_the_models_tokens_after_its_own_guesses(llama: Any) -> None:
     """Compares the pool's n-grams with a plain pass over the text, the chain and the column."""
     model = llama().double()
@@ -86,9 +94,9 @@ def test_each_column_holds_the_models_tokens_after_its_own_guesses(llama: Any) -
     rounds = decode(target, drafter, Candidates(), text, gamma=2, budget=10, max_new_tokens=20)
     for round in rounds:
         # What the next round will ask, from the state after this one: rows, newest last.
-        chain, column = drafter._rows[0][:], [row[:] for row in drafter._rows]
+        chain, column = rows(drafter)[0][:], [row[:] for row in rows(drafter)]
         text = [*text, *round.tokens]
-        before = drafter._pool.copy()
+        before = pool(drafter).copy()
         try:
             following = next(rounds)
         except StopIteration:
@@ -98,8 +106,8 @@ def test_each_column_holds_the_models_tokens_after_its_own_guesses(llama: Any) -
             with torch.no_grad():
                 says = int(model(torch.tensor([text + path])).logits[0, -1].argmax())
             ngram = (*(row[j] for row in column[1:]), says)
-            assert ngram in drafter._pool[chain[j]]
-        assert before is not drafter._pool
+            assert ngram in pool(drafter)[chain[j]]
+        assert before is not pool(drafter)
         text = [*text, *following.tokens]
 
 
@@ -108,20 +116,20 @@ def test_the_pool_becomes_a_tree_with_shared_beginnings() -> None:
     target = TabularTarget(6)
     context = Context(Tokens([1, 2]))
     play_draft(drafter, target, context, gamma=2, sampling=SAMPLED)
-    drafter._pool = {4: [(0, 1), (0, 2), (3, 1)]}
+    pool(drafter).update({4: [(0, 1), (0, 2), (3, 1)]})
     draft = play_draft(drafter, target, Context(Tokens([1, 2, 4])), gamma=2, sampling=SAMPLED)
     assert draft.tokens == (3, 1, 0, 2, 1)
     assert draft.parents == (-1, 0, -1, 2, 2)
-    assert drafter._pool  # a longer text goes on
+    assert pool(drafter)  # a longer text goes on
     play_draft(drafter, target, Context(Tokens([5])), gamma=2, sampling=SAMPLED)
-    assert not drafter._pool  # another one does not
+    assert not pool(drafter)  # another one does not
 
 
 def test_the_same_prompt_again_is_another_text() -> None:
     drafter, target = LookaheadDecoding(window=2, ngram=3), TabularTarget(6)
     prompt = Context(Tokens([1, 2, 4]))
     play_draft(drafter, target, prompt, gamma=2, sampling=SAMPLED)
-    drafter._pool = {4: [(0, 1)]}  # as after a round
+    pool(drafter).update({4: [(0, 1)]})  # as after a round
     assert not len(play_draft(drafter, target, prompt, gamma=2, sampling=SAMPLED))
 
 
@@ -129,13 +137,13 @@ def test_a_pool_keeps_the_newest() -> None:
     from outrider import Draft
 
     drafter = LookaheadDecoding(window=1, ngram=2, candidates=2)
-    drafter._rows = [[4]]
+    rows(drafter).append([4])
     for token in (0, 1, 2, 1):
         logits = torch.zeros(1, 6)
         logits[0, token] = 1
-        drafter._rows = [[4]]
+        rows(drafter)[:] = [[4]]
         drafter.answer(Draft(), logits)
-    assert drafter._pool == {4: [(2,), (1,)]}
+    assert pool(drafter) == {4: [(2,), (1,)]}
 
 
 def test_bad_settings_are_refused() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from jaxtyping import Float
+from tiny.parts import held
 from tiny.tokenizers import byte_level, unigram
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
@@ -362,7 +363,7 @@ def test_a_folder_is_loaded_once(folder: Path, llama: Any, words: Any) -> None:
     for drafter in drafters:
         rounds = decode(target, drafter, Token(), [3, 4], gamma=3, max_new_tokens=8)
         assert all(round.accepted == round.drafted for round in rounds)
-    first, second = (drafter._other._model._cached._model for drafter in drafters)
+    first, second = (held(drafter, LlamaForCausalLM) for drafter in drafters)
     assert first is second
 
 

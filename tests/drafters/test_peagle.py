@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import save_file
+from tiny.parts import held
 from torch import nn
 from transformers import LlamaConfig, Qwen3Config
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
@@ -131,7 +132,9 @@ def test_a_draft_is_that_of_the_published_network(
     assert drafter.needs == {"model", *(f"hidden_states.{layer}" for layer in (1, 2, 4))}
     drafter.bind(target)
     passes: list[int] = []
-    drafter._network.fc.register_forward_pre_hook(lambda _, x: passes.append(x[0].shape[1]))
+    held(drafter, PEagleNetwork).fc.register_forward_pre_hook(
+        lambda _, x: passes.append(x[0].shape[1])
+    )
     for length, gamma in ((6, 4), (9, 3), (9, 1), (4, 4), (7, 2)):  # on, again, back, elsewhere
         text = TEXT[:length]
         context = context_after(drafter, target, text)

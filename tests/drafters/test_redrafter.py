@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import save_file
+from tiny.parts import held
 from torch.nn.functional import linear, silu
 
 from outrider import ConfigError, Sampling
@@ -82,7 +83,7 @@ def test_the_head_is_that_of_the_published_weights(published: Any) -> None:
         right = log_probs(tensors, words, state, [4, *draft.tokens[:node]]).exp()
         torch.testing.assert_close(probs, right, rtol=1e-4, atol=1e-5)
     again = folder / "again"
-    drafter._network.save_checkpoint(again, target)
+    held(drafter, ReDrafterNetwork).save_checkpoint(again, target)
     saved = ReDrafterNetwork.read_checkpoint(again, target).state_dict()
     for name, tensor in tensors.items():
         torch.testing.assert_close(saved[name], tensor.half().float())

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tiny.parts import held
 
 from outrider import ConfigError, Context, Sampling, Tokens
-from outrider.drafters.suffix import Suffix
+from outrider.drafters.suffix import Past, Suffix
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import parametrize_with_checks
 from outrider.testing.stage import play_draft
@@ -57,7 +58,7 @@ def test_earlier_texts_help_where_this_one_does_not() -> None:
 def test_an_interrupted_text_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     drafter = Suffix()
     drafter.remember(Context(Tokens([1, 2, 3])))
-    monkeypatch.setattr(drafter._past.texts, "extend", lambda _: 1 / 0)
+    monkeypatch.setattr(held(drafter, Past).texts, "extend", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         drafter.remember(Context(Tokens([4, 5, 6])))
     assert (drafter.remembered, draft(drafter, [1])) == (0, ())

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.parts import held
 
 from outrider import (
     ConfigError,
@@ -129,6 +130,11 @@ def test_a_tree_continues_while_one_branch_is_sure(policy: Policy) -> None:
     assert sum(lengths) / len(lengths) > 12  # it is 3 where the last sibling decides
 
 
+def seen_by(policy: Confidence) -> list[tuple[float, bool]]:
+    """Returns the probabilities that a policy has seen, and whether each token was accepted."""
+    return held(policy, list)
+
+
 def test_a_refit_takes_each_node_of_a_tree_for_itself(outcome: Any, sure: Any) -> None:
     """Node 1 was accepted, its sibling 0 tested before; both children of 1 were rejected."""
     policy, chain = Confidence(threshold=0.0, refit=True), sure(0.1, 0.9, 0.3, 0.2, 0.15)
@@ -138,7 +144,7 @@ def test_a_refit_takes_each_node_of_a_tree_for_itself(outcome: Any, sure: Any) -
         cut = slice(count)
         policy.more(Draft(chain.tokens[cut], parents[cut], chain.probs[cut], chain.logits[cut]))
     policy.observe(replace(outcome(5, 1), parents=parents, path=(1,)))
-    seen = [(round(sure, 2), accepted) for sure, accepted in policy._seen]
+    seen = [(round(sure, 2), accepted) for sure, accepted in seen_by(policy)]
     assert seen == [(0.1, False), (0.9, True), (0.2, False), (0.15, False)]
 
 
@@ -192,7 +198,7 @@ def test_confidence_learns_only_from_tested_tokens(outcome: Any, sure: Any) -> N
             policy.more(sure(*(0.9, 0.2, 0.05)[:length]))
         policy.observe(outcome(3, 1))  # .9 accepted, .2 rejected, .05 not tested
     assert policy.threshold == pytest.approx(0.9)
-    assert len(policy._seen) == 8
+    assert len(seen_by(policy)) == 8
 
 
 def test_confidence_forgets_old_rounds(
@@ -204,7 +210,7 @@ def test_confidence_forgets_old_rounds(
         policy.depth(1)
         policy.more(sure(probability))
         policy.observe(outcome(1, 1))
-    assert [sure for sure, _ in policy._seen] == pytest.approx([0.2, 0.3, 0.4])
+    assert [sure for sure, _ in seen_by(policy)] == pytest.approx([0.2, 0.3, 0.4])
 
 
 def test_only_earlier_siblings_of_an_accepted_node_were_tested(outcome: Any) -> None:
@@ -290,9 +296,11 @@ def test_the_bandit_finds_the_best_arm(played: Any) -> None:
 
 def test_each_arm_counts_its_own_pulls(outcome: Any) -> None:
     policy = Bandit(explore=1.0, c=0.0)
+    depths = [policy.depth(3)]
     for _ in range(30):
-        policy.observe(outcome(policy.depth(3), 0))
-    assert min(policy._pulls.values()) >= 9  # equal arms share the pulls
+        policy.observe(outcome(depths[-1], 0))
+        depths.append(policy.depth(3))
+    assert min(depths.count(arm) for arm in (1, 2, 3)) >= 9  # equal arms share the pulls
 
 
 @pytest.mark.parametrize(

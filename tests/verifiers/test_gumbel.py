@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.parts import held
 
 from outrider import (
     Chance,
@@ -125,7 +126,7 @@ class Peeking(Drafter):
     def propose(self, context: Context, pen: Pen) -> None:
         if pen.open:
             logits = TARGET.logits(context.tokens[:])
-            pen.write(pen._chance.race(logits.softmax(-1), len(context.tokens)))
+            pen.write(held(pen, Chance).race(logits.softmax(-1), len(context.tokens)))
 
 
 def test_a_drafter_that_knows_the_noise_changes_nothing() -> None:

@@ -236,8 +236,8 @@ def test_typical_takes_the_longest_path_and_the_likelier_of_equals() -> None:
     assert verdict.accepted == (1, 3)  # .5 * .5 beats .3 * .2 and .5 * .3
     strict = Typical(epsilon=0.4, delta=1.0).verify(draft, scores, SampledChance.seeded(0))
     assert strict.accepted == (1, 3)
-    typical = Typical(epsilon=0.6, delta=1.0)._typical(scores.probs)
-    assert typical[0].tolist() == [True, False, False]
+    typical = Typical(epsilon=0.6, delta=1.0).accepts(scores.after(ROOT), scores, ROOT)
+    assert typical.tolist() == [1, 0, 0]
 
 
 def test_every_rule_takes_chains() -> None:

@@ -43,8 +43,10 @@ def test_copies_do_not_overlap() -> None:
 
 def test_a_chunk_lives_as_long_as_its_tensors() -> None:
     copy, next_copy = in_huge_pages(torch.ones(3)), in_huge_pages(torch.ones(5))
-    assert huge_pages._chunk is not None
-    chunk = ref(huge_pages._chunk)
+    current = huge_pages._chunk
+    assert current is not None
+    chunk = ref(current)
+    del current
     in_huge_pages(torch.ones(5 * mmap.PAGESIZE))  # which needs a chunk of its own
     del copy
     gc.collect()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from outrider import DrafterError, Scores, Verdict
+from outrider import DrafterError, Round, Scores, Verdict
 from outrider.contract import counts
 from outrider.decoding import decode as loop
 from outrider.decoding import rounds
@@ -97,8 +97,10 @@ def of_coupling(patch: Patch) -> None:
 
 
 def of_counts(patch: Patch) -> None:
-    right = rounds._counts
-    patch.setattr(rounds, "_counts", lambda *a: (right(*a)[0], right(*a)[1] + 1, right(*a)[2]))
+    def wrong(**given: Any) -> Round:
+        return Round(**given | {"tested": given["tested"] + 1})
+
+    patch.setattr(rounds, "Round", wrong)
 
 
 def of_sums(patch: Patch) -> None:

@@ -142,7 +142,7 @@ def ray_whose_workers_die(deaths: dict[int, int]) -> Any:
 def test_a_job_is_retried_and_the_others_end(monkeypatch: pytest.MonkeyPatch) -> None:
     launcher = RayLauncher(None, 2, 1, 0, retries=2)
     monkeypatch.setattr(RayLauncher, "_job_config", lambda self, job: job)
-    launcher._context = launcher._task = None  # type: ignore[assignment]
+    launcher.setup(hydra_context=None, task_function=None, config=None)  # type: ignore[arg-type]
     jobs = [Job(number, (f"gamma={number}",)) for number in range(4)]
     done = launcher._run_all(ray_whose_workers_die({1: 2, 2: 3}), jobs)
     assert [done[number].return_value for number in (0, 1, 3)] == [0, 2, 0]

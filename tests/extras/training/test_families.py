@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.parts import held
 
 from outrider import ConfigError, SampledChance, Sampling, decode
+from outrider.drafters.medusa import MedusaNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary, frequent
 from outrider.extras.training.families import make_learner
 from outrider.extras.training.loop import train_network
@@ -120,6 +122,6 @@ def test_blockwise_heads(target: Any, tmp_path: Path) -> None:
     learned.save_checkpoint(tmp_path / "x")
     drafter = make("drafter", "medusa", path=str(tmp_path / "x"))
     drafter.bind(target)
-    again = drafter._network.state_dict()
+    again = held(drafter, MedusaNetwork).state_dict()
     for name, tensor in learned.network.state_dict().items():
         torch.testing.assert_close(again[name], tensor.half().float())

@@ -210,7 +210,7 @@ def test_a_policy_that_learns_forgets_between_repeats(target: Any) -> None:
         list(
             measure(target, entrants, asked, replace(settings, repeats=repeats), protocol="decode")
         )
-        learned.append(policy._seen)
+        learned.append(policy.threshold)
     assert learned[0] == learned[1]
 
 

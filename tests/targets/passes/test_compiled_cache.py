@@ -126,11 +126,11 @@ def test_a_rollback_moves_nothing(pair: Any) -> None:
     cache = new_cache(model)
     assert isinstance(cache, StaticCache)
     run_pass(model, cache, PassInput(torch.tensor([[3, 4, 5]]), 1))
-    before = [room.data_ptr() for room in cache._rooms.keys]
+    before = [layer.keys.data_ptr() for layer in cache.layers]
     for _ in range(5):
         run_pass(model, cache, PassInput(torch.tensor([[3, 4, 5]]), 3))
         cache.crop(-2)
-    assert [room.data_ptr() for room in cache._rooms.keys] == before
+    assert [layer.keys.data_ptr() for layer in cache.layers] == before
     assert cache.get_seq_length() == 8 == cache.layers[0].keys.shape[2]
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.parts import held
 from transformers import Mamba2Config, Mamba2ForCausalLM
 
 from outrider import TargetError
@@ -101,4 +102,4 @@ def test_the_first_tokens_of_the_last_are_kept(model: Any) -> None:
     text = feed(cached, [3, 4, 5, 6], [], 4)
     cached.retain_rows(3, [0, 1])
     feed(cached, [7], text[:3], 1)
-    assert isinstance(cached._cache, RecurrentCache)
+    assert held(cached, RecurrentCache)

@@ -158,10 +158,10 @@ def test_an_interruption_leaves_the_ids_right(
                 raise KeyboardInterrupt
             return cut(self, *rest)
 
-        monkeypatch.setattr(OwnText, "_cut", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            own.follow(Tokens(text))
-        monkeypatch.setattr(OwnText, "_cut", cut)
+        with monkeypatch.context() as patch:
+            patch.setattr(OwnText, "_cut", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                own.follow(Tokens(text))
         assert own.follow(Tokens(text)) == expected
 
 
