@@ -14,6 +14,7 @@ from rich.markup import escape
 
 from outrider.base.errors import ConfigError, OutriderError, TargetError, nearest, require
 from outrider.base.interruption import Terminated, advice_in, out_of_memory, terminable
+from outrider.base.optional import what_to_install
 from outrider.base.terminal import JSON, QUIET, is_json, is_quiet, switched_on, visible
 from outrider.base.torchrun import FIELD, rank, world
 from outrider.cli.quoting import quote_prompt
@@ -66,8 +67,9 @@ COMPLETION = ("-sc", "--shell-completion")
 
 SWEEP_FLAGS = ("-m", "--multirun")
 
-FAULTS = (OutriderError, OSError, MemoryError, RuntimeError)
-"""The errors that may be reported in one line: the user's, those of files and those of memory."""
+FAULTS = (OutriderError, OSError, MemoryError, RuntimeError, ImportError)
+"""The errors that may be reported in one line: the user's, those of files, of memory, and what is
+not installed."""
 
 
 def main() -> None:
@@ -103,6 +105,8 @@ def _line_of(error: Exception) -> str | None:
         return str(error)
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    if isinstance(error, ImportError):
+        return what_to_install(error.name)
     return out_of_memory(error)
 
 

@@ -13,8 +13,9 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from outrider.base.errors import ConfigError, OutriderError, described, is_int, is_number, require
+from outrider.base.errors import OutriderError, described, is_int, is_number, require
 from outrider.base.folders import claimed, write_whole
+from outrider.base.optional import require_installed
 from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.extras.fuzzing.example import Example
 from outrider.extras.fuzzing.run import run_example
@@ -101,12 +102,9 @@ def _run_groups(settings: dict[str, Any], tally: Tally) -> None:
     Raises:
         ConfigError: hypothesis is not installed.
     """
-    try:
-        from outrider.extras.fuzzing.campaign import run_campaign
-    except ModuleNotFoundError as error:
-        if error.name != "hypothesis":
-            raise
-        raise ConfigError("outrider fuzz needs: pip install 'outrider[fuzz]'") from error
+    require_installed("outrider fuzz", "hypothesis")
+    from outrider.extras.fuzzing.campaign import run_campaign
+
     groups = TARGETS[settings["targets"]]
     seconds, runs = settings["seconds"], settings["runs"]
     with _progress(tally) as show:

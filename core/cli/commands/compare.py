@@ -14,6 +14,7 @@ from omegaconf import DictConfig
 
 from outrider.base.errors import ConfigError, nearest, require
 from outrider.base.interruption import advising
+from outrider.base.optional import what_to_install
 from outrider.base.terminal import plain, print_json, remarks, results, visible
 from outrider.cli.entrants import build_entrants, entrant_configs, run_facts
 from outrider.cli.resume_hint import advice, say_what_is_unfinished
@@ -95,15 +96,25 @@ def compare(config: DictConfig) -> None:
         finally:  # an interrupted run leaves the figures of what it finished
             summary = Summary(run_folder.run)
             write_json(summary, run_folder.path)
-    write_parquet(run_folder.run, run_folder.path)
-    page = write_report({"": summary}, run_folder.path)
+    page = _write_page(summary, run_folder)
     title = (
         f"{len(summary.prompts)} prompts, {config.max_new_tokens} tokens each,"
         f" gamma {config.gamma}, temperature {settings.sampling.temperature:g}"
     )
     _print(summary, title, config)
-    for line in (run_folder.path / "comparison.json", page.absolute().as_uri()):
+    for line in (run_folder.path / "comparison.json", page):
         remarks(stderr=False).print(plain(line), soft_wrap=True)
+
+
+def _write_page(summary: Summary, run_folder: RunFolder) -> str:
+    """Returns where the report of a finished run is, or what to install to have one."""
+    try:
+        write_parquet(run_folder.run, run_folder.path)
+        return write_report({"": summary}, run_folder.path).absolute().as_uri()
+    except ModuleNotFoundError as error:
+        if (line := what_to_install(error.name)) is None:
+            raise
+        return f"no report.html: {line}"
 
 
 def _check_protocol(protocol: str) -> None:
