@@ -11,7 +11,8 @@ from omegaconf import OmegaConf
 
 import outrider
 import outrider.testing
-from outrider.plugins.config import compose, option_schema
+from outrider.plugins.config import compose
+from outrider.plugins.options import option_schema
 from outrider.plugins.registry import installed
 
 ROOT = Path(__file__).parent.parent

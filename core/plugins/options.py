@@ -13,7 +13,7 @@ from hydra.plugins.config_source import ConfigResult, ConfigSource
 from hydra.plugins.launcher import Launcher
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException, UnsupportedValueType, ValidationError
+from omegaconf.errors import OmegaConfBaseException
 
 from outrider.base.errors import PluginError
 from outrider.plugins.registry import Entry, installed
@@ -88,7 +88,7 @@ def option_schema(entry: Entry) -> DictConfig:
         typed = (name, hints.get(name, Any), field(default_factory=partial(copy, default)))
         try:
             OmegaConf.structured(make_dataclass("Probe", [typed]))
-        except (ValidationError, UnsupportedValueType):
+        except OmegaConfBaseException:
             # OmegaConf does not know the type; the part checks the value itself when it is made.
             typed = (name, Any, typed[2])
         fields.append(typed)
