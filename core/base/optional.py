@@ -18,20 +18,18 @@ def require_installed(what: str, *libraries: str) -> None:
     """
     for library in libraries:
         if find_spec(library) is None:
-            raise ConfigError(
-                f"{what}: {what_to_install(library) or f'{library} is not installed'}"
-            )
+            raise ConfigError(f"{what} {what_to_install(library) or f'needs {library}'}")
 
 
 def what_to_install(library: str | None) -> str | None:
     """Returns what to install for a library that is missing; None if no group has it.
 
     >>> what_to_install("matplotlib")
-    "matplotlib is not installed: pip install 'outrider[view]'"
+    "needs matplotlib: pip install 'outrider[view]'"
     """
     library = (library or "").partition(".")[0]
     for line in requires("outrider") or ():
         found = REQUIREMENT.match(line)
         if found and found[1].replace("-", "_").lower() == library:
-            return f"{library} is not installed: pip install 'outrider[{found[2]}]'"
+            return f"needs {library}: pip install 'outrider[{found[2]}]'"
     return None

@@ -15,7 +15,6 @@ from rich.table import Table
 
 from outrider.base.errors import OutriderError, described, is_int, is_number, require
 from outrider.base.folders import claimed, write_whole
-from outrider.base.optional import require_installed
 from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.extras.fuzzing.example import Example
 from outrider.extras.fuzzing.run import run_example
@@ -37,7 +36,7 @@ def fuzz(config: DictConfig) -> None:
     """Runs examples, prints what was checked, and writes `fuzz.json` in Hydra's run dir.
 
     Raises:
-        ConfigError: a setting has a value that it can't have, or hypothesis is not installed.
+        ConfigError: a setting has a value that it can't have.
         OutriderError: an example failed; the line above it is the command that repeats it.
     """
     console = results(soft_wrap=True)
@@ -97,12 +96,7 @@ def _checked(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _run_groups(settings: dict[str, Any], tally: Tally) -> None:
-    """Runs the examples of each group of targets, until one fails.
-
-    Raises:
-        ConfigError: hypothesis is not installed.
-    """
-    require_installed("outrider fuzz", "hypothesis")
+    """Runs the examples of each group of targets, until one fails."""
     from outrider.extras.fuzzing.campaign import run_campaign
 
     groups = TARGETS[settings["targets"]]

@@ -47,14 +47,14 @@ def test_a_missing_library_is_found_in_its_group(group: str, library: str) -> No
     line = what_to_install(f"{library}.part")
     assert line is not None
     first = next(name for name in GROUPS if library in names(GROUPS[name]))
-    assert line == f"{library} is not installed: pip install 'outrider[{first}]'"
+    assert line == f"needs {library}: pip install 'outrider[{first}]'"
 
 
 def test_other_libraries_are_in_no_group() -> None:
     assert what_to_install("torch") is None
     assert what_to_install(None) is None
     require_installed("this", "torch")
-    with pytest.raises(ConfigError, match="this: nothing_at_all is not"):
+    with pytest.raises(ConfigError, match="this needs nothing_at_all"):
         require_installed("this", "nothing_at_all")
 
 
