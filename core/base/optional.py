@@ -1,6 +1,7 @@
 """Libraries of optional groups of dependencies, and what to install where one is missing."""
 
 import re
+import sys
 from importlib.metadata import requires
 from importlib.util import find_spec
 
@@ -17,7 +18,7 @@ def require_installed(what: str, *libraries: str) -> None:
         ConfigError: one is not installed.
     """
     for library in libraries:
-        if find_spec(library) is None:
+        if not (sys.modules.get(library) or find_spec(library)):
             raise ConfigError(f"{what} {what_to_install(library) or f'needs {library}'}")
 
 
