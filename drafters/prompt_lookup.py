@@ -8,7 +8,6 @@ from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
 from outrider.contract.examples import DrafterExample
 from outrider.contract.pen import Pen
-from outrider.plugins.hookspecs import Register, hookimpl
 
 
 @final
@@ -113,8 +112,3 @@ class PromptLookup(Drafter):
                 if position is not None:
                     return position
         return None
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("prompt_lookup", PromptLookup)

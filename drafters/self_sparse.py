@@ -16,7 +16,6 @@ from outrider.contract.target import Target
 from outrider.drafters.parts.networks.shared_cache import require_readable_cache
 from outrider.drafters.parts.trees.shapes import Chain
 from outrider.extras.cpu import fused_decoder as flat
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.targets.passes.cache import GrowingCache
 from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.passes.pass_input import PassInput
@@ -187,8 +186,3 @@ def _attention(
     grouped = queries.transpose(0, 1).reshape(heads, -1, queries.shape[-1])
     weight = (grouped @ keys.transpose(1, 2) * scale).softmax(-1).sum(1)
     return torch.nn.functional.avg_pool1d(weight[None], POOL, stride=1, padding=POOL // 2)[0]
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("self_sparse", SelfSparse)

@@ -9,7 +9,6 @@ from torch import Tensor
 from outrider.base.bounds import NonNegative, OneOf, Share, checked
 from outrider.contract.budget import DIVERGENCES, Budget
 from outrider.contract.examples import VerifierExample
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.towards import Towards, within
 
 DEFERRALS = {
@@ -89,8 +88,3 @@ def cascade(
         "opt": float(p.max()) - margin * Budget(0).spent(q, p),
     }
     return p if float(q.max()) < least[deferral] else q
-
-
-@hookimpl
-def register_verifiers(register: Register) -> None:
-    register("cascade", Cascade)

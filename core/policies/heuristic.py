@@ -6,7 +6,6 @@ from outrider.base.bounds import Count, checked
 from outrider.contract.examples import PolicyExample
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
-from outrider.plugins.hookspecs import Register, hookimpl
 
 
 @final
@@ -48,8 +47,3 @@ class Heuristic(Policy):
     def reset(self) -> None:
         if self._transient:
             self._k = self._start
-
-
-@hookimpl
-def register_policies(register: Register) -> None:
-    register("heuristic", Heuristic)

@@ -7,7 +7,6 @@ from outrider.base.bounds import Above, NonNegative, Share, checked
 from outrider.contract.examples import PolicyExample
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.policies.memory import Memory
 
 
@@ -98,8 +97,3 @@ class Optimal(Policy):
                     "_rounds": self._rounds,
                 }
             )
-
-
-@hookimpl
-def register_policies(register: Register) -> None:
-    register("optimal", Optimal)

@@ -70,11 +70,11 @@ class RayLauncher(Launcher):
     @checked("hydra.launcher")
     def __init__(
         self,
-        address: str | None,
-        workers: Count | None,
-        cpus: Count,
-        gpus: NonNegative,
-        retries: Annotated[int, AtLeast(0)],
+        address: str | None = None,
+        workers: Count | None = None,
+        cpus: Count = 1,
+        gpus: NonNegative = 0,
+        retries: Annotated[int, AtLeast(0)] = 3,
     ) -> None:
         is_valid = address is None or workers is None
         expected = "null with an address: the cluster knows"
