@@ -123,7 +123,7 @@ def test_commands_without_optional_dependencies(tmp_path: Path, folder: Path) ->
     assert done.returncode == 0, done.stderr
     ends = re.findall(r"\f(.+)", done.stdout)
     works = ["generate", "check", "theory", "compare", "demo", "new-plugin"]
-    assert ends[:6] == [f"{name} 0" for name in works]
+    assert ends[:6] == [f"{name} 0" for name in works], done.stderr
     assert ends[6:] == [f"{name} 1" for name in LACKING]
     lines = re.findall(r"outrider: .*pip install 'outrider\[(\w+)\]'\n", done.stderr)
     assert lines == list(LACKING.values())
