@@ -1,0 +1,30 @@
+"""The reports of a run: all that are installed, or those that a setting names."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider.cli.reports import chosen_reports
+
+
+def test_no_report_is_told_of_a_run_where_none_is_wanted(compared: Any, tmp_path: Path) -> None:
+    printed, report = compared("protocol=overlap", "turns=1", "reports=[]")
+    assert report["rows"]
+    assert not list((tmp_path / "out").glob("*.html")) + list((tmp_path / "out").glob("*.parquet"))
+    assert "report.html" not in printed
+
+
+def test_a_report_without_its_dependency_says_what_to_install(
+    compared: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    printed, _ = compared("protocol=overlap", "turns=1")
+    assert "report=page needs matplotlib: pip install 'outrider[view]'" in printed
+    assert (tmp_path / "out" / "comparison.parquet").is_file()
+
+
+def test_the_reports_of_the_package_need_no_settings(tmp_path: Path) -> None:
+    assert chosen_reports().end({}, tmp_path) == [tmp_path / "report.html"]
