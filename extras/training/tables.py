@@ -1,8 +1,9 @@
 """The recipe of the tables: n-grams are counted in texts that the target writes."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 from outrider.base.errors import is_int, require
 from outrider.drafters.ngram import NGram
@@ -10,7 +11,7 @@ from outrider.drafters.parts.checkpoint import WEIGHTS
 from outrider.drafters.parts.texts.ngrams import NGramTable
 from outrider.extras.training.corpus import TextRecipe
 from outrider.extras.training.fitted import write_fitted
-from outrider.extras.training.job import Job
+from outrider.plugins.recipe import Job
 
 
 @final
@@ -20,7 +21,7 @@ class TableRecipe(TextRecipe):
 
     order: int
 
-    def __call__(self, job: Job) -> None:
+    def __call__(self, job: Job) -> Mapping[str, Any]:
         is_valid = is_int(self.order) and self.order >= 1
         require(is_valid, "recipe.order", self.order, "a whole number of at least 1")
         began = time.monotonic()
@@ -33,3 +34,4 @@ class TableRecipe(TextRecipe):
         drafter = NGram(self.order, str(path))
         facts = {"order": self.order, "temperatures": list(self.temperatures)}
         write_fitted(job, drafter, split, family=family, began=began, facts=facts)
+        return {"drafter": family, "counts": str(path)}

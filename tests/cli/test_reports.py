@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from outrider.cli.reports import chosen_reports
-
 
 def test_no_report_is_told_of_a_run_where_none_is_wanted(compared: Any, tmp_path: Path) -> None:
     printed, report = compared("protocol=overlap", "turns=1", "reports=[]")
@@ -19,12 +17,9 @@ def test_no_report_is_told_of_a_run_where_none_is_wanted(compared: Any, tmp_path
 def test_a_report_without_its_dependency_says_what_to_install(
     compared: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
+    loaded = [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]
+    for name in ("matplotlib", *loaded):
         monkeypatch.setitem(sys.modules, name, None)
     printed, _ = compared("protocol=overlap", "turns=1")
     assert "report=page needs matplotlib: pip install 'outrider[view]'" in printed
     assert (tmp_path / "out" / "comparison.parquet").is_file()
-
-
-def test_the_reports_of_the_package_need_no_settings(tmp_path: Path) -> None:
-    assert chosen_reports().end({}, tmp_path) == [tmp_path / "report.html"]

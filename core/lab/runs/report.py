@@ -11,7 +11,12 @@ from outrider.lab.runs.summary import Summary
 
 
 class Report:
-    """Is told of a run while it is measured, and at its end. This base class does nothing."""
+    """Is told of a run while it is measured, and at its end. This base class does nothing.
+
+    checks: where the kit finds the checks of its kind.
+    """
+
+    checks = "outrider.lab.runs.report_checks:CHECKS"
 
     def begin(self, run: Run) -> None:
         """Called before the first measurement; a run that is resumed has some already."""
