@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import log
-from typing import Any, final
+from typing import Annotated, Any, final
 
 import torch
 from jaxtyping import Bool, Float
 from rich.progress import track
 from torch import Tensor
 
+from outrider.base.bounds import Above, Count, checked
 from outrider.base.errors import ConfigError, require
 from outrider.base.terminal import plain
 from outrider.contract.draft import Draft
@@ -57,6 +58,7 @@ class Recorder(Policy):
 
 
 @final
+@checked("recipe")
 @dataclass(frozen=True, kw_only=True)
 class ClassifierRecipe:
     """Decodes the prompts with the drafter, and fits the classifier to what was accepted.
@@ -65,8 +67,8 @@ class ClassifierRecipe:
     rate: the learning rate of Adam.
     """
 
-    steps: int = 400
-    rate: float = 0.02
+    steps: Count = 400
+    rate: Annotated[float, Above(0)] = 0.02
 
     def __call__(self, job: Job) -> Mapping[str, Any]:
         """Decodes and fits.

@@ -164,7 +164,7 @@ def test_help_needs_no_hydra(run: Any) -> None:
         ),
         (
             ("generate", *TABULAR, "draft_timeout=0"),
-            "draft_timeout=0: expected a number of seconds",
+            "draft_timeout=0: expected a number above 0",
         ),
     ],
 )
