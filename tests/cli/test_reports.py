@@ -14,7 +14,7 @@ def test_no_report_is_told_of_a_run_where_none_is_wanted(compared: Any, tmp_path
     assert "report.html" not in printed
 
 
-def test_a_report_without_its_dependency_says_what_to_install(
+def test_a_report_without_its_dependency_names_the_installation(
     compared: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded = [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]

@@ -28,7 +28,7 @@ from outrider.lab.measuring.sandbox import isolation
 from outrider.lab.measuring.texts import cache_folder
 from outrider.lab.runs.conclusion import finding
 from outrider.lab.runs.export import comparison, write_json
-from outrider.lab.runs.planning import check_precision, plan_lines
+from outrider.lab.runs.planning import plan_lines
 from outrider.lab.runs.store import FACTS, RunFolder, unfinished
 from outrider.lab.runs.summary import Summary
 from outrider.lab.runs.table import COLUMNS, by_rate, columns_of, pair_table, table, task_table
@@ -41,7 +41,6 @@ BY_TASK = ("speedup", "block_efficiency", "tokens_per_second", *SCORES)
 def compare(config: DictConfig) -> None:
     """Prints the table; measurements and the report are saved in Hydra's run dir."""
     _check_protocol(config.protocol)
-    check_precision(config.precision)
     _check_sort(config.sort)
     # Hydra would print the log of all libraries, and matplotlib logs where it finds its fonts.
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
