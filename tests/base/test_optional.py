@@ -82,14 +82,14 @@ for words in (
     ["compare", *compared],
     ["demo", *compared],
     ["new-plugin", "mine"],
-    ["theory", "layout=figure2"],
-    ["view", folder],
     ["report", "outputs"],
+    ["theory", "paper=figure2"],
+    ["view", folder],
     ["train"],
     ["bench"],
     ["fuzz", "runs=1"],
     ["generate", "target=tabular", "prompt=[0,1]", "hydra/launcher=outrider_ray", "--multirun"],
-    ["compare", *compared, "data=parquet", "data.path=here"],
+    ["compare", *compared, "data=parquet", f"data.path={__file__}"],
 ):
     sys.argv = ["outrider", *words]
     status = 0
@@ -103,7 +103,6 @@ for words in (
 LACKING = {
     "theory": "view",
     "view": "view",
-    "report": "view",
     "train": "training",
     "bench": "view",
     "fuzz": "fuzzing",
@@ -122,9 +121,9 @@ def test_commands_without_optional_dependencies(tmp_path: Path, folder: Path) ->
     done = forked.run(script, words, folder, cwd=tmp_path / "work")
     assert done.returncode == 0, done.stderr
     ends = re.findall(r"\f(.+)", done.stdout)
-    works = ["generate", "check", "theory", "compare", "demo", "new-plugin"]
-    assert ends[:6] == [f"{name} 0" for name in works], done.stderr
-    assert ends[6:] == [f"{name} 1" for name in LACKING]
+    works = ["generate", "check", "theory", "compare", "demo", "new-plugin", "report"]
+    assert ends[:7] == [f"{name} 0" for name in works], done.stderr
+    assert ends[7:] == [f"{name} 1" for name in LACKING], done.stderr
     lines = re.findall(r"outrider: .*pip install 'outrider\[(\w+)\]'\n", done.stderr)
-    assert lines == list(LACKING.values())
-    assert "no report.html: " in done.stdout
+    assert lines == list(LACKING.values()), done.stderr
+    assert "report=page needs matplotlib: pip install 'outrider[view]'" in done.stderr
