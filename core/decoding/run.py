@@ -1,6 +1,6 @@
 """What decoding works on: a run, the same for every text, and each text in progress."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import final
 
@@ -27,6 +27,7 @@ class Run:
     budget: the most nodes of a draft; None for `gamma`, all that a chain can use.
     max_new_tokens: the most tokens of a text after its prompt.
     stops: strings that end a text.
+    stop_token_ids: ids that end a text, besides those of the target.
     draft_timeout: the most seconds that a drafter may take for a draft; None for no limit.
     logprobs: how many of the likeliest tokens to list with the log-probability of each token; None
         for no log-probabilities.
@@ -42,6 +43,7 @@ class Run:
     budget: int | None = None
     max_new_tokens: int = 128
     stops: Sequence[str] = ()
+    stop_token_ids: Collection[int] = ()
     draft_timeout: float | None = None
     logprobs: int | None = None
 
@@ -50,6 +52,7 @@ class Run:
         require_instance("verifier", self.verifier, Verifier)
         check_limit("draft_timeout", self.draft_timeout)
         check_lengths(self.gamma, self.budget, self.max_new_tokens)
+        check_stop_ids(self.stop_token_ids, self.target.vocab_size)
         valid = self.logprobs is None or (is_int(self.logprobs) and self.logprobs >= 0)
         require(valid, "logprobs", self.logprobs, "a whole number of at least 0, or none")
 
@@ -126,7 +129,7 @@ def begin_text(  # noqa: PLR0913  all that belongs to one text
         source=source,
         limit=limit,
         limit_reason=reason,
-        stream=TextStream(run.target.tokenizer, run.stops),
+        stream=TextStream(run.target.tokenizer, run.stops, ids),
     )
 
 
@@ -137,3 +140,12 @@ def check_lengths(gamma: int, budget: int | None, max_new_tokens: int) -> None:
     require(valid, "budget", budget, "a whole number of at least 1, or none")
     valid = is_int(max_new_tokens) and max_new_tokens >= 1
     require(valid, "max_new_tokens", max_new_tokens, "a whole number of at least 1")
+
+
+def check_stop_ids(ids: Collection[int], vocab_size: int) -> None:
+    """Raises `ConfigError` unless `ids` are ids of a vocabulary."""
+    is_list = isinstance(ids, Collection) and not isinstance(ids, str | bytes)
+    require(is_list, "stop_token_ids", ids, "a list of ids")
+    for token in ids:
+        valid = is_int(token) and 0 <= token < vocab_size
+        require(valid, "stop_token_ids", token, f"ids below {vocab_size}")
