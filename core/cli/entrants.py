@@ -12,13 +12,14 @@ from outrider.data.prompts import Prompt
 from outrider.lab.measuring.compare import PROTOCOLS
 from outrider.lab.measuring.entrants import Entrant
 from outrider.lab.runs.identity import identity, provenance
+from outrider.lab.statistics.pairs import check_reference
 from outrider.plugins.config import build, option_configs, plain_values
 from outrider.plugins.registry import plural
 
 EntrantConfig = tuple[DictConfig, DictConfig, DictConfig]
 """The configs of a drafter, an acceptance rule and a policy."""
 
-LISTS = ("resume", "drafters", "verifiers", "policies")
+LISTS = ("resume", "drafters", "verifiers", "policies", "reference")
 """The settings that `run.json` does not repeat among its settings."""
 
 SHOWN = ("precision", "pairs", "by_task", "sort", "live")
@@ -72,12 +73,14 @@ def run_facts(
         name: dict(zip(("drafter", "verifier", "policy"), map(plain_values, nodes), strict=True))
         for name, nodes in configs.items()
     }
+    check_reference(config.reference, parts)
     arguments = HydraConfig.get().overrides.task
     remember = [name for name, entrant in entrants.items() if entrant.drafter.remembers]
     return {
         "settings": settings,
         "drafters": parts,
         "protocols": list(PROTOCOLS[config.protocol]),
+        "reference": config.reference,
         "lossless": {name: entrant.verifier.lossless for name, entrant in entrants.items()},
         **({"remember": remember} if remember else {}),
         "questions": [
