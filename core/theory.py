@@ -9,6 +9,9 @@ assume that each draft token is accepted with the same probability `alpha`, inde
 2.3529...
 """
 
+from typing import Annotated
+
+from outrider.base.bounds import AtLeast, NonNegative, Share, checked
 from outrider.base.errors import require
 
 
@@ -77,11 +80,11 @@ def filled_share(block_efficiency: float, gamma: int) -> float:
     return block_efficiency / (gamma + 1)
 
 
-def _check(alpha: float, gamma: int) -> None:
-    require(0 <= alpha <= 1, "alpha", alpha, "a number in [0, 1]")
-    require(gamma >= 0, "gamma", gamma, "a whole number of at least 0")
+@checked()
+def _check(alpha: Share, gamma: Annotated[int, AtLeast(0)]) -> None:
+    """Raises `ConfigError` unless these can be an acceptance and a draft length."""
 
 
-def _cost(c: float) -> float:
-    require(c >= 0, "c", c, "a number of at least 0")
+@checked()
+def _cost(c: NonNegative) -> float:
     return c

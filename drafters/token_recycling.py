@@ -5,7 +5,7 @@ from typing import ClassVar, final
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.base.errors import is_int, require
+from outrider.base.bounds import Count, checked
 from outrider.contract.context import Context
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
@@ -13,7 +13,6 @@ from outrider.contract.examples import DrafterExample
 from outrider.contract.pen import Pen
 from outrider.drafters.parts.texts.memory import Memory
 from outrider.drafters.parts.trees.sequoia import Path, best_widths
-from outrider.plugins.hookspecs import Register, hookimpl
 
 ACCEPTANCE = (0.5, 0.14, 0.07, 0.045, 0.03, 0.025, 0.02, 0.015)
 """Roughly how often the n-th candidate after a token is the one accepted; shapes the tree."""
@@ -55,9 +54,8 @@ class TokenRecycling(Drafter):
     kind = "deterministic"
     observes = True
 
-    def __init__(self, candidates: int = 8, remember: bool = True) -> None:
-        is_valid = is_int(candidates) and candidates >= 1
-        require(is_valid, "drafter.candidates", candidates, "a whole number of at least 1")
+    @checked("drafter")
+    def __init__(self, candidates: Count = 8, remember: bool = True) -> None:
         self._candidates = candidates
         self.remembers = remember
         self._past = Past()
@@ -108,8 +106,3 @@ class Past(Memory):
     def __init__(self) -> None:
         super().__init__()
         self.next: dict[int, list[int]] = {}
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("token_recycling", TokenRecycling)

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import final
+from typing import Annotated, final
 
-from outrider.base.errors import is_int, require, require_instance
+from outrider.base.bounds import AtLeast, Count, Seconds, checked
+from outrider.base.errors import require_instance
 from outrider.contract.chance import DRAFTER, TARGET, Chance, SampledChance
 from outrider.contract.constraint import Constraint
 from outrider.contract.context import Context, Tokens
@@ -18,6 +19,7 @@ from outrider.decoding.time_limit import check_limit
 
 
 @final
+@checked()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """The settings that every round of every text has in common.
@@ -38,20 +40,17 @@ class Run:
     target: Target
     verifier: Verifier
     sampling: Sampling = field(default_factory=Sampling)
-    gamma: int = 5
-    budget: int | None = None
-    max_new_tokens: int = 128
-    stops: Sequence[str] = ()
-    draft_timeout: float | None = None
-    logprobs: int | None = None
+    gamma: Count = 5
+    budget: Count | None = None
+    max_new_tokens: Count = 128
+    stops: str | Sequence[str] = ()
+    draft_timeout: Seconds | None = None
+    logprobs: Annotated[int, AtLeast(0)] | None = None
 
     def __post_init__(self) -> None:
         require_instance("target", self.target, Target)
         require_instance("verifier", self.verifier, Verifier)
         check_limit("draft_timeout", self.draft_timeout)
-        check_lengths(self.gamma, self.budget, self.max_new_tokens)
-        valid = self.logprobs is None or (is_int(self.logprobs) and self.logprobs >= 0)
-        require(valid, "logprobs", self.logprobs, "a whole number of at least 0, or none")
 
     @property
     def nodes(self) -> int:
@@ -128,12 +127,3 @@ def begin_text(  # noqa: PLR0913  all that belongs to one text
         limit_reason=reason,
         stream=TextStream(run.target.tokenizer, run.stops),
     )
-
-
-def check_lengths(gamma: int, budget: int | None, max_new_tokens: int) -> None:
-    """Raises `ConfigError` for a length that is not a whole number of at least 1."""
-    require(is_int(gamma) and gamma >= 1, "gamma", gamma, "a whole number of at least 1")
-    valid = budget is None or (is_int(budget) and budget >= 1)
-    require(valid, "budget", budget, "a whole number of at least 1, or none")
-    valid = is_int(max_new_tokens) and max_new_tokens >= 1
-    require(valid, "max_new_tokens", max_new_tokens, "a whole number of at least 1")

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from math import log
-from typing import final
+from typing import Annotated, final
 
 import torch
 from jaxtyping import Bool, Float
 from rich.progress import track
 from torch import Tensor
 
+from outrider.base.bounds import Above, Count, checked
 from outrider.base.errors import ConfigError, require
 from outrider.base.terminal import plain
 from outrider.contract.draft import Draft
@@ -56,6 +57,7 @@ class Recorder(Policy):
 
 
 @final
+@checked("recipe")
 @dataclass(frozen=True, kw_only=True)
 class ClassifierRecipe:
     """Decodes the prompts with the drafter, and fits the classifier to what was accepted.
@@ -64,8 +66,8 @@ class ClassifierRecipe:
     rate: the learning rate of Adam.
     """
 
-    steps: int = 400
-    rate: float = 0.02
+    steps: Count = 400
+    rate: Annotated[float, Above(0)] = 0.02
 
     def __call__(self, job: Job) -> None:
         """Decodes and fits.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
+from outrider.base.bounds import Count, checked
 from outrider.base.terminal import plain
 from outrider.contract.drafter import Drafter
 from outrider.contract.sampling import Sampling
@@ -33,6 +34,7 @@ ANSWER_TOKENS = 48
 
 
 @final
+@checked("recipe")
 @dataclass(frozen=True, kw_only=True)
 class DrafterRecipe(TextRecipe):
     """Trains a drafter of a family on texts of the target, and writes it with a card.
@@ -47,7 +49,7 @@ class DrafterRecipe(TextRecipe):
     """
 
     family: str
-    vocabulary: int | None
+    vocabulary: Count | None
     schedule: Mapping[str, Any]
     options: Mapping[str, Any]
     states: str | None = None

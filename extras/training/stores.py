@@ -4,7 +4,8 @@ import time
 from dataclasses import dataclass
 from typing import final
 
-from outrider.base.errors import ConfigError, is_int, require
+from outrider.base.bounds import checked
+from outrider.base.errors import ConfigError, require
 from outrider.drafters.parts.texts.datastore import write_store
 from outrider.drafters.rest import Rest
 from outrider.extras.training.corpus import Split, TextRecipe
@@ -14,6 +15,7 @@ from outrider.extras.training.writing import Text
 
 
 @final
+@checked("recipe")
 @dataclass(frozen=True, kw_only=True)
 class StoreRecipe(TextRecipe):
     """Writes a store of texts, with a card.
@@ -33,8 +35,6 @@ class StoreRecipe(TextRecipe):
 
     def _read(self, job: Job) -> Split:
         """Returns the texts of the data set. Of those held out, the second half is the answer."""
-        is_valid = is_int(self.held_out) and self.held_out >= 1
-        require(is_valid, "recipe.held_out", self.held_out, "a whole number of at least 1")
         if job.target.tokenizer is None:
             raise ConfigError("recipe.answers=False: expected true, the target has no tokenizer")
         texts = [

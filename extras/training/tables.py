@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 from typing import final
 
-from outrider.base.errors import is_int, require
+from outrider.base.bounds import Count, checked
 from outrider.drafters.ngram import NGram
 from outrider.drafters.parts.checkpoint import WEIGHTS
 from outrider.drafters.parts.texts.ngrams import NGramTable
@@ -14,15 +14,14 @@ from outrider.extras.training.job import Job
 
 
 @final
+@checked("recipe")
 @dataclass(frozen=True, kw_only=True)
 class TableRecipe(TextRecipe):
     """Counts n-grams up to `order` in the target's texts, and writes the table with a card."""
 
-    order: int
+    order: Count
 
     def __call__(self, job: Job) -> None:
-        is_valid = is_int(self.order) and self.order >= 1
-        require(is_valid, "recipe.order", self.order, "a whole number of at least 1")
         began = time.monotonic()
         split = self.split(job)
         job.out.mkdir(parents=True, exist_ok=True)
