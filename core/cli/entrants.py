@@ -30,6 +30,9 @@ def entrant_configs(config: DictConfig) -> dict[str, EntrantConfig]:
     """Returns the configs of each entrant: all combinations of drafters, rules and policies.
 
     If several rules or policies are listed, their names are part of the entrant's name.
+
+    Raises:
+        ConfigError: the run's reference is none of them.
     """
     drafters = option_configs("drafter", plain_values(config.drafters))
     verifiers, policies = (
@@ -38,7 +41,7 @@ def entrant_configs(config: DictConfig) -> dict[str, EntrantConfig]:
         else option_configs(role, plain_values(config[plural(role)]))
         for role in ("verifier", "policy")
     )
-    return {
+    configs = {
         "/".join(filter(None, names)): (
             drafters[names[0]],
             verifiers[names[1]],
@@ -46,6 +49,9 @@ def entrant_configs(config: DictConfig) -> dict[str, EntrantConfig]:
         )
         for names in itertools.product(drafters, verifiers, policies)
     }
+    parts = {name: {"drafter": plain_values(drafter)} for name, (drafter, *_) in configs.items()}
+    check_reference(config.reference, parts)
+    return configs
 
 
 def build_entrants(configs: Mapping[str, EntrantConfig]) -> dict[str, Entrant]:
@@ -73,7 +79,6 @@ def run_facts(
         name: dict(zip(("drafter", "verifier", "policy"), map(plain_values, nodes), strict=True))
         for name, nodes in configs.items()
     }
-    check_reference(config.reference, parts)
     arguments = HydraConfig.get().overrides.task
     remember = [name for name, entrant in entrants.items() if entrant.drafter.remembers]
     return {

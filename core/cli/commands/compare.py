@@ -28,7 +28,7 @@ from outrider.lab.measuring.quality import SCORES, read_quality
 from outrider.lab.measuring.sandbox import isolation
 from outrider.lab.measuring.texts import cache_folder
 from outrider.lab.runs.conclusion import finding_of
-from outrider.lab.runs.planning import check_precision, plan_lines
+from outrider.lab.runs.planning import plan_lines
 from outrider.lab.runs.store import FACTS, RunFolder, unfinished
 from outrider.lab.runs.summary import Summary
 from outrider.lab.runs.table import (
@@ -50,7 +50,6 @@ BY_TASK = ("speedup", "block_efficiency", "tokens_per_second", *SCORES)
 def compare(config: DictConfig) -> None:
     """Prints the table; measurements and the report are saved in Hydra's run dir."""
     _check_protocol(config.protocol)
-    check_precision(config.precision)
     _check_sort(config.sort)
     # Hydra would print the log of all libraries, and matplotlib logs where it finds its fonts.
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
@@ -121,8 +120,7 @@ def _say_what_is_out_of_reach(facts: Mapping[str, Any]) -> None:
     parts, reference = facts["drafters"], facts["reference"]
     tests = len(comparable(list(parts), parts, reference))
     for note in out_of_reach(len({prompt for prompt, *_ in facts["questions"]}), tests):
-        fewer = len(comparable(list(parts), parts, next(iter(parts)))) if reference is None else 0
-        hint = "" if tests < 3 or not fewer else ", or fewer with reference=DRAFTER"
+        hint = ", or fewer with reference=DRAFTER" if tests > 2 and reference is None else ""
         remarks().print(plain(note + hint), soft_wrap=True)
 
 
