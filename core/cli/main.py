@@ -20,7 +20,8 @@ from outrider.cli.quoting import quote_prompt
 from outrider.cli.usage import JSON_FLAG, QUIET_FLAG, command_help, usage
 from outrider.data.prompts import is_encodable
 from outrider.plugins.command import Command
-from outrider.plugins.registry import Entry, command_entry, installed
+from outrider.plugins.entry import Entry
+from outrider.plugins.registry import command_entry, installed
 
 SWITCHES = ("cache", "chat", "by_task", "live", "neighbour", "pairs", "resume", "thorough")
 """The settings of all commands that are true or false."""
