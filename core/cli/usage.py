@@ -137,7 +137,7 @@ def read_settings(command: str) -> Settings:
             groups |= {
                 name: None if "$" in str(option) else option for name, option in item.items()
             }
-        elif item != "_self_":
+        elif item != "_self_" and not item.endswith("_schema"):
             included = read_settings(item)
             groups |= included.groups
             values |= included.values
