@@ -7,13 +7,14 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
+from outrider.cli.settings import Compare
 from outrider.contract.target import Target
 from outrider.data.prompts import Prompt
 from outrider.lab.measuring.compare import PROTOCOLS
 from outrider.lab.measuring.entrants import Entrant
 from outrider.lab.runs.identity import identity, provenance
 from outrider.plugins.config import build, option_configs, plain_values
-from outrider.plugins.roles import plural
+from outrider.plugins.schema import plain_settings
 
 EntrantConfig = tuple[DictConfig, DictConfig, DictConfig]
 """The configs of a drafter, an acceptance rule and a policy."""
@@ -21,21 +22,22 @@ EntrantConfig = tuple[DictConfig, DictConfig, DictConfig]
 LISTS = ("resume", "drafters", "verifiers", "policies")
 """The settings that `run.json` does not repeat among its settings."""
 
-SHOWN = ("precision", "pairs", "by_task", "sort", "live")
+SHOWN = ("precision", "pairs", "by_task", "sort", "live", "objective")
 """The settings that decide what is printed, and nothing else."""
 
 
-def entrant_configs(config: DictConfig) -> dict[str, EntrantConfig]:
+def entrant_configs(settings: Compare) -> dict[str, EntrantConfig]:
     """Returns the configs of each entrant: all combinations of drafters, rules and policies.
 
     If several rules or policies are listed, their names are part of the entrant's name.
     """
-    drafters = option_configs("drafter", plain_values(config.drafters))
+    drafters = option_configs("drafter", settings.drafters)
     verifiers, policies = (
-        {"": config[role]}
-        if config[plural(role)] is None
-        else option_configs(role, plain_values(config[plural(role)]))
-        for role in ("verifier", "policy")
+        {"": one} if several is None else option_configs(role, several)
+        for role, one, several in (
+            ("verifier", settings.verifier, settings.verifiers),
+            ("policy", settings.policy, settings.policies),
+        )
     )
     return {
         "/".join(filter(None, names)): (
@@ -58,15 +60,17 @@ def build_entrants(configs: Mapping[str, EntrantConfig]) -> dict[str, Entrant]:
 
 
 def run_facts(
-    config: DictConfig,
+    settings: Compare,
     configs: Mapping[str, EntrantConfig],
     entrants: Mapping[str, Entrant],
     target: Target,
     prompts: Sequence[Prompt],
 ) -> dict[str, Any]:
     """Returns the content of `run.json`, which has to be the same when the run is resumed."""
-    settings = {
-        key: value for key, value in plain_values(config).items() if key not in (*LISTS, *SHOWN)
+    kept = {
+        name: value
+        for name, value in plain_settings(settings).items()
+        if name not in (*LISTS, *SHOWN)
     }
     parts = {
         name: dict(zip(("drafter", "verifier", "policy"), map(plain_values, nodes), strict=True))
@@ -75,9 +79,9 @@ def run_facts(
     arguments = HydraConfig.get().overrides.task
     remember = [name for name, entrant in entrants.items() if entrant.drafter.remembers]
     return {
-        "settings": settings,
+        "settings": kept,
         "drafters": parts,
-        "protocols": list(PROTOCOLS[config.protocol]),
+        "protocols": list(PROTOCOLS[settings.protocol]),
         "lossless": {name: entrant.verifier.lossless for name, entrant in entrants.items()},
         **({"remember": remember} if remember else {}),
         "questions": [

@@ -21,9 +21,6 @@ from outrider.data.prompts import is_encodable
 from outrider.plugins.command import Command
 from outrider.plugins.registry import Entry, command_entry, installed
 
-SWITCHES = ("cache", "chat", "by_task", "live", "neighbour", "pairs", "resume", "thorough")
-"""The settings of all commands that are true or false."""
-
 HELP = ("-h", "--help")
 
 ALL_SETTINGS = "--help-all"
@@ -190,18 +187,22 @@ def _hydra_arguments(arguments: list[str]) -> list[str]:
     return [*flags, *(overrides if flags else map(quote_prompt, overrides))]
 
 
-def _run_guarded(function: Callable[[Any], None], command: Command, config: Any) -> None:
-    """Runs a command on its config; an error ends the process with one line."""
+def _run_guarded(function: Callable[[Any], Any], command: Command, config: Any) -> Any:
+    """Runs a command on its settings; an error ends the process with one line.
+
+    Returns what the command returns: the number that a sweeper optimises.
+    """
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
     from omegaconf.errors import MissingMandatoryValue
 
     from outrider.plugins.config import explain_error
+    from outrider.plugins.schema import read_settings
 
     try:
-        _check_switches(config)
         _check_ranks(config, command)
-        function(config)
+        kind = command.settings_class
+        return function(config if kind is None else read_settings(kind, config))
     except (*FAULTS, MissingMandatoryValue) as error:
         is_setting = isinstance(error, MissingMandatoryValue)
         line = explain_error(error, command.name, ()) if is_setting else _line_of(error)
@@ -210,13 +211,6 @@ def _run_guarded(function: Callable[[Any], None], command: Command, config: Any)
         if line is None or is_sweep:
             raise
         _fail(line, error)
-
-
-def _check_switches(config: Any) -> None:
-    """Raises `ConfigError` unless what is on or off is true or false: "no" would count as on."""
-    for name in SWITCHES:
-        value = config.get(name, default_value=False)
-        require(isinstance(value, bool), name, value, "true or false")
 
 
 def _check_ranks(config: Any, command: Command) -> None:

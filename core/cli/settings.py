@@ -79,6 +79,7 @@ class Compare(Decoding):
     by_task: bool
     draft_timeout: Seconds | None
     sort: str | None
+    objective: str | None
     live: bool
     cache: bool
     resume: bool

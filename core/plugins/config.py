@@ -13,10 +13,12 @@ from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
+from outrider.base.bounds import expected
 from outrider.base.errors import ConfigError, OutriderError, RankEnded, described, nearest
 from outrider.plugins.options import offer_options
-from outrider.plugins.registry import installed
+from outrider.plugins.registry import command_entry, installed
 from outrider.plugins.roles import ROLES, plural
+from outrider.plugins.schema import hint_of
 
 CONF_MODULE = "outrider.conf"
 GROUPS = (*ROLES, "sampling")
@@ -178,12 +180,31 @@ def explain_error(error: Exception, command: str, overrides: Sequence[str]) -> s
         key = message.split("Could not override '")[1].split("'")[0]
         if key.partition(".")[0] in ONLY_GENERATE and command != "generate":
             return f"{key}: only `outrider generate` takes it, {command} uses the target as it is"
-        chosen = [override for override in overrides if override.partition("=")[0] in GROUPS]
-        return f"{key}: no such setting; {nearest(key, _keys(compose(command, chosen)))}"
+        config = compose(command, _chosen(overrides, but=key))
+        return f"{key}: no such setting; {nearest(key, _keys(config))}"
     if isinstance(error, ConfigCompositionException) and error.__cause__ is not None:
-        reason = str(error.__cause__).splitlines()[0]
-        return f"{message.removeprefix('Error merging override ')}: {reason}"
+        override = message.removeprefix("Error merging override ")
+        key, _, value = override.lstrip("+").partition("=")
+        hint = _hint_of(key, command, overrides)
+        if hint is not Any:
+            return f"{key}={value!r}: expected {expected(hint, value)}"
+        return f"{override}: {str(error.__cause__).splitlines()[0]}"
     return message
+
+
+def _chosen(overrides: Sequence[str], but: str) -> list[str]:
+    """Returns the overrides that choose a part by name, all but the one that is at fault."""
+    names = ((override, override.partition("=")[0]) for override in overrides)
+    return [override for override, name in names if name in GROUPS and name != but]
+
+
+def _hint_of(key: str, command: str, overrides: Sequence[str]) -> Any:
+    """Returns the annotation of a setting of the command, or of one of its chosen parts."""
+    config = compose(command, _chosen(overrides, but=key))
+    group = key.partition(".")[0]
+    node = config.get(group) if group != key and group in ROLES else None
+    factories = {} if node is None else {group: factory_of(node)}
+    return hint_of(key, command_entry(command).source.settings_class, factories)
 
 
 def plain_values(node: Any) -> Any:
