@@ -22,8 +22,8 @@ EntrantConfig = tuple[DictConfig, DictConfig, DictConfig]
 LISTS = ("resume", "drafters", "verifiers", "policies")
 """The settings that `run.json` does not repeat among its settings."""
 
-SHOWN = ("precision", "pairs", "by_task", "sort", "live", "objective")
-"""The settings that decide what is printed, and nothing else."""
+SHOWN = ("precision", "pairs", "by_task", "sort", "live", "objective", "reports")
+"""The settings that decide what is printed or reported, and nothing else."""
 
 
 def entrant_configs(settings: Compare) -> dict[str, EntrantConfig]:

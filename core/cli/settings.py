@@ -80,6 +80,7 @@ class Compare(Decoding):
     draft_timeout: Seconds | None
     sort: str | None
     objective: str | None
+    reports: Parts
     live: bool
     cache: bool
     resume: bool
@@ -92,6 +93,10 @@ class Check:
     verifier: Part = None
     policy: Part = None
     target: Part = None
+    constraint: Part = None
+    data: Part = None
+    recipe: Part = None
+    report: Part = None
     thorough: bool
 
 
@@ -102,5 +107,5 @@ class Theory:
     gamma: Annotated[int, AtLeast(0)] | Annotated[Sequence[Annotated[int, AtLeast(0)]], AtLeast(1)]
     c: NonNegative | Annotated[Sequence[NonNegative], AtLeast(1)]
     c_hat: NonNegative | None
-    layout: Literal["table1", "figure2", "figure3", "figure4", "figure5"] | None
+    layout: str | None
     out: str | None

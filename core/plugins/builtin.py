@@ -108,6 +108,7 @@ def register_commands(register: Callable[[Command], None]) -> None:
             f"{COMMANDS}.theory:theory",
             json=True,
             settings=f"{SETTINGS}:Theory",
+            extra="view",  # for its figures alone
         ),
         Command(
             "check",

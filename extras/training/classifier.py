@@ -1,8 +1,9 @@
 """The recipe of the classifier: decodes rounds, and learns which draft tokens were accepted."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import log
-from typing import Annotated, final
+from typing import Annotated, Any, final
 
 import torch
 from jaxtyping import Bool, Float
@@ -18,8 +19,8 @@ from outrider.contract.policy import Policy
 from outrider.contract.round import Round
 from outrider.data.prompts import Prompt
 from outrider.decoding.decode import decode
-from outrider.extras.training.job import Job
 from outrider.lab.measuring.texts import seeded
+from outrider.plugins.recipe import Job
 from outrider.policies.branches import NodeValues, tested_nodes
 from outrider.policies.classifier import FEATURES, features, foresee, save_weights
 
@@ -69,7 +70,7 @@ class ClassifierRecipe:
     steps: Count = 400
     rate: Annotated[float, Above(0)] = 0.02
 
-    def __call__(self, job: Job) -> None:
+    def __call__(self, job: Job) -> Mapping[str, Any]:
         """Decodes and fits.
 
         Raises:
@@ -96,6 +97,7 @@ class ClassifierRecipe:
             f" nats, {_entropy(share):.3f} without features ({len(y)} tokens to learn from)"
         )
         job.console.print(plain(path), soft_wrap=True)
+        return {"policy": "classifier", "path": str(path)}
 
 
 def fit(

@@ -18,8 +18,8 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.data.prompts import Prompt
 from outrider.extras.training.identity import check_same, identity
-from outrider.extras.training.job import Job
 from outrider.extras.training.writing import Text, Writing, write_texts
+from outrider.plugins.recipe import Job
 from outrider.targets.passes.cached_model import SOURCE
 
 

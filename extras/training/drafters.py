@@ -16,7 +16,6 @@ from outrider.extras.training.card import write_card
 from outrider.extras.training.contamination import write_fingerprints
 from outrider.extras.training.corpus import TextRecipe
 from outrider.extras.training.families import make_learner
-from outrider.extras.training.job import Job
 from outrider.extras.training.loop import train_network
 from outrider.extras.training.progress import Figures
 from outrider.extras.training.schedule import Schedule
@@ -24,6 +23,7 @@ from outrider.extras.training.states import compute_states
 from outrider.extras.training.writing import Text
 from outrider.lab.measuring.overlap import overlap
 from outrider.lab.measuring.reference import reference
+from outrider.plugins.recipe import Job
 from outrider.plugins.registry import make
 from outrider.verifiers.token import Token
 
@@ -54,7 +54,7 @@ class DrafterRecipe(TextRecipe):
     options: Mapping[str, Any]
     states: str | None = None
 
-    def __call__(self, job: Job) -> None:
+    def __call__(self, job: Job) -> Mapping[str, Any]:
         schedule = Schedule(**{"seed": job.sampling.seed, **self.schedule})
         began = time.monotonic()
         split = self.split(job)
@@ -98,6 +98,7 @@ class DrafterRecipe(TextRecipe):
         write_fingerprints(job.out, job.target, split.learned)
         write_card(job.out, facts, curve)
         job.console.print(plain(job.out), soft_wrap=True)
+        return {"drafter": self.family, learner.option: str(job.out)}
 
 
 def measure_drafter(

@@ -1,8 +1,9 @@
 """The recipe of the tables: n-grams are counted in texts that the target writes."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 from outrider.base.bounds import Count, checked
 from outrider.drafters.ngram import NGram
@@ -10,7 +11,7 @@ from outrider.drafters.parts.checkpoint import WEIGHTS
 from outrider.drafters.parts.texts.ngrams import NGramTable
 from outrider.extras.training.corpus import TextRecipe
 from outrider.extras.training.fitted import write_fitted
-from outrider.extras.training.job import Job
+from outrider.plugins.recipe import Job
 
 
 @final
@@ -21,7 +22,7 @@ class TableRecipe(TextRecipe):
 
     order: Count
 
-    def __call__(self, job: Job) -> None:
+    def __call__(self, job: Job) -> Mapping[str, Any]:
         began = time.monotonic()
         split = self.split(job)
         job.out.mkdir(parents=True, exist_ok=True)
@@ -32,3 +33,4 @@ class TableRecipe(TextRecipe):
         drafter = NGram(self.order, str(path))
         facts = {"order": self.order, "temperatures": list(self.temperatures)}
         write_fitted(job, drafter, split, family=family, began=began, facts=facts)
+        return {"drafter": family, "counts": str(path)}

@@ -16,19 +16,19 @@ from outrider.base.errors import ConfigError, require
 from outrider.base.interruption import advising
 from outrider.base.terminal import plain, print_json, remarks, results, visible
 from outrider.cli.entrants import build_entrants, entrant_configs, run_facts
+from outrider.cli.reports import chosen_reports
 from outrider.cli.resume_hint import advice, say_what_is_unfinished
 from outrider.cli.screen import Screen
 from outrider.cli.settings import Compare
 from outrider.contract.target import Target
 from outrider.data.prompts import Prompt
-from outrider.extras.view.export import comparison, write_json, write_parquet
-from outrider.extras.view.report import write_report
 from outrider.lab.measuring.compare import PROTOCOLS, fit, measure, questions
 from outrider.lab.measuring.entrants import Question, Settings
 from outrider.lab.measuring.quality import SCORES, read_quality
 from outrider.lab.measuring.sandbox import isolation
 from outrider.lab.measuring.texts import cache_folder
 from outrider.lab.runs.conclusion import finding
+from outrider.lab.runs.export import comparison, write_json
 from outrider.lab.runs.planning import plan_lines
 from outrider.lab.runs.store import FACTS, RunFolder, unfinished
 from outrider.lab.runs.summary import Summary
@@ -72,6 +72,7 @@ def compare(settings: Compare) -> float | None:
     entrants = build_entrants(configs)
     fit(target, entrants)
     facts = run_facts(settings, configs, entrants, target, prompts)
+    reports = chosen_reports(settings.reports)
     with (
         RunFolder(_run_path(settings.resume), facts, resume=settings.resume) as run_folder,
         advising(lambda: advice(run_folder)),
@@ -86,6 +87,7 @@ def compare(settings: Compare) -> float | None:
             total=len(all_questions) * len(entrants) * len(PROTOCOLS[settings.protocol]),
             completed=len(run_folder.measurements),
         )
+        reports.begin(run_folder.run)
         done = {(m.protocol, m.prompt, m.turn) for m in run_folder.measurements}
         try:
             for measurement in measure(
@@ -98,19 +100,20 @@ def compare(settings: Compare) -> float | None:
                 watch=screen.watch if screen.live_texts else None,
             ):
                 run_folder.add(measurement)
+                reports.add(measurement)
                 step = f"{measurement.protocol}, prompt {measurement.prompt}, {measurement.drafter}"
                 screen.update(task, advance=1, description=visible(step), refresh=True)
         finally:  # an interrupted run leaves the figures of what it finished
             summary = Summary(run_folder.run)
             write_json(summary, run_folder.path)
-    write_parquet(run_folder.run, run_folder.path)
-    page = write_report({"": summary}, run_folder.path)
+    written = reports.end({"": summary}, run_folder.path)
     title = (
         f"{len(summary.prompts)} prompts, {settings.max_new_tokens} tokens each,"
         f" gamma {settings.gamma}, temperature {writing.sampling.temperature:g}"
     )
     _print(summary, title, settings)
-    for line in (run_folder.path / "comparison.json", page.absolute().as_uri()):
+    for path in (run_folder.path / "comparison.json", *written):
+        line = path.absolute().as_uri() if path.suffix == ".html" else path
         remarks(stderr=False).print(plain(line), soft_wrap=True)
     return None if settings.objective is None else _best(summary, settings.objective)
 

@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -14,8 +15,6 @@ from outrider.base.errors import require
 from outrider.base.folders import write_whole
 from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.cli.settings import Theory
-from outrider.extras.view.plotting import as_png
-from outrider.extras.view.theory_figures import Values, figure
 
 HEADINGS = {
     "alpha": "alpha",
@@ -45,7 +44,7 @@ OPERATIONS_LEGEND = """\
 ops            arithmetic operations over those of plain decoding at c_hat={} (Theorem 3.11)"""
 
 TABLE1 = "table1"
-"""The layout that is a table; the others are in `FIGURES`."""
+"""The layout that is a table; any other is a figure, the place of a function that draws it."""
 
 
 def theory(settings: Theory) -> None:
@@ -55,6 +54,8 @@ def theory(settings: Theory) -> None:
     """
     alphas, gammas, costs = map(_values, (settings.alpha, settings.gamma, settings.c))
     c_hat, layout = settings.c_hat, settings.layout
+    is_known = layout in (None, TABLE1) or ":" in layout
+    require(is_known, "layout", layout, f"{TABLE1}, or the place of a figure, module:function")
     if layout is None:
         rows = [predictions(*row, c_hat) for row in itertools.product(alphas, gammas, costs)]
         _print_rows(rows, c_hat)
@@ -63,9 +64,9 @@ def theory(settings: Theory) -> None:
         results().print(_as_table1(rows))
         print_json([_finite(row) for row in rows])
     else:
-        values = Values(alphas, gammas, costs, c_hat or 0)
-        path = Path(settings.out or f"{layout}.png")
-        write_whole(path, as_png(figure(layout, values)))
+        values = formulas.Values(alphas, gammas, costs, c_hat or 0)
+        path = Path(settings.out or f"{layout.rpartition(':')[2]}.png")
+        write_whole(path, resolve_name(layout)(values))
         results().print(plain(path), soft_wrap=True)
         print_json({"figure": str(path)})
 
