@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
@@ -13,10 +14,11 @@ from rich.markup import escape
 
 from outrider.base.errors import ConfigError, OutriderError, TargetError, require
 from outrider.base.interruption import Terminated, advice_in, out_of_memory, terminable
-from outrider.base.terminal import JSON, QUIET, is_json, is_quiet, switched_on, visible
+from outrider.base.terminal import JSON, QUIET, TRACEBACK, is_json, is_quiet, switched_on, visible
 from outrider.base.torchrun import FIELD, rank, world
+from outrider.cli.blame import blamed
 from outrider.cli.quoting import quote_prompt
-from outrider.cli.usage import JSON_FLAG, QUIET_FLAG, command_help, usage
+from outrider.cli.usage import JSON_FLAG, QUIET_FLAG, TRACEBACK_FLAG, command_help, usage
 from outrider.data.prompts import is_encodable
 from outrider.plugins.command import Command
 from outrider.plugins.registry import Entry, command_entry, installed
@@ -31,9 +33,6 @@ COMPLETION = ("-sc", "--shell-completion")
 
 SWEEP_FLAGS = ("-m", "--multirun")
 
-FAULTS = (OutriderError, OSError, MemoryError, RuntimeError)
-"""The errors that may be reported in one line: the user's, those of files and those of memory."""
-
 
 def main() -> None:
     """Runs the command in `sys.argv`; an error is one line on stderr, and exit status 1.
@@ -41,13 +40,14 @@ def main() -> None:
     A line below it says how to go on, if something was finished before.
     """
     try:
-        flags = (QUIET_FLAG, JSON_FLAG)
+        flags = (QUIET_FLAG, JSON_FLAG, TRACEBACK_FLAG)
         arguments = [argument for argument in sys.argv[1:] if argument not in flags]
         as_json = JSON_FLAG in sys.argv
         with (
             terminable(),
             switched_on(QUIET, as_json or QUIET_FLAG in sys.argv),
             switched_on(JSON, as_json),
+            switched_on(TRACEBACK, TRACEBACK_FLAG in sys.argv),
         ):
             _run(*arguments or ["--help"])
     except KeyboardInterrupt as error:
@@ -55,20 +55,17 @@ def main() -> None:
         print("terminated" if is_terminated else "interrupted", file=sys.stderr)
         _print_advice(error)
         sys.exit(143 if is_terminated else 130)
-    except FAULTS as error:
-        line = _line_of(error)
-        if line is None:
-            raise
-        _fail(line, error)
+    except Exception as error:  # noqa: BLE001  whatever a part's code can raise
+        _fail(_line_of(error), error)
 
 
-def _line_of(error: Exception) -> str | None:
-    """Returns the line for an error that is the user's or the machine's; None for any other."""
+def _line_of(error: Exception) -> str:
+    """Returns the line for an error; one of a part's own code names the part and the place."""
     if isinstance(error, OutriderError):
         return str(error)
-    if isinstance(error, OSError):
-        return f"{error.filename}: {error.strerror}" if error.filename else str(error)
-    return out_of_memory(error)
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return out_of_memory(error) or blamed(error)
 
 
 def _run(command: str, *arguments: str) -> None:
@@ -146,7 +143,7 @@ def _run_hydra_command(
         else:
             app(run)()
     except (HydraException, OmegaConfBaseException) as error:
-        _fail(explain_error(error, command.name, arguments))
+        _fail(explain_error(error, command.name, arguments), error)
 
 
 def _complete(arguments: list[str]) -> None:
@@ -194,7 +191,7 @@ def _run_guarded(function: Callable[[Any], Any], command: Command, config: Any) 
     """
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
-    from omegaconf.errors import MissingMandatoryValue
+    from omegaconf.errors import OmegaConfBaseException
 
     from outrider.plugins.config import explain_error
     from outrider.plugins.schema import read_settings
@@ -203,13 +200,14 @@ def _run_guarded(function: Callable[[Any], Any], command: Command, config: Any) 
         _check_ranks(config, command)
         kind = command.settings_class
         return function(config if kind is None else read_settings(kind, config))
-    except (*FAULTS, MissingMandatoryValue) as error:
-        is_setting = isinstance(error, MissingMandatoryValue)
-        line = explain_error(error, command.name, ()) if is_setting else _line_of(error)
+    except ModuleNotFoundError:
+        raise  # the command's extra is not installed
+    except Exception as error:
         # In a sweep Hydra reports the error: it names the job and runs the others.
-        is_sweep = HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN
-        if line is None or is_sweep:
+        if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:
             raise
+        is_setting = isinstance(error, OmegaConfBaseException)
+        line = explain_error(error, command.name, ()) if is_setting else _line_of(error)
         _fail(line, error)
 
 
@@ -242,6 +240,8 @@ def _on_sigterm(*_: Any) -> None:
 
 def _fail(line: str, error: BaseException | None = None) -> None:
     """Prints an error, and how to go on after it, and ends the process."""
+    if error is not None and os.environ.get(TRACEBACK):
+        traceback.print_exception(error)
     prefix = f"rank {rank()}: " if rank() else ""
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     console.print(f"[red]outrider:[/] {prefix}{escape(visible(line))}")
