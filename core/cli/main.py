@@ -14,6 +14,7 @@ from rich.markup import escape
 
 from outrider.base.errors import ConfigError, OutriderError, TargetError, require
 from outrider.base.interruption import Terminated, advice_in, out_of_memory, terminable
+from outrider.base.optional import what_to_install
 from outrider.base.terminal import JSON, QUIET, TRACEBACK, is_json, is_quiet, switched_on, visible
 from outrider.base.torchrun import FIELD, rank, world
 from outrider.cli.blame import blamed
@@ -21,7 +22,8 @@ from outrider.cli.quoting import quote_prompt
 from outrider.cli.usage import JSON_FLAG, QUIET_FLAG, TRACEBACK_FLAG, command_help, usage
 from outrider.data.prompts import is_encodable
 from outrider.plugins.command import Command
-from outrider.plugins.registry import Entry, command_entry, installed
+from outrider.plugins.entry import Entry
+from outrider.plugins.registry import command_entry, installed
 
 HELP = ("-h", "--help")
 
@@ -61,6 +63,8 @@ def main() -> None:
 
 def _line_of(error: Exception) -> str:
     """Returns the line for an error; one of a part's own code names the part and the place."""
+    if isinstance(error, ModuleNotFoundError):
+        return what_to_install(error.name) or blamed(error)
     if isinstance(error, OutriderError):
         return str(error)
     if isinstance(error, OSError) and error.filename:

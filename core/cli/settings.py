@@ -41,6 +41,7 @@ class Generate(Decoding):
     prompt: Any
     draft_timeout: Seconds | None
     stop: list[str]
+    stop_token_ids: list[Annotated[int, AtLeast(0)]]
     logprobs: Annotated[int, AtLeast(0)] | None
     penalties: dict[str, Any]
 
@@ -75,6 +76,7 @@ class Compare(Decoding):
     repeats: Count
     quality: Score | list[Score] | None
     precision: Annotated[float, Within("(0, 1)")] | None
+    reference: str | None
     pairs: bool
     by_task: bool
     draft_timeout: Seconds | None

@@ -34,6 +34,7 @@ def generate(settings: Generate) -> None:
         "sampling": build(settings.sampling),
         "max_new_tokens": settings.max_new_tokens,
         "stops": settings.stop,
+        "stop_token_ids": settings.stop_token_ids,
         "draft_timeout": settings.draft_timeout,
         "logprobs": settings.logprobs,
     }
