@@ -44,7 +44,7 @@ KNOWN = {"kl": 1, "tv": 2}
         (Annotated[str, OneOf(KNOWN)], ("kl",), ("l2", 3), "one of kl, tv"),
         (list[str], ([], ["a"]), ("a", [1], None), "a list, each text"),
         (Sequence[Any], ((), [1, "a"]), ("ab",), "a list"),
-        (Annotated[list[int], AtLeast(1)], ([2],), ([],), "a list, each a whole number"),
+        (Annotated[list[int], AtLeast(1)], ([2],), ([],), "a list of at least 1, each a whole"),
         (Mapping[str, Any], ({},), ([], None), "a mapping"),
         (Path, ("anything", 3, None), (), "Path"),
     ],

@@ -43,7 +43,6 @@ def test_choices_are_those_of_the_tables() -> None:
         ("compare", "protocol=bth", "; did you mean 'both'?"),
         ("bench", "batches=[1,0]", "batches=[1, 0]: expected a list, each a whole number of at"),
         ("theory", "alpha=[.5,2]", "alpha=[0.5, 2]: expected a number in [0, 1], or a list of at"),
-        ("train", "writer=int8", "writer='int8': expected a mapping"),
     ],
 )
 def test_a_value_out_of_bounds_is_one_line(command: str, override: str, line: str) -> None:
