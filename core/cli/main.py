@@ -17,9 +17,9 @@ from outrider.base.interruption import Terminated, advice_in, out_of_memory, ter
 from outrider.base.optional import what_to_install
 from outrider.base.terminal import JSON, QUIET, TRACEBACK, is_json, is_quiet, switched_on, visible
 from outrider.base.torchrun import FIELD, rank, world
+from outrider.cli.arguments import arranged
 from outrider.cli.blame import blamed
 from outrider.cli.completion import completions
-from outrider.cli.quoting import quote_prompt
 from outrider.cli.usage import JSON_FLAG, QUIET_FLAG, TRACEBACK_FLAG, command_help, usage
 from outrider.data.prompts import is_encodable
 from outrider.plugins.command import Command
@@ -70,6 +70,8 @@ def _line_of(error: Exception) -> str:
         return str(error)
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
+    if (mark := getattr(error, "problem_mark", None)) is not None:  # of a YAML file
+        return f"{mark.name}:{mark.line + 1}: {getattr(error, 'problem', 'broken YAML')}"
     return out_of_memory(error) or blamed(error)
 
 
@@ -78,7 +80,7 @@ def _run(command: str, *arguments: str) -> None:
         require(is_encodable(argument), "argument", argument, "text in UTF-8")
     if command in ("-h", "--help", "help"):
         print(usage())
-    elif command in ("-V", "--version"):
+    elif command in ("-V", "--version", "version"):
         print(f"outrider {version('outrider')}")
     elif command in COMPLETION:
         _complete(list(arguments))
@@ -130,7 +132,7 @@ def _run_hydra_command(
         signal.signal(signal.SIGTERM, _on_sigterm)
     is_completion = any(argument in COMPLETION for argument in arguments)
     program = "outrider" if is_completion else f"outrider {command.name}"
-    sys.argv = [program, *_hydra_arguments(arguments)]
+    sys.argv = [program, *_hydra_arguments(command, arguments)]
     # This makes Hydra raise errors; otherwise it prints a traceback and exits.
     os.environ["HYDRA_FULL_ERROR"] = "1"
     app = hydra.main(
@@ -165,17 +167,12 @@ def _nothing(_: Any) -> None:
     """Stands for a command that is not to be run."""
 
 
-def _hydra_arguments(arguments: list[str]) -> list[str]:
-    """Returns the arguments as Hydra expects them: flags first, and prompts quoted.
-
-    In a sweep prompts are not quoted: a comma there separates values.
-    """
-    flags = [argument for argument in arguments if argument in SWEEP_FLAGS]
-    overrides = [argument for argument in arguments if argument not in SWEEP_FLAGS]
-    overrides = ["--help" if argument == ALL_SETTINGS else argument for argument in overrides]
-    if is_quiet() and flags:
-        overrides.append("hydra.hydra_logging.root.level=WARNING")  # it reports each job
-    return [*flags, *(overrides if flags else map(quote_prompt, overrides))]
+def _hydra_arguments(command: Command, arguments: list[str]) -> list[str]:
+    """Returns the arguments as Hydra expects them."""
+    words = ["--help" if argument == ALL_SETTINGS else argument for argument in arguments]
+    if is_quiet() and any(word in SWEEP_FLAGS for word in words):
+        words.append("hydra.hydra_logging.root.level=WARNING")  # it reports each job
+    return arranged(command, words)
 
 
 def _run_guarded(function: Callable[[Any], Any], command: Command, config: Any) -> Any:

@@ -1,8 +1,10 @@
 """Configs: composed from the YAML files of `conf` and the options of the registered parts."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from functools import lru_cache
+from inspect import signature
 from typing import Any
 
 from hydra import compose as hydra_compose
@@ -26,6 +28,9 @@ GROUPS = (*ROLES, "sampling")
 
 ONLY_GENERATE = ("penalties", "constraint")
 """Settings that change the distribution of a text; measurements are of the target's own."""
+
+ADDED = ("experiment", "paper")
+"""Groups that commands have no default of."""
 
 MAY_SWEEP = ("-", "+", "~", "hydra=", "hydra.mode", "hydra.searchpath")
 """Prefixes of arguments that are flags, or that may change Hydra's mode."""
@@ -64,14 +69,18 @@ def build(node: Any) -> Any:
         ConfigError: it can't be made for another reason.
     """
     try:
-        return instantiate(node, _convert_="all")
+        return instantiate(node, _convert_="object")
     except InstantiationException as error:
         cause = error.__cause__
         if isinstance(cause, OutriderError):
             raise cause from error
         if isinstance(cause, ModuleNotFoundError):
             raise _needs(str(node["_target_"]), cause) from error
-        raise ConfigError(_line(error)) from error
+        if cause is not None:
+            name = str(node.get("_target_")).rpartition(".")[2]
+            where = getattr(error, "full_key", None) or name
+            raise ConfigError(f"{where}: {name} raised {described(cause)}") from error
+        raise ConfigError(_line(error).partition(", set env var")[0]) from error
     except RankEnded:
         raise
     except SystemExit as error:
@@ -173,7 +182,8 @@ def explain_error(error: Exception, command: str, overrides: Sequence[str]) -> s
     message = _line(error)
     if isinstance(error, MissingConfigException) and error.options is not None:
         group, _, name = (error.missing_cfg_file or "").rpartition("/")
-        return f"{group}={name!r}: {nearest(name, error.options)}"
+        own = "; is the package with one of your own installed?" if group in ROLES else ""
+        return f"{group}={name!r}: {nearest(name, error.options)}{own}"
     if isinstance(error, MissingMandatoryValue):
         return f"{error.full_key}: expected a value: {error.full_key}=..."
     if isinstance(error, ConfigCompositionException) and "Could not override '" in message:
@@ -181,7 +191,7 @@ def explain_error(error: Exception, command: str, overrides: Sequence[str]) -> s
         if key.partition(".")[0] in ONLY_GENERATE and command != "generate":
             return f"{key}: only `outrider generate` takes it, {command} uses the target as it is"
         config = compose(command, _chosen(overrides, but=key))
-        return f"{key}: no such setting; {nearest(key, _keys(config))}"
+        return f"{key}: no such setting; {_hint(key, overrides, _keys(config))}"
     if isinstance(error, ConfigCompositionException) and error.__cause__ is not None:
         override = message.removeprefix("Error merging override ")
         key, _, value = override.lstrip("+").partition("=")
@@ -190,6 +200,22 @@ def explain_error(error: Exception, command: str, overrides: Sequence[str]) -> s
             return f"{key}={value!r}: expected {expected(hint, value)}"
         return f"{override}: {str(error.__cause__).splitlines()[0]}"
     return message
+
+
+def _hint(key: str, overrides: Sequence[str], known: Sequence[str]) -> str:
+    """Returns where a setting that the command does not have may be meant to be."""
+    group, _, name = key.partition(".")
+    if not name and group in ROLES and plural(group) in known:
+        given = [value for each in overrides for value in [each.partition("=")] if value[0] == key]
+        return f"the command takes {plural(group)}=[{given[0][2] if given else '...'}]"
+    if key in ADDED:
+        return f"add it with a plus sign: +{key}=..."
+    if name and group in ROLES:
+        for entry in installed().of(group).values():
+            with suppress(Exception):  # a part that can't be imported takes no part in this
+                if name in signature(entry.factory).parameters:
+                    return f"{group}={entry.name} has it; {nearest(key, known)}"
+    return nearest(key, known)
 
 
 def _chosen(overrides: Sequence[str], but: str) -> list[str]:
