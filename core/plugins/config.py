@@ -37,7 +37,11 @@ MAY_SWEEP = ("-", "+", "~", "hydra=", "hydra.mode", "hydra.searchpath")
 
 
 def compose(command: str, overrides: Sequence[str] = ()) -> DictConfig:
-    """Returns the config of a command, composed as on the command line."""
+    """Returns the config of a command, composed as on the command line; `build` makes its parts.
+
+    >>> config = outrider.compose("generate", ["drafter=bigram", "drafter.order=3"])
+    >>> outrider.build(config.drafter)
+    """
     offer_options()
     with initialize_config_module(CONF_MODULE, version_base="1.3"):
         return hydra_compose(command, overrides=list(overrides))

@@ -7,6 +7,7 @@ from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 
+from outrider.base.errors import ConfigError
 from outrider.base.folders import claimed
 from outrider.base.interruption import advising
 from outrider.base.optional import require_installed
@@ -16,6 +17,7 @@ from outrider.extras.training.identity import FILE, begin, finish, identity, unf
 from outrider.extras.training.settings import Train
 from outrider.plugins.config import build, set_arguments
 from outrider.plugins.recipe import Job, Recipe
+from outrider.plugins.registry import installed
 from outrider.plugins.schema import plain_settings
 
 KEPT_FILES = ("file", "states")
@@ -29,6 +31,7 @@ def train(config: Train) -> None:
     """Runs the recipe, which prints what it wrote."""
     require_installed("outrider train", "accelerate", "matplotlib")
     folder = Path(HydraConfig.get().runtime.output_dir)
+    _check_family(config)
     recipe: Recipe = build(config.recipe)
     target, prompts = build(config.target), build(config.data)
     facts = identity(_deciding_settings(config), target, prompts)
@@ -56,6 +59,18 @@ def train(config: Train) -> None:
             )
         )
         finish(folder)
+
+
+def _check_family(config: Train) -> None:
+    """Raises `ConfigError` if another drafter was asked for than the recipe trains."""
+    family = config.recipe.get("family")
+    asked = [each for each in HydraConfig.get().overrides.task if each.startswith("drafter=")]
+    if family is None or not asked or family not in installed().of("drafter"):
+        return
+    if installed().find("drafter", family).path != config.drafter["_target_"]:
+        raise ConfigError(
+            f"{asked[-1]}: expected drafter={family}, which the recipe trains, or no drafter"
+        )
 
 
 def _writer(config: Train, target: Target) -> Target:

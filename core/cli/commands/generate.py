@@ -24,8 +24,11 @@ from outrider.decoding.generation import Generation
 from outrider.plugins.config import build
 
 
-def generate(settings: Generate) -> None:
-    """Streams the text to stdout and writes `generation.json` in Hydra's run dir."""
+def generate(settings: Generate) -> float | None:
+    """Streams the text to stdout and writes `generation.json` in Hydra's run dir.
+
+    Returns the tokens per target call, for a sweeper to make larger; None for a batch.
+    """
     console, prompt = results(soft_wrap=True), settings.prompt
     path = Path(HydraConfig.get().runtime.output_dir) / "generation.json"
     options: dict[str, Any] = {
@@ -42,8 +45,8 @@ def generate(settings: Generate) -> None:
     with claimed(path.parent), advising(lambda: _advice(path)):
         if is_batch:
             _generate_batch(settings, console, path, options)
-        else:
-            _generate_one(settings, console, path, options)
+            return None
+        return _generate_one(settings, console, path, options)
 
 
 def _advice(path: Path) -> str | None:
@@ -54,7 +57,7 @@ def _advice(path: Path) -> str | None:
 
 def _generate_one(
     settings: Generate, console: Console, path: Path, options: dict[str, Any]
-) -> None:
+) -> float | None:
     target, verifier = build(settings.target), build(settings.verifier)
     rounds = decode(
         target,
@@ -81,6 +84,7 @@ def _generate_one(
         write_whole(path, report)
         print_json(report)
         remarks(stderr=False).print(plain(path), soft_wrap=True)
+    return generation.counts.block_efficiency
 
 
 def _generate_batch(
