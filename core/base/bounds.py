@@ -65,7 +65,7 @@ class Above:
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class OneOf:
     """A name among some that are listed elsewhere; `Literal` lists them in the annotation."""
 

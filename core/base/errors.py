@@ -69,6 +69,7 @@ def place(error: BaseException) -> str:
     for frame, line in traceback.walk_tb(error.__traceback__):
         package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
         is_user = package not in LIBRARIES and package not in sys.stdlib_module_names
+        is_user = is_user and not frame.f_code.co_filename.startswith("<")
         if is_user or (package == "outrider" and (not found or found.startswith(OWN))):
             found = f"{'' if is_user else OWN}{frame.f_code.co_filename}:{line}"
     return f" ({found.removeprefix(OWN)})" if found else ""

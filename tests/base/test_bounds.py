@@ -41,6 +41,7 @@ KNOWN = {"kl": 1, "tv": 2}
         (Literal["plain", "scaled"], ("plain",), ("flat", None), "one of plain, scaled"),
         (Literal[4, 8] | None, (4, 8, None), (5, "4"), "one of 4, 8, or null"),
         (bool | Literal["never"], (True, "never"), ("always",), "true or false, or never"),
+        (Annotated[str, OneOf(KNOWN)] | None, (None,), (3,), "one of kl, tv, or null"),
         (Annotated[str, OneOf(KNOWN)], ("kl",), ("l2", 3), "one of kl, tv"),
         (list[str], ([], ["a"]), ("a", [1], None), "a list, each text"),
         (Sequence[Any], ((), [1, "a"]), ("ab",), "a list"),

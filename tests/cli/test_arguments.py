@@ -41,7 +41,7 @@ def test_paths_in_the_home_are_quoted_wherever_they_stand() -> None:
         (["drafter=null"], "drafter=null: expected a name, such as drafter=prompt_lookup"),
     ],
 )
-def test_what_is_no_setting_is_one_line(words: list[str], line: str) -> None:
+def test_a_word_that_sets_nothing_is_one_line(words: list[str], line: str) -> None:
     with pytest.raises(ConfigError) as caught:
         arranged(GENERATE, words)
     assert line in str(caught.value)
