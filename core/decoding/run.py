@@ -1,11 +1,11 @@
 """What decoding works on: a run, the same for every text, and each text in progress."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, final
 
 from outrider.base.bounds import AtLeast, Count, Seconds, checked
-from outrider.base.errors import require_instance
+from outrider.base.errors import is_int, require, require_instance
 from outrider.contract.chance import DRAFTER, TARGET, Chance, SampledChance
 from outrider.contract.constraint import Constraint
 from outrider.contract.context import Context, Tokens
@@ -29,6 +29,7 @@ class Run:
     budget: the most nodes of a draft; None for `gamma`, all that a chain can use.
     max_new_tokens: the most tokens of a text after its prompt.
     stops: strings that end a text.
+    stop_token_ids: ids that end a text, besides those of the target.
     draft_timeout: the most seconds that a drafter may take for a draft; None for no limit.
     logprobs: how many of the likeliest tokens to list with the log-probability of each token; None
         for no log-probabilities.
@@ -44,6 +45,7 @@ class Run:
     budget: Count | None = None
     max_new_tokens: Count = 128
     stops: str | Sequence[str] = ()
+    stop_token_ids: Collection[int] = ()
     draft_timeout: Seconds | None = None
     logprobs: Annotated[int, AtLeast(0)] | None = None
 
@@ -51,6 +53,7 @@ class Run:
         require_instance("target", self.target, Target)
         require_instance("verifier", self.verifier, Verifier)
         check_limit("draft_timeout", self.draft_timeout)
+        check_stop_ids(self.stop_token_ids, self.target.vocab_size)
 
     @property
     def nodes(self) -> int:
@@ -125,5 +128,14 @@ def begin_text(  # noqa: PLR0913  all that belongs to one text
         source=source,
         limit=limit,
         limit_reason=reason,
-        stream=TextStream(run.target.tokenizer, run.stops),
+        stream=TextStream(run.target.tokenizer, run.stops, ids),
     )
+
+
+def check_stop_ids(ids: Collection[int], vocab_size: int) -> None:
+    """Raises `ConfigError` unless `ids` are ids of a vocabulary."""
+    is_list = isinstance(ids, Collection) and not isinstance(ids, str | bytes)
+    require(is_list, "stop_token_ids", ids, "a list of ids")
+    for token in ids:
+        valid = is_int(token) and 0 <= token < vocab_size
+        require(valid, "stop_token_ids", token, f"ids below {vocab_size}")
