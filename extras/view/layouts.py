@@ -1,4 +1,4 @@
-"""Layouts: a sweep of runs as the papers' tables and figures show it."""
+"""A sweep of runs as the papers' tables and figures show it."""
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Compare: measures drafters, rules and policies side by side over the same questions."""
+"""Measures drafters, rules and policies side by side over the same questions."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tasks: which drafter is first on which task, by how much, and every rate by task."""
+"""Which drafter is first on which task, by how much, and every rate by task."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
