@@ -68,7 +68,7 @@ def questions(
         for prompt, tokens, need in zip(active, encoded, needs_answer, strict=True):
             text = next(texts) if need else []
             if len(prompt.turns) > turn:
-                assert target.tokenizer is not None, "it has encoded the turn"
+                assert target.tokenizer is not None, "a target without a tokenizer encoded a turn"
                 answer = target.tokenizer.decode(text, skip_special_tokens=True)
                 conversations[prompt.id].append(str(answer))
             scores = scores_of(prompt, turn, settings.quality)
