@@ -39,7 +39,6 @@ QUICK = {
     # All their jobs run in tests/commands/test_experiments.py.
     "+experiment=lenience": ["verifier.lenience=1,0.3"],
     "+experiment=table2": ["gamma=5"],
-    "drafter.layers=26": ["drafter.layers=3"],
     "greedy.py": ["--count", "1", "--tokens", "12"],
     "architectures.py": ["--only", "gpt2", "--modes", "chain"],
 }
@@ -74,7 +73,7 @@ def test_a_quoted_file_is_the_file(name: str, text: str) -> None:
     assert (ROOT / name).read_text() == text
 
 
-@pytest.mark.usefixtures("shared_smollm2")
+@pytest.mark.usefixtures("shared_smollm2", "prompts_read_once")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_code_of_a_page_runs(page: Path) -> None:
     names: dict[str, Any] = {}
@@ -88,7 +87,7 @@ def test_the_docs_have_commands_and_code() -> None:
     assert sum(len(quoted(page)) for page in PAGES) >= 4
 
 
-@pytest.mark.usefixtures("shared_smollm2", "drawn_once", "forked_workers")
+@pytest.mark.usefixtures("shared_smollm2", "prompts_read_once", "drawn_once", "forked_workers")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_documented_command_runs(
     command: str, tmp_path: Path, request: pytest.FixtureRequest, run: Any, script: Any

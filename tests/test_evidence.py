@@ -23,7 +23,7 @@ UNTRAINED = (
 """What tests/drafters/test_built_in.py does not run on SmolLM2."""
 
 
-@pytest.mark.usefixtures("shared_smollm2")
+@pytest.mark.usefixtures("shared_smollm2", "prompts_read_once")  # all drafters have the same one
 @pytest.mark.parametrize(
     ("name", "arguments", "line"),
     [

@@ -1,6 +1,8 @@
 """Tiny models, texts and rounds that every test can have at once."""
 
+import copy
 import importlib
+import inspect
 import json
 import logging
 import os
@@ -21,7 +23,6 @@ import torch
 from filelock import FileLock
 from hydra.core.config_store import ConfigStore
 from transformers import (
-    AutoTokenizer,
     LlamaConfig,
     LlamaForCausalLM,
     PreTrainedTokenizerFast,
@@ -32,13 +33,14 @@ from transformers import (
 from outrider import Context, Draft, Drafter, Pen
 from outrider.cli import main as cli
 from outrider.contract.round import Round
-from outrider.drafters.parts.networks.weights import SMOLLM2_135M
+from outrider.extras.cpu import native_pass
 from outrider.extras.cpu.quantized_model import quantized
 from outrider.extras.training.classifier import fit
 from outrider.extras.view import figures, plotting
 from outrider.plugins.registry import make
 from outrider.policies.classifier import FEATURES, save_weights
-from outrider.targets.smollm2 import folder as smollm2_folder
+from outrider.targets.passes.pass_input import Pass, PassInput
+from outrider.targets.smollm2 import smollm2 as load_smollm2
 from outrider.targets.transformers import TransformersTarget
 from tiny import forked
 
@@ -216,38 +218,56 @@ def smollm2() -> Any:
     return make("target", "smollm2")
 
 
-@pytest.fixture(scope="session")
-def shallow_smollm2(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the first layers of SmolLM2, for what has only to run: a third of the work."""
-    path = tmp_path_factory.mktemp("shallow") / "SmolLM2"
-    whole = smollm2_folder()
-    config = LlamaConfig.from_pretrained(whole, num_hidden_layers=4)
-    LlamaForCausalLM.from_pretrained(whole, config=config).save_pretrained(path)
-    AutoTokenizer.from_pretrained(whole).save_pretrained(path)
-    return path
-
-
 @pytest.fixture
-def shared_smollm2(shallow_smollm2: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands and scripts that load SmolLM2, or round it, share the one of few layers."""
+def shared_smollm2(smollm2: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands and scripts that load SmolLM2 as it comes, or round it, get what is there."""
 
-    def shared(_: str, **settings: Any) -> Any:
-        if (key := str(settings)) not in SHALLOW:
-            SHALLOW[key] = TransformersTarget(str(shallow_smollm2), **settings)
-        return SHALLOW[key]
+    parameters = inspect.signature(load_smollm2).parameters.values()
+    defaults = {parameter.name: parameter.default for parameter in parameters}
+
+    def shared(name: str, **settings: Any) -> Any:
+        return smollm2 if settings == defaults else TransformersTarget(name, **settings)
 
     def rounded(model: Any, setting: str, bits: int | None) -> Any:
-        if (key := str((id(model), setting, bits))) not in SHALLOW:
-            SHALLOW[key] = quantized(model, setting, bits)
-        return SHALLOW[key]
+        if model is not smollm2.model:
+            return quantized(model, setting, bits)
+        if bits not in ROUNDED:
+            ROUNDED[bits] = quantized(model, setting, bits)
+        return ROUNDED[bits]
 
     monkeypatch.setattr("outrider.targets.smollm2.TransformersTarget", shared)
     monkeypatch.setattr("outrider.extras.cpu.quantized.quantized", rounded)
-    monkeypatch.setitem(SMOLLM2_135M, "num_hidden_layers", 4)
 
 
-SHALLOW: dict[str, Any] = {}
-"""What `shared_smollm2` has loaded, by its settings, and its models in rounded weights."""
+ROUNDED: dict[int | None, Any] = {}
+"""SmolLM2 in rounded weights, by the bits that were asked for."""
+
+
+@pytest.fixture
+def prompts_read_once(smollm2: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SmolLM2 remembers what it read at the beginning of a text: the docs have few prompts."""
+    inner = native_pass.native_pass
+
+    def remembered(model: Any, cache: Any, inputs: PassInput) -> Pass:
+        is_plain = inputs.mask is None and inputs.positions is None and inputs.widths is None
+        if model is not smollm2.model or not is_plain or cache.get_seq_length():
+            return inner(model, cache, inputs)
+        key = str((inputs.ids.tolist(), inputs.rows, sorted(inputs.states)))
+        if key not in PROMPTS:
+            result = inner(model, cache, inputs)
+            layers = [(layer.keys.clone(), layer.values.clone()) for layer in cache.layers]
+            PROMPTS[key] = copy.deepcopy(result), layers
+            return result
+        result, layers = copy.deepcopy(PROMPTS[key])
+        for index, (keys, values) in enumerate(layers):
+            cache.update(keys, values, index)
+        return result
+
+    monkeypatch.setattr(native_pass, "native_pass", remembered)
+
+
+PROMPTS: dict[str, tuple[Pass, list[tuple[torch.Tensor, torch.Tensor]]]] = {}
+"""What `prompts_read_once` remembers: the result of a pass, and each layer's keys and values."""
 
 
 @pytest.fixture
