@@ -23,7 +23,7 @@ PROMPT = "Write a short story about a fox and a crow."
 @pytest.fixture(scope="module")
 def plain(smollm2: Any) -> list[int]:
     ids = smollm2.encode(PROMPT, chat=True)
-    rounds = decode(smollm2, make("drafter", "none"), Token(), ids, max_new_tokens=16)
+    rounds = decode(smollm2, make("drafter", "none"), Token(), ids, max_new_tokens=32)
     return [token for round in rounds for token in round.tokens]
 
 
@@ -39,9 +39,9 @@ def test_a_built_in_drafter_drafts_at_once_and_leaves_the_text_alone(
 ) -> None:
     ids = smollm2.encode(PROMPT, chat=True)
     drafter = make("drafter", family, **OPTIONS.get(family, {}))
-    rounds = list(decode(smollm2, drafter, Token(), ids, gamma=4, max_new_tokens=16))
+    rounds = list(decode(smollm2, drafter, Token(), ids, gamma=4, max_new_tokens=32))
     assert [token for round in rounds for token in round.tokens] == plain
-    assert sum(round.accepted for round in rounds) >= (1 if family == "bigram" else 2)
+    assert sum(round.accepted for round in rounds) >= (1 if family == "bigram" else 4)
 
 
 def test_small_lm_is_the_built_in_model_for_smollm2_alone(smollm2: Any, llama: Any) -> None:
