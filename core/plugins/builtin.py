@@ -23,6 +23,7 @@ BUILTIN = (
     "outrider.drafters.dflash",
     "outrider.drafters.mtp",
     "outrider.drafters.falcon",
+    "outrider.extras.cpu.engine",
     "outrider.extras.cpu.quantized",
     "outrider.drafters.self_sparse",
     "outrider.drafters.swift",

@@ -62,7 +62,7 @@ def register_options(registry: Registry) -> None:
     """Makes every registered part a Hydra option; calling it again changes nothing."""
     store = ConfigStore.instance()
     for entry in registry.entries:
-        if _REGISTERED.get((entry.role, entry.name)) != entry:
+        if entry.role in ROLES and _REGISTERED.get((entry.role, entry.name)) != entry:
             schema = option_schema(entry)
             store.store(group=entry.role, name=entry.name, node=schema, provider=entry.distribution)
             _REGISTERED[entry.role, entry.name] = entry

@@ -36,5 +36,10 @@ def register_targets(register: Register) -> None:
 
 
 @hookspec
+def register_engines(register: Register) -> None:
+    """Registers engines, which run the passes of models: `register("packed", PackedWeights)`."""
+
+
+@hookspec
 def config_search_paths() -> list[str]:  # type: ignore[empty-body]
     """Returns Hydra search paths that hold presets: `["pkg://outrider_my_bigram.conf"]`."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from pkgutil import resolve_name
 from types import ModuleType
 from typing import Any, final, get_type_hints
 
@@ -30,6 +31,9 @@ ROLES: dict[str, type[Any]] = {
     "target": Target,
 }
 """The roles, each with the class that its parts derive from."""
+
+ENGINE = "outrider.targets.passes.engine:Engine"
+"""The class of engines, which lies above this folder: it is imported for the first of them."""
 
 
 @final
@@ -91,9 +95,10 @@ class Registrar:
         """
         claim = f"{self.role} {name!r} of {self.distribution}"
         product = _product(factory)
-        if product is None or not issubclass(product, ROLES[self.role]):
+        kind = ROLES.get(self.role) or resolve_name(ENGINE)
+        if product is None or not issubclass(product, kind):
             raise PluginError(
-                f"{claim} is {factory!r}: expected a class of {ROLES[self.role].__name__},"
+                f"{claim} is {factory!r}: expected a class of {kind.__name__},"
                 " or a function annotated to return one"
             )
         if missing := sorted(getattr(product, "__abstractmethods__", ())):
@@ -146,7 +151,7 @@ def registry_from(manager: pluggy.PluginManager) -> Registry:
     owners |= dict.fromkeys(BUILTIN, "outrider")
     registry = Registry()
     # Plugins are called one by one, not all through the hook, so that an error names its plugin.
-    for role in ROLES:
+    for role in (*ROLES, "engine"):
         for impl in getattr(manager.hook, f"register_{plural(role)}").get_hookimpls():
             owner = owners.get(impl.plugin_name, impl.plugin_name)
             _call(impl, owner, Registrar(registry, role, impl.plugin_name, owner))

@@ -19,7 +19,7 @@ from outrider.extras.cpu import native_pass
 from outrider.extras.cpu import packed_linear as linear
 from outrider.extras.cpu import packed_matrix as panels
 from outrider.extras.cpu.packed_linear import pack, rounded
-from outrider.targets.passes.cache import GrowingCache
+from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PART, PassInput
 from outrider.targets.passes.run_pass import run_pass
 

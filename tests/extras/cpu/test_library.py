@@ -16,7 +16,7 @@ from outrider.extras.cpu import packed_matrix as panels
 from outrider.extras.cpu.cpu_features import cpu_flags
 from outrider.extras.cpu.packed_linear import pack
 from outrider.extras.cpu.packed_matrix import Panels
-from outrider.targets.passes.cache import GrowingCache
+from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.run_pass import run_pass
 from outrider.targets.passes.tree_mask import additive_mask, tree_mask

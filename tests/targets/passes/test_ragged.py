@@ -8,7 +8,7 @@ import torch
 from outrider.contract.draft import Draft
 from outrider.targets.passes import ragged
 from outrider.targets.passes import run_pass as step
-from outrider.targets.passes.cache import GrowingCache
+from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.ragged import Ragged
 from outrider.targets.passes.run_pass import run_pass
