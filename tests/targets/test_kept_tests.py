@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from outrider.extras.cpu.packed_linear import pack
 from outrider.targets import kept_tests
 from outrider.targets.kept_tests import kept_self_test
+from outrider.targets.passes.engine import use_engine
 from outrider.targets.self_test import SelfTest
 from outrider.targets.transformers import TransformersTarget
 
@@ -137,7 +137,7 @@ def test_packed_weights_and_odd_sizes_count(results: Path, llama: Any) -> None:
     model, other = llama(), changed_weight(llama())
     for one in (model, other):
         one.register_buffer("odd", torch.zeros(11, dtype=torch.uint8)[8:])
-        pack(one)
+        use_engine(one, "packed")
     checksum = kept_tests._checksum
     sums = {checksum(one) for one in (model, other)}
     model.odd[2] = 1

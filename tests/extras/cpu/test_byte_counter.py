@@ -12,7 +12,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from outrider.extras.cpu import native_pass
 from outrider.extras.cpu import packed_matrix as panels
 from outrider.extras.cpu.byte_counter import ByteCounter
-from outrider.extras.cpu.packed_linear import PackedLinear, merged, pack, product
+from outrider.extras.cpu.packed_linear import PackedLinear, merged, product
+from outrider.targets.passes.engine import use_engine
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.run_pass import run_pass
@@ -104,7 +105,7 @@ def test_a_pass_reads_all_matrices_and_the_cache(
         monkeypatch.setattr("outrider.extras.cpu.packed_linear.can_panel", lambda _: False)
     else:  # keys and values are 16 wide: half a panel
         weights += 2 * 2 * 4 * 16 * 32
-    pack(model)
+    use_engine(model, "packed")
     assert native_pass.is_used_for(model) is is_native
     cache = GrowingCache()
     run_pass(model, cache, PassInput(torch.arange(7)[None], 1))

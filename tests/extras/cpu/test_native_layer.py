@@ -9,11 +9,10 @@ import torch
 from torch import Tensor
 
 from outrider.drafters.parts.networks.decoder_layers import DecoderLayer, FusionLayer
-from outrider.drafters.parts.networks.layer import KeysAndValues, LayerConfig
+from outrider.drafters.parts.networks.layer import KeysAndValues, LayerConfig, layer_output
 from outrider.extras.cpu import native_layer
 from outrider.extras.cpu.byte_counter import ByteCounter
-from outrider.extras.cpu.native_layer import layer_output
-from outrider.extras.cpu.packed_linear import pack
+from outrider.extras.cpu.engine import PackedWeights
 from outrider.targets.passes.tree_mask import tree_mask
 
 WIDTH = 32
@@ -43,7 +42,7 @@ def random(make: Callable[[], Any]) -> Any:
 
 def packed(layer: Any) -> Any:
     layer = copy.deepcopy(layer)
-    pack(layer)
+    PackedWeights().prepare_network(layer)
     return layer
 
 
