@@ -21,7 +21,6 @@ from outrider.drafters.parts.networks.features import LOWEST, state_names
 from outrider.drafters.parts.networks.layer import RMSNorm
 from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.targets.passes.tree_mask import within
 
 
@@ -181,8 +180,3 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
         positions = torch.arange(known, count, device=features[0].device)[None]
         self._network.read([rows[None, known:count] for rows in features], positions, self._caches)
         self._text = Tokens(text[:count])
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("dflash", DFlash)

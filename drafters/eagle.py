@@ -21,7 +21,6 @@ from outrider.drafters.parts.networks.layer import (
     layer_output,
 )
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.targets.passes.cached_model import HIDDEN
 
 
@@ -114,8 +113,3 @@ class Eagle(FeatureDrafter[EagleNetwork]):
 
     def __init__(self, path: str | None = None, tree: Any = None) -> None:
         super().__init__(EagleNetwork, path, tree)
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("eagle", Eagle)

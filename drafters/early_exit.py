@@ -14,7 +14,6 @@ from outrider.drafters.parts.networks.features import state_names
 from outrider.drafters.parts.networks.logits import require_readable
 from outrider.drafters.parts.networks.shared_kv import LentDrafting
 from outrider.drafters.parts.trees.tree_forms import parse_tree
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.targets.passes.cached_model import CACHE
 from outrider.targets.passes.first_layers import first_layers, without_final_norm
 
@@ -98,8 +97,3 @@ def _layers_below(path: str, layers: int | None) -> int:
     below = exit_layer(weights.folder(Adapter.family, path))
     require(layers in (None, below), "drafter.layers", layers, f"{below}, as below the adapter")
     return below
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("early_exit", EarlyExit)

@@ -26,7 +26,6 @@ from outrider.drafters.parts.networks.layer import (
 )
 from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.targets.passes.cached_model import HIDDEN
 
 LSTMState = tuple[Tensor, Tensor]
@@ -222,8 +221,3 @@ class Falcon(TrainedDrafter[FalconNetwork]):
         before = self._read.last if known else x[:, :0]
         last = torch.cat([before, x], dim=1)[:, -self._network.block :]
         self._read = _ReadText(Tokens(text[:]), memory, last)
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("falcon", Falcon)

@@ -8,7 +8,6 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafters.small_lm import SmallLM
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.plugins.registry import make
 
 
@@ -72,8 +71,3 @@ class Hierarchy(Drafter):
                     break
             else:
                 text.append(pen.draw(logits[-1]))
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("hierarchy", Hierarchy)

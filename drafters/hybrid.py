@@ -12,7 +12,6 @@ from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.plugins.registry import make
 
 COPY: dict[str, str | int] = {"drafter": "prompt_lookup", "min_n": 2}
@@ -173,8 +172,3 @@ class Merged:
             if path not in self._nodes and path[:-1] in self._nodes and self._pen.room:
                 self._pen.write(token, after=self._nodes[path[:-1]])
                 self._nodes[path] = self._pen.last
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("hybrid", Hybrid)

@@ -14,7 +14,6 @@ from outrider.contract.examples import DrafterExample
 from outrider.contract.pen import Pen
 from outrider.contract.sampling import likeliest
 from outrider.contract.target import Target
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.targets.passes.windows import context_window
 
 
@@ -141,8 +140,3 @@ class LookaheadDecoding(Drafter):
             ngrams.append(ngram)
             del ngrams[: -self._candidates]
         self._rows = [*self._rows[1:], new_row]
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("lookahead_decoding", LookaheadDecoding)

@@ -19,7 +19,6 @@ from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.texts.ngrams import NGramTable, RunningCounts, log_distribution
 from outrider.drafters.parts.trees.shapes import one_by_one
 from outrider.drafters.parts.trees.tree_forms import parse_tree
-from outrider.plugins.hookspecs import Register, hookimpl
 
 
 @final
@@ -170,9 +169,3 @@ def bigram(
 ) -> NGram:
     """Returns a drafter that looks back order - 1 tokens."""
     return NGram(order, counts, save, tree)
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("unigram", unigram)
-    register("bigram", bigram)

@@ -7,7 +7,6 @@ from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
 from outrider.contract.examples import DrafterExample
 from outrider.contract.pen import Pen
-from outrider.plugins.hookspecs import Register, hookimpl
 
 
 @final
@@ -114,8 +113,3 @@ class PromptLookup(Drafter):
                 if position is not None:
                     return position
         return None
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("prompt_lookup", PromptLookup)

@@ -14,7 +14,6 @@ from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks.weights import UNTRAINED
 from outrider.drafters.parts.texts.datastore import DataStore, Ints
-from outrider.plugins.hookspecs import Register, hookimpl
 
 
 @final
@@ -89,8 +88,3 @@ class _Branch:
     parent: int
     depth: int
     occurrences: Ints
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("rest", Rest)

@@ -14,7 +14,6 @@ from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks.shared_cache import require_readable_cache
 from outrider.drafters.parts.trees.shapes import Chain
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.targets.passes.attention_weights import attention_weights, shows_attention
 from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.passes.growing_cache import GrowingCache
@@ -199,8 +198,3 @@ def _averaged(
     shares = weights.float() / weights.float().sum(-1, keepdim=True).clamp(min=TINY)
     weight = shares.reshape(heads, -1, shares.shape[-1]).sum(1)
     return torch.nn.functional.avg_pool1d(weight[None], POOL, stride=1, padding=POOL // 2)[0]
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("self_sparse", SelfSparse)

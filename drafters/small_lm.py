@@ -16,7 +16,6 @@ from outrider.drafters.other_tokenizer import HINT, VOCABULARIES, OtherTokenizer
 from outrider.drafters.parts.networks import student, weights
 from outrider.drafters.parts.networks.cached_text import CachedText
 from outrider.drafters.parts.trees.tree_forms import parse_tree
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.targets.loading import load
 from outrider.targets.passes.cached_model import SOURCE, refuse_other_kind
 from outrider.targets.passes.encoded import decoder_start
@@ -226,8 +225,3 @@ def require_same_tokens(
             f"the draft model does not fit the target: {sizes}, and their tokenizers disagree"
             f" on {len(differing)} entries, such as {differing[0][0]!r}{hint}"
         )
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("small_lm", SmallLM)

@@ -9,7 +9,6 @@ from outrider.contract.examples import DrafterExample
 from outrider.contract.pen import Pen
 from outrider.drafters.parts.texts.memory import Memory
 from outrider.drafters.parts.texts.suffix_automaton import END, ROOT, SuffixAutomaton
-from outrider.plugins.hookspecs import Register, hookimpl
 
 
 @final
@@ -147,8 +146,3 @@ class Match:
         """Extends the text, and updates the match."""
         for token in tokens:
             self.state, self.length = self.past.texts.step(self.state, self.length, token)
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("suffix", Suffix)

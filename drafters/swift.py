@@ -16,7 +16,6 @@ from outrider.drafters.parts.networks.cached_text import CachedText
 from outrider.drafters.parts.networks.shared_cache import require_readable_cache
 from outrider.drafters.parts.texts.memory import Memory
 from outrider.drafters.parts.trees.tree_forms import parse_tree
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.targets.passes.encoded import decoder_start
 from outrider.targets.passes.first_layers import depth, some_layers
 from outrider.targets.passes.growing_cache import GrowingCache
@@ -181,8 +180,3 @@ def exchanged(skipped: Layers, depth: int, number: int) -> Layers:
     out = skipped[number % len(skipped)]
     new = others[number // len(skipped) % len(others)]
     return tuple(sorted((set(skipped) - {out}) | {new}))
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("swift", Swift)

@@ -13,7 +13,6 @@ from outrider.contract.examples import DrafterExample
 from outrider.contract.pen import Pen
 from outrider.drafters.parts.texts.memory import Memory
 from outrider.drafters.parts.trees.sequoia import Path, best_widths
-from outrider.plugins.hookspecs import Register, hookimpl
 
 ACCEPTANCE = (0.5, 0.14, 0.07, 0.045, 0.03, 0.025, 0.02, 0.015)
 """Roughly how often the n-th candidate after a token is the one accepted; shapes the tree."""
@@ -108,8 +107,3 @@ class Past(Memory):
     def __init__(self) -> None:
         super().__init__()
         self.next: dict[int, list[int]] = {}
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("token_recycling", TokenRecycling)

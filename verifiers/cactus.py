@@ -11,7 +11,6 @@ from torch import Tensor
 
 from outrider.contract.budget import Budget
 from outrider.contract.examples import VerifierExample
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.towards import STEPS, Towards, within
 
 Floats = NDArray[np.float64]
@@ -120,8 +119,3 @@ class Clamps:
         ends = low * math.log(low) * self.p[below] if low > 0 else 0.0
         ends += factor * math.log(factor) * above
         return factor, max(0.0, float(ends + self.log[upto] - self.log[below]))
-
-
-@hookimpl
-def register_verifiers(register: Register) -> None:
-    register("cactus", Cactus)

@@ -9,7 +9,6 @@ from torch import Tensor
 from outrider.base.errors import is_number, require
 from outrider.contract.budget import Budget
 from outrider.contract.examples import VerifierExample
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.towards import Towards, within
 
 DEFERRALS = {
@@ -92,8 +91,3 @@ def cascade(
         "opt": float(p.max()) - margin * Budget(0).spent(q, p),
     }
     return p if float(q.max()) < least[deferral] else q
-
-
-@hookimpl
-def register_verifiers(register: Register) -> None:
-    register("cascade", Cascade)

@@ -12,7 +12,6 @@ from outrider.contract.draft import Draft
 from outrider.contract.examples import VerifierExample
 from outrider.contract.sampling import likeliest
 from outrider.contract.verifier import Scores, Verdict, Verifier
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.token import acceptance, leading, residual
 
 RESIDUALS = ("plain", "scaled")
@@ -145,8 +144,3 @@ class Lenient(Verifier):
         # p(x) >= l max p, in logarithms: the normaliser cancels.
         floor = scores.logits.amax(-1, keepdim=True) + torch.tensor(self.lenience).log()
         return scores.logits >= floor
-
-
-@hookimpl
-def register_verifiers(register: Register) -> None:
-    register("lenient", Lenient)

@@ -12,7 +12,6 @@ from outrider.contract.chance import Chance
 from outrider.contract.draft import Draft
 from outrider.contract.examples import VerifierExample
 from outrider.contract.verifier import Scores, Verdict, Verifier
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.recursive import descend, first
 from outrider.verifiers.token import token_rates
 
@@ -55,8 +54,3 @@ class MultiStep(Verifier):
 
 def _random(children: Sequence[int], chance: Chance) -> int:
     return chance.categorical(torch.ones(len(children)))
-
-
-@hookimpl
-def register_verifiers(register: Register) -> None:
-    register("multi_step", MultiStep)

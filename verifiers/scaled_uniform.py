@@ -10,7 +10,6 @@ from outrider.base.errors import require
 from outrider.contract.chance import Chance
 from outrider.contract.draft import Draft
 from outrider.contract.verifier import Scores, Verdict, Verifier
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.token import acceptance, leading, residual
 
 RESIDUALS = ("own", "plain")
@@ -65,8 +64,3 @@ class ScaledUniform(Verifier):
         if self.lossless:
             return scores.probs
         return scores.probs / self.b if self.b < 1 else torch.ones_like(scores.probs)
-
-
-@hookimpl
-def register_verifiers(register: Register) -> None:
-    register("scaled_uniform", ScaledUniform)

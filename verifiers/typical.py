@@ -11,7 +11,6 @@ from outrider.contract.chance import Chance
 from outrider.contract.draft import KINDS, ROOT, Draft
 from outrider.contract.examples import VerifierExample
 from outrider.contract.verifier import Scores, Verdict, Verifier
-from outrider.plugins.hookspecs import Register, hookimpl
 
 
 @final
@@ -79,8 +78,3 @@ class Typical(Verifier):
     def _typical(self, p: Float[Tensor, "*rows vocab"]) -> Bool[Tensor, "*rows vocab"]:
         entropy = -torch.xlogy(p, p).sum(-1, keepdim=True)
         return p > (self.delta * (-entropy).exp()).clamp(max=self.epsilon)
-
-
-@hookimpl
-def register_verifiers(register: Register) -> None:
-    register("typical", Typical)

@@ -13,7 +13,7 @@ from outrider.lab.measuring.compare import PROTOCOLS
 from outrider.lab.measuring.entrants import Entrant
 from outrider.lab.runs.identity import identity, provenance
 from outrider.plugins.config import build, option_configs, plain_values
-from outrider.plugins.registry import plural
+from outrider.plugins.roles import plural
 
 EntrantConfig = tuple[DictConfig, DictConfig, DictConfig]
 """The configs of a drafter, an acceptance rule and a policy."""

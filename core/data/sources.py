@@ -27,6 +27,7 @@ def own() -> list[Prompt]:
 def jsonl(path: str, limit: int | None = None, column: str | None = None) -> list[Prompt]:
     """Returns the prompts in a file with a JSON object per line, in a form of `outrider.data.rows`.
 
+    path: the file.
     column: the key that holds the prompt: a string, a list of turns, or a list of messages.
         Defaults to that of the row's form.
     limit: how many to take, evenly spaced over the file, so that its categories stay mixed.
@@ -38,7 +39,8 @@ def jsonl(path: str, limit: int | None = None, column: str | None = None) -> lis
 def parquet(path: str, limit: int | None = None, column: str | None = None) -> list[Prompt]:
     """Returns the prompts in a parquet file; its columns are named like the keys of `jsonl`.
 
-    column: as for `jsonl`.
+    path: the file.
+    column, limit: as for `jsonl`.
 
     Raises:
         ConfigError: the file is missing, empty or damaged, or a row is in no known form.
@@ -62,7 +64,9 @@ def parquet(path: str, limit: int | None = None, column: str | None = None) -> l
 def text(path: str, words: int = 200, limit: int | None = None) -> list[Prompt]:
     """Returns chunks of a text file, for the target to continue.
 
+    path: the file. Use `chat=false` with it.
     words: the length of a chunk.
+    limit: as for `jsonl`.
 
     Raises:
         ConfigError: the file is missing, empty, or not text.
@@ -91,7 +95,10 @@ def hub(
 ) -> list[Prompt]:
     """Returns the prompts in a data set of the Hugging Face hub, or in a local copy of one.
 
-    column: as for `jsonl`.
+    name: OWNER/SET on the hub, or a folder.
+    split: the part of the data set.
+    subset: its configuration, if it has several.
+    column, limit: as for `jsonl`.
 
     Raises:
         ConfigError: the `datasets` library is not installed, or the data set can't be loaded.

@@ -7,7 +7,6 @@ from outrider.base.errors import require
 from outrider.contract.examples import PolicyExample
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.policies.memory import Memory
 
 
@@ -80,8 +79,3 @@ class Bandit(Policy):
         if round.stop is not None:
             learned = [(arm, pulls, self._gains[arm]) for arm, pulls in self._pulls.items()]
             self._memory.save({"_learned": learned})
-
-
-@hookimpl
-def register_policies(register: Register) -> None:
-    register("bandit", Bandit)

@@ -14,7 +14,6 @@ from outrider.base.errors import ConfigError, require
 from outrider.base.folders import replacing
 from outrider.contract.draft import Draft
 from outrider.contract.policy import Policy
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.policies.branches import NodeValues, some_branch_holds
 
 FORMAT = "outrider-classifier-1"
@@ -105,8 +104,3 @@ def load_weights(path: str) -> dict[str, Tensor]:
     except SafetensorError as error:
         line = " ".join(str(error).split())
         raise ConfigError(f"policy.path={path!r} can't be read: {line}") from error
-
-
-@hookimpl
-def register_policies(register: Register) -> None:
-    register("classifier", Classifier)

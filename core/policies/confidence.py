@@ -7,7 +7,6 @@ from outrider.contract.draft import Draft
 from outrider.contract.examples import PolicyExample
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.policies.branches import NodeValues, some_branch_holds, tested_nodes
 from outrider.policies.memory import Memory
 
@@ -115,8 +114,3 @@ def fitted(seen: list[tuple[float, bool]], before: float) -> float:
         return false_positives + 3 * false_negatives
 
     return min(sorted({probability for probability, _ in seen}, reverse=True), key=cost)
-
-
-@hookimpl
-def register_policies(register: Register) -> None:
-    register("confidence", Confidence)

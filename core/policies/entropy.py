@@ -10,7 +10,6 @@ from outrider.contract.draft import Draft
 from outrider.contract.examples import PolicyExample
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.policies.branches import NodeValues, some_branch_holds
 
 
@@ -93,8 +92,3 @@ def entropy(draft: Draft, node: int) -> float:
         return 0.0
     probs = logits.double().softmax(-1)
     return max(0.0, float(-torch.xlogy(probs, probs).sum()))
-
-
-@hookimpl
-def register_policies(register: Register) -> None:
-    register("entropy", Entropy)

@@ -8,7 +8,6 @@ from outrider import theory
 from outrider.base.errors import is_int, require
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.policies.memory import Memory
 
 WINDOW = 256
@@ -101,8 +100,3 @@ def line(points: list[tuple[int, float]]) -> tuple[float, float] | None:
     if slope < 0:
         return float(seconds.mean()), 0.0
     return (float(base), float(slope)) if base >= 0 else (0.0, float((seconds / rows).mean()))
-
-
-@hookimpl
-def register_policies(register: Register) -> None:
-    register("goodput", Goodput)

@@ -6,7 +6,6 @@ from outrider.base.errors import is_int, require
 from outrider.contract.examples import PolicyExample
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
-from outrider.plugins.hookspecs import Register, hookimpl
 
 
 @final
@@ -49,8 +48,3 @@ class Heuristic(Policy):
     def reset(self) -> None:
         if self._transient:
             self._k = self._start
-
-
-@hookimpl
-def register_policies(register: Register) -> None:
-    register("heuristic", Heuristic)

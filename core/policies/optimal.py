@@ -7,7 +7,6 @@ from outrider.base.errors import require
 from outrider.contract.examples import PolicyExample
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.policies.memory import Memory
 
 
@@ -101,8 +100,3 @@ class Optimal(Policy):
                     "_rounds": self._rounds,
                 }
             )
-
-
-@hookimpl
-def register_policies(register: Register) -> None:
-    register("optimal", Optimal)

@@ -5,7 +5,6 @@ from typing import final
 from outrider.base.errors import is_int, require
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
-from outrider.plugins.hookspecs import Register, hookimpl
 
 
 @final
@@ -79,8 +78,3 @@ def best(seen: dict[int, list[tuple[int, float]]]) -> int:
     }
     utilities[0] = 1.0
     return max(utilities, key=lambda length: utilities[length])
-
-
-@hookimpl
-def register_policies(register: Register) -> None:
-    register("utility", Utility)

@@ -8,14 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from outrider.extras.cpu import fused_decoder
-from outrider.extras.cpu.compiled_passes import CompiledPasses
 from outrider.extras.cpu.cpu_features import cpu_features
-from outrider.extras.cpu.library import has_tiles, library
+from outrider.extras.cpu.library import has_tiles, missing
 from outrider.extras.cpu.native_layer import native_layer
 from outrider.extras.cpu.packed_batch import PackedBatch
 from outrider.extras.cpu.packed_linear import NATIVE, can_pack, pack, packing, require_native
 from outrider.extras.cpu.threads import one_thread
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.targets.passes.engine import Engine, note_engine
 from outrider.targets.passes.pass_input import Pass, PassInput
 
@@ -88,14 +86,6 @@ class PackedWeights(Engine):
 
     def facts(self) -> Mapping[str, Any]:
         """Returns whether the native library is there, and runs bfloat16 on tiles (AMX)."""
-        return {
-            "native_library": library() is not None,
-            "native_tiles": has_tiles(),
-            "cpu_features": cpu_features(),
-        }
-
-
-@hookimpl
-def register_engines(register: Register) -> None:
-    register("packed", PackedWeights)
-    register("compile", CompiledPasses)
+        why = {"no_native_library": missing()} if missing() else {}
+        found = {"native_library": not why, "native_tiles": has_tiles()}
+        return found | why | {"cpu_features": cpu_features()}

@@ -12,7 +12,6 @@ from outrider.drafters.parts.networks.shared_kv import LentDrafting
 from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.drafters.small_lm import SmallLM
 from outrider.extras.cpu.quantized_model import quantized
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.targets.passes.cached_model import CACHE
 from outrider.targets.passes.first_layers import first_layers
 
@@ -88,8 +87,3 @@ class Quantized(Drafter):
             self._lent.propose_batch(pairs)
         else:
             self._drafter.propose_batch(pairs)
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("quantized", Quantized)

@@ -67,7 +67,12 @@ class RayLauncher(Launcher):
     """
 
     def __init__(
-        self, address: str | None, workers: int | None, cpus: int, gpus: float, retries: int
+        self,
+        address: str | None = None,
+        workers: int | None = None,
+        cpus: int = 1,
+        gpus: float = 0,
+        retries: int = 3,
     ) -> None:
         is_count = workers is None or (is_int(workers) and workers >= 1)
         field = "hydra.launcher"

@@ -1,4 +1,4 @@
-"""The fused decoder gives transformers' own logits and states, for all kinds of models and drafts."""
+"""The fused decoder gives the logits and states of transformers, for all models and drafts."""
 
 import copy
 from typing import Any
