@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self, final
+from typing import Annotated, Any, Self, final
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from outrider.base.errors import is_int, require
+from outrider.base.bounds import AtLeast, checked
 from outrider.contract.context import Context, Tokens
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
@@ -137,9 +137,8 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
     Raises `ConfigError` if the weights don't fit the target; it names the tensor.
     """
 
-    def __init__(self, path: str, block: int = 8, tree: Any = None) -> None:
-        is_valid = is_int(block) and block >= 2
-        require(is_valid, "drafter.block", block, "a whole number of at least 2")
+    @checked("drafter")
+    def __init__(self, path: str, block: Annotated[int, AtLeast(2)] = 8, tree: Any = None) -> None:
         super().__init__(DFlashNetwork, path, tree, block=block)
         layers = LOWEST
         if path != weights.UNTRAINED:

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, final
 
-from outrider.base.errors import ConfigError, is_int, require
+from outrider.base.bounds import Count, checked
+from outrider.base.errors import ConfigError, require
 from outrider.contract.context import Context
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
@@ -44,11 +45,10 @@ class EarlyExit(Drafter):
 
     autoregressive = True
 
+    @checked("drafter")
     def __init__(
-        self, layers: int | None = None, path: str | None = None, tree: Any = None
+        self, layers: Count | None = None, path: str | None = None, tree: Any = None
     ) -> None:
-        is_valid = layers is None or (is_int(layers) and layers >= 1)
-        require(is_valid, "drafter.layers", layers, "a whole number of at least 1, or null")
         self._path, self._shape = path, parse_tree(tree)
         self.kind: str = self._shape.kind
         self._layers = layers

@@ -10,7 +10,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from outrider.base.errors import ConfigError, is_int, require
+from outrider.base.bounds import Count, checked
+from outrider.base.errors import ConfigError, is_int
 from outrider.contract.context import Context, Tokens
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
@@ -144,9 +145,8 @@ class Falcon(TrainedDrafter[FalconNetwork]):
 
     needs: frozenset[str] = frozenset({"model", HIDDEN})
 
-    def __init__(self, path: str, block: int = 2, tree: Any = None) -> None:
-        is_valid = is_int(block) and block >= 1
-        require(is_valid, "drafter.block", block, "a whole number of at least 1")
+    @checked("drafter")
+    def __init__(self, path: str, block: Count = 2, tree: Any = None) -> None:
         super().__init__(FalconNetwork, path, tree, block=block)
 
     def _start(self) -> None:

@@ -6,7 +6,8 @@ from typing import Any, final
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.base.errors import ConfigError, is_int, require
+from outrider.base.bounds import Count, checked
+from outrider.base.errors import ConfigError, require
 from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
@@ -47,15 +48,14 @@ class Hybrid(Drafter):
     place in a chain, or if both `chain` and `merge` are set.
     """
 
+    @checked("drafter")
     def __init__(
         self,
         drafters: Sequence[Any] = (COPY, "eagle"),
         chain: Sequence[Any] | None = None,
         merge: Sequence[Any] | None = None,
-        steps: int | None = None,
+        steps: Count | None = None,
     ) -> None:
-        is_valid = steps is None or (is_int(steps) and steps >= 1)
-        require(is_valid, "drafter.steps", steps, "a whole number of at least 1, or none")
         self._steps = steps
         if chain is not None and merge is not None:
             raise ConfigError("drafter.merge: expected none beside drafter.chain")

@@ -1,12 +1,12 @@
 """LookaheadDecoding: n-grams that the target itself guesses, in the pass that scores the draft."""
 
 from collections.abc import Sequence
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, final
 
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.base.errors import is_int, require
+from outrider.base.bounds import AtLeast, Count, checked
 from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
@@ -63,14 +63,10 @@ class LookaheadDecoding(Drafter):
     kind = "deterministic"
     asks = True
 
-    def __init__(self, window: int = 5, ngram: int = 3, candidates: int = 5) -> None:
-        for name, value, least in (
-            ("window", window, 1),
-            ("ngram", ngram, 2),
-            ("candidates", candidates, 1),
-        ):
-            is_valid = is_int(value) and value >= least
-            require(is_valid, f"drafter.{name}", value, f"a whole number of at least {least}")
+    @checked("drafter")
+    def __init__(
+        self, window: Count = 5, ngram: Annotated[int, AtLeast(2)] = 3, candidates: Count = 5
+    ) -> None:
         self._window = window
         self._ngram = ngram
         self._candidates = candidates

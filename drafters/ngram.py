@@ -7,7 +7,8 @@ from typing import Any, ClassVar, final
 import torch
 from torch import Tensor
 
-from outrider.base.errors import ConfigError, is_int, require
+from outrider.base.bounds import Count, checked
+from outrider.base.errors import ConfigError, require
 from outrider.contract.context import Context
 from outrider.contract.drafter import Drafter
 from outrider.contract.examples import DrafterExample
@@ -70,15 +71,14 @@ class NGram(Drafter):
         ),
     )
 
+    @checked("drafter")
     def __init__(
         self,
-        order: int = 2,
+        order: Count = 2,
         counts: str = "context",
         save: str | None = None,
         tree: Any = None,
     ) -> None:
-        is_valid = is_int(order) and order >= 1
-        require(is_valid, "drafter.order", order, "a whole number of at least 1")
         self._order = order
         self._shape = parse_tree(tree)
         self.kind: str = self._shape.kind

@@ -1,13 +1,14 @@
 """SelfSparse: the target itself drafts, on a few of the keys and values that it already has."""
 
 from collections.abc import Callable, Sequence
-from typing import final
+from typing import Annotated, final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from outrider.base.errors import ConfigError, is_int, require
+from outrider.base.bounds import AtLeast, Count, checked
+from outrider.base.errors import ConfigError
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
@@ -47,22 +48,15 @@ class SelfSparse(Drafter):
 
     needs: frozenset[str] = frozenset({"model", "cache"})
 
+    @checked("drafter")
     def __init__(
         self,
-        sink: int = 4,
-        window: int = 64,
-        picked: int = 0,
-        observed: int = 16,
-        layers: int | None = None,
+        sink: Annotated[int, AtLeast(0)] = 4,
+        window: Count = 64,
+        picked: Annotated[int, AtLeast(0)] = 0,
+        observed: Count = 16,
+        layers: Count | None = None,
     ) -> None:
-        for name, value, least in (
-            ("sink", sink, 0),
-            ("window", window, 1),
-            ("picked", picked, 0),
-            ("observed", observed, 1),
-        ):
-            in_range = is_int(value) and value >= least
-            require(in_range, f"drafter.{name}", value, f"a whole number of at least {least}")
         self._sink, self._window, self._picked = sink, window, picked
         self._observed, self._layers = observed, layers
         self._target: Target | None = None

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Annotated, Any, final
 
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.bounds import Count, OneOf, checked
 from outrider.base.errors import ConfigError, TargetError, require
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
@@ -65,21 +66,17 @@ class SmallLM(Drafter):
     `TargetError` if only one of them has an encoder.
     """
 
+    @checked("drafter")
     def __init__(
         self,
         model: Any = None,
-        layers: int | None = None,
+        layers: Count | None = None,
         dtype: str = "auto",
         device: str = "auto",
         *,
         tree: Any = None,
-        vocabulary: str = "same",
+        vocabulary: Annotated[str, OneOf(("same", *VOCABULARIES))] = "same",
     ) -> None:
-        is_valid = layers is None or layers >= 1
-        require(is_valid, "drafter.layers", layers, "a whole number of at least 1")
-        known = ("same", *VOCABULARIES)
-        is_valid = vocabulary in known
-        require(is_valid, "drafter.vocabulary", vocabulary, f"one of {', '.join(known)}")
         self._other: OtherTokenizer | None = None
         if vocabulary != "same":
             self._other = OtherTokenizer(model, vocabulary, tree=tree, dtype=dtype, device=device)

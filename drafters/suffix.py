@@ -1,8 +1,8 @@
 """Suffix: copies what most often followed the text's last tokens, in this text and in others."""
 
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, final
 
-from outrider.base.errors import is_number, require
+from outrider.base.bounds import Above, Share, checked
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
 from outrider.contract.examples import DrafterExample
@@ -35,13 +35,13 @@ class Suffix(Drafter):
         DrafterExample(text=(7, 1, 2, 8), draft=(9,), earlier=((7, 1, 2), (2, 8, 9))),
     )
 
+    @checked("drafter")
     def __init__(
-        self, factor: float = 4.0, min_probability: float = 0.1, remember: bool = True
+        self,
+        factor: Annotated[float, Above(0)] = 4.0,
+        min_probability: Share = 0.1,
+        remember: bool = True,
     ) -> None:
-        is_valid = is_number(factor) and factor > 0
-        require(is_valid, "drafter.factor", factor, "a number above 0")
-        is_valid = is_number(min_probability) and 0 <= min_probability <= 1
-        require(is_valid, "drafter.min_probability", min_probability, "a number in [0, 1]")
         self._factor = factor
         self._min_probability = min_probability
         self.remembers = remember

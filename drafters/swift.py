@@ -7,7 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.base.errors import ConfigError, TargetError, is_int, require
+from outrider.base.bounds import Count, checked
+from outrider.base.errors import ConfigError, TargetError, require
 from outrider.contract.context import Context
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
@@ -52,20 +53,16 @@ class Swift(Drafter):
 
     needs: frozenset[str] = frozenset({"model", "cache"})
 
+    @checked("drafter")
     def __init__(
         self,
-        skipped: int | None = None,
-        trials: int = 4,
-        window: int = 64,
+        skipped: Count | None = None,
+        trials: Count = 4,
+        window: Count = 64,
         remember: bool = True,
         *,
         tree: Any = None,
     ) -> None:
-        is_valid = skipped is None or (is_int(skipped) and skipped >= 1)
-        require(is_valid, "drafter.skipped", skipped, "a whole number of at least 1, or null")
-        for name, value in (("trials", trials), ("window", window)):
-            is_valid = is_int(value) and value >= 1
-            require(is_valid, f"drafter.{name}", value, "a whole number of at least 1")
         self._setting, self._trials, self._window = skipped, trials, window
         self.remembers: bool = remember
         self._past = Past()

@@ -5,7 +5,7 @@ from typing import ClassVar, final
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.base.errors import is_int, require
+from outrider.base.bounds import Count, checked
 from outrider.contract.context import Context
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
@@ -54,9 +54,8 @@ class TokenRecycling(Drafter):
     kind = "deterministic"
     observes = True
 
-    def __init__(self, candidates: int = 8, remember: bool = True) -> None:
-        is_valid = is_int(candidates) and candidates >= 1
-        require(is_valid, "drafter.candidates", candidates, "a whole number of at least 1")
+    @checked("drafter")
+    def __init__(self, candidates: Count = 8, remember: bool = True) -> None:
         self._candidates = candidates
         self.remembers = remember
         self._past = Past()

@@ -2,14 +2,15 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, final
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from outrider.contract.budget import Budget
+from outrider.base.bounds import NonNegative, OneOf, checked
+from outrider.contract.budget import DIVERGENCES, Budget
 from outrider.contract.examples import VerifierExample
 from outrider.verifiers.towards import STEPS, Towards, within
 
@@ -51,7 +52,12 @@ class Cactus(Towards):
         ),
     )
 
-    def __init__(self, budget: float = 0.1, divergence: str = "tv") -> None:
+    @checked("verifier")
+    def __init__(
+        self,
+        budget: NonNegative = 0.1,
+        divergence: Annotated[str, OneOf(DIVERGENCES)] = "tv",
+    ) -> None:
         self.budget: Budget = Budget(budget, divergence)
 
     def aim(self, p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:

@@ -1,12 +1,12 @@
 """Typical: Medusa's typical acceptance, which accepts any token that is likely enough. Lossy."""
 
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, final
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from outrider.base.errors import require
+from outrider.base.bounds import Within, checked
 from outrider.contract.chance import Chance
 from outrider.contract.draft import KINDS, ROOT, Draft
 from outrider.contract.examples import VerifierExample
@@ -45,9 +45,12 @@ class Typical(Verifier):
     takes: frozenset[str] = frozenset(KINDS)
     lossless = False
 
-    def __init__(self, epsilon: float = 0.09, delta: float = 0.3) -> None:
-        require(0 < epsilon <= 1, "verifier.epsilon", epsilon, "a number in (0, 1]")
-        require(0 < delta <= 1, "verifier.delta", delta, "a number in (0, 1]")
+    @checked("verifier")
+    def __init__(
+        self,
+        epsilon: Annotated[float, Within("(0, 1]")] = 0.09,
+        delta: Annotated[float, Within("(0, 1]")] = 0.3,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
 

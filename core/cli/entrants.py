@@ -21,8 +21,8 @@ EntrantConfig = tuple[DictConfig, DictConfig, DictConfig]
 LISTS = ("resume", "drafters", "verifiers", "policies")
 """The settings that `run.json` does not repeat among its settings."""
 
-SHOWN = ("precision", "pairs", "by_task", "sort", "live")
-"""The settings that decide what is printed, and nothing else."""
+SHOWN = ("precision", "pairs", "by_task", "sort", "live", "reports")
+"""The settings that decide what is printed or reported, and nothing else."""
 
 
 def entrant_configs(config: DictConfig) -> dict[str, EntrantConfig]:

@@ -2,8 +2,10 @@
 
 import itertools
 from pathlib import Path
+from typing import Annotated
 
-from outrider.base.errors import ConfigError, is_int, require
+from outrider.base.bounds import Count, ExistingFile, checked
+from outrider.base.errors import ConfigError, require
 from outrider.data.prompts import Prompt, collect, read_jsonl, spaced
 
 DEMO = Path(__file__).parent / "demo.jsonl"
@@ -24,7 +26,10 @@ def own() -> list[Prompt]:
     return []
 
 
-def jsonl(path: str, limit: int | None = None, column: str | None = None) -> list[Prompt]:
+@checked("data")
+def jsonl(
+    path: Annotated[str, ExistingFile()], limit: int | None = None, column: str | None = None
+) -> list[Prompt]:
     """Returns the prompts in a file with a JSON object per line, in a form of `outrider.data.rows`.
 
     path: the file.
@@ -36,7 +41,10 @@ def jsonl(path: str, limit: int | None = None, column: str | None = None) -> lis
     return spaced(read_jsonl(path, column), limit)
 
 
-def parquet(path: str, limit: int | None = None, column: str | None = None) -> list[Prompt]:
+@checked("data")
+def parquet(
+    path: Annotated[str, ExistingFile()], limit: int | None = None, column: str | None = None
+) -> list[Prompt]:
     """Returns the prompts in a parquet file; its columns are named like the keys of `jsonl`.
 
     path: the file.
@@ -49,7 +57,6 @@ def parquet(path: str, limit: int | None = None, column: str | None = None) -> l
     from pyarrow import parquet as files
 
     file = Path(path).expanduser()
-    require(file.is_file(), "data.path", path, "a file that exists")
     try:
         rows = files.read_table(file).to_pylist()
     except pyarrow.ArrowException as error:
@@ -61,7 +68,10 @@ def parquet(path: str, limit: int | None = None, column: str | None = None) -> l
     return spaced(collect(zip(names, rows, strict=True), path, column), limit)
 
 
-def text(path: str, words: int = 200, limit: int | None = None) -> list[Prompt]:
+@checked("data")
+def text(
+    path: Annotated[str, ExistingFile()], words: Count = 200, limit: Count | None = None
+) -> list[Prompt]:
     """Returns chunks of a text file, for the target to continue.
 
     path: the file. Use `chat=false` with it.
@@ -72,8 +82,6 @@ def text(path: str, words: int = 200, limit: int | None = None) -> list[Prompt]:
         ConfigError: the file is missing, empty, or not text.
     """
     file = Path(path).expanduser()
-    require(file.is_file(), "data.path", path, "a file that exists")
-    require(is_int(words) and words >= 1, "data.words", words, "a whole number of at least 1")
     try:
         content = file.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:

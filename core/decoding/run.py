@@ -1,9 +1,10 @@
 """What decoding works on: a run, the same for every text, and each text in progress."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import final
+from typing import Annotated, final
 
+from outrider.base.bounds import AtLeast, Count, Seconds, checked
 from outrider.base.errors import is_int, require, require_instance
 from outrider.contract.chance import DRAFTER, TARGET, Chance, SampledChance
 from outrider.contract.constraint import Constraint
@@ -18,6 +19,7 @@ from outrider.decoding.time_limit import check_limit
 
 
 @final
+@checked()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """The settings that every round of every text has in common.
@@ -27,6 +29,7 @@ class Run:
     budget: the most nodes of a draft; None for `gamma`, all that a chain can use.
     max_new_tokens: the most tokens of a text after its prompt.
     stops: strings that end a text.
+    stop_token_ids: ids that end a text, besides those of the target.
     draft_timeout: the most seconds that a drafter may take for a draft; None for no limit.
     logprobs: how many of the likeliest tokens to list with the log-probability of each token; None
         for no log-probabilities.
@@ -38,20 +41,19 @@ class Run:
     target: Target
     verifier: Verifier
     sampling: Sampling = field(default_factory=Sampling)
-    gamma: int = 5
-    budget: int | None = None
-    max_new_tokens: int = 128
-    stops: Sequence[str] = ()
-    draft_timeout: float | None = None
-    logprobs: int | None = None
+    gamma: Count = 5
+    budget: Count | None = None
+    max_new_tokens: Count = 128
+    stops: str | Sequence[str] = ()
+    stop_token_ids: Collection[int] = ()
+    draft_timeout: Seconds | None = None
+    logprobs: Annotated[int, AtLeast(0)] | None = None
 
     def __post_init__(self) -> None:
         require_instance("target", self.target, Target)
         require_instance("verifier", self.verifier, Verifier)
         check_limit("draft_timeout", self.draft_timeout)
-        check_lengths(self.gamma, self.budget, self.max_new_tokens)
-        valid = self.logprobs is None or (is_int(self.logprobs) and self.logprobs >= 0)
-        require(valid, "logprobs", self.logprobs, "a whole number of at least 0, or none")
+        check_stop_ids(self.stop_token_ids, self.target.vocab_size)
 
     @property
     def nodes(self) -> int:
@@ -126,14 +128,14 @@ def begin_text(  # noqa: PLR0913  all that belongs to one text
         source=source,
         limit=limit,
         limit_reason=reason,
-        stream=TextStream(run.target.tokenizer, run.stops),
+        stream=TextStream(run.target.tokenizer, run.stops, ids),
     )
 
 
-def check_lengths(gamma: int, budget: int | None, max_new_tokens: int) -> None:
-    """Raises `ConfigError` for a length that is not a whole number of at least 1."""
-    require(is_int(gamma) and gamma >= 1, "gamma", gamma, "a whole number of at least 1")
-    valid = budget is None or (is_int(budget) and budget >= 1)
-    require(valid, "budget", budget, "a whole number of at least 1, or none")
-    valid = is_int(max_new_tokens) and max_new_tokens >= 1
-    require(valid, "max_new_tokens", max_new_tokens, "a whole number of at least 1")
+def check_stop_ids(ids: Collection[int], vocab_size: int) -> None:
+    """Raises `ConfigError` unless `ids` are ids of a vocabulary."""
+    is_list = isinstance(ids, Collection) and not isinstance(ids, str | bytes)
+    require(is_list, "stop_token_ids", ids, "a list of ids")
+    for token in ids:
+        valid = is_int(token) and 0 <= token < vocab_size
+        require(valid, "stop_token_ids", token, f"ids below {vocab_size}")

@@ -77,7 +77,13 @@ def register_commands(register: Callable[[Command], None]) -> None:
             "compare", "drafters side by side", f"{COMMANDS}.compare:compare", json=True, ranks=True
         ),
         Command("demo", "the same, ready to run", f"{COMMANDS}.demo:demo", json=True),
-        Command("theory", "the papers' predictions", f"{COMMANDS}.theory:theory", json=True),
+        Command(
+            "theory",
+            "the papers' predictions",
+            f"{COMMANDS}.theory:theory",
+            json=True,
+            extra="view",  # for its figures alone
+        ),
         Command("check", "prove a part", f"{COMMANDS}.check:check", json=True),
         Command(
             "plugins",

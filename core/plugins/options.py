@@ -4,7 +4,7 @@ import inspect
 from copy import copy, deepcopy
 from dataclasses import field, make_dataclass
 from functools import cache, partial
-from typing import Any, get_type_hints
+from typing import Any
 
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.object_type import ObjectType
@@ -15,6 +15,7 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from outrider.base.bounds import hints_of, plain_type
 from outrider.base.errors import PluginError
 from outrider.plugins.registry import Entry, installed
 from outrider.plugins.roles import ROLES
@@ -78,14 +79,17 @@ def option_schema(entry: Entry) -> DictConfig:
         PluginError: a default is of a type that no config can hold.
     """
     factory = entry.factory
-    annotated: Any = factory.__init__ if inspect.isclass(factory) else factory
-    hints = get_type_hints(annotated)
+    hints = hints_of(factory)
     fields: list[Any] = [("_target_", str, field(default=_target(entry)))]
     for name, parameter in inspect.signature(factory).parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
         default = "???" if parameter.default is parameter.empty else parameter.default
-        typed = (name, hints.get(name, Any), field(default_factory=partial(copy, default)))
+        typed = (
+            name,
+            plain_type(hints.get(name, Any)),
+            field(default_factory=partial(copy, default)),
+        )
         try:
             OmegaConf.structured(make_dataclass("Probe", [typed]))
         except OmegaConfBaseException:

@@ -9,10 +9,11 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pkgutil import resolve_name
 from types import ModuleType
-from typing import Any, final, get_type_hints
+from typing import Any, final
 
 import pluggy
 
+from outrider.base.bounds import hints_of
 from outrider.base.errors import (
     ANY_FAULT,
     ConfigError,
@@ -314,5 +315,5 @@ def _product(factory: Any) -> type[Any] | None:
     """Returns the class of what `factory` makes, None if it is not annotated."""
     if inspect.isclass(factory):
         return factory
-    returned = get_type_hints(factory).get("return") if inspect.isfunction(factory) else None
+    returned = hints_of(factory).get("return") if inspect.isfunction(factory) else None
     return returned if inspect.isclass(returned) else None

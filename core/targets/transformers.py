@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.bounds import checked
 from outrider.base.errors import require
 from outrider.contract.chance import Chance
 from outrider.contract.context import Tokens
@@ -19,7 +20,7 @@ from outrider.contract.target import PathScorer, Session, Target
 from outrider.contract.turns import Turn
 from outrider.targets.batch import write, write_encoded, write_turns
 from outrider.targets.kept_tests import kept_self_test
-from outrider.targets.loading import load
+from outrider.targets.loading import Dtype, load
 from outrider.targets.passes import launch, ranks
 from outrider.targets.passes.cached_model import CACHE, HIDDEN, SOURCE, CachedModel, refuse_stateful
 from outrider.targets.passes.encoded import decoder_start
@@ -69,12 +70,13 @@ class TransformersTarget(Target):
     model that can't be rolled back, and for one whose text would depend on the drafts.
     """
 
+    @checked("target")
     def __init__(
         self,
         model: Any,
         tokenizer: Any = None,
         *,
-        dtype: str = "auto",
+        dtype: Dtype = "auto",
         device: str = "auto",
         optimize: str = "auto",
         quantize: str | None = None,

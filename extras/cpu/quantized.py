@@ -1,9 +1,9 @@
 """The target itself drafts, with weights of four or eight bits."""
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import Any, Literal, final
 
-from outrider.base.errors import require
+from outrider.base.bounds import Count, checked
 from outrider.contract.context import Context
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
@@ -14,9 +14,6 @@ from outrider.drafters.small_lm import SmallLM
 from outrider.extras.cpu.quantized_model import quantized
 from outrider.targets.passes.cached_model import CACHE
 from outrider.targets.passes.first_layers import first_layers
-
-BITS = (4, 8, None)
-CACHES = ("target", "own")
 
 
 @final
@@ -44,17 +41,14 @@ class Quantized(Drafter):
     is a C compiler for the native library.
     """
 
+    @checked("drafter")
     def __init__(
         self,
-        bits: int | None = None,
-        layers: int | None = None,
+        bits: Literal[4, 8] | None = None,
+        layers: Count | None = None,
         tree: Any = None,
-        cache: str = "target",
+        cache: Literal["target", "own"] = "target",
     ) -> None:
-        require(bits in BITS, "drafter.bits", bits, "4, 8 or null")
-        is_valid = layers is None or layers >= 1
-        require(is_valid, "drafter.layers", layers, "a whole number of at least 1, or null")
-        require(cache in CACHES, "drafter.cache", cache, " or ".join(CACHES))
         self._bits, self._layers = bits, layers
         self._tree, self._shape = tree, parse_tree(tree)
         self._cache = cache
