@@ -13,13 +13,15 @@ from rich.markup import escape
 
 from outrider.base.errors import ConfigError, OutriderError, TargetError, require
 from outrider.base.interruption import Terminated, advice_in, out_of_memory, terminable
+from outrider.base.optional import what_to_install
 from outrider.base.terminal import JSON, QUIET, is_json, is_quiet, switched_on, visible
 from outrider.base.torchrun import FIELD, rank, world
 from outrider.cli.quoting import quote_prompt
 from outrider.cli.usage import JSON_FLAG, QUIET_FLAG, command_help, usage
 from outrider.data.prompts import is_encodable
 from outrider.plugins.command import Command
-from outrider.plugins.registry import Entry, command_entry, installed
+from outrider.plugins.entry import Entry
+from outrider.plugins.registry import command_entry, installed
 
 SWITCHES = ("cache", "chat", "by_task", "live", "neighbour", "pairs", "resume", "thorough")
 """The settings of all commands that are true or false."""
@@ -58,7 +60,7 @@ def main() -> None:
         print("terminated" if is_terminated else "interrupted", file=sys.stderr)
         _print_advice(error)
         sys.exit(143 if is_terminated else 130)
-    except FAULTS as error:
+    except (*FAULTS, ModuleNotFoundError) as error:
         line = _line_of(error)
         if line is None:
             raise
@@ -67,6 +69,8 @@ def main() -> None:
 
 def _line_of(error: Exception) -> str | None:
     """Returns the line for an error that is the user's or the machine's; None for any other."""
+    if isinstance(error, ModuleNotFoundError):
+        return what_to_install(error.name)
     if isinstance(error, OutriderError):
         return str(error)
     if isinstance(error, OSError):
