@@ -36,10 +36,12 @@ class Engine(ABC):
     automatic: whether `optimize=auto` takes it for every model that it can run; of several, the
         first by name.
     quantizes: the settings of `quantize` that it knows.
+    checks: where the conformance kit finds its checks.
     """
 
     automatic: ClassVar[bool] = False
     quantizes: ClassVar[tuple[str, ...]] = ()
+    checks: ClassVar[str] = "outrider.testing.engines:CHECKS"
 
     @abstractmethod
     def refusal(self, model: "PreTrainedModel") -> str:

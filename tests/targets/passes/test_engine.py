@@ -10,13 +10,22 @@ import torch
 from outrider import ConfigError, decode
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.small_lm import SmallLM
+from outrider.extras.cpu.engine import PackedWeights
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.plugins.registry import plugin_manager, registry_from
 from outrider.targets.passes import engine
-from outrider.targets.passes.engine import MODULES, Engine, engine_of, engines, use_engine
+from outrider.targets.passes.engine import (
+    MODULES,
+    Engine,
+    Modules,
+    engine_of,
+    engines,
+    use_engine,
+)
 from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.passes.pass_input import Pass
 from outrider.targets.transformers import TransformersTarget
+from outrider.testing import parametrize_with_checks, run_checks
 from outrider.verifiers.token import Token
 
 
@@ -81,6 +90,16 @@ def test_an_engine_runs_the_passes_of_a_target_and_of_its_first_layers(llama: An
     assert Counting.passes - before >= 4
     assert isinstance(engine_of(first_layers(counted.model, 1)), Counting)
     assert engine_of(plain.model) is MODULES
+
+
+@parametrize_with_checks([Counting, PackedWeights, Modules])
+def test_conformance(make: Any, check: Any) -> None:
+    assert check(make) is None
+
+
+def test_the_kit_finds_an_engine_without_masks() -> None:
+    faults = {outcome.check: outcome.fault for outcome in run_checks(Masked) if outcome.fault}
+    assert set(faults) == {"the_self_test_holds"}
 
 
 def test_an_engine_without_masks_is_found_by_the_self_test(llama: Any) -> None:
