@@ -17,6 +17,7 @@ from outrider.base.folders import write_whole
 from outrider.plugins.origin import source_hash
 from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.ranks import is_sharded
+from outrider.targets.plain_parts import plain_parts
 from outrider.targets.self_test import SelfTest, is_exempt, self_test
 
 if TYPE_CHECKING:
@@ -103,8 +104,9 @@ def _checksum(model: "PreTrainedModel") -> str:
 
 def _tensors(model: "PreTrainedModel") -> Iterator[tuple[str, Tensor]]:
     """Yields each tensor once, with its name; those of an engine's own layers in plain form."""
-    yield from model.named_parameters()
-    yield from model.named_buffers()
+    for tensors in (model.named_parameters(), model.named_buffers()):
+        for name, tensor in tensors:
+            yield from plain_parts(name, tensor)
     for name, module in model.named_modules():
         weight = None if "weight" in module._parameters else getattr(module, "weight", None)
         if isinstance(weight, Tensor):

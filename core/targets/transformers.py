@@ -1,4 +1,4 @@
-"""Any text model of transformers, from a hub id or a folder."""
+"""Any text model of transformers, from a hub id, a folder or a GGUF file."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,6 +29,7 @@ from outrider.targets.passes.first_layers import depth
 from outrider.targets.passes.recurrent import has_states
 from outrider.targets.passes.text_tree import TextTree
 from outrider.targets.passes.windows import context_window
+from outrider.targets.plain_parts import plain_parts
 from outrider.targets.self_test import SelfTest, run_self_test, self_test
 from outrider.targets.session import CachedSession
 from outrider.targets.together import TogetherSession, join_sessions, open_sessions, score_sessions
@@ -43,7 +44,8 @@ class TransformersTarget(Target):
 
     The encoder reads the prompt, once; the text begins with the decoder's start token.
 
-    model: a hub id, a folder, or a model that is already loaded.
+    model: a hub id, a folder, a GGUF file, or a model that is already loaded. A folder may hold an
+        adapter of PEFT, whose changes are added to the weights of its model.
     tokenizer: the tokenizer of a loaded model; otherwise it is loaded along with the model.
     dtype: float32, bfloat16, float16, float64, or auto: float32 on a CPU, and the checkpoint's own
         elsewhere.
@@ -201,8 +203,9 @@ class TransformersTarget(Target):
             digest = hashlib.sha256(self.model.config.to_json_string().encode())
             digest.update(str(self._start or "").encode())  # it may come from a generation config
             for name, tensor in self.model.state_dict().items():
-                digest.update(name.encode())
-                digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy())
+                for part, plain in plain_parts(name, tensor.detach()):
+                    digest.update(part.encode())
+                    digest.update(plain.cpu().contiguous().view(-1).view(torch.uint8).numpy())
             self._fingerprint = digest.hexdigest()
         return self._fingerprint
 

@@ -13,6 +13,7 @@ from outrider.extras.cpu.library import has_tiles, missing
 from outrider.extras.cpu.native_layer import native_layer
 from outrider.extras.cpu.packed_batch import PackedBatch
 from outrider.extras.cpu.packed_linear import NATIVE, can_pack, pack, packing, require_native
+from outrider.extras.cpu.packed_matrix import is_unwrapped
 from outrider.extras.cpu.threads import one_thread
 from outrider.targets.passes.engine import Engine, note_engine
 from outrider.targets.passes.pass_input import Pass, PassInput
@@ -39,6 +40,9 @@ class PackedWeights(Engine):
     quantizes: ClassVar[tuple[str, ...]] = tuple(QUANTIZE)
 
     def refusal(self, model: "PreTrainedModel") -> str:
+        wrapped = (weight for weight in model.parameters() if not is_unwrapped(weight))
+        if (weight := next(wrapped, None)) is not None:  # such as torchao's rounded ones
+            return f"its weights are {type(weight).__name__}"
         return "" if can_pack(model) else NO_KERNEL
 
     def prepare(self, model: "PreTrainedModel", quantize: str | None = None) -> None:

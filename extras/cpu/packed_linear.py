@@ -10,7 +10,7 @@ from torch.nn.functional import pad, silu
 from outrider.base.errors import ConfigError
 from outrider.extras.cpu import byte_counter
 from outrider.extras.cpu.mapped_files import mapped_files, release
-from outrider.extras.cpu.packed_matrix import Panels, can_panel
+from outrider.extras.cpu.packed_matrix import Panels, can_panel, is_unwrapped
 
 ROWS = 16
 """The number of rows that oneDNN's layout is chosen for; any other number works too."""
@@ -153,6 +153,8 @@ def can_pack(model: nn.Module) -> bool:
         return False
     if not kernels.is_available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         return False
+    if not all(map(is_unwrapped, model.parameters())):
+        return False
     is_bfloat16 = first.dtype is torch.bfloat16
     return can_panel(first) or not is_bfloat16 or torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
@@ -180,6 +182,11 @@ def pack(model: nn.Module, *, bits: int | None = None) -> None:
 
 def require_native(model: nn.Module, setting: str) -> None:
     """Raises `ConfigError` unless the native library can quantize a model's weights."""
+    for name, parameter in model.named_parameters():
+        if not is_unwrapped(parameter):
+            raise ConfigError(
+                f"{setting}: expected plain weights, {name} is of {type(parameter).__name__}"
+            )
     if not all(can_panel(parameter) for parameter in model.parameters()):
         raise ConfigError(
             f"{setting}: rounded weights need a model in float32 or bfloat16 on a CPU,"

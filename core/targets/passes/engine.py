@@ -45,7 +45,7 @@ class Engine(ABC):
 
     @abstractmethod
     def refusal(self, model: "PreTrainedModel") -> str:
-        """Returns why it can't run a model; "" if it can."""
+        """Returns why it can't run a model, worded to follow "since"; "" if it can."""
 
     @abstractmethod
     def prepare(self, model: "PreTrainedModel", quantize: str | None = None) -> None:
@@ -193,9 +193,7 @@ def use_engine(
         return
     engine = engines()[optimize]
     if reason := engine.refusal(model):
-        raise ConfigError(
-            f"{role}.optimize={optimize!r}: {reason}: expected none or another engine"
-        )
+        raise ConfigError(f"{role}.optimize={optimize!r}: expected none, since {reason}")
     engine.prepare(model, quantize)
     note_engine(model, engine)
 
