@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -18,7 +18,8 @@ from outrider.lab.runs.across import config_differences, pairs_across
 from outrider.lab.runs.store import gather
 from outrider.lab.runs.summary import Summary
 from outrider.lab.runs.table import pair_table, settings_table, table
-from outrider.lab.statistics.pairs import Pair
+from outrider.lab.runs.table_formats import FORMATS, rates_table
+from outrider.lab.statistics.pairs import Pair, check_reference
 
 
 def report(arguments: Sequence[str]) -> None:
@@ -40,8 +41,22 @@ def report(arguments: Sequence[str]) -> None:
         metavar="NAME",
         help=f"print them in the layout of a paper: {', '.join(NAMES)}",
     )
+    parser.add_argument(
+        "--format",
+        choices=list(FORMATS),
+        help="print the tables for a paper or a spreadsheet, with stars for significance",
+    )
+    parser.add_argument(
+        "--reference",
+        metavar="DRAFTER",
+        help="test this drafter against the others (default: as the run was started)",
+    )
     options = parser.parse_args(arguments)
     runs = gather(options.folders)
+    if options.reference is not None:
+        for run in runs:
+            check_reference(options.reference, run.facts["drafters"])
+        runs = [replace(run, facts={**run.facts, "reference": options.reference}) for run in runs]
     summaries = {label: Summary(run) for label, run in zip(labels(runs), runs, strict=True)}
     folder: Path = options.out or options.folders[0]
     folder.mkdir(parents=True, exist_ok=True)
@@ -53,7 +68,11 @@ def report(arguments: Sequence[str]) -> None:
     write_whole(folder / "report.json", as_json)
     print_json(as_json)
     console = results()
-    console.print(table(rows, f"{len(runs)} run{'s' if len(runs) > 1 else ''}"))
+    title = f"{len(runs)} run{'s' if len(runs) > 1 else ''}"
+    if options.format is not None:
+        _print_formatted(options.format, summaries, pairs, title)
+        return
+    console.print(table(rows, title))
     if options.layout is not None:
         print_layout(options.layout, list(summaries.values()), folder)
     if options.pairs:
@@ -65,6 +84,17 @@ def report(arguments: Sequence[str]) -> None:
             console.print(plain(line))
     for path in written:
         remarks(stderr=False).print(plain(path), soft_wrap=True)
+
+
+def _print_formatted(
+    name: str, summaries: Mapping[str, Summary], across: Sequence[Pair], title: str
+) -> None:
+    """Prints the rates of all runs and the differences in each, as text and nothing else."""
+    families = [*(summary.pairs for summary in summaries.values()), across]
+    tables = [rates_table(summaries, title), *(pair_table(pairs) for pairs in families if pairs)]
+    results(soft_wrap=True).print(
+        plain("\n".join(FORMATS[name](each) for each in tables)), end="", soft_wrap=True
+    )
 
 
 def _print_pairs(console: Console, summaries: Mapping[str, Summary], pairs: Sequence[Pair]) -> None:

@@ -28,6 +28,7 @@ from outrider.lab.measuring.sandbox import isolation
 from outrider.lab.measuring.texts import cache_folder
 from outrider.lab.runs.conclusion import finding_of
 from outrider.lab.runs.export import comparison, write_json
+from outrider.lab.runs.identity import load
 from outrider.lab.runs.planning import plan_lines
 from outrider.lab.runs.store import FACTS, RunFolder, unfinished
 from outrider.lab.runs.summary import Summary
@@ -105,6 +106,7 @@ def compare(config: DictConfig) -> None:
                 step = f"{measurement.protocol}, prompt {measurement.prompt}, {measurement.drafter}"
                 screen.update(task, advance=1, description=visible(step), refresh=True)
         finally:  # an interrupted run leaves the figures of what it finished
+            run_folder.end(load())
             summary = Summary(run_folder.run)
             write_json(summary, run_folder.path)
     written = reports.end({"": summary}, run_folder.path)

@@ -20,7 +20,7 @@ from outrider.lab.statistics.pairs import Comparison, Pair, comparable, is_contr
 from outrider.lab.statistics.prediction import predict
 from outrider.lab.statistics.profile import by_depth, by_rank
 from outrider.lab.statistics.rates import RATES
-from outrider.lab.statistics.timing_checks import doubts, drift
+from outrider.lab.statistics.timing_checks import busy, doubts, drift
 
 COMPARED_RATES = (("alpha", "alpha_tested"), ("block_efficiency",), ("speedup",))
 """The rates in which drafters are compared; of several in a group, the first that the run has."""
@@ -147,7 +147,16 @@ class Summary:
         if not any(step.drafted for text in texts for step in text.steps):
             return ()  # it is plain decoding itself
         gamma = int(self.run.facts["settings"]["gamma"])
-        return doubts(rates, self._speedups(name), gamma, drift(texts))
+        reasons = doubts(rates, self._speedups(name), gamma, drift(texts))
+        return (*reasons, *filter(None, [self._busy()]))
+
+    def _busy(self) -> str:
+        """Returns in words that the machine was busy when a process began or ended to measure."""
+        facts = self.run.facts
+        states = [*facts.get("starts", ()), *facts.get("ends", ())]
+        loads = [state["load"] for state in states if state.get("load") is not None]
+        cores = next((state["cores"] for state in states if state.get("cores")), None)
+        return busy(max(loads, default=None), cores)
 
     def _speedups(self, name: str) -> list[float]:
         """Returns the speedup over plain decoding, by prompt."""
