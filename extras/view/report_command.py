@@ -15,6 +15,7 @@ from outrider.extras.view.page.contents import plain_rows
 from outrider.extras.view.print_layouts import NAMES, print_layout
 from outrider.extras.view.report import labels
 from outrider.lab.runs.across import config_differences, pairs_across
+from outrider.lab.runs.detail_tables import detail_tables
 from outrider.lab.runs.store import gather
 from outrider.lab.runs.summary import Summary
 from outrider.lab.runs.table import pair_table, settings_table, table
@@ -47,6 +48,11 @@ def report(arguments: Sequence[str]) -> None:
         help="print the tables for a paper or a spreadsheet, with stars for significance",
     )
     parser.add_argument(
+        "--details",
+        action="store_true",
+        help="print latency, and acceptance by position in the draft, in the text and by context",
+    )
+    parser.add_argument(
         "--reference",
         metavar="DRAFTER",
         help="test this drafter against the others (default: as the run was started)",
@@ -70,9 +76,15 @@ def report(arguments: Sequence[str]) -> None:
     console = results()
     title = f"{len(runs)} run{'s' if len(runs) > 1 else ''}"
     if options.format is not None:
-        _print_formatted(options.format, summaries, pairs, title)
+        families = [*(summary.pairs for summary in summaries.values()), pairs]
+        tables = [rates_table(summaries, title), *map(pair_table, filter(None, families))]
+        tables += detail_tables(rows) if options.details else []
+        text = "\n".join(FORMATS[options.format](each) for each in tables)
+        console.print(plain(text), end="", soft_wrap=True)
         return
     console.print(table(rows, title))
+    for each in detail_tables(rows) if options.details else ():
+        console.print(each)
     if options.layout is not None:
         print_layout(options.layout, list(summaries.values()), folder)
     if options.pairs:
@@ -84,17 +96,6 @@ def report(arguments: Sequence[str]) -> None:
             console.print(plain(line))
     for path in written:
         remarks(stderr=False).print(plain(path), soft_wrap=True)
-
-
-def _print_formatted(
-    name: str, summaries: Mapping[str, Summary], across: Sequence[Pair], title: str
-) -> None:
-    """Prints the rates of all runs and the differences in each, as text and nothing else."""
-    families = [*(summary.pairs for summary in summaries.values()), across]
-    tables = [rates_table(summaries, title), *(pair_table(pairs) for pairs in families if pairs)]
-    results(soft_wrap=True).print(
-        plain("\n".join(FORMATS[name](each) for each in tables)), end="", soft_wrap=True
-    )
 
 
 def _print_pairs(console: Console, summaries: Mapping[str, Summary], pairs: Sequence[Pair]) -> None:

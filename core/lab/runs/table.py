@@ -24,6 +24,7 @@ COLUMNS = {
     "alpha_tested": ("alpha\ntested", 3),
     "acceptance_rate": ("accept.\nrate", 3),
     "block_efficiency": ("tokens\na call", 2),
+    "mean_acceptance_length": ("tokens\nas cut", 2),
     "tokens_per_second": ("tokens\n/ s", 1),
     "speedup": ("speed-\nup", 2),
     "speedup_median": ("median\nspeedup", 2),
@@ -70,7 +71,7 @@ def table(
         result.add_column("run")
     # Names are folded in a narrow terminal, so that figures stay whole.
     result.add_column("drafter", overflow="fold")
-    columns = columns_of(all_rows)
+    columns = [name for name in columns_of(all_rows) if name != "mean_acceptance_length"]
     if "alpha_tested" in columns:  # measured, so their expectation is not needed
         columns = [name for name in columns if not name.startswith("expected")]
         if "alpha" in columns:  # there are two rates of acceptance already

@@ -78,7 +78,7 @@ def rates_table(summaries: Mapping[str, Summary], title: str) -> Table:
 
 def as_markdown(content: Table) -> str:
     """Returns a table in GitHub's Markdown, with its title above and its caption below."""
-    heads, rows, title, caption = _contents(content)
+    heads, rows, title, caption = contents(content)
     lines = [f"**{title}**", ""] if title else []
     escaped = [[cell.replace("|", r"\|") for cell in row] for row in (heads, *rows)]
     lines.append(f"| {' | '.join(escaped[0])} |")
@@ -91,7 +91,7 @@ def as_markdown(content: Table) -> str:
 
 def as_latex(content: Table) -> str:
     """Returns a table in LaTeX, with the rules of the package `booktabs`."""
-    heads, rows, title, caption = _contents(content)
+    heads, rows, title, caption = contents(content)
     columns = "".join("r" if column.justify == "right" else "l" for column in content.columns)
     lines = [r"% \usepackage{booktabs}", r"\begin{table}", r"\centering"]
     said = ". ".join(filter(None, [title, *caption]))
@@ -106,7 +106,7 @@ def as_latex(content: Table) -> str:
 
 def as_csv(content: Table) -> str:
     """Returns a table as comma-separated values, with the headings in the first line."""
-    heads, rows, *_ = _contents(content)
+    heads, rows, *_ = contents(content)
     file = StringIO()
     csv.writer(file, lineterminator="\n").writerows([heads, *rows])
     return file.getvalue()
@@ -123,7 +123,7 @@ SUFFIXES = {"markdown": "md", "latex": "tex", "csv": "csv"}
 """By format, how the names of its files end."""
 
 
-def _contents(table: Table) -> tuple[list[str], list[list[str]], str, Sequence[str]]:
+def contents(table: Table) -> tuple[list[str], list[list[str]], str, Sequence[str]]:
     """Returns the headings, the rows, the title and the lines of the caption as plain text."""
     heads = [_heading(column.header) for column in table.columns]
     columns = [[_cell(cell) for cell in column.cells] for column in table.columns]

@@ -16,9 +16,10 @@ from outrider.extras.view.page.texts import questions
 from outrider.extras.view.plotting import as_svg
 from outrider.lab.runs.across import config_differences, pairs_across
 from outrider.lab.runs.conclusion import finding, finding_of
+from outrider.lab.runs.detail_tables import detail_tables
 from outrider.lab.runs.summary import Summary
 from outrider.lab.runs.table import MEMORY, caveats, family
-from outrider.lab.runs.table_formats import FORMATS, SUFFIXES, rates_table
+from outrider.lab.runs.table_formats import FORMATS, SUFFIXES, contents, rates_table
 from outrider.lab.statistics.pairs import Pair
 from outrider.lab.statistics.prediction import FACTORS
 
@@ -128,6 +129,7 @@ def runs_page(
         families=[(pairs, family(pairs)) for pairs in families],
         differences=config_differences({label: run.run for label, run in summaries.items()}),
         factors=FACTORS,
+        details=[contents(each) for each in detail_tables(rows)],
         figures=[
             (name, CAPTIONS[name], Markup(as_svg(figure, name))) for name, figure in drawn.items()
         ],
