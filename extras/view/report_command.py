@@ -15,8 +15,10 @@ from outrider.extras.view.page.contents import plain_rows
 from outrider.extras.view.print_layouts import NAMES, print_layout
 from outrider.extras.view.report import labels
 from outrider.lab.runs.across import config_differences, pairs_across
+from outrider.lab.runs.best_gamma import best_gamma_lines, best_gammas
 from outrider.lab.runs.detail_tables import detail_tables
-from outrider.lab.runs.store import gather
+from outrider.lab.runs.pooling import pooled
+from outrider.lab.runs.store import Run, gather
 from outrider.lab.runs.summary import Summary
 from outrider.lab.runs.table import pair_table, settings_table, table
 from outrider.lab.runs.table_formats import FORMATS, rates_table
@@ -58,11 +60,7 @@ def report(arguments: Sequence[str]) -> None:
         help="test this drafter against the others (default: as the run was started)",
     )
     options = parser.parse_args(arguments)
-    runs = gather(options.folders)
-    if options.reference is not None:
-        for run in runs:
-            check_reference(options.reference, run.facts["drafters"])
-        runs = [replace(run, facts={**run.facts, "reference": options.reference}) for run in runs]
+    runs = _gathered(options.folders, options.reference)
     summaries = {label: Summary(run) for label, run in zip(labels(runs), runs, strict=True)}
     folder: Path = options.out or options.folders[0]
     folder.mkdir(parents=True, exist_ok=True)
@@ -83,6 +81,8 @@ def report(arguments: Sequence[str]) -> None:
         console.print(plain(text), end="", soft_wrap=True)
         return
     console.print(table(rows, title))
+    for line in best_gamma_lines(best_gammas(list(summaries.values()))):
+        console.print(plain(line), soft_wrap=True)
     for each in detail_tables(rows) if options.details else ():
         console.print(each)
     if options.layout is not None:
@@ -96,6 +96,16 @@ def report(arguments: Sequence[str]) -> None:
             console.print(plain(line))
     for path in written:
         remarks(stderr=False).print(plain(path), soft_wrap=True)
+
+
+def _gathered(folders: Sequence[Path], reference: str | None) -> list[Run]:
+    """Returns the runs in some folders, with shards put together; reference: that of all of them."""
+    runs = pooled(gather(folders))
+    if reference is None:
+        return runs
+    for run in runs:
+        check_reference(reference, run.facts["drafters"])
+    return [replace(run, facts={**run.facts, "reference": reference}) for run in runs]
 
 
 def _print_pairs(console: Console, summaries: Mapping[str, Summary], pairs: Sequence[Pair]) -> None:

@@ -56,7 +56,7 @@ def compare(config: DictConfig) -> None:
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
     configs = entrant_configs(config)
     say_what_is_unfinished(config, remarks())
-    prompts = _with_turns(build(config.data), config.turns)
+    prompts = _of_shard(_with_turns(build(config.data), config.turns), config.shard)
     quality = _read_quality(config, prompts)
     target = build(config.target)
     settings = Settings(
@@ -161,6 +161,16 @@ def _with_turns(prompts: Sequence[Prompt], turns: int | None) -> list[Prompt]:
     """Returns the prompts with their first `turns` turns, or all of them if it is None."""
     require(turns is None or turns >= 1, "turns", turns, "a whole number of at least 1, or none")
     return [replace(prompt, turns=prompt.turns[:turns]) for prompt in prompts]
+
+
+def _of_shard(prompts: Sequence[Prompt], shard: str | None) -> list[Prompt]:
+    """Returns every n-th prompt from the k-th on for the shard "k/n", or all for None."""
+    if shard is None:
+        return list(prompts)
+    number, _, count = str(shard).partition("/")
+    valid = number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)
+    require(valid, "shard", shard, 'a part of the prompts such as "2/8", or none')
+    return list(prompts[int(number) - 1 :: int(count)])
 
 
 def _questions(
