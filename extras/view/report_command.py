@@ -99,7 +99,7 @@ def report(arguments: Sequence[str]) -> None:
 
 
 def _gathered(folders: Sequence[Path], reference: str | None) -> list[Run]:
-    """Returns the runs in some folders, with shards put together; reference: that of all of them."""
+    """Returns the runs in some folders, shards put together; reference: that of all of them."""
     runs = pooled(gather(folders))
     if reference is None:
         return runs
