@@ -64,7 +64,7 @@ def register_constraints(register: Register) -> None:
 
 @hookimpl
 def register_data_sources(register: Register) -> None:
-    for name in ("demo", "own", "jsonl", "parquet", "text"):
+    for name in ("demo", "own", "jsonl", "csv", "lines", "parquet", "text"):
         register(name, f"outrider.data.sources:{name}")
     register("hub", "outrider.data.sources:hub", extra="hub")
 
