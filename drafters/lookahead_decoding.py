@@ -1,7 +1,8 @@
 """LookaheadDecoding: n-grams that the target itself guesses, in the pass that scores the draft."""
 
+import copy
 from collections.abc import Sequence
-from typing import ClassVar, final
+from typing import ClassVar, Self, final
 
 from jaxtyping import Float
 from torch import Tensor
@@ -62,7 +63,6 @@ class LookaheadDecoding(Drafter):
     )
 
     kind = "deterministic"
-    asks = True
 
     def __init__(self, window: int = 5, ngram: int = 3, candidates: int = 5) -> None:
         for name, value, least in (
@@ -87,6 +87,11 @@ class LookaheadDecoding(Drafter):
         self._text = Tokens([])
         self._rows: list[list[int]] = []
         self._pool: dict[int, list[tuple[int, ...]]] = {}
+
+    def open(self) -> Self:
+        text = copy.copy(self)
+        text._forget()
+        return text
 
     def propose(self, context: Context, pen: Pen) -> None:
         text = context.tokens

@@ -94,7 +94,6 @@ def decode(  # noqa: PLR0913  the options of a run, by name
 
 def _rounds(run: Run, text: ActiveText) -> Iterator[Round]:
     text.policy.reset()
-    text.drafter.reset()
     stop = None
     while stop is None:
         with run.target.at_work():
@@ -110,7 +109,7 @@ def _rounds(run: Run, text: ActiveText) -> Iterator[Round]:
 
 def decode_together(  # noqa: PLR0913  the options of a run, by name
     target: Target,
-    drafters: Sequence[Drafter],
+    drafter: Drafter,
     verifier: Verifier,
     prompts: Sequence[Sequence[int]],
     *,
@@ -133,8 +132,9 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
     writes for the same prompt, with the prompt's index as `number`: the other texts change its
     logits by rounding alone. So above temperature 0, equal prompts get different texts.
 
-    drafters, policies, chances, constraints: one for each prompt, since each holds the state of one
-        text; see `Drafter.fork`. The defaults are those of `decode`.
+    drafter: opened once for each text; see `Drafter.open`.
+    policies, chances, constraints: one for each prompt, since each holds the state of one text. The
+        defaults are those of `decode`.
     batch_size: the most texts in progress at once. Defaults to 64.
 
     Raises:
@@ -151,28 +151,28 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
         draft_timeout=draft_timeout,
         logprobs=logprobs,
     )
-    require(len(drafters) == len(prompts), "drafters", len(drafters), "one for each prompt")
+    for name, parts in (("policies", policies), ("chances", chances), ("constraints", constraints)):
+        fits = parts is None or len(parts) == len(prompts)
+        require(fits, name, len(parts or ()), f"one for each prompt, {len(prompts)} of them")
     valid = is_int(batch_size) and batch_size >= 1
     require(valid, "batch_size", batch_size, "a whole number of at least 1")
     _check_parts(policies or (), constraints or ())
     encoded = [target.encode(prompt) for prompt in prompts]
-    for drafter in drafters:
-        prepare(target, drafter, verifier)
+    prepare(target, drafter, verifier)
 
     def begin(index: int, session: Session) -> ActiveText:
         return begin_text(
             run,
             encoded[index],
             session,
-            drafters[index],
+            drafter,
             policy=policies[index] if policies else None,
             chance=chances[index] if chances else None,
             number=index,
             constraint=constraints[index] if constraints else None,
         )
 
-    needs = frozenset[str]().union(*(drafter.needs for drafter in drafters))
-    return rounds_together(run, Batch(target, encoded, needs, batch_size, begin))
+    return rounds_together(run, Batch(target, encoded, drafter.needs, batch_size, begin))
 
 
 def prepare(target: Target, drafter: Drafter, verifier: Verifier) -> None:

@@ -1,7 +1,6 @@
 """One round of one text: propose a draft, have it scored, verify it, commit the result."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import final
@@ -9,7 +8,7 @@ from typing import final
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.base.errors import ANY_FAULT, DrafterError, OutriderError, described
+from outrider.base.errors import DrafterError
 from outrider.contract.constraint import Guide, constrained
 from outrider.contract.context import Context
 from outrider.contract.draft import ROOT, Draft
@@ -21,7 +20,7 @@ from outrider.contract.policy import Policy
 from outrider.contract.round import Round
 from outrider.contract.target import check_finite
 from outrider.contract.verifier import Scores, Verdict
-from outrider.decoding.run import ActiveText, Run
+from outrider.decoding.run import ActiveText, Run, named_errors
 from outrider.decoding.time_limit import TimeUp, time_limit
 
 
@@ -116,13 +115,14 @@ def finish(
     scores = Scores(logits, run.sampling, len(text.ids), shown)
     verdict = run.verifier.verify(draft, scores, text.chance)
     text.session.commit(verdict)
-    with named_errors(text.drafter):
+    emission = _emit(run, text, draft, verdict)
+    logprobs = _logprobs(run, own_logits, verdict, emission)
+    text.ids.extend(emission.tokens)
+    with named_errors(text.drafter):  # it may write into what it is shown: nothing reads it again
         if questions:
             text.drafter.answer(questions, answers)
         if text.drafter.observes:
-            text.drafter.observe(proposal.context, draft, own_logits)
-    emission = _emit(run, text, draft, verdict)
-    text.ids.extend(emission.tokens)
+            text.drafter.observe(proposal.context, draft, own_logits, verdict)
     drafted, tested, accepted = _counts(draft, verdict, emission)
     seconds = {"draft": proposal.seconds, "score": score_seconds, "verify": perf_counter() - began}
     round = Round(
@@ -137,7 +137,7 @@ def finish(
         accepted=accepted,
         seconds=seconds,
         stop=emission.stop,
-        logprobs=_logprobs(run, own_logits, verdict, emission),
+        logprobs=logprobs,
     )
     text.policy.observe(round)
     return round
@@ -170,20 +170,6 @@ def remember(texts: Iterable[ActiveText]) -> None:
         if text.drafter.remembers:
             with named_errors(text.drafter):
                 text.drafter.remember(text.context)
-
-
-@contextmanager
-def named_errors(drafter: Drafter) -> Iterator[None]:
-    """Names the drafter in whatever error it raises, as a `DrafterError`."""
-    name = type(drafter).__name__
-    try:
-        yield
-    except DrafterError as error:
-        raise DrafterError(f"drafter {name} {error}") from error
-    except OutriderError:
-        raise
-    except ANY_FAULT as error:
-        raise DrafterError(f"drafter {name} raised {described(error)}") from error
 
 
 @final

@@ -111,7 +111,7 @@ def check_sampled_texts_have_the_enumerated_distribution(make: Make) -> None:
         exact = loop_distribution(setup, 2)
         texts: dict[int, list[int]] = defaultdict(list)
         together = decode_together(
-            target, [drafter] * TEXTS, verifier, [[0, 1]] * TEXTS,
+            target, drafter, verifier, [[0, 1]] * TEXTS,
             gamma=1, budget=2, sampling=SAMPLED, max_new_tokens=2,
         )  # fmt: skip
         for number, round in together:

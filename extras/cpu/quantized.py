@@ -1,7 +1,8 @@
 """Quantized: the target itself drafts, with weights of four or eight bits."""
 
+import copy
 from collections.abc import Sequence
-from typing import Any, final
+from typing import Any, Self, final
 
 from outrider.base.errors import require
 from outrider.contract.context import Context
@@ -79,6 +80,11 @@ class Quantized(Drafter):
         exact = LentDrafting(model, target.vocab_size, self._shape)
         self._is_lent = self._cache == "target" and exact.can_start(target)
         self._target = target
+
+    def open(self) -> Self:
+        text = copy.copy(self)
+        text._drafter, text._lent = self._drafter.open(), self._lent.fresh()
+        return text
 
     def propose(self, context: Context, pen: Pen) -> None:
         self.propose_batch([(context, pen)])

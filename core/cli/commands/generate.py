@@ -19,7 +19,7 @@ from outrider.cli.token_styles import STYLES, legend
 from outrider.constraints.penalties import Penalties
 from outrider.contract.constraint import AllOf, Constraint
 from outrider.data.prompts import prompt_text
-from outrider.decoding.decode import decode, decode_together, prepare
+from outrider.decoding.decode import decode, decode_together
 from outrider.decoding.generation import Generation
 from outrider.plugins.config import build, plain_values
 
@@ -94,7 +94,6 @@ def _generate_batch(
     prompts, verifier = plain_values(config.prompt), build(config.verifier)
     target, drafter = build(config.target), build(config.drafter)
     encoded = [target.encode(prompt, chat=config.chat) for prompt in prompts]
-    prepare(target, drafter, verifier)  # before it is forked, so that the forks share what it loads
     constraint = _constraint(config)
     generations, fault = [Generation() for _ in prompts], None
 
@@ -107,7 +106,7 @@ def _generate_batch(
     try:
         for number, round in decode_together(
             target,
-            [drafter.fork() for _ in prompts],
+            drafter,
             verifier,
             encoded,
             policies=[build(config.policy) for _ in prompts],

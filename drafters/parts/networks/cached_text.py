@@ -41,6 +41,10 @@ class CachedText:
         self._vocab_size = vocab_size
         self._forget(None)
 
+    def fresh(self) -> "CachedText":
+        """Returns the same model before its first text."""
+        return CachedText(self._model, self._vocab_size, self._adapter)
+
     def _forget(self, source: Tokens | None) -> None:
         self._cached: CachedModel | AdaptedModel | None = None
         self._tokens: list[int] = []
