@@ -176,9 +176,9 @@ def test_a_hybrid_has_the_abilities_of_its_drafters() -> None:
 
 
 class Silent(Drafter):
-    asks = True
-
     def propose(self, context: Context, pen: Pen) -> None: ...
+
+    def answer(self, questions: Draft, logits: torch.Tensor) -> None: ...
 
 
 @pytest.mark.parametrize(
