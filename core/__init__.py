@@ -17,7 +17,10 @@ def __getattr__(name: str) -> Any:
     """Returns a public name, whose module is imported on first use (PEP 562).
 
     So `import outrider` costs nothing, nor does `outrider --help`: PyTorch alone takes a second.
+    What a plugin registers with is at hand without it.
     """
+    if name in ("Command", "hookimpl"):
+        return getattr(import_module("outrider.plugins.hookspecs"), name)
     public = import_module("outrider.public")
     if name != "__all__" and name not in public.__all__:
         raise AttributeError(f"module 'outrider' has no attribute {name!r}")

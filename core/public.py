@@ -5,6 +5,7 @@ __all__ = [
     "Beams",
     "Budget",
     "Chance",
+    "Command",
     "ConfigError",
     "Constraint",
     "Context",
@@ -72,4 +73,5 @@ from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.decoding.beams.speculation import Beams, beam_search
 from outrider.decoding.decode import decode, decode_together
 from outrider.decoding.generation import Generation, generate, generate_together
+from outrider.plugins.command import Command
 from outrider.plugins.hookspecs import hookimpl

@@ -9,7 +9,23 @@ assume that each draft token is accepted with the same probability `alpha`, inde
 2.3529...
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, final
+
+from outrider.base.bounds import AtLeast, NonNegative, Share, checked
 from outrider.base.errors import require
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What a figure is drawn for. Each figure takes those that it has no axis for."""
+
+    alphas: Sequence[float]
+    gammas: Sequence[int]
+    costs: Sequence[float]
+    c_hat: float
 
 
 def expected_tokens(alpha: float, gamma: int) -> float:
@@ -77,11 +93,11 @@ def filled_share(block_efficiency: float, gamma: int) -> float:
     return block_efficiency / (gamma + 1)
 
 
-def _check(alpha: float, gamma: int) -> None:
-    require(0 <= alpha <= 1, "alpha", alpha, "a number in [0, 1]")
-    require(gamma >= 0, "gamma", gamma, "a whole number of at least 0")
+@checked()
+def _check(alpha: Share, gamma: Annotated[int, AtLeast(0)]) -> None:
+    """Raises `ConfigError` unless these can be an acceptance and a draft length."""
 
 
-def _cost(c: float) -> float:
-    require(c >= 0, "c", c, "a number of at least 0")
+@checked()
+def _cost(c: NonNegative) -> float:
     return c

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self, final
+from typing import Annotated, Any, Self, final
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from outrider.base.errors import is_int, require
+from outrider.base.bounds import AtLeast, checked
 from outrider.contract.context import Context, Tokens
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
@@ -22,7 +22,6 @@ from outrider.drafters.parts.networks.layer import RMSNorm
 from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.extras.cpu.packed_linear import product
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.targets.passes.tree_mask import within
 
 
@@ -139,9 +138,8 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
     Raises `ConfigError` if the weights don't fit the target; it names the tensor.
     """
 
-    def __init__(self, path: str, block: int = 8, tree: Any = None) -> None:
-        is_valid = is_int(block) and block >= 2
-        require(is_valid, "drafter.block", block, "a whole number of at least 2")
+    @checked("drafter")
+    def __init__(self, path: str, block: Annotated[int, AtLeast(2)] = 8, tree: Any = None) -> None:
         super().__init__(DFlashNetwork, path, tree, block=block)
         layers = LOWEST
         if path != weights.UNTRAINED:
@@ -182,8 +180,3 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
         positions = torch.arange(known, count, device=features[0].device)[None]
         self._network.read([rows[None, known:count] for rows in features], positions, self._caches)
         self._text = Tokens(text[:count])
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("dflash", DFlash)

@@ -22,7 +22,6 @@ from outrider.drafters.parts.networks.layer import (
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.extras.cpu.native_layer import layer_output
 from outrider.extras.cpu.packed_linear import product
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.targets.passes.cached_model import HIDDEN
 
 
@@ -115,8 +114,3 @@ class Eagle(FeatureDrafter[EagleNetwork]):
 
     def __init__(self, path: str | None = None, tree: Any = None) -> None:
         super().__init__(EagleNetwork, path, tree)
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("eagle", Eagle)

@@ -22,7 +22,6 @@ from outrider.drafters.parts.networks.features import (
 from outrider.drafters.parts.networks.layer import KeysAndValues, LayerConfig, RMSNorm
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.extras.cpu.packed_linear import product
-from outrider.plugins.hookspecs import Register, hookimpl
 
 
 @final
@@ -138,8 +137,3 @@ def default_layers(target: Target) -> tuple[int, int, int]:
     """Returns the low, middle and high states of a target that EAGLE-3 reads."""
     count = int(target.model.config.get_text_config().num_hidden_layers)
     return min(2, count - 1), count // 2, max(0, count - 3)
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("eagle3", Eagle3)

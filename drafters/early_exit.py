@@ -4,7 +4,8 @@ import copy
 from collections.abc import Sequence
 from typing import Any, Self, final
 
-from outrider.base.errors import ConfigError, is_int, require
+from outrider.base.bounds import Count, checked
+from outrider.base.errors import ConfigError, require
 from outrider.contract.context import Context
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
@@ -15,7 +16,6 @@ from outrider.drafters.parts.networks.features import state_names
 from outrider.drafters.parts.networks.logits import require_readable
 from outrider.drafters.parts.networks.shared_kv import LentDrafting
 from outrider.drafters.parts.trees.tree_forms import parse_tree
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.targets.passes.cached_model import CACHE
 from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.passes.stems import stem
@@ -47,11 +47,10 @@ class EarlyExit(Drafter):
 
     autoregressive = True
 
+    @checked("drafter")
     def __init__(
-        self, layers: int | None = None, path: str | None = None, tree: Any = None
+        self, layers: Count | None = None, path: str | None = None, tree: Any = None
     ) -> None:
-        is_valid = layers is None or (is_int(layers) and layers >= 1)
-        require(is_valid, "drafter.layers", layers, "a whole number of at least 1, or null")
         self._path, self._shape = path, parse_tree(tree)
         self.kind: str = self._shape.kind
         self._layers = layers
@@ -105,8 +104,3 @@ def _layers_below(path: str, layers: int | None) -> int:
     below = exit_layer(weights.folder(Adapter.family, path))
     require(layers in (None, below), "drafter.layers", layers, f"{below}, as below the adapter")
     return below
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("early_exit", EarlyExit)

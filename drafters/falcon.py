@@ -10,7 +10,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from outrider.base.errors import ConfigError, is_int, require
+from outrider.base.bounds import Count, checked
+from outrider.base.errors import ConfigError, is_int
 from outrider.contract.context import Context, Tokens
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
@@ -26,7 +27,6 @@ from outrider.drafters.parts.networks.layer import (
 from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.extras.cpu.native_layer import layer_output
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.targets.passes.cached_model import HIDDEN
 
 LSTMState = tuple[Tensor, Tensor]
@@ -145,9 +145,8 @@ class Falcon(TrainedDrafter[FalconNetwork]):
 
     needs: frozenset[str] = frozenset({"model", HIDDEN})
 
-    def __init__(self, path: str, block: int = 2, tree: Any = None) -> None:
-        is_valid = is_int(block) and block >= 1
-        require(is_valid, "drafter.block", block, "a whole number of at least 1")
+    @checked("drafter")
+    def __init__(self, path: str, block: Count = 2, tree: Any = None) -> None:
         super().__init__(FalconNetwork, path, tree, block=block)
 
     def _start(self) -> None:
@@ -222,8 +221,3 @@ class Falcon(TrainedDrafter[FalconNetwork]):
         before = self._read.last if known else x[:, :0]
         last = torch.cat([before, x], dim=1)[:, -self._network.block :]
         self._read = _ReadText(Tokens(text[:]), memory, last)
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("falcon", Falcon)

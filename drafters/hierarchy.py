@@ -4,13 +4,13 @@ import copy
 from dataclasses import replace
 from typing import Any, Self, final
 
-from outrider.base.errors import ConfigError, is_int, require
+from outrider.base.bounds import Count, checked
+from outrider.base.errors import ConfigError
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafters.small_lm import SmallLM
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.plugins.registry import make
 
 
@@ -34,18 +34,17 @@ class Hierarchy(Drafter):
 
     autoregressive = True
 
+    @checked("drafter")
     def __init__(
         self,
         faster: Any = "prompt_lookup",
-        ahead: int = 4,
+        ahead: Count = 4,
         *,
         model: Any = None,
         layers: int | None = None,
         dtype: str = "auto",
         device: str = "auto",
     ) -> None:
-        is_valid = is_int(ahead) and ahead >= 1
-        require(is_valid, "drafter.ahead", ahead, "a whole number of at least 1")
         self._small = SmallLM(model, layers, dtype, device)
         self._faster: Drafter = make("drafter", faster)
         if self._faster.trees:
@@ -79,8 +78,3 @@ class Hierarchy(Drafter):
                     break
             else:
                 text.append(pen.draw(logits[-1]))
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("hierarchy", Hierarchy)

@@ -8,14 +8,14 @@ from typing import Any, Self, final
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.base.errors import ConfigError, is_int, require
+from outrider.base.bounds import Count, checked
+from outrider.base.errors import ConfigError, require
 from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verdict
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.plugins.registry import make
 
 COPY: dict[str, str | int] = {"drafter": "prompt_lookup", "min_n": 2}
@@ -51,15 +51,14 @@ class Hybrid(Drafter):
     place in a chain, or if both `chain` and `merge` are set.
     """
 
+    @checked("drafter")
     def __init__(
         self,
         drafters: Sequence[Any] = (COPY, "eagle"),
         chain: Sequence[Any] | None = None,
         merge: Sequence[Any] | None = None,
-        steps: int | None = None,
+        steps: Count | None = None,
     ) -> None:
-        is_valid = steps is None or (is_int(steps) and steps >= 1)
-        require(is_valid, "drafter.steps", steps, "a whole number of at least 1, or none")
         self._steps = steps
         if chain is not None and merge is not None:
             raise ConfigError("drafter.merge: expected none beside drafter.chain")
@@ -189,8 +188,3 @@ class Merged:
             if path not in self._nodes and path[:-1] in self._nodes and self._pen.room:
                 self._pen.write(token, after=self._nodes[path[:-1]])
                 self._nodes[path] = self._pen.last
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("hybrid", Hybrid)

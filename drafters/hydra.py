@@ -14,7 +14,6 @@ from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.staged import StagedDrafter, StagedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.plugins.hookspecs import Register, hookimpl
 
 
 @final
@@ -140,8 +139,3 @@ class Hydra(StagedDrafter[HydraNetwork]):
 
     def __init__(self, path: str, tree: Any = None) -> None:
         super().__init__(HydraNetwork, path, tree)
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("hydra", Hydra)

@@ -2,12 +2,12 @@
 
 import copy
 from collections.abc import Sequence
-from typing import ClassVar, Self, final
+from typing import Annotated, ClassVar, Self, final
 
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.base.errors import is_int, require
+from outrider.base.bounds import AtLeast, Count, checked
 from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
@@ -15,7 +15,6 @@ from outrider.contract.examples import DrafterExample
 from outrider.contract.pen import Pen
 from outrider.contract.sampling import likeliest
 from outrider.contract.target import Target
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.targets.passes.windows import context_window
 
 
@@ -64,14 +63,10 @@ class LookaheadDecoding(Drafter):
 
     kind = "deterministic"
 
-    def __init__(self, window: int = 5, ngram: int = 3, candidates: int = 5) -> None:
-        for name, value, least in (
-            ("window", window, 1),
-            ("ngram", ngram, 2),
-            ("candidates", candidates, 1),
-        ):
-            is_valid = is_int(value) and value >= least
-            require(is_valid, f"drafter.{name}", value, f"a whole number of at least {least}")
+    @checked("drafter")
+    def __init__(
+        self, window: Count = 5, ngram: Annotated[int, AtLeast(2)] = 3, candidates: Count = 5
+    ) -> None:
         self._window = window
         self._ngram = ngram
         self._candidates = candidates
@@ -146,8 +141,3 @@ class LookaheadDecoding(Drafter):
             ngrams.append(ngram)
             del ngrams[: -self._candidates]
         self._rows = [*self._rows[1:], new_row]
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("lookahead_decoding", LookaheadDecoding)

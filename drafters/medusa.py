@@ -17,7 +17,6 @@ from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.targets.passes.cached_model import HIDDEN
 
 
@@ -181,8 +180,3 @@ class Medusa(TrainedDrafter[MedusaNetwork]):
             return logits_at[depth].expand(len(paths), -1)
 
         self._shape.grow(pen, next_logits)
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("medusa", Medusa)

@@ -14,7 +14,6 @@ from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.staged import StagedDrafter, StagedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.extras.cpu.packed_linear import product
-from outrider.plugins.hookspecs import Register, hookimpl
 
 
 @final
@@ -161,8 +160,3 @@ class MLPSpeculator(StagedDrafter[MLPSpeculatorNetwork]):
 
     def __init__(self, path: str | None = None, tree: Any = None) -> None:
         super().__init__(MLPSpeculatorNetwork, path, tree)
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("mlp_speculator", MLPSpeculator)

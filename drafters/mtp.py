@@ -16,7 +16,6 @@ from outrider.drafters.parts.networks import mtp_tensors, weights
 from outrider.drafters.parts.networks.features import FeatureDrafter, FeatureNetwork
 from outrider.drafters.parts.networks.layer import KeysAndValues
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.targets.passes.cached_model import HIDDEN
 from outrider.targets.passes.tree_mask import additive_mask, causal
 
@@ -168,8 +167,3 @@ class Mtp(FeatureDrafter[MtpNetwork]):
 
     def __init__(self, path: str | None = None, tree: Any = None) -> None:
         super().__init__(MtpNetwork, path, tree)
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("mtp", Mtp)

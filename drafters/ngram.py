@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Self, final
 import torch
 from torch import Tensor
 
-from outrider.base.errors import ConfigError, is_int, require
+from outrider.base.bounds import Count, checked
+from outrider.base.errors import ConfigError, require
 from outrider.contract.context import Context
 from outrider.contract.drafter import Drafter
 from outrider.contract.examples import DrafterExample
@@ -20,7 +21,6 @@ from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.texts.ngrams import NGramTable, RunningCounts, log_distribution
 from outrider.drafters.parts.trees.shapes import one_by_one
 from outrider.drafters.parts.trees.tree_forms import parse_tree
-from outrider.plugins.hookspecs import Register, hookimpl
 
 
 @final
@@ -72,15 +72,14 @@ class NGram(Drafter):
         ),
     )
 
+    @checked("drafter")
     def __init__(
         self,
-        order: int = 2,
+        order: Count = 2,
         counts: str = "context",
         save: str | None = None,
         tree: Any = None,
     ) -> None:
-        is_valid = is_int(order) and order >= 1
-        require(is_valid, "drafter.order", order, "a whole number of at least 1")
         self._order = order
         self._shape = parse_tree(tree)
         self.kind: str = self._shape.kind
@@ -177,9 +176,3 @@ def bigram(
 ) -> NGram:
     """Returns a drafter that looks back order - 1 tokens."""
     return NGram(order, counts, save, tree)
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("unigram", unigram)
-    register("bigram", bigram)

@@ -5,7 +5,6 @@ from typing import final
 from outrider.contract.context import Context
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
-from outrider.plugins.hookspecs import Register, hookimpl
 
 
 @final
@@ -14,8 +13,3 @@ class NoDraft(Drafter):
 
     def propose(self, context: Context, pen: Pen) -> None:
         return
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("none", NoDraft)

@@ -13,7 +13,6 @@ from outrider.drafters.parts.networks import student, weights
 from outrider.drafters.parts.networks.cached_text import CachedText
 from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.drafters.small_lm import require_same_tokens
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.targets.loading import load
 from outrider.targets.passes.cached_model import SOURCE, refuse_other_kind
 from outrider.targets.passes.encoded import decoder_start
@@ -111,8 +110,3 @@ def _untrained(target: Target) -> "PreTrainedModel":
     model: PreTrainedModel = with_replaced(short, lambda part: masked if part is table else None)
     model.config.update({student.MASK_ID: table.weight.shape[0]})
     return model
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("pard", Pard)

@@ -22,7 +22,6 @@ from outrider.drafters.parts.networks.peagle_config import PEagleConfig
 from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.extras.cpu.packed_linear import product
-from outrider.plugins.hookspecs import Register, hookimpl
 
 OWN_WORDS = "embed_tokens.weight"
 """The tensor of a network's own embeddings, if it has any."""
@@ -165,8 +164,3 @@ class PEagle(TrainedDrafter[PEagleNetwork]):
         self._caches.crop(count)
         self._text = Tokens(text[:])
         self._shape.grow_at_once(pen, self._spread(network.logits(after[0, -pen.gamma :])))
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("peagle", PEagle)

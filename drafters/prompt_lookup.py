@@ -3,12 +3,12 @@
 import copy
 from typing import ClassVar, Self, final
 
-from outrider.base.errors import is_int, require
+from outrider.base.bounds import Count, checked
+from outrider.base.errors import require
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
 from outrider.contract.examples import DrafterExample
 from outrider.contract.pen import Pen
-from outrider.plugins.hookspecs import Register, hookimpl
 
 
 @final
@@ -39,11 +39,9 @@ class PromptLookup(Drafter):
         ),
     )
 
-    def __init__(self, max_n: int = 3, min_n: int = 1, newest: bool = True) -> None:
-        is_valid = is_int(min_n) and min_n >= 1
-        require(is_valid, "drafter.min_n", min_n, "a whole number of at least 1")
-        is_valid = is_int(max_n) and max_n >= min_n
-        require(is_valid, "drafter.max_n", max_n, f"a whole number of at least min_n={min_n}")
+    @checked("drafter")
+    def __init__(self, max_n: int = 3, min_n: Count = 1, newest: bool = True) -> None:
+        require(max_n >= min_n, "drafter.max_n", max_n, f"a whole number of at least min_n={min_n}")
         self._sizes = range(max_n, min_n - 1, -1)
         self._newest = newest
         self._forget()
@@ -120,8 +118,3 @@ class PromptLookup(Drafter):
                 if position is not None:
                     return position
         return None
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("prompt_lookup", PromptLookup)

@@ -10,7 +10,6 @@ from outrider.contract.examples import DrafterExample
 from outrider.contract.pen import Pen
 from outrider.drafters.parts.trees.shapes import one_by_one
 from outrider.drafters.parts.trees.tree_forms import parse_tree
-from outrider.plugins.hookspecs import Register, hookimpl
 
 
 @final
@@ -63,8 +62,3 @@ class Random(Drafter):
     def propose(self, context: Context, pen: Pen) -> None:
         uniform = torch.zeros(pen.vocab_size)
         self._shape.grow(pen, one_by_one(lambda path: uniform))
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("random", Random)

@@ -15,7 +15,6 @@ from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.staged import StagedDrafter, StagedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.plugins.hookspecs import Register, hookimpl
 
 BLOCKS = "num_draft_layers"
 
@@ -130,8 +129,3 @@ class ReDrafter(StagedDrafter[ReDrafterNetwork]):
 
     def __init__(self, path: str, tree: Any = None) -> None:
         super().__init__(ReDrafterNetwork, path, tree)
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("redrafter", ReDrafter)

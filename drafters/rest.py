@@ -6,7 +6,8 @@ from itertools import count
 from pathlib import Path
 from typing import final
 
-from outrider.base.errors import is_int, require
+from outrider.base.bounds import Count, checked
+from outrider.base.errors import require
 from outrider.contract.context import Context
 from outrider.contract.draft import ROOT
 from outrider.contract.drafter import Drafter
@@ -14,7 +15,6 @@ from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks.weights import UNTRAINED
 from outrider.drafters.parts.texts.datastore import DataStore, Ints
-from outrider.plugins.hookspecs import Register, hookimpl
 
 
 @final
@@ -37,12 +37,15 @@ class Rest(Drafter):
     store, or if its texts were tokenized by another tokenizer than the target's.
     """
 
+    @checked("drafter")
     def __init__(
-        self, path: str, max_n: int = 16, min_n: int = 2, most: int = 5000, tree: bool = False
+        self,
+        path: str,
+        max_n: Count = 16,
+        min_n: Count = 2,
+        most: Count = 5000,
+        tree: bool = False,
     ) -> None:
-        for name, value in (("max_n", max_n), ("min_n", min_n), ("most", most)):
-            is_valid = is_int(value) and value >= 1
-            require(is_valid, f"drafter.{name}", value, "a whole number of at least 1")
         require(min_n <= max_n, "drafter.min_n", min_n, f"at most max_n, which is {max_n}")
         self._path = path
         self._lengths, self._most = range(min_n, max_n + 1), most
@@ -89,8 +92,3 @@ class _Branch:
     parent: int
     depth: int
     occurrences: Ints
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("rest", Rest)

@@ -2,13 +2,14 @@
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Self, final
+from typing import Annotated, Self, final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from outrider.base.errors import ConfigError, is_int, require
+from outrider.base.bounds import AtLeast, Count, checked
+from outrider.base.errors import ConfigError
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
@@ -16,7 +17,6 @@ from outrider.contract.target import Target
 from outrider.drafters.parts.networks.shared_cache import require_readable_cache
 from outrider.drafters.parts.trees.shapes import Chain
 from outrider.extras.cpu import fused_decoder as flat
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.targets.passes.cache import GrowingCache
 from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.passes.pass_input import PassInput
@@ -45,22 +45,15 @@ class SelfSparse(Drafter):
 
     needs: frozenset[str] = frozenset({"model", "cache"})
 
+    @checked("drafter")
     def __init__(
         self,
-        sink: int = 4,
-        window: int = 64,
-        picked: int = 0,
-        observed: int = 16,
-        layers: int | None = None,
+        sink: Annotated[int, AtLeast(0)] = 4,
+        window: Count = 64,
+        picked: Annotated[int, AtLeast(0)] = 0,
+        observed: Count = 16,
+        layers: Count | None = None,
     ) -> None:
-        for name, value, least in (
-            ("sink", sink, 0),
-            ("window", window, 1),
-            ("picked", picked, 0),
-            ("observed", observed, 1),
-        ):
-            in_range = is_int(value) and value >= least
-            require(in_range, f"drafter.{name}", value, f"a whole number of at least {least}")
         self._sink, self._window, self._picked = sink, window, picked
         self._observed, self._layers = observed, layers
         self._target: Target | None = None
@@ -199,8 +192,3 @@ def _attention(
     grouped = queries.transpose(0, 1).reshape(heads, -1, queries.shape[-1])
     weight = (grouped @ keys.transpose(1, 2) * scale).softmax(-1).sum(1)
     return torch.nn.functional.avg_pool1d(weight[None], POOL, stride=1, padding=POOL // 2)[0]
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("self_sparse", SelfSparse)

@@ -6,7 +6,6 @@ from typing import final
 from outrider.contract.context import Context
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.targets.passes.cached_model import SOURCE
 
 
@@ -46,8 +45,3 @@ def resumed(source: Sequence[int], text: Sequence[int]) -> int | None:
         if len(ends) <= 1:
             return ends[0] if ends else None
     return None
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("shallow_aggressive", ShallowAggressive)

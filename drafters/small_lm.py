@@ -3,11 +3,12 @@
 import copy
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, final
+from typing import TYPE_CHECKING, Annotated, Any, Self, final
 
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.bounds import Count, OneOf, checked
 from outrider.base.errors import ConfigError, TargetError, require
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
@@ -17,7 +18,6 @@ from outrider.drafters.other_tokenizer import HINT, VOCABULARIES, OtherTokenizer
 from outrider.drafters.parts.networks import student, weights
 from outrider.drafters.parts.networks.cached_text import CachedText
 from outrider.drafters.parts.trees.tree_forms import parse_tree
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.targets.loading import load
 from outrider.targets.passes.cached_model import SOURCE, refuse_other_kind
 from outrider.targets.passes.encoded import decoder_start
@@ -67,21 +67,17 @@ class SmallLM(Drafter):
     `TargetError` if only one of them has an encoder.
     """
 
+    @checked("drafter")
     def __init__(
         self,
         model: Any = None,
-        layers: int | None = None,
+        layers: Count | None = None,
         dtype: str = "auto",
         device: str = "auto",
         *,
         tree: Any = None,
-        vocabulary: str = "same",
+        vocabulary: Annotated[str, OneOf(("same", *VOCABULARIES))] = "same",
     ) -> None:
-        is_valid = layers is None or layers >= 1
-        require(is_valid, "drafter.layers", layers, "a whole number of at least 1")
-        known = ("same", *VOCABULARIES)
-        is_valid = vocabulary in known
-        require(is_valid, "drafter.vocabulary", vocabulary, f"one of {', '.join(known)}")
         self._other: OtherTokenizer | None = None
         if vocabulary != "same":
             self._other = OtherTokenizer(model, vocabulary, tree=tree, dtype=dtype, device=device)
@@ -235,8 +231,3 @@ def require_same_tokens(
             f"the draft model does not fit the target: {sizes}, and their tokenizers disagree"
             f" on {len(differing)} entries, such as {differing[0][0]!r}{hint}"
         )
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("small_lm", SmallLM)

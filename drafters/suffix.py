@@ -1,15 +1,14 @@
 """Suffix: copies what most often followed the text's last tokens, in this text and in others."""
 
 import copy
-from typing import ClassVar, Self, final
+from typing import Annotated, ClassVar, Self, final
 
-from outrider.base.errors import is_number, require
+from outrider.base.bounds import Above, Share, checked
 from outrider.contract.context import Context, Tokens
 from outrider.contract.examples import DrafterExample
 from outrider.contract.pen import Pen
 from outrider.drafters.parts.texts.memory import Memory, RememberingDrafter
 from outrider.drafters.parts.texts.suffix_automaton import END, ROOT, SuffixAutomaton
-from outrider.plugins.hookspecs import Register, hookimpl
 
 
 @final
@@ -36,13 +35,13 @@ class Suffix(RememberingDrafter["Past"]):
         DrafterExample(text=(7, 1, 2, 8), draft=(9,), earlier=((7, 1, 2), (2, 8, 9))),
     )
 
+    @checked("drafter")
     def __init__(
-        self, factor: float = 4.0, min_probability: float = 0.1, remember: bool = True
+        self,
+        factor: Annotated[float, Above(0)] = 4.0,
+        min_probability: Share = 0.1,
+        remember: bool = True,
     ) -> None:
-        is_valid = is_number(factor) and factor > 0
-        require(is_valid, "drafter.factor", factor, "a number above 0")
-        is_valid = is_number(min_probability) and 0 <= min_probability <= 1
-        require(is_valid, "drafter.min_probability", min_probability, "a number in [0, 1]")
         self._factor = factor
         self._min_probability = min_probability
         super().__init__(Past, remember)
@@ -148,8 +147,3 @@ class Match:
         """Extends the text, and updates the match."""
         for token in tokens:
             self.state, self.length = self.past.texts.step(self.state, self.length, token)
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("suffix", Suffix)

@@ -8,7 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.base.errors import ConfigError, TargetError, is_int, require
+from outrider.base.bounds import Count, checked
+from outrider.base.errors import ConfigError, TargetError, require
 from outrider.contract.context import Context
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
@@ -16,7 +17,6 @@ from outrider.drafters.parts.networks.cached_text import CachedText
 from outrider.drafters.parts.networks.shared_cache import require_readable_cache
 from outrider.drafters.parts.texts.memory import Memory, RememberingDrafter
 from outrider.drafters.parts.trees.tree_forms import parse_tree
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.targets.passes.cache import GrowingCache
 from outrider.targets.passes.encoded import decoder_start
 from outrider.targets.passes.first_layers import depth, some_layers
@@ -53,20 +53,16 @@ class Swift(RememberingDrafter["Past"]):
 
     needs: frozenset[str] = frozenset({"model", "cache"})
 
+    @checked("drafter")
     def __init__(
         self,
-        skipped: int | None = None,
-        trials: int = 4,
-        window: int = 64,
+        skipped: Count | None = None,
+        trials: Count = 4,
+        window: Count = 64,
         remember: bool = True,
         *,
         tree: Any = None,
     ) -> None:
-        is_valid = skipped is None or (is_int(skipped) and skipped >= 1)
-        require(is_valid, "drafter.skipped", skipped, "a whole number of at least 1, or null")
-        for name, value in (("trials", trials), ("window", window)):
-            is_valid = is_int(value) and value >= 1
-            require(is_valid, f"drafter.{name}", value, "a whole number of at least 1")
         self._setting, self._trials, self._window = skipped, trials, window
         super().__init__(Past, remember)
         self._shape = parse_tree(tree)
@@ -113,7 +109,7 @@ class Swift(RememberingDrafter["Past"]):
 
     def open(self) -> Self:
         text = copy.copy(self)
-        text._skip(self._past.skipped or self._initial)
+        text._text = self._text.fresh()
         return text
 
     def propose(self, context: Context, pen: Pen) -> None:
@@ -178,8 +174,3 @@ def exchanged(skipped: Layers, depth: int, number: int) -> Layers:
     out = skipped[number % len(skipped)]
     new = others[number // len(skipped) % len(others)]
     return tuple(sorted((set(skipped) - {out}) | {new}))
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("swift", Swift)

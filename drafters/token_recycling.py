@@ -6,7 +6,7 @@ from typing import ClassVar, Self, final
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.base.errors import is_int, require
+from outrider.base.bounds import Count, checked
 from outrider.contract.context import Context
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.examples import DrafterExample
@@ -14,7 +14,6 @@ from outrider.contract.pen import Pen
 from outrider.contract.verifier import Verdict
 from outrider.drafters.parts.texts.memory import Memory, RememberingDrafter
 from outrider.drafters.parts.trees.sequoia import Path, best_widths
-from outrider.plugins.hookspecs import Register, hookimpl
 
 ACCEPTANCE = (0.5, 0.14, 0.07, 0.045, 0.03, 0.025, 0.02, 0.015)
 """Roughly how often the n-th candidate after a token is the one accepted; shapes the tree."""
@@ -55,9 +54,8 @@ class TokenRecycling(RememberingDrafter["Past"]):
 
     kind = "deterministic"
 
-    def __init__(self, candidates: int = 8, remember: bool = True) -> None:
-        is_valid = is_int(candidates) and candidates >= 1
-        require(is_valid, "drafter.candidates", candidates, "a whole number of at least 1")
+    @checked("drafter")
+    def __init__(self, candidates: Count = 8, remember: bool = True) -> None:
         self._candidates = candidates
         super().__init__(Past, remember)
         self._next: dict[int, list[int]] = {}
@@ -106,8 +104,3 @@ class Past(Memory):
     def __init__(self) -> None:
         super().__init__()
         self.next: dict[int, list[int]] = {}
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("token_recycling", TokenRecycling)

@@ -100,7 +100,6 @@ def test_the_wheel_holds_code_configs_and_prompts_but_no_tests(wheel: Path) -> N
         "outrider/drafters/random.py",
         "outrider/verifiers/token.py",
         "outrider/conf/compare.yaml",
-        "outrider/conf/data/demo.yaml",
         "outrider/data/demo.jsonl",
         "outrider/plugins/template/drafter.py.jinja",
         "outrider/extras/view/page/runs.html.jinja",

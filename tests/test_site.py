@@ -11,8 +11,8 @@ from omegaconf import OmegaConf
 
 import outrider
 import outrider.testing
-from outrider.cli.main import HYDRA_COMMANDS
-from outrider.plugins.config import compose, option_schema
+from outrider.plugins.config import compose
+from outrider.plugins.options import option_schema
 from outrider.plugins.registry import installed
 
 ROOT = Path(__file__).parent.parent
@@ -44,15 +44,19 @@ def test_every_page_is_in_the_navigation_once(site: ModuleType) -> None:
     assert sorted(listed) == sorted(name for name in [*written, *made] if name.endswith(".md"))
 
 
+SIGNED = ("target", "drafter", "verifier", "policy", "constraint", "data")
+"""The roles whose settings are read from signatures; recipes have files."""
+
+
 def test_every_setting_has_a_line_with_its_meaning(site: ModuleType) -> None:
     page = site.settings_page()
     assert not re.findall(r"^\| .*\|  \|$", page, re.MULTILINE)
     sections = dict(re.findall(r"^### (\S+)\n(.*?)(?=^##|\Z)", page, re.MULTILINE | re.DOTALL))
-    for command in HYDRA_COMMANDS:
+    for command in (name for name, each in installed().commands.items() if not each.plain):
         for name in compose(command):
             assert re.search(rf"^\| `{name}(\..+)?` \|", sections[command], re.MULTILINE), name
     for entry in installed().entries:
-        if entry.distribution == "outrider":
+        if entry.role in SIGNED and entry.distribution == "outrider":
             for name in option_schema(entry):
                 line = f"| `{name}` |"
                 assert name == "_target_" or line in sections[f"{entry.role}={entry.name}"]

@@ -9,7 +9,6 @@ from torch import Tensor
 from outrider.contract.chance import Chance
 from outrider.contract.draft import Draft
 from outrider.contract.verifier import Scores, Verdict, Verifier
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.token import acceptance
 
 
@@ -104,9 +103,3 @@ def hierarchical() -> Block:
     distribution of verdicts as block verification: its capped ratio is the weight w_i.
     """
     return Block()
-
-
-@hookimpl
-def register_verifiers(register: Register) -> None:
-    register("block", Block)
-    register("hierarchical", hierarchical)

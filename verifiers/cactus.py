@@ -2,16 +2,16 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, final
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from outrider.contract.budget import Budget
+from outrider.base.bounds import NonNegative, OneOf, checked
+from outrider.contract.budget import DIVERGENCES, Budget
 from outrider.contract.examples import VerifierExample
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.towards import STEPS, Towards, within
 
 Floats = NDArray[np.float64]
@@ -52,7 +52,12 @@ class Cactus(Towards):
         ),
     )
 
-    def __init__(self, budget: float = 0.1, divergence: str = "tv") -> None:
+    @checked("verifier")
+    def __init__(
+        self,
+        budget: NonNegative = 0.1,
+        divergence: Annotated[str, OneOf(DIVERGENCES)] = "tv",
+    ) -> None:
         self.budget: Budget = Budget(budget, divergence)
 
     def aim(self, p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
@@ -120,8 +125,3 @@ class Clamps:
         ends = low * math.log(low) * self.p[below] if low > 0 else 0.0
         ends += factor * math.log(factor) * above
         return factor, max(0.0, float(ends + self.log[upto] - self.log[below]))
-
-
-@hookimpl
-def register_verifiers(register: Register) -> None:
-    register("cactus", Cactus)

@@ -8,7 +8,6 @@ from torch import Tensor
 from outrider.contract.chance import Chance
 from outrider.contract.draft import Draft
 from outrider.contract.verifier import Scores, Verdict, Verifier
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.recursive import descend
 from outrider.verifiers.token import token_rates
 
@@ -33,8 +32,3 @@ class Candidates(Verifier):
         self, q: Float[Tensor, "vocab"], scores: Scores, node: int
     ) -> Float[Tensor, "vocab"]:
         return token_rates(q, scores, node)
-
-
-@hookimpl
-def register_verifiers(register: Register) -> None:
-    register("candidates", Candidates)

@@ -1,15 +1,14 @@
 """Cascade: speculative cascades, which keep the drafter's tokens where the target gains little."""
 
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.base.errors import is_number, require
-from outrider.contract.budget import Budget
+from outrider.base.bounds import NonNegative, OneOf, Share, checked
+from outrider.contract.budget import DIVERGENCES, Budget
 from outrider.contract.examples import VerifierExample
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.towards import Towards, within
 
 DEFERRALS = {
@@ -60,17 +59,14 @@ class Cascade(Towards):
         ),
     )
 
+    @checked("verifier")
     def __init__(
         self,
-        deferral: str = "opt",
-        margin: float = 0.1,
-        budget: float = 0.1,
-        divergence: str = "tv",
+        deferral: Annotated[str, OneOf(DEFERRALS)] = "opt",
+        margin: Share = 0.1,
+        budget: NonNegative = 0.1,
+        divergence: Annotated[str, OneOf(DIVERGENCES)] = "tv",
     ) -> None:
-        expected = f"one of {', '.join(DEFERRALS)}"
-        require(deferral in DEFERRALS, "verifier.deferral", deferral, expected)
-        valid = is_number(margin) and 0 <= margin <= 1
-        require(valid, "verifier.margin", margin, "a number in [0, 1]")
         self.deferral = deferral
         self.margin = margin
         self.budget: Budget = Budget(budget, divergence)
@@ -92,8 +88,3 @@ def cascade(
         "opt": float(p.max()) - margin * Budget(0).spent(q, p),
     }
     return p if float(q.max()) < least[deferral] else q
-
-
-@hookimpl
-def register_verifiers(register: Register) -> None:
-    register("cascade", Cascade)

@@ -9,7 +9,6 @@ from torch import Tensor
 from outrider.contract.chance import Chance
 from outrider.contract.draft import Draft
 from outrider.contract.verifier import Scores, Verdict, Verifier
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.sample_match import matching
 
 
@@ -63,8 +62,3 @@ def both(p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"]) -> Float[Tensor, 
     result = torch.zeros_like(p)
     result[order] = 1 / sums
     return torch.where(possible, result, 0.0)
-
-
-@hookimpl
-def register_verifiers(register: Register) -> None:
-    register("gumbel", Gumbel)

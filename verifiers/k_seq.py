@@ -10,7 +10,6 @@ from outrider.contract.chance import Chance
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.examples import VerifierExample
 from outrider.contract.verifier import Scores, Verdict, Verifier
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.token import token_rates
 
 STEPS = 60
@@ -99,8 +98,3 @@ def k_residual(
     covered = (1 - (1 - beta) ** siblings) / beta
     residual = (p - q.minimum(p / rho) * covered).clamp(min=0)
     return residual if residual.any() else p
-
-
-@hookimpl
-def register_verifiers(register: Register) -> None:
-    register("k_seq", KSeq)

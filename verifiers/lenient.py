@@ -1,18 +1,18 @@
 """Lenient: Leviathan et al.'s lenience, which trades exactness for acceptance. Lossy."""
 
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, Literal, final
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from outrider.base.bounds import Within, checked
 from outrider.base.errors import require
 from outrider.contract.chance import Chance
 from outrider.contract.draft import Draft
 from outrider.contract.examples import VerifierExample
 from outrider.contract.sampling import likeliest
 from outrider.contract.verifier import Scores, Verdict, Verifier
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.token import acceptance, leading, residual
 
 RESIDUALS = ("plain", "scaled")
@@ -64,15 +64,13 @@ class Lenient(Verifier):
         ),
     )
 
+    @checked("verifier")
     def __init__(
         self,
-        lenience: float = 0.5,
-        residual: str = "plain",
+        lenience: Annotated[float, Within("(0, 1]")] = 0.5,
+        residual: Literal["plain", "scaled"] = "plain",
         within: list[int] | None = None,
     ) -> None:
-        require(0 < lenience <= 1, "verifier.lenience", lenience, "a number in (0, 1]")
-        expected = f"one of {', '.join(RESIDUALS)}"
-        require(residual in RESIDUALS, "verifier.residual", residual, expected)
         is_pair = within is None or (len(set(within)) == len(within) == 2)
         expected = "two ids, of the opening and the closing token, or none"
         require(is_pair, "verifier.within", within, expected)
@@ -145,8 +143,3 @@ class Lenient(Verifier):
         # p(x) >= l max p, in logarithms: the normaliser cancels.
         floor = scores.logits.amax(-1, keepdim=True) + torch.tensor(self.lenience).log()
         return scores.logits >= floor
-
-
-@hookimpl
-def register_verifiers(register: Register) -> None:
-    register("lenient", Lenient)

@@ -12,7 +12,6 @@ from outrider.base.errors import DrafterError
 from outrider.contract.chance import Chance
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.verifier import Scores, Verdict, Verifier
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.block import Block, blockwise
 
 
@@ -111,8 +110,3 @@ def _path_from(draft: Draft, node: int) -> Sequence[int]:
             raise DrafterError("wrote siblings below the first token: multi_path_block takes paths")
         path.append(children[0])
     return path
-
-
-@hookimpl
-def register_verifiers(register: Register) -> None:
-    register("multi_path_block", MultiPathBlock)

@@ -1,22 +1,19 @@
 """MultiStep: SpecInfer's rule for siblings drawn independently."""
 
 from collections.abc import Sequence
-from typing import ClassVar, final
+from typing import ClassVar, Literal, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.base.errors import require
+from outrider.base.bounds import checked
 from outrider.contract.chance import Chance
 from outrider.contract.draft import Draft
 from outrider.contract.examples import VerifierExample
 from outrider.contract.verifier import Scores, Verdict, Verifier
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.recursive import descend, first
 from outrider.verifiers.token import token_rates
-
-ORDERS = ("drawn", "random")
 
 
 @final
@@ -39,8 +36,8 @@ class MultiStep(Verifier):
         VerifierExample(p=(0.25, 0.75), q=(0.75, 0.25), siblings=2, accepted=0.625),
     )
 
-    def __init__(self, order: str = "drawn") -> None:
-        require(order in ORDERS, "verifier.order", order, f"one of {', '.join(ORDERS)}")
+    @checked("verifier")
+    def __init__(self, order: Literal["drawn", "random"] = "drawn") -> None:
         self.order = order
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
@@ -55,8 +52,3 @@ class MultiStep(Verifier):
 
 def _random(children: Sequence[int], chance: Chance) -> int:
     return chance.categorical(torch.ones(len(children)))
-
-
-@hookimpl
-def register_verifiers(register: Register) -> None:
-    register("multi_step", MultiStep)

@@ -10,7 +10,6 @@ from outrider.contract.chance import Chance
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.examples import VerifierExample
 from outrider.contract.verifier import Scores, Verdict, Verifier
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.ceiling import MOST_OF_THREE
 from outrider.verifiers.distinct import joint_classes, membership
 from outrider.verifiers.recursive import residual
@@ -150,8 +149,3 @@ def _of_distinct(p: Float[Tensor, "n"], q: Float[Tensor, "n"], siblings: int) ->
 def _best(of_p: Tensor, expected: Tensor, siblings: int) -> Float[Tensor, "classes ..."]:
     rates = best_selection(tuple(of_p.tolist()), tuple(expected.flatten().tolist()), siblings)
     return rates.to(of_p.device)
-
-
-@hookimpl
-def register_verifiers(register: Register) -> None:
-    register("optimal_transport", OptimalTransport)

@@ -9,7 +9,6 @@ from torch import Tensor
 from outrider.contract.chance import Chance
 from outrider.contract.draft import Draft
 from outrider.contract.verifier import Scores, Verdict, Verifier
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.token import leading
 
 
@@ -38,8 +37,3 @@ class Rejection(Verifier):
         p = scores.after(node)
         ratio = (p / q.to(p.device)).nan_to_num(0.0, posinf=float("inf"))
         return ratio / ratio.max() if ratio.max() < float("inf") else torch.zeros_like(ratio)
-
-
-@hookimpl
-def register_verifiers(register: Register) -> None:
-    register("rejection", Rejection)

@@ -9,7 +9,6 @@ from torch import Tensor
 from outrider.contract.chance import Chance
 from outrider.contract.draft import KINDS, ROOT, Draft
 from outrider.contract.verifier import Scores, Verdict, Verifier
-from outrider.plugins.hookspecs import Register, hookimpl
 
 
 @final
@@ -48,8 +47,3 @@ def matching(draft: Draft, draw: Callable[[int, int], int]) -> Verdict:
             return Verdict(tuple(accepted), token)
         node = match[0]
         accepted.append(node)
-
-
-@hookimpl
-def register_verifiers(register: Register) -> None:
-    register("sample_match", SampleMatch)

@@ -1,16 +1,15 @@
 """ScaledUniform: the token rule with a uniform number from [0, b] in place of [0, 1]."""
 
-from typing import final
+from typing import Annotated, Literal, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.base.errors import require
+from outrider.base.bounds import Above, checked
 from outrider.contract.chance import Chance
 from outrider.contract.draft import Draft
 from outrider.contract.verifier import Scores, Verdict, Verifier
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.token import acceptance, leading, residual
 
 RESIDUALS = ("own", "plain")
@@ -32,10 +31,10 @@ class ScaledUniform(Verifier):
     Raises `ConfigError` if b is not above 0, or the residual is unknown.
     """
 
-    def __init__(self, b: float = 2.0, residual: str = "own") -> None:
-        require(0 < b < float("inf"), "verifier.b", b, "a number above 0")
-        expected = f"one of {', '.join(RESIDUALS)}"
-        require(residual in RESIDUALS, "verifier.residual", residual, expected)
+    @checked("verifier")
+    def __init__(
+        self, b: Annotated[float, Above(0)] = 2.0, residual: Literal["own", "plain"] = "own"
+    ) -> None:
         self.b = b
         self.residual = residual
 
@@ -65,8 +64,3 @@ class ScaledUniform(Verifier):
         if self.lossless:
             return scores.probs
         return scores.probs / self.b if self.b < 1 else torch.ones_like(scores.probs)
-
-
-@hookimpl
-def register_verifiers(register: Register) -> None:
-    register("scaled_uniform", ScaledUniform)

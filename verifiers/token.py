@@ -10,7 +10,6 @@ from outrider.contract.chance import Chance
 from outrider.contract.draft import Draft
 from outrider.contract.sampling import likeliest
 from outrider.contract.verifier import Scores, Verdict, Verifier
-from outrider.plugins.hookspecs import Register, hookimpl
 
 
 @final
@@ -77,8 +76,3 @@ def residual(
     else:
         rest = (p - q.to(p.device)).clamp(min=0)
     return rest if rest.any() else p
-
-
-@hookimpl
-def register_verifiers(register: Register) -> None:
-    register("token", Token)

@@ -10,7 +10,6 @@ from torch import Tensor
 from outrider.contract.chance import Chance
 from outrider.contract.draft import KINDS, ROOT, Draft
 from outrider.contract.verifier import Scores, Verdict, Verifier
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.block import blockwise, prefix_rate
 
 
@@ -93,8 +92,3 @@ def _distribution(draft: Draft, child: int, parent: _Node) -> Float[Tensor, "voc
     probs = probs.clone()
     probs[parent.tested] = 0
     return probs / probs.sum()
-
-
-@hookimpl
-def register_verifiers(register: Register) -> None:
-    register("traversal", Traversal)

@@ -1,17 +1,16 @@
 """Typical: Medusa's typical acceptance, which accepts any token that is likely enough. Lossy."""
 
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, final
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from outrider.base.errors import require
+from outrider.base.bounds import Within, checked
 from outrider.contract.chance import Chance
 from outrider.contract.draft import KINDS, ROOT, Draft
 from outrider.contract.examples import VerifierExample
 from outrider.contract.verifier import Scores, Verdict, Verifier
-from outrider.plugins.hookspecs import Register, hookimpl
 
 
 @final
@@ -46,9 +45,12 @@ class Typical(Verifier):
     takes: frozenset[str] = frozenset(KINDS)
     lossless = False
 
-    def __init__(self, epsilon: float = 0.09, delta: float = 0.3) -> None:
-        require(0 < epsilon <= 1, "verifier.epsilon", epsilon, "a number in (0, 1]")
-        require(0 < delta <= 1, "verifier.delta", delta, "a number in (0, 1]")
+    @checked("verifier")
+    def __init__(
+        self,
+        epsilon: Annotated[float, Within("(0, 1]")] = 0.09,
+        delta: Annotated[float, Within("(0, 1]")] = 0.3,
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
 
@@ -79,8 +81,3 @@ class Typical(Verifier):
     def _typical(self, p: Float[Tensor, "*rows vocab"]) -> Bool[Tensor, "*rows vocab"]:
         entropy = -torch.xlogy(p, p).sum(-1, keepdim=True)
         return p > (self.delta * (-entropy).exp()).clamp(max=self.epsilon)
-
-
-@hookimpl
-def register_verifiers(register: Register) -> None:
-    register("typical", Typical)

@@ -9,7 +9,6 @@ from outrider.contract.chance import Chance
 from outrider.contract.draft import Draft
 from outrider.contract.examples import VerifierExample
 from outrider.contract.verifier import Scores, Verdict, Verifier
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.verifiers.recursive import descend
 from outrider.verifiers.token import token_rates
 
@@ -38,8 +37,3 @@ class WithoutReplacement(Verifier):
         self, q: Float[Tensor, "vocab"], scores: Scores, node: int
     ) -> Float[Tensor, "vocab"]:
         return token_rates(q, scores, node)
-
-
-@hookimpl
-def register_verifiers(register: Register) -> None:
-    register("without_replacement", WithoutReplacement)

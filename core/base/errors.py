@@ -68,6 +68,16 @@ def is_number(value: object) -> bool:
     return isinstance(value, float) or is_int(value)
 
 
+def similar(name: str, names: Iterable[str]) -> str:
+    """Returns the end of a message that lists names already: those that are like `name`.
+
+    >>> similar("scald", ["plain", "scaled"])
+    "; did you mean 'scaled'?"
+    """
+    matches = difflib.get_close_matches(name, list(map(str, names)), n=3, cutoff=0.5)
+    return f"; did you mean {' or '.join(map(repr, matches))}?" if matches else ""
+
+
 def nearest(name: str, names: Iterable[str]) -> str:
     """Returns the hint for a name that is not among `names`: the closest ones, and all of them.
 

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import secrets
 import socket
 import sys
 import time
@@ -9,10 +10,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 from safetensors import SafetensorError
 
 from outrider.base.errors import ConfigError
+from outrider.base.locks import hold
+
+NO_SYNC = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EROFS}
+"""What a file system answers that can't be asked to write to the disk at once."""
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
@@ -30,16 +35,19 @@ def write_whole(path: Path, content: str | bytes) -> None:
 def replacing(path: Path) -> Iterator[Path]:
     """Yields the path of a new file, which replaces `path` at the end if nothing was raised.
 
-    The block may only write. torch and safetensors raise errors of their own for a full disk.
+    A power cut after that loses nothing. The block may only write. torch and safetensors raise
+    errors of their own for a full disk.
 
     Raises:
         OSError: as `write_whole` does.
     """
-    # The process is part of the name, so two of them don't write to the same file.
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    # Process numbers are not enough: those of two containers may be equal.
+    scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         yield scratch
+        _sync(scratch)
         scratch.replace(path)
+        _sync(path.parent)
     except OSError as error:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from error
     except (RuntimeError, SafetensorError) as error:
@@ -60,6 +68,8 @@ def append_line(path: Path, line: str) -> None:
     try:
         with path.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
+            file.flush()
+            _sync(path)
     except OSError as error:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from error
 
@@ -72,18 +82,18 @@ def claimed(path: Path, wait: Callable[[str], None] | None = None) -> Iterator[N
 
     Raises:
         ConfigError: another process holds it, and `wait` is None.
+        OSError: it can't be locked, for example in a read-only folder; the error names the file.
     """
     file = path / ".lock" if path.is_dir() else path.with_name(f".{path.name}.lock")
     holder = file.with_suffix(".holder")
-    lock = FileLock(file)
     try:
-        lock.acquire(timeout=0)
+        lock = hold(file)
     except Timeout as error:
         line = f"{path}: {_read(holder)} writes to it"
         if wait is None:
             raise ConfigError(f"{line}: expected another folder, or wait for its end") from error
         wait(f"{line}; waiting for its end")
-        lock.acquire()
+        lock = hold(file, None)
     try:
         command = " ".join(sys.argv)[:120].encode(errors="replace").decode()
         since = time.strftime("%Y-%m-%d %H:%M:%S")
@@ -92,6 +102,20 @@ def claimed(path: Path, wait: Callable[[str], None] | None = None) -> Iterator[N
     finally:
         holder.unlink(missing_ok=True)
         lock.release()
+
+
+def _sync(path: Path) -> None:
+    """Returns once a file, or the names in a folder, are on the disk, where that can be asked."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in NO_SYNC:
+            raise
+    finally:
+        os.close(descriptor)
 
 
 def _read(holder: Path) -> str:

@@ -13,7 +13,7 @@ from outrider.lab.measuring.compare import PROTOCOLS
 from outrider.lab.measuring.entrants import Entrant
 from outrider.lab.runs.identity import identity, provenance
 from outrider.plugins.config import build, option_configs, plain_values
-from outrider.plugins.registry import plural
+from outrider.plugins.roles import plural
 
 EntrantConfig = tuple[DictConfig, DictConfig, DictConfig]
 """The configs of a drafter, an acceptance rule and a policy."""
@@ -21,8 +21,8 @@ EntrantConfig = tuple[DictConfig, DictConfig, DictConfig]
 LISTS = ("resume", "drafters", "verifiers", "policies")
 """The settings that `run.json` does not repeat among its settings."""
 
-SHOWN = ("precision", "pairs", "by_task", "sort", "live")
-"""The settings that decide what is printed, and nothing else."""
+SHOWN = ("precision", "pairs", "by_task", "sort", "live", "reports")
+"""The settings that decide what is printed or reported, and nothing else."""
 
 
 def entrant_configs(config: DictConfig) -> dict[str, EntrantConfig]:

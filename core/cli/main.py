@@ -3,55 +3,23 @@
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 
-from outrider.base.errors import ConfigError, OutriderError, TargetError, nearest, require
+from outrider.base.errors import ConfigError, OutriderError, TargetError, require
 from outrider.base.interruption import Terminated, advice_in, out_of_memory, terminable
 from outrider.base.terminal import JSON, QUIET, is_json, is_quiet, switched_on, visible
 from outrider.base.torchrun import FIELD, rank, world
 from outrider.cli.quoting import quote_prompt
-from outrider.cli.usage import JSON_COMMANDS, JSON_FLAG, QUIET_FLAG, USAGE, command_help
+from outrider.cli.usage import JSON_FLAG, QUIET_FLAG, command_help, usage
 from outrider.data.prompts import is_encodable
-
-HYDRA_COMMANDS = (
-    "generate",
-    "beams",
-    "compare",
-    "demo",
-    "bench",
-    "theory",
-    "check",
-    "fuzz",
-    "train",
-    "serve-config",
-    "serve-check",
-)
-"""The commands that are Hydra apps: each is a function, in a module of its own name."""
-
-PLAIN_COMMANDS = ("report", "view", "plugins", "doctor", "new-plugin")
-"""The commands that take a list of arguments; also functions in modules of their own names."""
-
-COMMANDS = (*HYDRA_COMMANDS, *PLAIN_COMMANDS)
-
-MODULES = {
-    "bench": "outrider.extras.bench.command",
-    "fuzz": "outrider.extras.fuzzing.command",
-    "train": "outrider.extras.training.command",
-    "view": "outrider.extras.view.command",
-    "serve-check": "outrider.extras.serving.serve_check",
-    "serve-config": "outrider.extras.serving.serve_config",
-}
-"""Where the functions of the extras' commands are."""
-
-TENSOR_PARALLEL_COMMANDS = ("generate", "compare")
-"""The commands that can run on several ranks."""
+from outrider.plugins.command import Command
+from outrider.plugins.registry import Entry, command_entry, installed
 
 SWITCHES = ("cache", "chat", "by_task", "live", "neighbour", "pairs", "resume", "thorough")
 """The settings of all commands that are true or false."""
@@ -109,24 +77,38 @@ def _line_of(error: Exception) -> str | None:
 def _run(command: str, *arguments: str) -> None:
     for argument in (command, *arguments):
         require(is_encodable(argument), "argument", argument, "text in UTF-8")
-    if is_json() and command in COMMANDS and command not in JSON_COMMANDS:
-        raise ConfigError(f"{JSON_FLAG}: expected one of {', '.join(JSON_COMMANDS)}")
     if command in ("-h", "--help", "help"):
-        print(USAGE)
+        print(usage())
     elif command in ("-V", "--version"):
         print(f"outrider {version('outrider')}")
-    elif command in PLAIN_COMMANDS:
-        _command_function(command)(arguments)
     elif command in COMPLETION:
         _complete(list(arguments))
-    elif command in HYDRA_COMMANDS and any(word in HELP for word in arguments):
-        print(command_help(command))
     else:
-        _run_hydra_command(command, list(arguments))
+        _run_command(command_entry(command), arguments)
 
 
-def _run_hydra_command(command: str, arguments: list[str]) -> None:
-    function = _command_function(command)
+def _run_command(entry: Entry, arguments: Sequence[str]) -> None:
+    command: Command = entry.source
+    if is_json() and not command.json:
+        names = (name for name, other in installed().commands.items() if other.json)
+        raise ConfigError(f"{JSON_FLAG}: expected one of {', '.join(names)}")
+    if not command.plain and any(word in HELP for word in arguments):
+        print(command_help(command))
+        return
+    try:
+        if command.plain:
+            entry.factory(arguments)
+        else:
+            _run_hydra_command(command, entry.factory, list(arguments))
+    except ModuleNotFoundError as error:
+        if command.extra is None:
+            raise
+        raise entry.explained(error) from error
+
+
+def _run_hydra_command(
+    command: Command, function: Callable[[Any], None], arguments: list[str]
+) -> None:
     # Imported here to keep `outrider --help` quick.
     import hydra
     from hydra.errors import HydraException
@@ -138,35 +120,36 @@ def _run_hydra_command(command: str, arguments: list[str]) -> None:
         compose,
         explain_error,
         is_single_run,
-        register_options,
         run_single,
     )
-    from outrider.plugins.registry import installed
+    from outrider.plugins.options import offer_options
 
-    register_options(installed())
+    offer_options()
     if world() > 1:
         is_single = not any(argument in SWEEP_FLAGS for argument in arguments)
         require(is_single, "--multirun", True, "a single run where torchrun has started it")
         signal.signal(signal.SIGTERM, _on_sigterm)
     is_completion = any(argument in COMPLETION for argument in arguments)
-    program = "outrider" if is_completion else f"outrider {command}"
+    program = "outrider" if is_completion else f"outrider {command.name}"
     sys.argv = [program, *_hydra_arguments(arguments)]
     # This makes Hydra raise errors; otherwise it prints a traceback and exits.
     os.environ["HYDRA_FULL_ERROR"] = "1"
-    app = hydra.main(version_base="1.3", config_path=f"pkg://{CONF_MODULE}", config_name=command)
+    app = hydra.main(
+        version_base="1.3", config_path=f"pkg://{CONF_MODULE}", config_name=command.name
+    )
     run = partial(_run_guarded, function, command)
     try:
         if rank():
             # Only the first rank runs the command. The others load the target, and take part in the
             # first rank's passes until it ends.
-            config = compose(command, sys.argv[1:])
+            config = compose(command.name, sys.argv[1:])
             _run_guarded(lambda config: build(config.target), command, config)
         if is_single_run(sys.argv[1:]):
-            run_single(run, command, sys.argv[1:])
+            run_single(run, command.name, sys.argv[1:])
         else:
             app(run)()
     except (HydraException, OmegaConfBaseException) as error:
-        _fail(explain_error(error, command, arguments))
+        _fail(explain_error(error, command.name, arguments))
 
 
 def _complete(arguments: list[str]) -> None:
@@ -175,26 +158,23 @@ def _complete(arguments: list[str]) -> None:
     Hydra knows no commands, so these are completed here, and removed from the line before Hydra
     reads it.
     """
+    commands = installed().commands
+    first = next(command for command in commands.values() if not command.plain)
     if not any(argument.startswith("query=") for argument in arguments):
-        _run_hydra_command(HYDRA_COMMANDS[0], [COMPLETION[0], *arguments])
+        _run_hydra_command(first, _nothing, [COMPLETION[0], *arguments])
         return
     line = os.environ.get("COMP_LINE", "")
     end = " " if line.endswith(" ") else ""
     words = line.split()
     if len(words) < 2 or (len(words) == 2 and not end):
-        print(" ".join(name for name in COMMANDS if name.startswith("".join(words[1:]))))
-    elif words[1] in HYDRA_COMMANDS:
+        print(" ".join(name for name in commands if name.startswith("".join(words[1:]))))
+    elif words[1] in commands and not commands[words[1]].plain:
         os.environ["COMP_LINE"] = " ".join([words[0], *words[2:]]) + end
-        _run_hydra_command(words[1], [COMPLETION[0], *arguments])
+        _run_hydra_command(commands[words[1]], _nothing, [COMPLETION[0], *arguments])
 
 
-def _command_function(command: str) -> Callable[[Any], None]:
-    if command not in COMMANDS:
-        raise ConfigError(f"{command!r}: {nearest(command, COMMANDS)}")
-    name = command.replace("-", "_")
-    module = MODULES.get(command, f"outrider.cli.commands.{name}")
-    function: Callable[[Any], None] = getattr(import_module(module), name)
-    return function
+def _nothing(_: Any) -> None:
+    """Stands for a command that is not to be run."""
 
 
 def _hydra_arguments(arguments: list[str]) -> list[str]:
@@ -210,7 +190,7 @@ def _hydra_arguments(arguments: list[str]) -> list[str]:
     return [*flags, *(overrides if flags else map(quote_prompt, overrides))]
 
 
-def _run_guarded(function: Callable[[Any], None], command: str, config: Any) -> None:
+def _run_guarded(function: Callable[[Any], None], command: Command, config: Any) -> None:
     """Runs a command on its config; an error ends the process with one line."""
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
@@ -224,7 +204,7 @@ def _run_guarded(function: Callable[[Any], None], command: str, config: Any) -> 
         function(config)
     except (*FAULTS, MissingMandatoryValue) as error:
         is_setting = isinstance(error, MissingMandatoryValue)
-        line = explain_error(error, command, ()) if is_setting else _line_of(error)
+        line = explain_error(error, command.name, ()) if is_setting else _line_of(error)
         # In a sweep Hydra reports the error: it names the job and runs the others.
         is_sweep = HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN
         if line is None or is_sweep:
@@ -239,7 +219,7 @@ def _check_switches(config: Any) -> None:
         require(isinstance(value, bool), name, value, "true or false")
 
 
-def _check_ranks(config: Any, command: str) -> None:
+def _check_ranks(config: Any, command: Command) -> None:
     """Checks that the target is tensor-parallel if there are several ranks, and that it may be.
 
     Raises:
@@ -250,8 +230,8 @@ def _check_ranks(config: Any, command: str) -> None:
         raise ConfigError(
             f"{FIELD}={is_parallel}: expected true, torchrun has started {world()} processes"
         )
-    if is_parallel and command not in TENSOR_PARALLEL_COMMANDS:
-        commands = " and ".join(TENSOR_PARALLEL_COMMANDS)
+    if is_parallel and not command.ranks:
+        commands = " and ".join(name for name, other in installed().commands.items() if other.ranks)
         raise ConfigError(f"{FIELD}={is_parallel}: expected false, only {commands} can do that")
 
 

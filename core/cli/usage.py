@@ -10,7 +10,12 @@ from typing import Any, final
 
 from omegaconf import OmegaConf
 
-USAGE = """\
+from outrider.base.errors import ConfigError
+from outrider.plugins.command import Command
+from outrider.plugins.registry import command_entry, installed
+from outrider.plugins.roles import ROLES
+
+FIRST_STEPS = """\
 usage: outrider COMMAND [SETTING=VALUE ...]
 
 First steps:
@@ -21,15 +26,7 @@ First steps:
   outrider check drafter=prompt_lookup                the proof that a drafter is lossless
 
 Commands:
-  generate      write a text                   beams         faster beam search
-  compare       drafters side by side          demo          the same, ready to run
-  bench         beside other libraries         theory        the papers' predictions
-  check         prove a part                   train         train a drafter or a policy
-  serve-config  the same drafter in vLLM       serve-check   compare it with vLLM's
-  report        gather runs of compare         view          look at them in a browser
-  plugins       what is registered, by whom    new-plugin    write a plugin's package
-  doctor        is all well on this machine?
-  fuzz          try random combinations
+{commands}
 
 `outrider COMMAND --help` shows examples and the settings that matter.
 `--quiet` prints only a command's result, `--json` prints it as JSON."""
@@ -43,34 +40,12 @@ QUIET_HELP = "print only the result: no progress, no notes; errors still go to s
 JSON_FLAG = "--json"
 """The flag of the commands that can print their result as JSON."""
 
-JSON_COMMANDS = (
-    "generate",
-    "beams",
-    "compare",
-    "demo",
-    "bench",
-    "theory",
-    "check",
-    "fuzz",
-    "serve-check",
-    "report",
-    "plugins",
-    "doctor",
-)
-"""The commands that take it."""
-
 JSON_HELP = "print only the result, as JSON"
 
 GROUPS = {
-    "target": "the model whose text is wanted",
-    "drafter": "what proposes tokens",
-    "verifier": "the acceptance rule",
-    "policy": "how long to draft",
+    **{name: role.help for name, role in ROLES.items()},
     "sampling": "how tokens are drawn, such as greedy or standard",
-    "constraint": "what texts must follow: regex, json_schema or grammar",
-    "data": "the prompts",
     "paper": "a table or figure of Leviathan et al.: table1, figure2 to figure5",
-    "recipe": "how to train; the drafter's own by default",
 }
 """The parts that are chosen by name, each with what it is."""
 
@@ -102,9 +77,17 @@ class Settings:
     comments: Mapping[str, str] = field(default_factory=dict)
 
 
-def command_help(command: str) -> str:
-    """Returns the examples of a Hydra command, and its settings with what they mean."""
-    settings = read_settings(command)
+def usage() -> str:
+    """Returns what the console script can do: the first steps, and every registered command."""
+    commands = installed().commands.values()
+    width = max(len(command.name) for command in commands)
+    lines = (f"  {command.name:{width}}  {command.help}" for command in commands)
+    return FIRST_STEPS.format(commands="\n".join(lines))
+
+
+def command_help(command: Command) -> str:
+    """Returns the examples of a command with a config, and its settings with what they mean."""
+    settings = read_settings(command.name)
     groups = {
         name: (option or "NAME", GROUPS[name])
         for name, option in settings.groups.items()
@@ -116,13 +99,13 @@ def command_help(command: str) -> str:
     }
     listed = "Chosen by name, with settings of their own (`outrider plugins` lists the names):"
     parts = [
-        f"usage: outrider {command} [SETTING=VALUE ...]",
+        f"usage: outrider {command.name} [SETTING=VALUE ...]",
         _section("Examples:", [f"  {example}" for example in settings.examples]),
         _section(listed, [_line(name, *row) for name, row in groups.items()]),
         _section("Settings:", [_line(name, *row) for name, row in values.items()]),
         ALL_SETTINGS.format(
-            command=command,
-            as_json=", `--json` prints it as JSON" if command in JSON_COMMANDS else "",
+            command=command.name,
+            as_json=", `--json` prints it as JSON" if command.json else "",
         ),
     ]
     return "\n\n".join(filter(None, parts))
@@ -137,14 +120,14 @@ def argument_parser(
     )
     # Only for the help: the console script removes the flags first.
     parser.add_argument(QUIET_FLAG, action="store_true", help=QUIET_HELP)
-    if command in JSON_COMMANDS:
+    if command_entry(command).source.json:
         parser.add_argument(JSON_FLAG, action="store_true", help=JSON_HELP)
     return parser
 
 
 def read_settings(command: str) -> Settings:
     """Returns what the config file of a command says, with what it takes from other files."""
-    text = (files("outrider.conf") / f"{command}.yaml").read_text(encoding="utf-8")
+    text = _config_file(command)
     content: Any = OmegaConf.to_container(OmegaConf.create(text))
     groups: dict[str, Any] = {}
     values: dict[str, Any] = {}
@@ -166,6 +149,17 @@ def read_settings(command: str) -> Settings:
     lines = head[0].splitlines() if head else []
     examples = tuple(line[2:] for line in lines if line.startswith("# outrider "))
     return Settings(examples, groups, values, comments | _comments(text))
+
+
+def _config_file(name: str) -> str:
+    """Returns the text of a config file, the first of its name on the search path."""
+    packages = ["pkg://outrider.conf", *installed().search_paths]
+    for package in packages:
+        if package.startswith("pkg://"):
+            file = files(package.removeprefix("pkg://").replace("/", ".")) / f"{name}.yaml"
+            if file.is_file():
+                return file.read_text(encoding="utf-8")
+    raise ConfigError(f"{name}.yaml: expected a file in one of {', '.join(packages)}")
 
 
 def _flat(content: Mapping[str, Any]) -> dict[str, Any]:

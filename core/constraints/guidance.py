@@ -111,6 +111,7 @@ def regex(pattern: str, steer: bool = True) -> Guidance:
     """Returns the constraint that the whole text matches a regular expression.
 
     pattern: in the syntax of Rust's regex crate, without anchors and look-around.
+    steer: whether drafts keep to it too.
     """
     require(isinstance(pattern, str) and pattern != "", "constraint.pattern", pattern, "a pattern")
     return Guidance(matcher_class().grammar_from_regex(pattern), steer=steer)
@@ -124,6 +125,7 @@ def json_schema(
     schema: a mapping, its JSON, or @FILE for a file that holds it.
     whitespace: whether white space is allowed between the parts of the JSON. Without it, more
         tokens are forced.
+    steer: whether drafts keep to it too.
 
     Raises:
         ConfigError: the schema is no JSON, or not supported by llguidance.
@@ -144,6 +146,7 @@ def grammar(text: str, steer: bool = True) -> Guidance:
     """Returns the constraint that the text is in the language of a grammar.
 
     text: the grammar in llguidance's variant of Lark, or @FILE for a file that holds it.
+    steer: whether drafts keep to it too.
     """
     text = file_text("constraint.text", text[1:]) if text[:1] == "@" else text
     return Guidance(matcher_class().grammar_from_lark(text), steer=steer)

@@ -3,12 +3,13 @@
 import copy
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, final
+from typing import Annotated, Any, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.bounds import Above, checked
 from outrider.base.errors import ConfigError, is_int, is_number, require
 from outrider.contract.constraint import Constraint
 from outrider.contract.target import Target
@@ -42,21 +43,16 @@ class Penalties(Constraint):
     Raises `ConfigError` for a value outside its range.
     """
 
+    @checked("penalties")
     def __init__(
         self,
         *,
         frequency_penalty: float = 0.0,
         presence_penalty: float = 0.0,
-        repetition_penalty: float = 1.0,
+        repetition_penalty: Annotated[float, Above(0)] = 1.0,
         logit_bias: Mapping[Any, float] | None = None,
         bad_words: Sequence[Word] = (),
     ) -> None:
-        values = {"frequency_penalty": frequency_penalty, "presence_penalty": presence_penalty}
-        for name, value in values.items():
-            require(_is_finite(value), f"penalties.{name}", value, "a number; 0 changes nothing")
-        value, expected = repetition_penalty, "a number above 0; 1 changes nothing"
-        valid = _is_finite(value) and value > 0
-        require(valid, "penalties.repetition_penalty", value, expected)
         self._frequency, self._presence = float(frequency_penalty), float(presence_penalty)
         self._repetition = float(repetition_penalty)
         self._bias = _checked_bias(logit_bias or {})
@@ -120,7 +116,6 @@ def _is_finite(value: object) -> bool:
 
 def _checked_bias(bias: Mapping[Any, float]) -> dict[int, float]:
     """Returns a bias by id. In JSON, ids are strings of digits."""
-    require(isinstance(bias, Mapping), "penalties.logit_bias", bias, "a mapping of ids to numbers")
     checked = {}
     for key, value in bias.items():
         is_id = is_int(key) or (isinstance(key, str) and key.isdecimal())
@@ -131,9 +126,6 @@ def _checked_bias(bias: Mapping[Any, float]) -> dict[int, float]:
 
 
 def _checked_words(words: Sequence[Word]) -> list[Word]:
-    expected = "a list of words, each a string or a list of ids"
-    is_list = isinstance(words, Sequence) and not isinstance(words, str)
-    require(is_list, "penalties.bad_words", words, expected)
     for word in words:
         is_word = bool(word.strip()) if isinstance(word, str) else _are_ids(word)
         require(is_word, "penalties.bad_words", word, "a string or a list of ids, not empty")

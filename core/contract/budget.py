@@ -1,13 +1,13 @@
 """Budget: how far a lossy rule may take a token's distribution from the target's."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import Annotated, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.base.errors import is_number, require
+from outrider.base.bounds import NonNegative, OneOf, checked
 
 DIVERGENCES = {
     "tv": "total variation, half the sum of |h(x) - p(x)|, at most 1",
@@ -17,6 +17,7 @@ DIVERGENCES = {
 
 
 @final
+@checked("verifier")
 @dataclass(frozen=True, slots=True)
 class Budget:
     """The most that the distribution of a token, given the text before it, may differ from p.
@@ -27,14 +28,8 @@ class Budget:
     Raises `ConfigError` for an unknown divergence, or a limit that is not a number of at least 0.
     """
 
-    limit: float
-    divergence: str = "tv"
-
-    def __post_init__(self) -> None:
-        expected = f"one of {', '.join(DIVERGENCES)}"
-        require(self.divergence in DIVERGENCES, "verifier.divergence", self.divergence, expected)
-        valid = is_number(self.limit) and 0 <= self.limit < float("inf")
-        require(valid, "verifier.budget", self.limit, "a number of at least 0")
+    limit: NonNegative
+    divergence: Annotated[str, OneOf(DIVERGENCES)] = "tv"
 
     def spent(self, h: Float[Tensor, "vocab"], p: Float[Tensor, "vocab"]) -> float:
         """Returns the divergence of h from p; infinite for "kl" where h > 0 and p = 0."""

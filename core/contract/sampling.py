@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -9,7 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import threshold
 
-from outrider.base.errors import is_int, is_number, require
+from outrider.base.bounds import AtLeast, NonNegative, Share, Within, checked
+from outrider.base.errors import require
 
 FEW = 512
 """The vocabulary, at most, that is sorted as a whole for top-p."""
@@ -24,6 +26,7 @@ LOWEST = 1e-20
 """The lowest temperature above 0: logits divided by it stay finite in float32, up to 1e18."""
 
 
+@checked("sampling")
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """How logits become a distribution: temperature, then top-k, top-p and min-p.
@@ -41,26 +44,16 @@ class Sampling:
     Raises `ConfigError` for a value outside its range.
     """
 
-    temperature: float = 0.0
-    top_k: int = 0
-    top_p: float = 1.0
-    min_p: float = 0.0
-    seed: int = 0
+    temperature: NonNegative = 0.0
+    top_k: Annotated[int, AtLeast(0)] = 0
+    top_p: Annotated[float, Within("(0, 1]")] = 1.0
+    min_p: Share = 0.0
+    seed: Annotated[int, Within("[0, 18446744073709551615]")] = 0
 
     def __post_init__(self) -> None:
-        temperature = self.temperature
-        valid = is_number(temperature) and 0 <= temperature < float("inf")
-        require(valid, "sampling.temperature", temperature, "a number of at least 0")
-        valid = temperature == 0 or temperature >= LOWEST
-        require(valid, "sampling.temperature", temperature, f"0, or a number of at least {LOWEST}")
-        valid = is_int(self.top_k) and self.top_k >= 0
-        require(valid, "sampling.top_k", self.top_k, "a whole number of at least 0")
-        valid = is_number(self.top_p) and 0 < self.top_p <= 1
-        require(valid, "sampling.top_p", self.top_p, "a number in (0, 1]")
-        valid = is_number(self.min_p) and 0 <= self.min_p <= 1
-        require(valid, "sampling.min_p", self.min_p, "a number in [0, 1]")
-        valid = is_int(self.seed) and 0 <= self.seed < 2**64
-        require(valid, "sampling.seed", self.seed, "a whole number from 0 to 2**64 - 1")
+        valid = self.temperature == 0 or self.temperature >= LOWEST
+        expected = f"0, or a number of at least {LOWEST}"
+        require(valid, "sampling.temperature", self.temperature, expected)
 
     @property
     def greedy(self) -> bool:

@@ -2,8 +2,10 @@
 
 import itertools
 from pathlib import Path
+from typing import Annotated
 
-from outrider.base.errors import ConfigError, is_int, require
+from outrider.base.bounds import Count, ExistingFile, checked
+from outrider.base.errors import ConfigError, require
 from outrider.data.prompts import Prompt, collect, read_jsonl, spaced
 
 DEMO = Path(__file__).parent / "demo.jsonl"
@@ -24,9 +26,13 @@ def own() -> list[Prompt]:
     return []
 
 
-def jsonl(path: str, limit: int | None = None, column: str | None = None) -> list[Prompt]:
+@checked("data")
+def jsonl(
+    path: Annotated[str, ExistingFile()], limit: int | None = None, column: str | None = None
+) -> list[Prompt]:
     """Returns the prompts in a file with a JSON object per line, in a form of `outrider.data.rows`.
 
+    path: the file.
     column: the key that holds the prompt: a string, a list of turns, or a list of messages.
         Defaults to that of the row's form.
     limit: how many to take, evenly spaced over the file, so that its categories stay mixed.
@@ -35,10 +41,14 @@ def jsonl(path: str, limit: int | None = None, column: str | None = None) -> lis
     return spaced(read_jsonl(path, column), limit)
 
 
-def parquet(path: str, limit: int | None = None, column: str | None = None) -> list[Prompt]:
+@checked("data")
+def parquet(
+    path: Annotated[str, ExistingFile()], limit: int | None = None, column: str | None = None
+) -> list[Prompt]:
     """Returns the prompts in a parquet file; its columns are named like the keys of `jsonl`.
 
-    column: as for `jsonl`.
+    path: the file.
+    column, limit: as for `jsonl`.
 
     Raises:
         ConfigError: the file is missing, empty or damaged, or a row is in no known form.
@@ -47,7 +57,6 @@ def parquet(path: str, limit: int | None = None, column: str | None = None) -> l
     from pyarrow import parquet as files
 
     file = Path(path).expanduser()
-    require(file.is_file(), "data.path", path, "a file that exists")
     try:
         rows = files.read_table(file).to_pylist()
     except pyarrow.ArrowException as error:
@@ -59,17 +68,20 @@ def parquet(path: str, limit: int | None = None, column: str | None = None) -> l
     return spaced(collect(zip(names, rows, strict=True), path, column), limit)
 
 
-def text(path: str, words: int = 200, limit: int | None = None) -> list[Prompt]:
+@checked("data")
+def text(
+    path: Annotated[str, ExistingFile()], words: Count = 200, limit: Count | None = None
+) -> list[Prompt]:
     """Returns chunks of a text file, for the target to continue.
 
+    path: the file. Use `chat=false` with it.
     words: the length of a chunk.
+    limit: as for `jsonl`.
 
     Raises:
         ConfigError: the file is missing, empty, or not text.
     """
     file = Path(path).expanduser()
-    require(file.is_file(), "data.path", path, "a file that exists")
-    require(is_int(words) and words >= 1, "data.words", words, "a whole number of at least 1")
     try:
         content = file.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -91,7 +103,10 @@ def hub(
 ) -> list[Prompt]:
     """Returns the prompts in a data set of the Hugging Face hub, or in a local copy of one.
 
-    column: as for `jsonl`.
+    name: OWNER/SET on the hub, or a folder.
+    split: the part of the data set.
+    subset: its configuration, if it has several.
+    column, limit: as for `jsonl`.
 
     Raises:
         ConfigError: the `datasets` library is not installed, or the data set can't be loaded.

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from time import perf_counter
+from typing import Annotated
 
-from outrider.base.errors import ConfigError, is_int, require, require_instance
+from outrider.base.bounds import AtLeast, Count, Seconds, checked
+from outrider.base.errors import ConfigError, require, require_instance
 from outrider.contract.chance import Chance
 from outrider.contract.constraint import Constraint
 from outrider.contract.draft import KINDS
@@ -19,23 +21,24 @@ from outrider.decoding.run import ActiveText, Run, begin_text
 from outrider.plugins.registry import installed
 
 
+@checked()
 def decode(  # noqa: PLR0913  the options of a run, by name
     target: Target,
     drafter: Drafter,
     verifier: Verifier,
     tokens: Sequence[int],
     *,
-    gamma: int = 5,
-    budget: int | None = None,
+    gamma: Count = 5,
+    budget: Count | None = None,
     sampling: Sampling | None = None,
     policy: Policy | None = None,
     chance: Chance | None = None,
-    number: int = 0,
-    max_new_tokens: int = 128,
+    number: Annotated[int, AtLeast(0)] = 0,
+    max_new_tokens: Count = 128,
     stops: Sequence[str] = (),
     constraint: Constraint | None = None,
-    draft_timeout: float | None = None,
-    logprobs: int | None = None,
+    draft_timeout: Seconds | None = None,
+    logprobs: Annotated[int, AtLeast(0)] | None = None,
 ) -> Iterator[Round]:
     """Yields the rounds of speculative decoding (Leviathan et al. 2211.17192, Algorithm 1).
 
@@ -74,7 +77,6 @@ def decode(  # noqa: PLR0913  the options of a run, by name
         draft_timeout=draft_timeout,
         logprobs=logprobs,
     )
-    require(is_int(number) and number >= 0, "number", number, "a whole number of at least 0")
     _check_parts([policy], [constraint])
     prompt = target.encode(tokens)
     prepare(target, drafter, verifier)
@@ -107,23 +109,24 @@ def _rounds(run: Run, text: ActiveText) -> Iterator[Round]:
         yield round
 
 
+@checked()
 def decode_together(  # noqa: PLR0913  the options of a run, by name
     target: Target,
     drafter: Drafter,
     verifier: Verifier,
     prompts: Sequence[Sequence[int]],
     *,
-    batch_size: int = 64,
-    gamma: int = 5,
-    budget: int | None = None,
+    batch_size: Count = 64,
+    gamma: Count = 5,
+    budget: Count | None = None,
     sampling: Sampling | None = None,
     policies: Sequence[Policy] | None = None,
     chances: Sequence[Chance] | None = None,
-    max_new_tokens: int = 128,
+    max_new_tokens: Count = 128,
     stops: Sequence[str] = (),
     constraints: Sequence[Constraint] | None = None,
-    draft_timeout: float | None = None,
-    logprobs: int | None = None,
+    draft_timeout: Seconds | None = None,
+    logprobs: Annotated[int, AtLeast(0)] | None = None,
 ) -> Iterator[tuple[int, Round]]:
     """Yields the rounds of several texts, each with the index of its prompt.
 
@@ -154,8 +157,6 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
     for name, parts in (("policies", policies), ("chances", chances), ("constraints", constraints)):
         fits = parts is None or len(parts) == len(prompts)
         require(fits, name, len(parts or ()), f"one for each prompt, {len(prompts)} of them")
-    valid = is_int(batch_size) and batch_size >= 1
-    require(valid, "batch_size", batch_size, "a whole number of at least 1")
     _check_parts(policies or (), constraints or ())
     encoded = [target.encode(prompt) for prompt in prompts]
     prepare(target, drafter, verifier)

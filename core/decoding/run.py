@@ -3,15 +3,14 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import final
+from typing import Annotated, final
 
+from outrider.base.bounds import AtLeast, Count, Seconds, checked
 from outrider.base.errors import (
     ANY_FAULT,
     DrafterError,
     OutriderError,
     described,
-    is_int,
-    require,
     require_instance,
 )
 from outrider.contract.chance import DRAFTER, TARGET, Chance, SampledChance
@@ -27,6 +26,7 @@ from outrider.decoding.time_limit import check_limit
 
 
 @final
+@checked()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """The settings that every round of every text has in common.
@@ -47,20 +47,17 @@ class Run:
     target: Target
     verifier: Verifier
     sampling: Sampling = field(default_factory=Sampling)
-    gamma: int = 5
-    budget: int | None = None
-    max_new_tokens: int = 128
-    stops: Sequence[str] = ()
-    draft_timeout: float | None = None
-    logprobs: int | None = None
+    gamma: Count = 5
+    budget: Count | None = None
+    max_new_tokens: Count = 128
+    stops: str | Sequence[str] = ()
+    draft_timeout: Seconds | None = None
+    logprobs: Annotated[int, AtLeast(0)] | None = None
 
     def __post_init__(self) -> None:
         require_instance("target", self.target, Target)
         require_instance("verifier", self.verifier, Verifier)
         check_limit("draft_timeout", self.draft_timeout)
-        check_lengths(self.gamma, self.budget, self.max_new_tokens)
-        valid = self.logprobs is None or (is_int(self.logprobs) and self.logprobs >= 0)
-        require(valid, "logprobs", self.logprobs, "a whole number of at least 0, or none")
 
     @property
     def nodes(self) -> int:
@@ -166,12 +163,3 @@ def named_errors(drafter: Drafter) -> Iterator[None]:
         raise
     except ANY_FAULT as error:
         raise DrafterError(f"drafter {name} raised {described(error)}") from error
-
-
-def check_lengths(gamma: int, budget: int | None, max_new_tokens: int) -> None:
-    """Raises `ConfigError` for a length that is not a whole number of at least 1."""
-    require(is_int(gamma) and gamma >= 1, "gamma", gamma, "a whole number of at least 1")
-    valid = budget is None or (is_int(budget) and budget >= 1)
-    require(valid, "budget", budget, "a whole number of at least 1, or none")
-    valid = is_int(max_new_tokens) and max_new_tokens >= 1
-    require(valid, "max_new_tokens", max_new_tokens, "a whole number of at least 1")

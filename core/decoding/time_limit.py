@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from outrider.base.errors import is_number, require
+from outrider.base.bounds import Seconds, check
+from outrider.base.errors import require
 
 
 class TimeUp(BaseException):
@@ -19,9 +20,9 @@ def check_limit(name: str, seconds: float | None) -> None:
     name: the name of the setting.
     seconds: None for no limit, which is always possible.
     """
+    check({name: Seconds | None}, {name: seconds})
     if seconds is None:
         return
-    require(is_number(seconds) and seconds > 0, name, seconds, "a number of seconds above 0")
     is_possible = hasattr(signal, "setitimer") and _in_main_thread()
     require(is_possible, name, seconds, "none: it needs the main thread of a Unix process")
 

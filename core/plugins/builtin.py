@@ -1,59 +1,109 @@
-"""Built-in plugins: the modules of the package that register parts."""
+"""Built-in parts: those of the core, and where the plugins of the other folders are."""
 
-BUILTIN = (
-    "outrider.drafters.none",
-    "outrider.drafters.random",
-    "outrider.drafters.ngram",
-    "outrider.drafters.prompt_lookup",
-    "outrider.drafters.small_lm",
-    "outrider.drafters.pard",
-    "outrider.drafters.hierarchy",
-    "outrider.drafters.hybrid",
-    "outrider.drafters.suffix",
-    "outrider.drafters.rest",
-    "outrider.drafters.lookahead_decoding",
-    "outrider.drafters.token_recycling",
-    "outrider.drafters.medusa",
-    "outrider.drafters.mlp_speculator",
-    "outrider.drafters.hydra",
-    "outrider.drafters.redrafter",
-    "outrider.drafters.eagle",
-    "outrider.drafters.eagle3",
-    "outrider.drafters.peagle",
-    "outrider.drafters.dflash",
-    "outrider.drafters.mtp",
-    "outrider.drafters.falcon",
-    "outrider.extras.cpu.quantized",
-    "outrider.drafters.self_sparse",
-    "outrider.drafters.swift",
-    "outrider.drafters.early_exit",
-    "outrider.drafters.shallow_aggressive",
-    "outrider.verifiers.token",
-    "outrider.verifiers.block",
-    "outrider.verifiers.sample_match",
-    "outrider.verifiers.rejection",
-    "outrider.verifiers.gumbel",
-    "outrider.verifiers.multi_step",
-    "outrider.verifiers.without_replacement",
-    "outrider.verifiers.k_seq",
-    "outrider.verifiers.optimal_transport",
-    "outrider.verifiers.traversal",
-    "outrider.verifiers.multi_path_block",
-    "outrider.verifiers.candidates",
-    "outrider.verifiers.scaled_uniform",
-    "outrider.verifiers.lenient",
-    "outrider.verifiers.typical",
-    "outrider.verifiers.cactus",
-    "outrider.verifiers.cascade",
-    "outrider.policies.fixed",
-    "outrider.policies.heuristic",
-    "outrider.policies.confidence",
-    "outrider.policies.entropy",
-    "outrider.policies.optimal",
-    "outrider.policies.goodput",
-    "outrider.policies.utility",
-    "outrider.policies.bandit",
-    "outrider.policies.classifier",
-    "outrider.targets.builtin",
-)
-"""The modules of the built-in plugins."""
+from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from outrider.plugins.command import Command
+from outrider.plugins.hookspecs import Register, hookimpl
+
+POLICIES = {
+    "fixed": "outrider.contract.policy:Fixed",
+    "heuristic": "outrider.policies.heuristic:Heuristic",
+    "confidence": "outrider.policies.confidence:Confidence",
+    "entropy": "outrider.policies.entropy:Entropy",
+    "optimal": "outrider.policies.optimal:Optimal",
+    "goodput": "outrider.policies.goodput:Goodput",
+    "utility": "outrider.policies.utility:Utility",
+    "bandit": "outrider.policies.bandit:Bandit",
+    "classifier": "outrider.policies.classifier:Classifier",
+}
+
+TARGETS = {
+    "transformers": "outrider.targets.transformers:TransformersTarget",
+    "smollm2": "outrider.targets.smollm2:smollm2",
+    "gemma3": "outrider.targets.gemma3:gemma3",
+    "tabular": "outrider.targets.tabular:TabularTarget",
+}
+
+COMMANDS = "outrider.cli.commands"
+
+
+@cache
+def builtin_modules() -> tuple[str, ...]:
+    """Returns the modules that register the parts of this distribution, one for each folder.
+
+    Every folder of `outrider.extras` that has a module `plugin` is one.
+    """
+    extras = find_spec("outrider.extras")
+    folders = (extras.submodule_search_locations or ()) if extras else ()
+    files = sorted(file for folder in folders for file in Path(folder).glob("*/plugin.py"))
+    names = (f"outrider.extras.{file.parent.name}.plugin" for file in files)
+    return (__name__, "outrider.drafters.plugin", "outrider.verifiers.plugin", *names)
+
+
+@hookimpl
+def register_policies(register: Register) -> None:
+    for name, place in POLICIES.items():
+        register(name, place)
+
+
+@hookimpl
+def register_targets(register: Register) -> None:
+    for name, place in TARGETS.items():
+        register(name, place)
+
+
+@hookimpl
+def register_constraints(register: Register) -> None:
+    for name in ("regex", "json_schema", "grammar"):
+        register(name, f"outrider.constraints.guidance:{name}", extra="guidance")
+
+
+@hookimpl
+def register_data_sources(register: Register) -> None:
+    for name in ("demo", "own", "jsonl", "parquet", "text"):
+        register(name, f"outrider.data.sources:{name}")
+    register("hub", "outrider.data.sources:hub", extra="hub")
+
+
+@hookimpl
+def register_commands(register: Callable[[Command], None]) -> None:
+    for command in (
+        Command("generate", "write a text", f"{COMMANDS}.generate:generate", json=True, ranks=True),
+        Command("beams", "faster beam search", f"{COMMANDS}.beams:beams", json=True),
+        Command(
+            "compare", "drafters side by side", f"{COMMANDS}.compare:compare", json=True, ranks=True
+        ),
+        Command("demo", "the same, ready to run", f"{COMMANDS}.demo:demo", json=True),
+        Command(
+            "theory",
+            "the papers' predictions",
+            f"{COMMANDS}.theory:theory",
+            json=True,
+            extra="view",  # for its figures alone
+        ),
+        Command("check", "prove a part", f"{COMMANDS}.check:check", json=True),
+        Command(
+            "plugins",
+            "what is registered, by whom",
+            f"{COMMANDS}.plugins:plugins",
+            plain=True,
+            json=True,
+        ),
+        Command(
+            "new-plugin",
+            "write a plugin's package",
+            f"{COMMANDS}.new_plugin:new_plugin",
+            plain=True,
+        ),
+        Command(
+            "doctor",
+            "is all well on this machine?",
+            f"{COMMANDS}.doctor:doctor",
+            plain=True,
+            json=True,
+        ),
+    ):
+        register(command)

@@ -1,42 +1,25 @@
-"""Configs: each registered part becomes a Hydra option, composed with the YAML files of `conf`."""
+"""Configs: composed from the YAML files of `conf` and the options of the registered parts."""
 
-import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from copy import copy, deepcopy
-from dataclasses import field, make_dataclass
-from functools import lru_cache, partial
-from typing import Any, get_type_hints
+from copy import deepcopy
+from functools import lru_cache
+from typing import Any
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_module
-from hydra.core.config_search_path import ConfigSearchPath
-from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
-from hydra.core.plugins import Plugins
 from hydra.errors import ConfigCompositionException, InstantiationException, MissingConfigException
-from hydra.plugins.search_path_plugin import SearchPathPlugin
 from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import (
-    MissingMandatoryValue,
-    OmegaConfBaseException,
-    UnsupportedValueType,
-    ValidationError,
-)
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from outrider.base.errors import (
-    ConfigError,
-    OutriderError,
-    PluginError,
-    RankEnded,
-    described,
-    nearest,
-)
-from outrider.extras.ray.launcher import RayLauncher
-from outrider.plugins.registry import ROLES, Entry, Registry, installed, plural
+from outrider.base.errors import ConfigError, OutriderError, RankEnded, described, nearest
+from outrider.plugins.options import offer_options
+from outrider.plugins.registry import installed
+from outrider.plugins.roles import ROLES, plural
 
 CONF_MODULE = "outrider.conf"
-GROUPS = (*ROLES, "constraint", "data", "recipe", "sampling")
+GROUPS = (*ROLES, "sampling")
 """The config groups: settings that are chosen by name."""
 
 ONLY_GENERATE = ("penalties", "constraint")
@@ -46,67 +29,9 @@ MAY_SWEEP = ("-", "+", "~", "hydra=", "hydra.mode", "hydra.searchpath")
 """Prefixes of arguments that are flags, or that may change Hydra's mode."""
 
 
-class PluginConfigs(SearchPathPlugin):
-    """Adds the presets of the installed plugins to Hydra's search path."""
-
-    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        for path in installed().search_paths:
-            search_path.append(provider="outrider-plugin", path=path)
-
-
-_REGISTERED: dict[tuple[str, str], Entry] = {}
-"""The parts that Hydra knows already, by role and name: registering takes a while."""
-
-
-def register_options(registry: Registry) -> None:
-    """Makes every registered part a Hydra option; calling it again changes nothing."""
-    store = ConfigStore.instance()
-    for entry in registry.entries:
-        if _REGISTERED.get((entry.role, entry.name)) != entry:
-            schema = option_schema(entry)
-            store.store(group=entry.role, name=entry.name, node=schema, provider=entry.distribution)
-            _REGISTERED[entry.role, entry.name] = entry
-    Plugins.instance().register(PluginConfigs)
-    # Hydra finds launchers only in its own namespace, where an editable install can't put one.
-    Plugins.instance().class_name_to_class["hydra_plugins.outrider.RayLauncher"] = RayLauncher
-
-
-def option_schema(entry: Entry) -> DictConfig:
-    """Returns the config of a part: its factory's parameters, with their types and defaults.
-
-    Raises:
-        PluginError: a default is of a type that no config can hold.
-    """
-    factory = entry.factory
-    annotated: Any = factory.__init__ if inspect.isclass(factory) else factory
-    hints = get_type_hints(annotated)
-    fields: list[Any] = [
-        ("_target_", str, field(default=f"{factory.__module__}.{factory.__qualname__}"))
-    ]
-    for name, parameter in inspect.signature(factory).parameters.items():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            continue
-        default = "???" if parameter.default is parameter.empty else parameter.default
-        typed = (name, hints.get(name, Any), field(default_factory=partial(copy, default)))
-        try:
-            OmegaConf.structured(make_dataclass("Probe", [typed]))
-        except (ValidationError, UnsupportedValueType):
-            # OmegaConf does not know the type; the part checks the value itself when it is made.
-            typed = (name, Any, typed[2])
-        fields.append(typed)
-    try:
-        schema: DictConfig = OmegaConf.structured(make_dataclass(factory.__name__, fields))
-    except OmegaConfBaseException as error:
-        raise PluginError(
-            f"{entry.role} {entry.name!r} of {entry.distribution} has a default that no config"
-            f" can hold: {_line(error)}"
-        ) from error
-    return schema
-
-
 def compose(command: str, overrides: Sequence[str] = ()) -> DictConfig:
     """Returns the config of a command, composed as on the command line."""
-    register_options(installed())
+    offer_options()
     with initialize_config_module(CONF_MODULE, version_base="1.3"):
         return hydra_compose(command, overrides=list(overrides))
 
@@ -137,15 +62,25 @@ def build(node: Any) -> Any:
         ConfigError: it can't be made for another reason.
     """
     try:
-        return instantiate(node)
+        return instantiate(node, _convert_="all")
     except InstantiationException as error:
-        if isinstance(error.__cause__, OutriderError):
-            raise error.__cause__ from error
+        cause = error.__cause__
+        if isinstance(cause, OutriderError):
+            raise cause from error
+        if isinstance(cause, ModuleNotFoundError):
+            raise _needs(str(node["_target_"]), cause) from error
         raise ConfigError(_line(error)) from error
     except RankEnded:
         raise
     except SystemExit as error:
         raise ConfigError(f"{node.get('_target_')}: {described(error)}") from error
+
+
+def _needs(target: str, error: ModuleNotFoundError) -> OutriderError:
+    """Returns what to install for the part behind a `_target_`."""
+    entries = (entry for entry in installed().entries if entry.role in ROLES)
+    entry = next((entry for entry in entries if entry.path == target), None)
+    return entry.explained(error) if entry else ConfigError(f"{target}: {described(error)}")
 
 
 def factory_of(node: Mapping[str, Any]) -> Any:
@@ -188,9 +123,11 @@ def option_configs(role: str, options: Any) -> dict[str, DictConfig]:
     # One composition for all: each option gets a key of its own.
     overrides = [f"+{role}@_{i}={option}" for i, (option, _) in enumerate(wanted.values())]
     sources = GlobalHydra.instance().config_loader().get_sources()
-    paths, registered = (source.full_path() for source in sources), frozenset(_REGISTERED.values())
+    paths = (source.full_path() for source in sources)
     try:
-        composed = deepcopy(_composed_options(tuple(overrides), registered, *paths))
+        composed = deepcopy(
+            _composed_options(tuple(overrides), *installed().of(role).values(), *paths)
+        )
     except MissingConfigException as error:
         name = (error.missing_cfg_file or "").rpartition("/")[2]
         raise ConfigError(

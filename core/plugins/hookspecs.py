@@ -1,18 +1,28 @@
 """The hooks that a plugin may implement; the built-in parts implement the same ones."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import pluggy
+
+from outrider.plugins.command import Command
 
 hookspec: pluggy.HookspecMarker = pluggy.HookspecMarker("outrider")
 hookimpl: pluggy.HookimplMarker = pluggy.HookimplMarker("outrider")
 
-Register = Callable[[str, Callable[..., Any]], None]
-"""Takes a name, which becomes the Hydra option, and the class behind it.
 
-Instead of the class, it also takes a function annotated to return it: a preset of its arguments.
-"""
+class Register(Protocol):
+    """Takes a name, which becomes the Hydra option, and the class behind it.
+
+    Instead of the class, it also takes a function annotated to return it: a preset of its
+    arguments. Either may be given as `"module:name"`, which is imported when it is first used.
+
+    extra: the group of the distribution's optional dependencies that the part needs, if any.
+    """
+
+    def __call__(
+        self, name: str, factory: Callable[..., Any] | str, *, extra: str | None = None
+    ) -> None: ...
 
 
 @hookspec
@@ -33,6 +43,36 @@ def register_policies(register: Register) -> None:
 @hookspec
 def register_targets(register: Register) -> None:
     """Registers targets: `register("tabular", TabularTarget)`."""
+
+
+@hookspec
+def register_constraints(register: Register) -> None:
+    """Registers constraints on texts: `register("regex", regex)`."""
+
+
+@hookspec
+def register_data_sources(register: Register) -> None:
+    """Registers functions that return prompts: `register("jsonl", jsonl)`."""
+
+
+@hookspec
+def register_recipes(register: Register) -> None:
+    """Registers recipes of training: `register("bigram", TableRecipe)`."""
+
+
+@hookspec
+def register_reports(register: Register) -> None:
+    """Registers what follows a run, such as a logger: `register("page", Page)`."""
+
+
+@hookspec
+def register_launchers(register: Register) -> None:
+    """Registers Hydra launchers, which run the jobs of a sweep: `register("ray", RayLauncher)`."""
+
+
+@hookspec
+def register_commands(register: Callable[[Command], None]) -> None:
+    """Registers commands: `register(Command("view", "look at runs", "my_package:view"))`."""
 
 
 @hookspec

@@ -1,35 +1,34 @@
 """The registry: which parts are installed, who registered them, and how to make one by name."""
 
-import importlib
 import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from pkgutil import resolve_name
 from types import ModuleType
-from typing import Any, final, get_type_hints
+from typing import Any, final
 
 import pluggy
 
-from outrider.base.errors import ANY_FAULT, ConfigError, PluginError, described, nearest
-from outrider.contract.drafter import Drafter
-from outrider.contract.policy import Policy
-from outrider.contract.target import Target
-from outrider.contract.verifier import Verifier
+from outrider.base.bounds import hints_of
+from outrider.base.errors import (
+    ANY_FAULT,
+    ConfigError,
+    OutriderError,
+    PluginError,
+    described,
+    nearest,
+)
 from outrider.plugins import hookspecs
-from outrider.plugins.builtin import BUILTIN
+from outrider.plugins.builtin import builtin_modules
+from outrider.plugins.command import Command
+from outrider.plugins.roles import ROLES
 
 GROUP = "outrider"
 """The entry point group that plugins register under."""
-
-ROLES: dict[str, type[Any]] = {
-    "drafter": Drafter,
-    "verifier": Verifier,
-    "policy": Policy,
-    "target": Target,
-}
-"""The roles, each with the class that its parts derive from."""
 
 
 @final
@@ -37,22 +36,62 @@ ROLES: dict[str, type[Any]] = {
 class Entry:
     """A registered part: its role and name, and the plugin and distribution that it came with.
 
-    factory: makes the part; its signature is the part's Hydra config.
-    product: the class of the part.
+    role: a key of `ROLES`, or "command".
+    source: what makes the part, or where that is: "module:name". Of a command, the `Command`.
+    extra: the group of the distribution's optional dependencies that it needs, if any.
     """
 
     role: str
     name: str
-    factory: Callable[..., Any]
-    product: type[Any]
+    source: Any
     plugin: str
     distribution: str
+    extra: str | None = None
+
+    @property
+    def factory(self) -> Callable[..., Any]:
+        """Returns what makes the part, or runs the command; it is imported only now.
+
+        The signature of a part's factory is its Hydra config.
+
+        Raises:
+            PluginError: it can't be imported, or makes no concrete class of the role.
+            ConfigError: an optional dependency is not installed.
+        """
+        return _factory(self)
+
+    @property
+    def product(self) -> type[Any] | None:
+        """Returns the class of the part; None if a function makes it that is not annotated."""
+        return _product(self.factory)
+
+    @property
+    def path(self) -> str:
+        """Returns the dotted name of the factory, which need not be imported for that."""
+        source = self.source.run if isinstance(self.source, Command) else self.source
+        if isinstance(source, str):
+            return source.replace(":", ".")
+        return f"{source.__module__}.{source.__qualname__}"
+
+    @property
+    def claim(self) -> str:
+        """Returns what the entry claims to be, for messages."""
+        return f"{self.role} {self.name!r} of {self.distribution}"
+
+    def explained(self, error: ImportError) -> OutriderError:
+        """Returns why an import of the part failed: what to install, or what is broken."""
+        is_own = (error.name or "").partition(".")[0] == self.path.partition(".")[0]
+        if self.extra is None or is_own:
+            return PluginError(f"{self.claim} can't be imported: {described(error)}")
+        what = f"outrider {self.name}" if self.role == "command" else f"{self.role}={self.name}"
+        package = f"{self.distribution}[{self.extra}]"
+        return ConfigError(f"{what} needs {error.name}: pip install '{package}'")
 
 
 @final
 @dataclass(slots=True)
 class Registry:
-    """All registered parts, and the Hydra search paths of all plugins."""
+    """All registered parts and commands, and the Hydra search paths of all plugins."""
 
     entries: list[Entry] = field(default_factory=list)
     search_paths: list[str] = field(default_factory=list)
@@ -72,6 +111,11 @@ class Registry:
             raise ConfigError(f"{role}={name!r}: {nearest(name, known)}")
         return known[name]
 
+    @property
+    def commands(self) -> dict[str, Command]:
+        """Returns the commands by name."""
+        return {name: entry.source for name, entry in self.of("command").items()}
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -83,31 +127,27 @@ class Registrar:
     plugin: str
     distribution: str
 
-    def __call__(self, name: str, factory: Any) -> None:
-        """Adds a part to the registry.
+    def __call__(
+        self, part: str | Command, factory: Any = None, *, extra: str | None = None
+    ) -> None:
+        """Adds a part by its name, or a command, to the registry.
 
         Raises:
-            PluginError: `factory` makes no concrete class of the role, or the name is taken.
+            PluginError: the name is taken, or `factory` makes no concrete class of the role; what
+                is given by its place, "module:name", is checked when it is imported.
         """
-        claim = f"{self.role} {name!r} of {self.distribution}"
-        product = _product(factory)
-        if product is None or not issubclass(product, ROLES[self.role]):
+        if isinstance(part, Command):
+            part, factory, extra = part.name, part, part.extra
+        entry = Entry(self.role, part, factory, self.plugin, self.distribution, extra)
+        if (self.role == "command") != isinstance(factory, Command):
+            raise PluginError(f"{entry.claim} is {factory!r}: expected an outrider.Command")
+        if not isinstance(factory, str | Command):
+            _factory(entry)
+        if (other := self.registry.of(self.role).get(part)) is not None:
             raise PluginError(
-                f"{claim} is {factory!r}: expected a class of {ROLES[self.role].__name__},"
-                " or a function annotated to return one"
+                f"{entry.claim} is taken: {other.distribution} registered that name before"
             )
-        if missing := sorted(getattr(product, "__abstractmethods__", ())):
-            raise PluginError(f"{claim} is abstract: {product.__name__} lacks {', '.join(missing)}")
-        if (other := self.registry.of(self.role).get(name)) is not None:
-            raise PluginError(f"{claim} is taken: {other.distribution} registered that name before")
-        self.registry.entries.append(
-            Entry(self.role, name, factory, product, self.plugin, self.distribution)
-        )
-
-
-def plural(role: str) -> str:
-    """Returns the plural of a role's name: `policies` for `policy`."""
-    return role.removesuffix("y") + "ies" if role.endswith("y") else f"{role}s"
+        self.registry.entries.append(entry)
 
 
 def plugin_manager(
@@ -125,8 +165,8 @@ def plugin_manager(
     manager = pluggy.PluginManager(GROUP)
     manager.add_hookspecs(hookspecs)
     blocked = {name.strip() for name in os.environ.get("OUTRIDER_BLOCK_PLUGINS", "").split(",")}
-    for name in BUILTIN:
-        manager.register(importlib.import_module(name), name)
+    for name in builtin_modules():
+        manager.register(import_module(name), name)
     for module in extra:
         manager.register(module)
     for entry in entry_points(group=GROUP) if installed else ():
@@ -143,17 +183,25 @@ def registry_from(manager: pluggy.PluginManager) -> Registry:
             takes a name that another plugin holds; the message names the distributions.
     """
     owners = {entry.name: entry.dist.name for entry in entry_points(group=GROUP) if entry.dist}
-    owners |= dict.fromkeys(BUILTIN, "outrider")
+    owners |= dict.fromkeys(builtin_modules(), "outrider")
     registry = Registry()
-    # Plugins are called one by one, not all through the hook, so that an error names its plugin.
-    for role in ROLES:
-        for impl in getattr(manager.hook, f"register_{plural(role)}").get_hookimpls():
+
+    def call(hook: str, role: str) -> None:
+        # One by one, not all through the hook, so that an error names its plugin.
+        for impl in getattr(manager.hook, hook).get_hookimpls():
             owner = owners.get(impl.plugin_name, impl.plugin_name)
             _call(impl, owner, Registrar(registry, role, impl.plugin_name, owner))
+
+    for role, about in ROLES.items():
+        call(about.hook, role)
+    call("register_commands", "command")
     for impl in manager.hook.config_search_paths.get_hookimpls():
         paths = _call(impl, owners.get(impl.plugin_name, impl.plugin_name))
         registry.search_paths += [str(path) for path in paths]
-    registry.entries.sort(key=lambda entry: (entry.role, entry.name))
+    # Help lists the commands as they are registered.
+    registry.entries.sort(
+        key=lambda entry: (entry.role, "" if entry.role == "command" else entry.name)
+    )
     return registry
 
 
@@ -161,6 +209,21 @@ def registry_from(manager: pluggy.PluginManager) -> Registry:
 def installed() -> Registry:
     """Returns the registry of this installation; it is read once per process."""
     return registry_from(plugin_manager())
+
+
+@cache
+def builtin() -> Registry:
+    """Returns the registry of the built-in parts alone: it is there even if a plugin is broken."""
+    return registry_from(plugin_manager(installed=False))
+
+
+def command_entry(name: str) -> Entry:
+    """Returns the entry of a command; only one that is not built in has the plugins loaded.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    return builtin().of("command").get(name) or installed().find("command", name)
 
 
 def make(role: str, part: Any, **arguments: Any) -> Any:
@@ -178,19 +241,22 @@ def make(role: str, part: Any, **arguments: Any) -> Any:
         settings = {name: value for name, value in part.items() if name != role}
         return make(role, part[role], **{**settings, **arguments})
     if not isinstance(part, str):
-        if isinstance(part, ROLES[role]):
+        if isinstance(part, ROLES[role].kind or ()):
             return part
         raise ConfigError(f"{role}={part!r}: expected a name or an instance of {role.title()}")
     registry = installed()
     if role == "target" and part not in registry.of(role) and "/" in part:
         return registry.find(role, "transformers").factory(part, **arguments)
-    factory = registry.find(role, part).factory
-    known = inspect.signature(factory).parameters
+    entry = registry.find(role, part)
+    known = inspect.signature(entry.factory).parameters
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
     for name in arguments:
         if name not in known and not takes_any:
             raise ConfigError(f"{role} {part}: {name}: {nearest(name, known)}")
-    return factory(**arguments)
+    try:
+        return entry.factory(**arguments)
+    except ModuleNotFoundError as error:
+        raise entry.explained(error) from error
 
 
 def _load(manager: pluggy.PluginManager, entry: EntryPoint) -> None:
@@ -218,9 +284,36 @@ def _call(impl: pluggy.HookImpl, owner: str, *arguments: Any) -> Any:
         ) from error
 
 
+@cache
+def _factory(entry: Entry) -> Callable[..., Any]:
+    source = entry.source.run if isinstance(entry.source, Command) else entry.source
+    try:
+        factory: Callable[..., Any] = resolve_name(source) if isinstance(source, str) else source
+    except ImportError as error:
+        raise entry.explained(error) from error
+    except AttributeError as error:
+        raise PluginError(f"{entry.claim} is {source!r}: {error}") from error
+    kind = ROLES[entry.role].kind if entry.role in ROLES else None
+    if kind is None:
+        if not callable(factory):
+            raise PluginError(f"{entry.claim} is {factory!r}: expected a function or a class")
+        return factory
+    product = _product(factory)
+    if product is None or not issubclass(product, kind):
+        raise PluginError(
+            f"{entry.claim} is {factory!r}: expected a class of {kind.__name__},"
+            " or a function annotated to return one"
+        )
+    if missing := sorted(getattr(product, "__abstractmethods__", ())):
+        raise PluginError(
+            f"{entry.claim} is abstract: {product.__name__} lacks {', '.join(missing)}"
+        )
+    return factory
+
+
 def _product(factory: Any) -> type[Any] | None:
     """Returns the class of what `factory` makes, None if it is not annotated."""
     if inspect.isclass(factory):
         return factory
-    returned = get_type_hints(factory).get("return") if inspect.isfunction(factory) else None
+    returned = hints_of(factory).get("return") if inspect.isfunction(factory) else None
     return returned if inspect.isclass(returned) else None

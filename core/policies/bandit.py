@@ -3,11 +3,10 @@
 import math
 from typing import ClassVar, final
 
-from outrider.base.errors import require
+from outrider.base.bounds import NonNegative, checked
 from outrider.contract.examples import PolicyExample
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.policies.memory import Memory
 
 
@@ -38,12 +37,13 @@ class Bandit(Policy):
         ),
     )
 
+    @checked("policy")
     def __init__(
-        self, explore: float = math.sqrt(2), c: float | None = None, state: str | None = None
+        self,
+        explore: NonNegative = 2**0.5,
+        c: NonNegative | None = None,
+        state: str | None = None,
     ) -> None:
-        require(explore >= 0, "policy.explore", explore, "a number of at least 0")
-        is_valid = c is None or c >= 0
-        require(is_valid, "policy.c", c, "a number of at least 0, or none")
         self._explore = explore
         self._c = c
         self._pulls: dict[int, int] = {}  # by arm, the rounds
@@ -80,8 +80,3 @@ class Bandit(Policy):
         if round.stop is not None:
             learned = [(arm, pulls, self._gains[arm]) for arm, pulls in self._pulls.items()]
             self._memory.save({"_learned": learned})
-
-
-@hookimpl
-def register_policies(register: Register) -> None:
-    register("bandit", Bandit)

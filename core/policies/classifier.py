@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import final
+from typing import Annotated, final
 
 import torch
 from jaxtyping import Float
@@ -10,11 +10,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from outrider.base.errors import ConfigError, require
+from outrider.base.bounds import ExistingFile, Share, checked
+from outrider.base.errors import ConfigError
 from outrider.base.folders import replacing
 from outrider.contract.draft import Draft
 from outrider.contract.policy import Policy
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.policies.branches import NodeValues, some_branch_holds
 
 FORMAT = "outrider-classifier-1"
@@ -39,9 +39,8 @@ class Classifier(Policy):
     [0, 1].
     """
 
-    def __init__(self, path: str, threshold: float = 0.4) -> None:
-        in_range = 0 <= threshold <= 1
-        require(in_range, "policy.threshold", threshold, "a number in [0, 1]")
+    @checked("policy")
+    def __init__(self, path: Annotated[str, ExistingFile()], threshold: Share = 0.4) -> None:
         self._weights = load_weights(path)
         self._threshold = threshold
         self._foreseen = NodeValues(self._foresee)
@@ -96,7 +95,6 @@ def load_weights(path: str) -> dict[str, Tensor]:
         ConfigError: the file is missing, damaged, or not a classifier.
     """
     expanded = Path(path).expanduser()
-    require(expanded.is_file(), "policy.path", path, "a file that exists")
     try:
         with safe_open(expanded, "pt") as file:
             if (file.metadata() or {}).get("format") != FORMAT:
@@ -105,8 +103,3 @@ def load_weights(path: str) -> dict[str, Tensor]:
     except SafetensorError as error:
         line = " ".join(str(error).split())
         raise ConfigError(f"policy.path={path!r} can't be read: {line}") from error
-
-
-@hookimpl
-def register_policies(register: Register) -> None:
-    register("classifier", Classifier)

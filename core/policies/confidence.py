@@ -2,12 +2,11 @@
 
 from typing import ClassVar, final
 
-from outrider.base.errors import require
+from outrider.base.bounds import Share, checked
 from outrider.contract.draft import Draft
 from outrider.contract.examples import PolicyExample
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.policies.branches import NodeValues, some_branch_holds, tested_nodes
 from outrider.policies.memory import Memory
 
@@ -52,11 +51,10 @@ class Confidence(Policy):
         ),
     )
 
+    @checked("policy")
     def __init__(
-        self, threshold: float = 0.4, refit: bool = False, state: str | None = None
+        self, threshold: Share = 0.4, refit: bool = False, state: str | None = None
     ) -> None:
-        in_range = 0 <= threshold <= 1
-        require(in_range, "policy.threshold", threshold, "a number in [0, 1]")
         self._memory = Memory("Confidence", state)
         learned = self._memory.load({"threshold": threshold, "_seen": []})
         self.threshold: float = learned["threshold"]
@@ -115,8 +113,3 @@ def fitted(seen: list[tuple[float, bool]], before: float) -> float:
         return false_positives + 3 * false_negatives
 
     return min(sorted({probability for probability, _ in seen}, reverse=True), key=cost)
-
-
-@hookimpl
-def register_policies(register: Register) -> None:
-    register("confidence", Confidence)

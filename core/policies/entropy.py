@@ -5,12 +5,11 @@ from typing import ClassVar, final
 
 import torch
 
-from outrider.base.errors import require
+from outrider.base.bounds import NonNegative, Share, checked
 from outrider.contract.draft import Draft
 from outrider.contract.examples import PolicyExample
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.policies.branches import NodeValues, some_branch_holds
 
 
@@ -43,17 +42,14 @@ class Entropy(Policy):
         ),
     )
 
+    @checked("policy")
     def __init__(
         self,
-        scale: float = 0.2,
-        limit: float = 0.6,
-        target: float | None = 0.9,
-        step: float = 0.01,
+        scale: NonNegative = 0.2,
+        limit: NonNegative = 0.6,
+        target: Share | None = 0.9,
+        step: NonNegative = 0.01,
     ) -> None:
-        for name, value in (("scale", scale), ("limit", limit), ("step", step)):
-            require(value >= 0, f"policy.{name}", value, "a number of at least 0")
-        in_range = target is None or 0 <= target <= 1
-        require(in_range, "policy.target", target, "a number in [0, 1], or none")
         self._scale = scale
         self._start = limit
         self._target = target
@@ -93,8 +89,3 @@ def entropy(draft: Draft, node: int) -> float:
         return 0.0
     probs = logits.double().softmax(-1)
     return max(0.0, float(-torch.xlogy(probs, probs).sum()))
-
-
-@hookimpl
-def register_policies(register: Register) -> None:
-    register("entropy", Entropy)

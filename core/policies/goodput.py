@@ -5,10 +5,9 @@ from typing import final
 import numpy as np
 
 from outrider import theory
-from outrider.base.errors import is_int, require
+from outrider.base.bounds import Count, Share, checked
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.policies.memory import Memory
 
 WINDOW = 256
@@ -34,17 +33,14 @@ class Goodput(Policy):
     Raises `ConfigError` if `alpha` or `update` is outside [0, 1], or `probe` is below 1.
     """
 
+    @checked("policy")
     def __init__(
         self,
-        alpha: float = 0.7,
-        update: float = 0.15,
-        probe: int = 16,
+        alpha: Share = 0.7,
+        update: Share = 0.15,
+        probe: Count = 16,
         state: str | None = None,
     ) -> None:
-        require(0 <= alpha <= 1, "policy.alpha", alpha, "a number in [0, 1]")
-        require(0 <= update <= 1, "policy.update", update, "a number in [0, 1]")
-        is_valid = is_int(probe) and probe >= 1
-        require(is_valid, "policy.probe", probe, "a whole number of at least 1")
         self._memory = Memory("Goodput", state)
         learned = self._memory.load({"alpha": alpha, "_calls": [], "_drafts": []})
         self.alpha: float = learned["alpha"]
@@ -101,8 +97,3 @@ def line(points: list[tuple[int, float]]) -> tuple[float, float] | None:
     if slope < 0:
         return float(seconds.mean()), 0.0
     return (float(base), float(slope)) if base >= 0 else (0.0, float((seconds / rows).mean()))
-
-
-@hookimpl
-def register_policies(register: Register) -> None:
-    register("goodput", Goodput)

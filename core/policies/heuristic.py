@@ -2,11 +2,10 @@
 
 from typing import ClassVar, final
 
-from outrider.base.errors import is_int, require
+from outrider.base.bounds import Count, checked
 from outrider.contract.examples import PolicyExample
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
-from outrider.plugins.hookspecs import Register, hookimpl
 
 
 @final
@@ -30,9 +29,8 @@ class Heuristic(Policy):
         ),
     )
 
-    def __init__(self, start: int = 5, transient: bool = True) -> None:
-        is_valid = is_int(start) and start >= 1
-        require(is_valid, "policy.start", start, "a whole number of at least 1")
+    @checked("policy")
+    def __init__(self, start: Count = 5, transient: bool = True) -> None:
         self._start = start
         self._transient = transient
         self._k = start
@@ -49,8 +47,3 @@ class Heuristic(Policy):
     def reset(self) -> None:
         if self._transient:
             self._k = self._start
-
-
-@hookimpl
-def register_policies(register: Register) -> None:
-    register("heuristic", Heuristic)

@@ -1,13 +1,12 @@
 """Optimal: the draft length of Theorem 3.8, for the acceptance and cost measured so far."""
 
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, final
 
 from outrider import theory
-from outrider.base.errors import require
+from outrider.base.bounds import Above, NonNegative, Share, checked
 from outrider.contract.examples import PolicyExample
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.policies.memory import Memory
 
 
@@ -35,17 +34,14 @@ class Optimal(Policy):
         PolicyExample(rounds=((5, 0), *((3, 0),) * 3, *((2, 0),) * 5), gamma=5, seconds=(0.1, 1.0)),
     )
 
+    @checked("policy")
     def __init__(
         self,
-        alpha: float = 0.7,
-        c: float | None = None,
-        weight: float = 10.0,
+        alpha: Share = 0.7,
+        c: NonNegative | None = None,
+        weight: Annotated[float, Above(0)] = 10.0,
         state: str | None = None,
     ) -> None:
-        require(0 <= alpha <= 1, "policy.alpha", alpha, "a number in [0, 1]")
-        is_valid = c is None or c >= 0
-        require(is_valid, "policy.c", c, "a number of at least 0, or none")
-        require(weight > 0, "policy.weight", weight, "a number above 0")
         self._c = c
         self._memory = Memory("Optimal", state)
         learned = self._memory.load(
@@ -101,8 +97,3 @@ class Optimal(Policy):
                     "_rounds": self._rounds,
                 }
             )
-
-
-@hookimpl
-def register_policies(register: Register) -> None:
-    register("optimal", Optimal)

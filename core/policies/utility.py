@@ -2,10 +2,9 @@
 
 from typing import final
 
-from outrider.base.errors import is_int, require
+from outrider.base.bounds import Count, checked
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
-from outrider.plugins.hookspecs import Register, hookimpl
 
 
 @final
@@ -26,10 +25,8 @@ class Utility(Policy):
     Raises `ConfigError` if `trial` or `keep` is below 1.
     """
 
-    def __init__(self, trial: int = 4, keep: int = 64) -> None:
-        for name, value in (("trial", trial), ("keep", keep)):
-            is_valid = is_int(value) and value >= 1
-            require(is_valid, f"policy.{name}", value, "a whole number of at least 1")
+    @checked("policy")
+    def __init__(self, trial: Count = 4, keep: Count = 64) -> None:
         self._trial = trial
         self._keep = keep
         self._plan: list[int] = []  # the lengths still to be tried
@@ -79,8 +76,3 @@ def best(seen: dict[int, list[tuple[int, float]]]) -> int:
     }
     utilities[0] = 1.0
     return max(utilities, key=lambda length: utilities[length])
-
-
-@hookimpl
-def register_policies(register: Register) -> None:
-    register("utility", Utility)

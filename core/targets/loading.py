@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
-from outrider.base.errors import ConfigError, TargetError, require
+from outrider.base.bounds import checked
+from outrider.base.errors import ConfigError, TargetError
 from outrider.base.terminal import is_quiet
 from outrider.plugins.registry import installed
 from outrider.targets.passes import launch
@@ -15,11 +16,13 @@ from outrider.targets.passes import launch
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-DTYPES = ("auto", "float32", "bfloat16", "float16", "float64")
+Dtype = Literal["auto", "float32", "bfloat16", "float16", "float64"]
+"""How numbers are kept; see `torch`."""
 
 
+@checked()
 def load(
-    name: str, dtype: str, device: str, *, tensor_parallel: bool = False
+    name: str, dtype: Dtype, device: str, *, tensor_parallel: bool = False
 ) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
     """Returns the model and tokenizer of a hub id or a folder, ready to run.
 
@@ -30,7 +33,6 @@ def load(
             does not divide the model's heads.
         TargetError: the weights are damaged, or some are missing or of another shape.
     """
-    require(dtype in DTYPES, "dtype", dtype, f"one of {', '.join(DTYPES)}")
     torch_device = _device(device)
     if dtype == "auto" and torch_device.type == "cpu":
         dtype = "float32"

@@ -1,12 +1,13 @@
 """TabularTarget: a target whose conditional distributions are all known, for proofs."""
 
 from collections.abc import Sequence
-from typing import final
+from typing import Annotated, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.bounds import AtLeast, Count, checked
 from outrider.base.errors import require
 from outrider.contract.context import Tokens
 from outrider.contract.draft import ROOT, Draft
@@ -28,16 +29,15 @@ class TabularTarget(Target):
     Tokens before the first one count as zeros.
     """
 
+    @checked("target")
     def __init__(
         self,
-        vocab_size: int = 6,
-        order: int = 2,
+        vocab_size: Count = 6,
+        order: Annotated[int, AtLeast(0)] = 2,
         seed: int = 0,
         sharpness: float = 1.5,
         encoder: bool = False,
     ) -> None:
-        require(vocab_size >= 1, "target.vocab_size", vocab_size, "a whole number of at least 1")
-        require(order >= 0, "target.order", order, "a whole number of at least 0")
         self.vocab_size = vocab_size
         self.order = order
         self.encoder = encoder

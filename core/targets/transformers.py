@@ -4,12 +4,13 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Literal, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.bounds import checked
 from outrider.base.errors import ConfigError, require
 from outrider.contract.chance import Chance
 from outrider.contract.context import Tokens
@@ -19,11 +20,11 @@ from outrider.contract.target import PathScorer, Session, Target
 from outrider.contract.turns import Turn
 from outrider.extras.cpu import fused_decoder as flat
 from outrider.extras.cpu.packed_linear import NATIVE, can_pack, pack, packing
-from outrider.extras.cpu.quantized_model import QUANTIZE, require_native
+from outrider.extras.cpu.quantized_model import require_native
 from outrider.extras.cpu.threads import one_thread
 from outrider.targets.batch import write, write_encoded, write_turns
 from outrider.targets.kept_tests import kept_self_test
-from outrider.targets.loading import load
+from outrider.targets.loading import Dtype, load
 from outrider.targets.passes import launch, ranks
 from outrider.targets.passes.cached_model import CACHE, HIDDEN, SOURCE, CachedModel, refuse_stateful
 from outrider.targets.passes.compiled_cache import compile_passes, is_compiled
@@ -38,8 +39,6 @@ from outrider.targets.together import TogetherSession, join_sessions, open_sessi
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
-OPTIMIZE = ("auto", "none", "packed", "compile")
 
 
 @final
@@ -74,18 +73,18 @@ class TransformersTarget(Target):
     model that can't be rolled back, and for one whose text would depend on the drafts.
     """
 
+    @checked("target")
     def __init__(
         self,
         model: Any,
         tokenizer: Any = None,
         *,
-        dtype: str = "auto",
+        dtype: Dtype = "auto",
         device: str = "auto",
-        optimize: str = "auto",
-        quantize: str | None = None,
+        optimize: Literal["auto", "none", "packed", "compile"] = "auto",
+        quantize: Literal["int8"] | None = None,
         tensor_parallel: bool = False,
     ) -> None:
-        require(optimize in OPTIMIZE, "target.optimize", optimize, f"one of {', '.join(OPTIMIZE)}")
         is_name = isinstance(model, str | Path)
         if tensor_parallel:
             _require_spreadable(model, device, optimize)
@@ -218,7 +217,6 @@ class TransformersTarget(Target):
 
 def _require_packed(quantize: str, optimize: str) -> None:
     """Raises `ConfigError` unless weights can be quantized with the other settings."""
-    require(quantize in QUANTIZE, "target.quantize", quantize, f"{' or '.join(QUANTIZE)}, or null")
     require(optimize == "packed", "target.optimize", optimize, "packed with target.quantize")
 
 

@@ -1,4 +1,4 @@
-"""Testing: checks that a drafter, rule, policy or target keeps its contract, exact if they can be.
+"""Testing: checks that a part keeps its contract, exact if they can be.
 
 >>> from outrider.testing import check_drafter, parametrize_with_checks
 >>> check_drafter(MyDrafter)                     # raises at the first check that fails
@@ -9,7 +9,8 @@
 `make` is any callable that returns a new part: a class, a partial, a function. A target is made
 once: `check_target(MyTarget())`.
 
-`drafters`, `verifiers`, `policies` and `targets` hold the checks, `kit` the ways to run them. Those
+`drafters`, `verifiers`, `policies`, `targets`, `constraints`, `sources` and `recipes` hold the
+checks, `kit` the ways to run them. Those
 of the first three play on the tiny targets of `stage`, and `exact` sums the probability of every
 text; `chi_square` is for what was sampled. `ground` names the sources that a proof rests on, which
 Outrider's own tests prove. Testing may import everything below the lab, built-in drafters, rules

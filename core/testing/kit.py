@@ -2,15 +2,26 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pkgutil import resolve_name
 from time import perf_counter
 from typing import Any, final
 
 from outrider.base.errors import OutriderError
+from outrider.contract.constraint import Constraint
 from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Policy
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
-from outrider.testing import drafters, ground, policies, targets, verifiers
+from outrider.testing import (
+    constraints,
+    drafters,
+    ground,
+    policies,
+    recipes,
+    sources,
+    targets,
+    verifiers,
+)
 
 Make = Callable[[], Any]
 Check = Callable[[Any], str | None]
@@ -37,10 +48,13 @@ class Outcome:
 def checks_of(make: Make, thorough: bool = False) -> tuple[Check, ...]:
     """Returns the checks for the part that `make` makes, after that of the ground they rest on.
 
+    The prompts that a data source returns are a part, too. A class of another kind names the place
+    of its checks, "module:name", as its attribute `checks`.
+
     thorough: add those of larger cases, which may take minutes.
 
     Raises:
-        TypeError: the part is not a drafter, verifier, policy or target.
+        TypeError: the part is of no role that has checks.
         OutriderError: Python runs without assertions (-O), so that no check could fail.
     """
     _need_assertions()
@@ -53,9 +67,18 @@ def checks_of(make: Make, thorough: bool = False) -> tuple[Check, ...]:
         return ground.CHECKS + policies.CHECKS + (policies.THOROUGH if thorough else ())
     if isinstance(part, Target):
         return targets.CHECKS
+    if isinstance(part, Constraint):
+        return constraints.CHECKS
+    if isinstance(part, list):
+        return sources.CHECKS
+    if isinstance(place := getattr(part, "checks", None), str):
+        own: tuple[Check, ...] = resolve_name(place)
+        return own
+    if callable(part):
+        return recipes.CHECKS
     raise TypeError(
-        "expected a callable that makes a Drafter, Verifier, Policy or Target,"
-        f" got {type(part).__name__}"
+        "expected a callable that makes a Drafter, Verifier, Policy, Target, Constraint, Report or"
+        f" recipe, or returns prompts, got {type(part).__name__}"
     )
 
 

@@ -12,14 +12,13 @@ from docstrings import fields
 from omegaconf import OmegaConf
 
 import outrider
-from outrider.cli.main import HYDRA_COMMANDS
 from outrider.cli.usage import GROUPS, read_settings
 from outrider.extras.training.classifier import ClassifierRecipe
 from outrider.extras.training.corpus import TextRecipe
 from outrider.extras.training.drafters import DrafterRecipe
 from outrider.extras.training.families import FAMILIES
 from outrider.extras.training.schedule import Schedule
-from outrider.plugins.config import option_schema
+from outrider.plugins.options import option_schema
 from outrider.plugins.registry import Entry, installed
 
 ROLES = {
@@ -27,6 +26,8 @@ ROLES = {
     "verifier": "Acceptance rules",
     "policy": "Policies",
     "target": "Targets",
+    "constraint": "Constraints",
+    "data": "Prompts",
 }
 PRESETS = {
     "experiment": ("Experiments", "`+experiment=NAME` sets, for `outrider compare`:"),
@@ -46,17 +47,15 @@ def settings_page() -> str:
         " `drafter.order=3`, or in a list of drafters as `{drafter: bigram, order: 3}`."
         " Plugins add settings of their own: `outrider COMMAND --help-all` shows them, too."
     )
-    prompts = yaml_options("data", "Prompts", "`data=NAME` chooses where prompts come from.")
     recipes = yaml_options("recipe", "Recipes", "`recipe=NAME` chooses how to train.")
-    limits = yaml_options("constraint", "Constraints", "`constraint=NAME`: what texts must follow.")
-    sections = [commands(), parts(), sampling(), limits, prompts, recipes, presets()]
+    sections = [commands(), parts(), sampling(), recipes, presets()]
     return "\n\n".join(["# Settings", start, *itertools.chain.from_iterable(sections)])
 
 
 def commands() -> Iterator[str]:
     """Yields a section for each command: the settings of its config file."""
     yield "## Commands"
-    for command in HYDRA_COMMANDS:
+    for command in (name for name, each in installed().commands.items() if not each.plain):
         settings = read_settings(command)
         yield f"### {command}"
         yield "```text\n" + "\n".join(settings.examples) + "\n```"
@@ -71,7 +70,7 @@ def commands() -> Iterator[str]:
 
 
 def parts() -> Iterator[str]:
-    """Yields a section for each drafter, rule, policy and target that comes with the package."""
+    """Yields a section for each part that comes with the package, but for recipes."""
     for role, title in ROLES.items():
         yield f"## {title}"
         for name, entry in installed().of(role).items():
@@ -85,7 +84,7 @@ def parts() -> Iterator[str]:
 def part_rows(entry: Entry) -> list[Row]:
     """Returns the settings of a part, as its docstring or that of its class explains them."""
     meanings: dict[str, str] = {}
-    for owner in (*reversed(inspect.getmro(entry.product)), entry.factory):
+    for owner in (*reversed(inspect.getmro(entry.product or object)), entry.factory):
         meanings |= fields(inspect.getdoc(owner) or "") if owner is not object else {}
     schema: Any = OmegaConf.to_container(option_schema(entry))
     return [(name, value, meanings.get(name, "")) for name, value in schema.items()]

@@ -2,9 +2,9 @@
 
 import copy
 from collections.abc import Sequence
-from typing import Any, Self, final
+from typing import Any, Literal, Self, final
 
-from outrider.base.errors import require
+from outrider.base.bounds import Count, checked
 from outrider.contract.context import Context
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
@@ -13,12 +13,8 @@ from outrider.drafters.parts.networks.shared_kv import LentDrafting
 from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.drafters.small_lm import SmallLM
 from outrider.extras.cpu.quantized_model import quantized
-from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.targets.passes.cached_model import CACHE
 from outrider.targets.passes.first_layers import first_layers
-
-BITS = (4, 8, None)
-CACHES = ("target", "own")
 
 
 @final
@@ -46,17 +42,14 @@ class Quantized(Drafter):
     is a C compiler for the native library.
     """
 
+    @checked("drafter")
     def __init__(
         self,
-        bits: int | None = None,
-        layers: int | None = None,
+        bits: Literal[4, 8] | None = None,
+        layers: Count | None = None,
         tree: Any = None,
-        cache: str = "target",
+        cache: Literal["target", "own"] = "target",
     ) -> None:
-        require(bits in BITS, "drafter.bits", bits, "4, 8 or null")
-        is_valid = layers is None or layers >= 1
-        require(is_valid, "drafter.layers", layers, "a whole number of at least 1, or null")
-        require(cache in CACHES, "drafter.cache", cache, " or ".join(CACHES))
         self._bits, self._layers = bits, layers
         self._tree, self._shape = tree, parse_tree(tree)
         self._cache = cache
@@ -94,8 +87,3 @@ class Quantized(Drafter):
             self._lent.propose_batch(pairs)
         else:
             self._drafter.propose_batch(pairs)
-
-
-@hookimpl
-def register_drafters(register: Register) -> None:
-    register("quantized", Quantized)

@@ -14,9 +14,6 @@ from outrider.targets.passes.module_copies import with_replaced
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-QUANTIZE = ("int8",)
-"""The types that a target's weights can be rounded to."""
-
 
 def quantized(model: "PreTrainedModel", setting: str, bits: int | None = 8) -> "PreTrainedModel":
     """Returns a model with weights of eight or four bits, which shares all else with `model`.

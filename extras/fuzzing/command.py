@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from outrider.base.errors import ConfigError, OutriderError, described, is_int, is_number, require
+from outrider.base.errors import OutriderError, described, is_int, is_number, require
 from outrider.base.folders import claimed, write_whole
 from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.extras.fuzzing.example import Example
@@ -36,7 +36,7 @@ def fuzz(config: DictConfig) -> None:
     """Runs examples, prints what was checked, and writes `fuzz.json` in Hydra's run dir.
 
     Raises:
-        ConfigError: a setting has a value that it can't have, or hypothesis is not installed.
+        ConfigError: a setting has a value that it can't have.
         OutriderError: an example failed; the line above it is the command that repeats it.
     """
     console = results(soft_wrap=True)
@@ -96,17 +96,9 @@ def _checked(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _run_groups(settings: dict[str, Any], tally: Tally) -> None:
-    """Runs the examples of each group of targets, until one fails.
+    """Runs the examples of each group of targets, until one fails."""
+    from outrider.extras.fuzzing.campaign import run_campaign
 
-    Raises:
-        ConfigError: hypothesis is not installed.
-    """
-    try:
-        from outrider.extras.fuzzing.campaign import run_campaign
-    except ModuleNotFoundError as error:
-        if error.name != "hypothesis":
-            raise
-        raise ConfigError("outrider fuzz needs: pip install 'outrider[fuzz]'") from error
     groups = TARGETS[settings["targets"]]
     seconds, runs = settings["seconds"], settings["runs"]
     with _progress(tally) as show:

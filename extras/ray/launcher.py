@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, final
+from typing import Annotated, Any, final
 
 from hydra.core.singleton import Singleton
 from hydra.core.utils import (
@@ -22,7 +22,8 @@ from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, open_dict
 
-from outrider.base.errors import ConfigError, OutriderError, is_int, require
+from outrider.base.bounds import AtLeast, Count, NonNegative, checked
+from outrider.base.errors import ConfigError, OutriderError, require
 
 log: logging.Logger = logging.getLogger(__name__)
 
@@ -66,20 +67,18 @@ class RayLauncher(Launcher):
             installed.
     """
 
+    @checked("hydra.launcher")
     def __init__(
-        self, address: str | None, workers: int | None, cpus: int, gpus: float, retries: int
+        self,
+        address: str | None = None,
+        workers: Count | None = None,
+        cpus: Count = 1,
+        gpus: NonNegative = 0,
+        retries: Annotated[int, AtLeast(0)] = 3,
     ) -> None:
-        is_count = workers is None or (is_int(workers) and workers >= 1)
-        field = "hydra.launcher"
-        require(is_count, f"{field}.workers", workers, "a whole number of at least 1, or none")
-        both_set = address is not None and workers is not None
-        require(
-            not both_set, f"{field}.workers", workers, "none with an address: the cluster knows"
-        )
-        require(is_int(cpus) and cpus >= 1, f"{field}.cpus", cpus, "a whole number of at least 1")
-        require(gpus >= 0, f"{field}.gpus", gpus, "a number of at least 0")
-        is_valid = is_int(retries) and retries >= 0
-        require(is_valid, f"{field}.retries", retries, "a whole number of at least 0")
+        is_valid = address is None or workers is None
+        expected = "null with an address: the cluster knows"
+        require(is_valid, "hydra.launcher.workers", workers, expected)
         self._address, self._workers = address, workers
         self._cpus, self._gpus, self._retries = cpus, gpus, retries
 

@@ -140,7 +140,7 @@ class OutriderProposer:
 
 def title(drafter: Drafter) -> str:
     """Returns a drafter's name in the log: its class, and the package that registers it."""
-    kind, entries = type(drafter), installed().entries
+    kind, entries = type(drafter), installed().of("drafter").values()
     owners = (entry.distribution for entry in entries if entry.product is kind)
     return f"drafter {kind.__name__} of {next(owners, 'no plugin')}"
 

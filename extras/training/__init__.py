@@ -1,6 +1,5 @@
 """Training: recipes that fit tables, a policy and drafters to what a target writes.
 
-- `job`: what `outrider train` hands to a recipe.
 - `drafters`, `tables`, `classifier`: the recipes; `conf/recipe/` has a file for each use of them.
 - `corpus`, `writing`, `states`: the texts that the target writes, and its hidden states along them.
 - `families`: the networks that can be trained. Start here to add one; its objective goes into

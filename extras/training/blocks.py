@@ -2,24 +2,26 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import final
+from typing import Annotated, final
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from outrider.base.bounds import AtLeast, Count, checked
 from outrider.drafters.dflash import DFlashNetwork
 from outrider.drafters.eagle3 import default_layers
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.decoder_layers import LayerCaches
 from outrider.drafters.parts.networks.dflash_config import DFlashConfig
 from outrider.extras.training.head_loss import HeadLoss, learnable
-from outrider.extras.training.learner import Learner, Objective, Setup, require_at_least
+from outrider.extras.training.learner import Learner, Objective, Setup
 from outrider.extras.training.states import Batch
 from outrider.targets.passes.cached_model import HIDDEN
 
 
 @final
+@checked("recipe.options")
 @dataclass(frozen=True, slots=True)
 class DFlashObjective(Objective):
     """DFlash (2602.06036, section 4.2): fills some blocks of each text.
@@ -37,17 +39,15 @@ class DFlashObjective(Objective):
     Raises `ConfigError` in `learner` if a number is out of range.
     """
 
-    block: int = 8
-    decoders: int = 2
+    block: Annotated[int, AtLeast(2)] = 8
+    decoders: Count = 2
     layers: list[int] | None = None
     inner: int | None = None
-    anchors: int = 32
+    anchors: Count = 32
     decay: float = 0.78
     soft: bool = True
 
     def learner(self, setup: Setup) -> Learner:
-        require_at_least(2, block=self.block)
-        require_at_least(1, decoders=self.decoders, anchors=self.anchors)
         target = setup.target
         config = DFlashConfig.like(
             target,

@@ -1,14 +1,16 @@
 """The recipe of the classifier: decodes rounds, and learns which draft tokens were accepted."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import log
-from typing import final
+from typing import Annotated, Any, final
 
 import torch
 from jaxtyping import Bool, Float
 from rich.progress import track
 from torch import Tensor
 
+from outrider.base.bounds import Above, Count, checked
 from outrider.base.errors import ConfigError, require
 from outrider.base.terminal import plain
 from outrider.contract.draft import Draft
@@ -17,8 +19,8 @@ from outrider.contract.policy import Policy
 from outrider.contract.round import Round
 from outrider.data.prompts import Prompt
 from outrider.decoding.decode import decode
-from outrider.extras.training.job import Job
 from outrider.lab.measuring.texts import seeded
+from outrider.plugins.recipe import Job
 from outrider.policies.branches import NodeValues, tested_nodes
 from outrider.policies.classifier import FEATURES, features, foresee, save_weights
 
@@ -56,6 +58,7 @@ class Recorder(Policy):
 
 
 @final
+@checked("recipe")
 @dataclass(frozen=True, kw_only=True)
 class ClassifierRecipe:
     """Decodes the prompts with the drafter, and fits the classifier to what was accepted.
@@ -64,10 +67,10 @@ class ClassifierRecipe:
     rate: the learning rate of Adam.
     """
 
-    steps: int = 400
-    rate: float = 0.02
+    steps: Count = 400
+    rate: Annotated[float, Above(0)] = 0.02
 
-    def __call__(self, job: Job) -> None:
+    def __call__(self, job: Job) -> Mapping[str, Any]:
         """Decodes and fits.
 
         Raises:
@@ -94,6 +97,7 @@ class ClassifierRecipe:
             f" nats, {_entropy(share):.3f} without features ({len(y)} tokens to learn from)"
         )
         job.console.print(plain(path), soft_wrap=True)
+        return {"policy": "classifier", "path": str(path)}
 
 
 def fit(

@@ -14,8 +14,8 @@ from outrider.base.interruption import advising
 from outrider.base.terminal import plain, remarks
 from outrider.contract.target import Target
 from outrider.extras.training.identity import FILE, begin, finish, identity, unfinished
-from outrider.extras.training.job import Job, Recipe
 from outrider.plugins.config import build, plain_values, set_arguments
+from outrider.plugins.recipe import Job, Recipe
 
 KEPT_FILES = ("file", "states")
 """The settings of a recipe that say where files are kept."""

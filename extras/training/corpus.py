@@ -10,15 +10,16 @@ from typing import final
 from rich.console import Console
 from rich.progress import track
 
-from outrider.base.errors import ConfigError, is_int, require
+from outrider.base.bounds import Count
+from outrider.base.errors import ConfigError, require
 from outrider.base.folders import append_line, claimed, write_whole
 from outrider.base.terminal import plain
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.data.prompts import Prompt
 from outrider.extras.training.identity import check_same, identity
-from outrider.extras.training.job import Job
 from outrider.extras.training.writing import Text, Writing, write_texts
+from outrider.plugins.recipe import Job
 from outrider.targets.passes.cached_model import SOURCE
 
 
@@ -49,8 +50,8 @@ class TextRecipe(ABC):
     file: where the texts are kept, to train other drafters on them. Defaults to the run's folder.
     """
 
-    texts: int
-    held_out: int
+    texts: Count
+    held_out: Count
     temperatures: Sequence[float]
     file: str | None = None
 
@@ -72,9 +73,6 @@ class TextRecipe(ABC):
         model = type(job.target.model).__name__
         is_decoder = SOURCE not in job.target.offers
         require(is_decoder, "target", model, "a decoder-only model to learn from")
-        for name, value in (("texts", self.texts), ("held_out", self.held_out)):
-            is_valid = is_int(value) and value >= 1
-            require(is_valid, f"recipe.{name}", value, "a whole number of at least 1")
         seed = job.sampling.seed
         writing = Writing(
             chat=job.chat,

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Annotated, Any, final
 
 import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from outrider.base.errors import ConfigError, nearest, require
+from outrider.base.bounds import OneOf, checked
+from outrider.base.errors import ConfigError
 from outrider.contract.chance import SampledChance
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
@@ -25,6 +26,7 @@ from outrider.targets.passes.first_layers import first_layers
 
 
 @final
+@checked("recipe.options")
 @dataclass(frozen=True, slots=True)
 class DistillationObjective(Objective):
     """DistillSpec (2310.08461, section 3): the divergence from the target's distributions.
@@ -42,14 +44,11 @@ class DistillationObjective(Objective):
 
     model: str | None = None
     layers: int = 6
-    divergence: str = "forward_kl"
+    divergence: Annotated[str, OneOf(DIVERGENCES)] = "forward_kl"
     on_policy: bool = False
     share: float = 1.0
 
     def learner(self, setup: Setup) -> Learner:
-        is_known = self.divergence in DIVERGENCES
-        expected = nearest(self.divergence, list(DIVERGENCES))
-        require(is_known, "recipe.options.divergence", self.divergence, f"a divergence; {expected}")
         if len(setup.vocabulary) != setup.target.vocab_size:
             raise ConfigError("recipe.vocabulary: expected none, a small model knows all tokens")
         target = setup.target

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
+from outrider.base.bounds import Count, checked
 from outrider.base.terminal import plain
 from outrider.contract.drafter import Drafter
 from outrider.contract.sampling import Sampling
@@ -15,7 +16,6 @@ from outrider.extras.training.card import write_card
 from outrider.extras.training.contamination import write_fingerprints
 from outrider.extras.training.corpus import TextRecipe
 from outrider.extras.training.families import make_learner
-from outrider.extras.training.job import Job
 from outrider.extras.training.loop import train_network
 from outrider.extras.training.progress import Figures
 from outrider.extras.training.schedule import Schedule
@@ -23,6 +23,7 @@ from outrider.extras.training.states import compute_states
 from outrider.extras.training.writing import Text
 from outrider.lab.measuring.overlap import overlap
 from outrider.lab.measuring.reference import reference
+from outrider.plugins.recipe import Job
 from outrider.plugins.registry import make
 from outrider.verifiers.token import Token
 
@@ -33,6 +34,7 @@ ANSWER_TOKENS = 48
 
 
 @final
+@checked("recipe")
 @dataclass(frozen=True, kw_only=True)
 class DrafterRecipe(TextRecipe):
     """Trains a drafter of a family on texts of the target, and writes it with a card.
@@ -47,12 +49,12 @@ class DrafterRecipe(TextRecipe):
     """
 
     family: str
-    vocabulary: int | None
+    vocabulary: Count | None
     schedule: Mapping[str, Any]
     options: Mapping[str, Any]
     states: str | None = None
 
-    def __call__(self, job: Job) -> None:
+    def __call__(self, job: Job) -> Mapping[str, Any]:
         schedule = Schedule(**{"seed": job.sampling.seed, **self.schedule})
         began = time.monotonic()
         split = self.split(job)
@@ -96,6 +98,7 @@ class DrafterRecipe(TextRecipe):
         write_fingerprints(job.out, job.target, split.learned)
         write_card(job.out, facts, curve)
         job.console.print(plain(job.out), soft_wrap=True)
+        return {"drafter": self.family, learner.option: str(job.out)}
 
 
 def measure_drafter(

@@ -7,7 +7,8 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from outrider.base.errors import is_int, require
+from outrider.base.bounds import Count, checked
+from outrider.base.errors import require
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.adapter import Adapter
 from outrider.drafters.parts.networks.layer import KeysAndValues
@@ -19,6 +20,7 @@ from outrider.targets.passes.first_layers import depth
 
 
 @final
+@checked("recipe.options")
 @dataclass(frozen=True, slots=True)
 class ExitObjective(Objective):
     """Kangaroo (2404.18911): the cross entropy with the target's distributions.
@@ -30,14 +32,14 @@ class ExitObjective(Objective):
     Raises `ConfigError` in `learner` if the target has no more than `layers` layers.
     """
 
-    layers: int = 2
+    layers: Count = 2
     soft: bool = True
     share: float = 1.0
 
     def learner(self, setup: Setup) -> Learner:
         target, vocabulary = setup.target, setup.vocabulary
         count = depth(target.model)
-        is_valid = is_int(self.layers) and 1 <= self.layers < count
+        is_valid = self.layers < count
         expected = f"a whole number from 1 to {count - 1}"
         require(is_valid, "recipe.options.layers", self.layers, expected)
         network = Adapter.untrained(target, vocabulary, seed=setup.seed, layers=self.layers)

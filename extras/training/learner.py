@@ -4,11 +4,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 from torch import Tensor, nn
 
-from outrider.base.errors import is_int, require
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.extras.training.states import Batch
@@ -48,14 +47,6 @@ class Setup:
     target: Target
     vocabulary: Vocabulary
     seed: int
-
-
-def require_at_least(least: int, **options: Any) -> None:
-    """Raises `ConfigError` unless all of some options are whole numbers of at least `least`."""
-    for name, value in options.items():
-        is_valid = is_int(value) and value >= least
-        expected = f"a whole number of at least {least}"
-        require(is_valid, f"recipe.options.{name}", value, expected)
 
 
 class Objective(ABC):

@@ -7,19 +7,21 @@ from typing import final
 import torch
 from torch import Tensor
 
+from outrider.base.bounds import Count, checked
 from outrider.drafters.eagle3 import default_layers
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.decoder_layers import LayerCaches
 from outrider.drafters.parts.networks.peagle_config import PEagleConfig
 from outrider.drafters.peagle import PEagleNetwork
 from outrider.extras.training.head_loss import HeadLoss, learnable
-from outrider.extras.training.learner import Learner, Objective, Setup, require_at_least
-from outrider.extras.training.rows import Rows, require_rows
+from outrider.extras.training.learner import Learner, Objective, Setup
+from outrider.extras.training.rows import Kept, Rows
 from outrider.extras.training.states import Batch
 from outrider.targets.passes.cached_model import HIDDEN
 
 
 @final
+@checked("recipe.options")
 @dataclass(frozen=True, slots=True)
 class PEagleObjective(Objective):
     """P-EAGLE (2602.01469, section 3): the target's distributions, at all positions of a draft.
@@ -32,15 +34,13 @@ class PEagleObjective(Objective):
     Raises `ConfigError` in `learner` if a number is out of range.
     """
 
-    depth: int = 8
-    retain: float = 0.7
-    decoders: int = 1
+    depth: Count = 8
+    retain: Kept = 0.7
+    decoders: Count = 1
     layers: list[int] | None = None
     inner: int | None = None
 
     def learner(self, setup: Setup) -> Learner:
-        require_rows(self.depth, self.retain)
-        require_at_least(1, decoders=self.decoders)
         target, vocabulary = setup.target, setup.vocabulary
         config = PEagleConfig.like(
             target,

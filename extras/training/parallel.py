@@ -2,21 +2,22 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, final
+from typing import Annotated, Any, final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from outrider.base.errors import ConfigError, nearest, require
+from outrider.base.bounds import Count, OneOf, checked
+from outrider.base.errors import ConfigError
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.logits import LogitRule
 from outrider.drafters.parts.networks.student import save_student
 from outrider.extras.training.distill import starting_student
 from outrider.extras.training.learner import Learner, Objective, Setup
 from outrider.extras.training.losses import DIVERGENCES
-from outrider.extras.training.rows import Rows, require_rows
+from outrider.extras.training.rows import Kept, Rows
 from outrider.extras.training.states import Batch, sample_positions
 from outrider.targets.passes.cached_model import HIDDEN
 from outrider.targets.passes.tree_mask import additive_mask
@@ -52,6 +53,7 @@ class MaskedStudent(nn.Module):
 
 
 @final
+@checked("recipe.options")
 @dataclass(frozen=True, slots=True)
 class ParallelObjective(Objective):
     """PARD (2504.18583, section 3): the divergence from the target's distributions.
@@ -67,16 +69,12 @@ class ParallelObjective(Objective):
     """
 
     layers: int = 6
-    depth: int = 8
-    retain: float = 0.7
-    divergence: str = "forward_kl"
+    depth: Count = 8
+    retain: Kept = 0.7
+    divergence: Annotated[str, OneOf(DIVERGENCES)] = "forward_kl"
     share: float = 1.0
 
     def learner(self, setup: Setup) -> Learner:
-        is_known = self.divergence in DIVERGENCES
-        expected = nearest(self.divergence, list(DIVERGENCES))
-        require(is_known, "recipe.options.divergence", self.divergence, f"a divergence; {expected}")
-        require_rows(self.depth, self.retain)
         if len(setup.vocabulary) != setup.target.vocab_size:
             raise ConfigError("recipe.vocabulary: expected none, a small model knows all tokens")
         target = setup.target

@@ -1,14 +1,16 @@
 """Rows: the tokens of a text, and masks behind many of them, that a network learns from at once."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import Annotated, final
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from outrider.base.errors import is_number, require
-from outrider.extras.training.learner import require_at_least
+from outrider.base.bounds import Within
+
+Kept = Annotated[float, Within("(0, 1]")]
+"""The share of the masks that stays from each depth to the next."""
 
 
 @final
@@ -52,10 +54,3 @@ class Rows:
         sees_text = is_text & (self.positions <= last[:, None])
         sees_mask = ~is_text & (last == last[:, None]) & (self.masks <= self.masks[:, None])
         return (sees_text | sees_mask)[None, None]
-
-
-def require_rows(depth: int, retain: float) -> None:
-    """Raises `ConfigError` if a recipe's options `depth` or `retain` are out of range."""
-    require_at_least(1, depth=depth)
-    is_valid = is_number(retain) and 0 < retain <= 1
-    require(is_valid, "recipe.options.retain", retain, "a number in (0, 1]")

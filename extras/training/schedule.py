@@ -2,14 +2,13 @@
 
 import math
 from dataclasses import dataclass
-from typing import final
+from typing import Annotated, Literal, final
 
-from outrider.base.errors import is_int, require
-
-PRECISIONS = ("full", "bf16")
+from outrider.base.bounds import Above, AtLeast, Count, checked
 
 
 @final
+@checked("recipe")
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """How to train.
@@ -29,29 +28,16 @@ class Schedule:
     Raises `ConfigError` for settings that make no sense.
     """
 
-    epochs: int = 2
-    batch: int = 8
-    rate: float = 1e-3
-    warmup: int = 20
+    epochs: Count = 2
+    batch: Count = 8
+    rate: Annotated[float, Above(0)] = 1e-3
+    warmup: Annotated[int, AtLeast(0)] = 20
     clip: float = 0.5
-    evaluate: int = 50
-    patience: int = 4
+    evaluate: Count = 50
+    patience: Count = 4
     whitened: bool = False
-    precision: str = "full"
+    precision: Literal["full", "bf16"] = "full"
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name, value in (
-            ("epochs", self.epochs),
-            ("batch", self.batch),
-            ("evaluate", self.evaluate),
-            ("patience", self.patience),
-        ):
-            is_valid = is_int(value) and value >= 1
-            require(is_valid, f"recipe.{name}", value, "a whole number of at least 1")
-        is_known = self.precision in PRECISIONS
-        require(is_known, "recipe.precision", self.precision, f"one of {', '.join(PRECISIONS)}")
-        require(self.rate > 0, "recipe.rate", self.rate, "a number above 0")
 
     def steps(self, texts: int) -> int:
         """Returns the number of steps over `texts` texts, all epochs together."""

@@ -1,19 +1,22 @@
 """The recipe of REST's data store: texts of the target, or those of a data set as they are."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
-from outrider.base.errors import ConfigError, is_int, require
+from outrider.base.bounds import checked
+from outrider.base.errors import ConfigError, require
 from outrider.drafters.parts.texts.datastore import write_store
 from outrider.drafters.rest import Rest
 from outrider.extras.training.corpus import Split, TextRecipe
 from outrider.extras.training.fitted import write_fitted
-from outrider.extras.training.job import Job
 from outrider.extras.training.writing import Text
+from outrider.plugins.recipe import Job
 
 
 @final
+@checked("recipe")
 @dataclass(frozen=True, kw_only=True)
 class StoreRecipe(TextRecipe):
     """Writes a store of texts, with a card.
@@ -24,17 +27,16 @@ class StoreRecipe(TextRecipe):
 
     answers: bool
 
-    def __call__(self, job: Job) -> None:
+    def __call__(self, job: Job) -> Mapping[str, Any]:
         began = time.monotonic()
         split = self.split(job) if self.answers else self._read(job)
         write_store(job.out, [text.ids[text.start :] for text in split.learned], job.target)
         drafter, facts = Rest(str(job.out)), {"answers": self.answers}
         write_fitted(job, drafter, split, family="rest", began=began, facts=facts)
+        return {"drafter": "rest", "path": str(job.out)}
 
     def _read(self, job: Job) -> Split:
         """Returns the texts of the data set. Of those held out, the second half is the answer."""
-        is_valid = is_int(self.held_out) and self.held_out >= 1
-        require(is_valid, "recipe.held_out", self.held_out, "a whole number of at least 1")
         if job.target.tokenizer is None:
             raise ConfigError("recipe.answers=False: expected true, the target has no tokenizer")
         texts = [

@@ -1,28 +1,28 @@
 """The recipe of the tables: n-grams are counted in texts that the target writes."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
-from outrider.base.errors import is_int, require
+from outrider.base.bounds import Count, checked
 from outrider.drafters.ngram import NGram
 from outrider.drafters.parts.checkpoint import WEIGHTS
 from outrider.drafters.parts.texts.ngrams import NGramTable
 from outrider.extras.training.corpus import TextRecipe
 from outrider.extras.training.fitted import write_fitted
-from outrider.extras.training.job import Job
+from outrider.plugins.recipe import Job
 
 
 @final
+@checked("recipe")
 @dataclass(frozen=True, kw_only=True)
 class TableRecipe(TextRecipe):
     """Counts n-grams up to `order` in the target's texts, and writes the table with a card."""
 
-    order: int
+    order: Count
 
-    def __call__(self, job: Job) -> None:
-        is_valid = is_int(self.order) and self.order >= 1
-        require(is_valid, "recipe.order", self.order, "a whole number of at least 1")
+    def __call__(self, job: Job) -> Mapping[str, Any]:
         began = time.monotonic()
         split = self.split(job)
         job.out.mkdir(parents=True, exist_ok=True)
@@ -33,3 +33,4 @@ class TableRecipe(TextRecipe):
         drafter = NGram(self.order, str(path))
         facts = {"order": self.order, "temperatures": list(self.temperatures)}
         write_fitted(job, drafter, split, family=family, began=began, facts=facts)
+        return {"drafter": family, "counts": str(path)}

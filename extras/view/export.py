@@ -1,13 +1,13 @@
-"""Export: a run as JSON and as parquet tables with fixed columns, for notebooks."""
+"""Export: a run as parquet tables with fixed columns, for notebooks."""
 
-import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
 
-from outrider.base.folders import write_whole
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.quality import SCORES
+from outrider.lab.runs.report import Report
 from outrider.lab.runs.store import SCHEMA, Run
 from outrider.lab.runs.summary import Summary
 
@@ -69,27 +69,15 @@ ROUND_COLUMNS = {
 """The columns of `rounds.parquet` with their Arrow types: a row for each round of decoding."""
 
 
-def write_json(summary: Summary, folder: Path) -> None:
-    """Writes `comparison.json`; see `comparison`."""
-    write_whole(folder / "comparison.json", comparison(summary))
+@final
+class Tables(Report):
+    """The tables of a run, beside its measurements."""
 
-
-def comparison(summary: Summary) -> str:
-    """Returns rows, pairs, prompts, settings, and the state of the run, as JSON."""
-    run = summary.run
-    content = {
-        "schema": SCHEMA,
-        "rows": [row.plain() for row in summary.rows],
-        "pairs": [asdict(pair) for pair in summary.pairs],
-        "prompts": summary.prompts,
-        "settings": run.facts["settings"],
-        "drafters": run.facts["drafters"],
-        "identity": run.facts.get("identity"),
-        "starts": run.facts.get("starts"),
-        "lossless": all(run.facts["lossless"].values()),
-        "finished": run.finished,
-    }
-    return json.dumps(content, indent=1)
+    def end(self, summaries: Mapping[str, Summary], folder: Path) -> tuple[Path, ...]:
+        for summary in summaries.values():
+            if summary.run.folder == folder:
+                write_parquet(summary.run, folder)
+        return ()
 
 
 def write_parquet(run: Run, folder: Path) -> None:

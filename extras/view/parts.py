@@ -13,7 +13,8 @@ from outrider.base.errors import ConfigError, nearest, require
 from outrider.contract.drafter import Drafter
 from outrider.extras.view.play import Parts
 from outrider.plugins.config import build, compose, explain_error, plain_values
-from outrider.plugins.registry import ROLES, installed
+from outrider.plugins.registry import installed
+from outrider.plugins.roles import ROLES
 
 PARTS = ("drafter", "verifier", "policy", "sampling")
 
@@ -62,8 +63,7 @@ def _drafter(config: str) -> Drafter:
 
 def _check_registered(values: Any) -> None:
     """Raises `ConfigError` if a config names a class that is not registered: any page can ask."""
-    factories = [entry.factory for role in ROLES for entry in installed().of(role).values()]
-    known = {f"{factory.__module__}.{factory.__qualname__}" for factory in factories}
+    known = {entry.path for entry in installed().entries if entry.role in ROLES}
     known.add("outrider.Sampling")
     for name in _called(values):
         require(name in known, "settings", name, "a part by its registered name")

@@ -3,11 +3,12 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 from outrider.base.folders import write_whole
 from outrider.extras.view.page.contents import drawings, runs_page
 from outrider.extras.view.plotting import as_png
+from outrider.lab.runs.report import Report
 from outrider.lab.runs.store import Run, flatten
 from outrider.lab.runs.summary import Summary
 
@@ -40,6 +41,14 @@ def differing(facts: Sequence[Mapping[str, Any]]) -> list[str]:
         ", ".join(f"{key.rpartition('.')[2]} {flat.get(key)}" for key in differing)
         for flat in facts
     ]
+
+
+@final
+class Page(Report):
+    """The page of the runs, with each of its figures beside it."""
+
+    def end(self, summaries: Mapping[str, Summary], folder: Path) -> tuple[Path, ...]:
+        return (write_report(summaries, folder),)
 
 
 def write_report(summaries: Mapping[str, Summary], folder: Path) -> Path:

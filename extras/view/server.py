@@ -17,13 +17,14 @@ from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, R
 from starlette.routing import Mount, Route
 
 from outrider.base.errors import ConfigError
-from outrider.extras.view.export import comparison, tables
+from outrider.extras.view.export import tables
 from outrider.extras.view.page.contents import Follow, Served, drawings, runs_page
 from outrider.extras.view.page.listing import Listed, active, listed, run_folders, state
 from outrider.extras.view.page.render import render, script_hashes
 from outrider.extras.view.page.texts import questions
 from outrider.extras.view.play import Player
 from outrider.extras.view.report import labels
+from outrider.lab.runs.export import comparison
 from outrider.lab.runs.store import FACTS, LINES, load
 from outrider.lab.runs.summary import Summary
 

@@ -1,15 +1,15 @@
 """The figures of Leviathan et al. (arXiv 2211.17192) that follow from their formulas."""
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from outrider import theory
-from outrider.extras.view.plotting import COLOURS, drawn, finish
+from outrider.extras.view.plotting import COLOURS, as_png, drawn, finish
+from outrider.theory import Values
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,20 +20,6 @@ ALPHAS = np.linspace(0, 1, 101)[:-1].tolist()
 
 TRACED = 24
 """How many tokens the traced text has."""
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Values:
-    """What a figure is drawn for; see `outrider.theory`.
-
-    Each figure takes those that it has no axis for.
-    """
-
-    alphas: Sequence[float]
-    gammas: Sequence[int]
-    costs: Sequence[float]
-    c_hat: float
 
 
 def figure(name: str, values: Values) -> "Figure":
@@ -99,6 +85,14 @@ FIGURES: dict[str, Callable[["Axes", Values], None]] = {
     "figure5": plot_trace,
 }
 """By name, the function that draws it."""
+
+
+def as_file(name: str, values: Values) -> bytes:
+    """Returns a figure as PNG."""
+    return as_png(figure(name, values))
+
+
+figure2, figure3, figure4, figure5 = (partial(as_file, name) for name in FIGURES)
 
 
 def _colours() -> list[str]:

@@ -28,6 +28,47 @@ def test_a_file_that_can_not_be_written_stays_unchanged(tmp_path: Path, failing:
     assert [file.name for file in tmp_path.iterdir()] == ["x.json"]
 
 
+def test_two_writers_have_scratch_files_of_their_own(tmp_path: Path) -> None:
+    """Processes of two containers may have the same number."""
+    path = tmp_path / "x.json"
+    with replacing(path) as one, replacing(path) as other:
+        one.write_text("one")
+        other.write_text("other")
+    assert path.read_text() == "one"
+    assert [file.name for file in tmp_path.iterdir()] == ["x.json"]
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = list[tuple[str, str]]()
+
+    def note(descriptor: int) -> None:
+        names = sorted(path.name.strip(".").partition(".j")[0] for path in tmp_path.iterdir())
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        synced.append((path.name, ", ".join(names)))
+
+    monkeypatch.setattr(os, "fsync", note)
+    write_whole(tmp_path / "x.json", "content")
+    (scratch, before), (folder, _) = synced
+    assert scratch.startswith(".x.json.") and before == "x" and folder == tmp_path.name
+    append_line(tmp_path / "x.json", "line")
+    assert synced[-1][0] == "x.json"
+
+
+@pytest.mark.parametrize("code", [errno.EINVAL, errno.ENOTSUP])
+def test_a_file_is_written_where_the_disk_can_not_be_waited_for(
+    tmp_path: Path, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "fsync", fails)
+    write_whole(tmp_path / "x.json", "content")
+    append_line(tmp_path / "x.json", "line")
+    assert (tmp_path / "x.json").read_text() == "contentline\n"
+
+
 def test_torch_does_not_say_that_the_disk_is_full_but_the_error_does(tmp_path: Path) -> None:
     """The limit on the size of files stands for a full disk."""
     path = tmp_path / "x.pt"

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from outrider.base.terminal import JSON, QUIET, remarks
-from outrider.cli.main import COMMANDS
-from outrider.cli.usage import JSON_COMMANDS
+from outrider.plugins.registry import installed
 
 TABULAR = ("target=tabular", "prompt=[0,1]")
 
 
-@pytest.mark.parametrize("arguments", [(), *((command,) for command in COMMANDS)])
+@pytest.mark.parametrize("arguments", [(), *((command,) for command in installed().commands)])
 def test_every_help_names_quiet(run: Any, arguments: tuple[str, ...]) -> None:
     status, out, _ = run(*arguments, "--help")
     assert status == 0
@@ -66,7 +65,9 @@ def test_the_environment_asks_for_quiet_too(
     assert capsys.readouterr().err == "before\n"
 
 
-@pytest.mark.parametrize("command", JSON_COMMANDS)
+@pytest.mark.parametrize(
+    "command", [name for name, command in installed().commands.items() if command.json]
+)
 def test_only_commands_with_json_name_json_in_their_help(run: Any, command: str) -> None:
     assert "--json" in run(command, "--help")[1]
 

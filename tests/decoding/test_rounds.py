@@ -155,7 +155,7 @@ def test_an_observer_is_shown_the_targets_own_logits_at_every_node() -> None:
 
 
 class Stumbles(Observes):
-    def observe(self, context: Context, draft: Draft, logits: torch.Tensor) -> None:
+    def observe(self, *_: Any) -> None:
         raise ValueError("too much")
 
 

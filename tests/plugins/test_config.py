@@ -17,9 +17,8 @@ from outrider.plugins.config import (
     build,
     compose,
     option_configs,
-    option_schema,
-    register_options,
 )
+from outrider.plugins.options import offer_options, option_schema
 from outrider.plugins.registry import Entry, installed
 from outrider.verifiers.lenient import Lenient
 
@@ -28,11 +27,11 @@ CONF = Path(__file__).parents[2] / "conf"
 
 @pytest.fixture(autouse=True, scope="module")
 def parts() -> None:
-    register_options(installed())
+    offer_options()
 
 
 def entry(factory: type) -> Entry:
-    return Entry("drafter", "odd", factory, factory, "odd_plugin", "odd-dist")
+    return Entry("data", "odd", factory, "odd_plugin", "odd-dist")
 
 
 def test_the_signature_is_the_config() -> None:
@@ -65,9 +64,12 @@ def test_a_default_that_no_config_can_hold_is_an_error_that_names_the_distributi
     class Odd:
         def __init__(self, thing: object = object) -> None: ...
 
-    with pytest.raises(PluginError, match="drafter 'odd' of odd-dist has a default"):
+    with pytest.raises(PluginError, match="data 'odd' of odd-dist has a default"):
         option_schema(entry(Odd))
 
+
+BUILT = ("target", "drafter", "verifier", "policy")
+"""The roles whose parts can be made with what every test has."""
 
 NEEDED = {
     "dflash": "drafter.path=untrained",
@@ -82,7 +84,8 @@ NEEDED = {
 
 
 @pytest.mark.parametrize(
-    ("role", "name"), [(entry.role, entry.name) for entry in installed().entries]
+    ("role", "name"),
+    [(entry.role, entry.name) for role in BUILT for entry in installed().of(role).values()],
 )
 def test_every_option_composes_and_instantiates_to_its_registered_class(
     role: str, name: str, foresight: Path
@@ -118,14 +121,12 @@ def test_every_recipe_takes_its_settings(path: Path) -> None:
 def test_every_yaml_file_is_tried_by_a_test_here() -> None:
     tried = {
         "sampling",
-        "data",
         "recipe",
         ".",
         "experiment",
         "paper",
         "hydra/launcher",
-        "constraint",
-    }  # experiment, paper and launcher: commands/; constraint: constraints/
+    }  # experiment, paper and launcher: commands/
     assert {str(path.parent.relative_to(CONF)) for path in CONF.rglob("*.yaml")} <= tried
 
 
@@ -137,7 +138,7 @@ def test_an_error_of_the_part_itself_comes_through() -> None:
 
 def test_installing_twice_changes_nothing() -> None:
     before = compose("generate")
-    register_options(installed())
+    offer_options()
     assert compose("generate") == before
 
 

@@ -3,12 +3,14 @@
 import inspect
 import sys
 from abc import abstractmethod
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from outrider import (
+    Command,
     ConfigError,
     Drafter,
     Fixed,
@@ -18,8 +20,9 @@ from outrider import (
 from outrider.drafters.ngram import NGram
 from outrider.drafters.none import NoDraft
 from outrider.plugins import hookspecs
-from outrider.plugins.builtin import BUILTIN
-from outrider.plugins.registry import plugin_manager, plural, registry_from
+from outrider.plugins.builtin import builtin_modules
+from outrider.plugins.registry import Entry, plugin_manager, registry_from
+from outrider.plugins.roles import ROLES, plural
 from outrider.targets.tabular import TabularTarget
 from outrider.verifiers.token import Token
 
@@ -87,16 +90,43 @@ def test_hook_config_search_paths() -> None:
     assert registry(mine).search_paths == ["pkg://mine.conf"]
 
 
-def test_plugin_hooks_have_tests() -> None:
-    hooks = [name for name, _ in inspect.getmembers(hookspecs) if name.startswith("register_")]
-    for hook in [*hooks, "config_search_paths"]:
-        assert f"test_hook_{hook}" in globals(), f"no test of {hook}"
+@pytest.mark.parametrize(
+    ("hook", "role"),
+    [
+        ("register_constraints", "constraint"),
+        ("register_data_sources", "data"),
+        ("register_recipes", "recipe"),
+        ("register_reports", "report"),
+        ("register_launchers", "hydra/launcher"),
+    ],
+)
+def test_hooks_of_further_roles_take_places(hook: str, role: str) -> None:
+    def implementation(register: Any) -> None:
+        register("mine", "nowhere:Mine", extra="fast")
+
+    entry = registry(plugin(**{hook: implementation})).find(role, "mine")
+    assert (entry.path, entry.extra) == ("nowhere.Mine", "fast")
+
+
+def test_hook_register_commands(install: Any) -> None:
+    mine = Command("mine", "does nothing", lambda config: None)
+    install(EntryPoint("mine", plugin(register_commands=lambda register: register(mine))))
+    assert registry().commands["mine"] is mine
+    assert list(registry().commands)[-1] == "mine"  # as help lists them
+    install(EntryPoint("mine", plugin(register_commands=lambda register: register("mine"))))
+    with pytest.raises(PluginError, match=r"command 'mine' of strange-dist .* outrider.Command"):
+        registry()
+
+
+def test_hooks_are_those_of_the_roles() -> None:
+    hooks = {name for name, _ in inspect.getmembers(hookspecs) if name.startswith("register_")}
+    assert hooks == {"register_commands", *(role.hook for role in ROLES.values())}
 
 
 def test_the_built_in_parts_are_plugins_too() -> None:
     parts = registry_from(plugin_manager(installed=False))
     assert {entry.distribution for entry in parts.entries} == {"outrider"}
-    assert {entry.plugin for entry in parts.entries} == set(BUILTIN)
+    assert {entry.plugin for entry in parts.entries} == set(builtin_modules())
     assert parts.find("drafter", "bigram").product is NGram  # made by a function
 
 
@@ -195,3 +225,26 @@ def test_a_name_taken_twice_names_both_distributions(install: Any) -> None:
 def test_an_unknown_name_offers_the_nearest() -> None:
     with pytest.raises(ConfigError, match="drafter='promt': did you mean 'prompt_lookup'"):
         registry().find("drafter", "promt")
+
+
+def test_a_place_is_imported_and_checked_when_it_is_used() -> None:
+    parts = registry(registered("mine", "outrider.drafters.none:NoDraft")).of("drafter")
+    assert parts["mine"].product is NoDraft
+    for place, line in (
+        ("outrider.verifiers.token:Token", "is <class .*Token'>: expected a class of Drafter"),
+        ("outrider.drafters.none:Gone", "is 'outrider.drafters.none:Gone': .* has no attribute"),
+        ("gone.drafter:Mine", "can't be imported: ModuleNotFoundError: No module named 'gone'"),
+    ):
+        entry = registry(registered("mine", place)).find("drafter", "mine")
+        with pytest.raises(PluginError, match=f"drafter 'mine' of .* {line}"):
+            _ = entry.factory
+
+
+def test_a_missing_optional_dependency_says_how_to_install_it() -> None:
+    entry = Entry("data", "mine", "gone.prompts:mine", "mine", "strange-dist", extra="fast")
+    line = r"data=mine needs gone: pip install 'strange-dist\[fast\]'"
+    # The distribution's own modules are no dependency of it.
+    with pytest.raises(PluginError, match="No module named 'gone'"):
+        _ = entry.factory
+    with pytest.raises(ConfigError, match=line):
+        raise replace(entry, source="strange:mine").explained(ModuleNotFoundError(name="gone"))

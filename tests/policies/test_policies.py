@@ -314,7 +314,7 @@ def test_each_arm_counts_its_own_pulls(outcome: Any) -> None:
         (partial(Entropy, scale=-1), r"policy\.scale=-1: expected a number of at least 0"),
         (
             partial(Entropy, target=2),
-            r"policy\.target=2: expected a number in \[0, 1\], or none",
+            r"policy\.target=2: expected a number in \[0, 1\], or null",
         ),
         (partial(Optimal, alpha=2), r"policy\.alpha=2"),
         (partial(Optimal, c=-1), r"policy\.c=-1"),

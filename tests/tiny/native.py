@@ -9,8 +9,8 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from outrider.extras.cpu import library as native
 from outrider.extras.cpu import native_pass
+from outrider.extras.cpu.compiler import OPTIONS, TUNINGS, compile_library, find_compiler
 from outrider.extras.cpu.cpu_features import cpu_flags
 from outrider.extras.cpu.packed_linear import pack
 
@@ -29,15 +29,14 @@ def short_library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """The library as it multiplies bfloat16, wherever the processor can do so."""
     path = tmp_path_factory.mktemp("native") / "library.so"
     without = ["-mno-avx512fp16"] if "avx512_fp16" in cpu_flags() else []
-    return compiled(path, native.TUNINGS, *without)
+    return compiled(path, TUNINGS, *without)
 
 
 def compiled(path: Path, tunings: tuple[str, ...], *options: str) -> ctypes.CDLL:
     """Compiles the library for some kinds of processors, the first that the compiler knows."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(native, "OPTIONS", (*native.OPTIONS, "-O1", *options))  # compiles faster
-        patch.setattr(native, "TUNINGS", tunings)
-        assert native._compile(path)
+    compiler = find_compiler()
+    assert compiler is not None
+    compile_library(compiler, path, tunings, (*OPTIONS, "-O1", *options))  # compiles faster
     return ctypes.CDLL(str(path))
 
 

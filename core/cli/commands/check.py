@@ -1,4 +1,4 @@
-"""`outrider check`: runs the conformance kit on a drafter, a rule, a policy or a target."""
+"""`outrider check`: runs the conformance kit on a drafter, a rule, or any other part."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -15,13 +15,14 @@ from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.contract.drafter import Drafter
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
-from outrider.plugins.config import build
+from outrider.plugins.config import build, factory_of
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import Outcome, run_checks
 from outrider.testing.ground import ground
 from outrider.testing.stage import stage
 
-ROLES = ("drafter", "verifier", "policy", "target")
+ROLES = ("drafter", "verifier", "policy", "target", "constraint", "data", "recipe", "report")
+"""The roles that the kit has checks of."""
 
 
 def check(config: DictConfig) -> None:
@@ -33,7 +34,7 @@ def check(config: DictConfig) -> None:
     configs = {role: config[role] for role in ROLES if config.get(role)}
     if not configs:
         raise ConfigError(
-            "nothing to check: expected drafter=NAME, verifier=NAME, policy=NAME or target=NAME"
+            f"nothing to check: expected {'=NAME, '.join(ROLES[:-1])}=NAME or {ROLES[-1]}=NAME"
         )
     console, failed = results(), 0
     console.print(f"The proofs below rest on {ground()}.")
@@ -47,11 +48,12 @@ def check(config: DictConfig) -> None:
             make = partial(_same, part)  # a model is loaded once
         if isinstance(part, TransformersTarget):
             _print_self_test(part, console)
-        table = Table(title=f"{role} {type(part).__name__}", caption=_caption(part))
+        name = factory_of(node).__name__ if isinstance(part, list) else type(part).__name__
+        table = Table(title=f"{role} {name}", caption=_caption(part))
         for heading in ("check", "held", "seconds", "what it says, or what went wrong"):
             table.add_column(heading)
-        with remarks().status(f"Checking {role} {type(part).__name__}") as status:
-            outcomes[role] = {"part": type(part).__name__, "ground": ground(), "checks": []}
+        with remarks().status(f"Checking {role} {name}") as status:
+            outcomes[role] = {"part": name, "ground": ground(), "checks": []}
             for outcome in run_checks(make, config.thorough):
                 outcomes[role]["checks"].append(asdict(outcome))
                 status.update(f"Checked {outcome.check}")

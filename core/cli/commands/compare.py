@@ -16,19 +16,19 @@ from outrider.base.errors import ConfigError, nearest, require
 from outrider.base.interruption import advising
 from outrider.base.terminal import plain, print_json, remarks, results, visible
 from outrider.cli.entrants import build_entrants, entrant_configs, run_facts
+from outrider.cli.reports import chosen_reports
 from outrider.cli.resume_hint import advice, say_what_is_unfinished
 from outrider.cli.screen import Screen
 from outrider.contract.target import Target
 from outrider.data.prompts import Prompt
-from outrider.extras.view.export import comparison, write_json, write_parquet
-from outrider.extras.view.report import write_report
 from outrider.lab.measuring.compare import PROTOCOLS, fit, measure, questions
 from outrider.lab.measuring.entrants import Question, Settings
 from outrider.lab.measuring.quality import SCORES, read_quality
 from outrider.lab.measuring.sandbox import isolation
 from outrider.lab.measuring.texts import cache_folder
 from outrider.lab.runs.conclusion import finding
-from outrider.lab.runs.planning import check_precision, plan_lines
+from outrider.lab.runs.export import comparison, write_json
+from outrider.lab.runs.planning import plan_lines
 from outrider.lab.runs.store import FACTS, RunFolder, unfinished
 from outrider.lab.runs.summary import Summary
 from outrider.lab.runs.table import COLUMNS, by_rate, columns_of, pair_table, table, task_table
@@ -41,7 +41,6 @@ BY_TASK = ("speedup", "block_efficiency", "tokens_per_second", *SCORES)
 def compare(config: DictConfig) -> None:
     """Prints the table; measurements and the report are saved in Hydra's run dir."""
     _check_protocol(config.protocol)
-    check_precision(config.precision)
     _check_sort(config.sort)
     # Hydra would print the log of all libraries, and matplotlib logs where it finds its fonts.
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
@@ -64,6 +63,7 @@ def compare(config: DictConfig) -> None:
     entrants = build_entrants(configs)
     fit(target, entrants)
     facts = run_facts(config, configs, entrants, target, prompts)
+    reports = chosen_reports(plain_values(config.reports))
     with (
         RunFolder(_run_path(config), facts, resume=config.resume) as run_folder,
         advising(lambda: advice(run_folder)),
@@ -78,6 +78,7 @@ def compare(config: DictConfig) -> None:
             total=len(all_questions) * len(entrants) * len(PROTOCOLS[config.protocol]),
             completed=len(run_folder.measurements),
         )
+        reports.begin(run_folder.run)
         done = {(m.protocol, m.prompt, m.turn) for m in run_folder.measurements}
         try:
             for measurement in measure(
@@ -90,19 +91,20 @@ def compare(config: DictConfig) -> None:
                 watch=screen.watch if screen.live_texts else None,
             ):
                 run_folder.add(measurement)
+                reports.add(measurement)
                 step = f"{measurement.protocol}, prompt {measurement.prompt}, {measurement.drafter}"
                 screen.update(task, advance=1, description=visible(step), refresh=True)
         finally:  # an interrupted run leaves the figures of what it finished
             summary = Summary(run_folder.run)
             write_json(summary, run_folder.path)
-    write_parquet(run_folder.run, run_folder.path)
-    page = write_report({"": summary}, run_folder.path)
+    written = reports.end({"": summary}, run_folder.path)
     title = (
         f"{len(summary.prompts)} prompts, {config.max_new_tokens} tokens each,"
         f" gamma {config.gamma}, temperature {settings.sampling.temperature:g}"
     )
     _print(summary, title, config)
-    for line in (run_folder.path / "comparison.json", page.absolute().as_uri()):
+    for path in (run_folder.path / "comparison.json", *written):
+        line = path.absolute().as_uri() if path.suffix == ".html" else path
         remarks(stderr=False).print(plain(line), soft_wrap=True)
 
 

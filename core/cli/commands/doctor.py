@@ -20,7 +20,7 @@ from outrider.base.terminal import print_json, remarks, results
 from outrider.cli.usage import argument_parser
 from outrider.decoding.generation import generate
 from outrider.extras.cpu.cpu_features import kernels
-from outrider.extras.cpu.library import has_tiles, library
+from outrider.extras.cpu.library import has_tiles, missing
 from outrider.lab.runs.identity import provenance
 from outrider.plugins.registry import GROUP, installed, make, plugin_manager, registry_from
 from outrider.targets.tabular import TabularTarget
@@ -114,8 +114,8 @@ def machine(_: list[str]) -> dict[str, Any]:
 def precision(_: list[str]) -> dict[str, Any]:
     """Returns what the CPU has for products of matrices in float32 and in bfloat16."""
     native = "yes, with tiles (AMX) for bfloat16" if has_tiles() else "yes"
-    missing = "no: it needs a C compiler; PyTorch is used instead"
-    return kernels() | {"native library": missing if library() is None else native}
+    why = missing()
+    return kernels() | {"native library": f"no: {why}; PyTorch is used instead" if why else native}
 
 
 def cache(faults: list[str]) -> dict[str, Any]:

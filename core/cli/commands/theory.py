@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from omegaconf import DictConfig
@@ -11,11 +12,9 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from outrider import theory as formulas
-from outrider.base.errors import is_int, is_number, nearest, require
+from outrider.base.errors import is_int, is_number, require
 from outrider.base.folders import write_whole
 from outrider.base.terminal import plain, print_json, remarks, results
-from outrider.extras.view.plotting import as_png
-from outrider.extras.view.theory_figures import FIGURES, Values, figure
 from outrider.plugins.config import plain_values
 
 HEADINGS = {
@@ -46,7 +45,7 @@ OPERATIONS_LEGEND = """\
 ops            arithmetic operations over those of plain decoding at c_hat={} (Theorem 3.11)"""
 
 TABLE1 = "table1"
-"""The layout that is a table; the others are in `FIGURES`."""
+"""The layout that is a table; any other is a figure, the place of a function that draws it."""
 
 
 def theory(config: DictConfig) -> None:
@@ -59,10 +58,9 @@ def theory(config: DictConfig) -> None:
     costs = _values(config, "c", is_number, "a number of at least 0")
     c_hat = config.c_hat
     require(c_hat is None or is_number(c_hat), "c_hat", c_hat, "a number of at least 0, or null")
-    layouts = [TABLE1, *FIGURES]
     layout = config.layout
-    expected = f"a layout; {nearest(str(layout), layouts)}"
-    require(layout is None or layout in layouts, "layout", layout, expected)
+    is_known = layout in (None, TABLE1) or ":" in layout
+    require(is_known, "layout", layout, f"{TABLE1}, or the place of a figure, module:function")
     if layout is None:
         rows = [predictions(*row, c_hat) for row in itertools.product(alphas, gammas, costs)]
         _print_rows(rows, c_hat)
@@ -71,9 +69,9 @@ def theory(config: DictConfig) -> None:
         results().print(_as_table1(rows))
         print_json([_finite(row) for row in rows])
     else:
-        values = Values(alphas, gammas, costs, c_hat or 0)
-        path = Path(config.out or f"{layout}.png")
-        write_whole(path, as_png(figure(layout, values)))
+        values = formulas.Values(alphas, gammas, costs, c_hat or 0)
+        path = Path(config.out or f"{layout.rpartition(':')[2]}.png")
+        write_whole(path, resolve_name(layout)(values))
         results().print(plain(path), soft_wrap=True)
         print_json({"figure": str(path)})
 

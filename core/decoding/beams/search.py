@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from outrider.base.errors import is_int, is_number, require
+from outrider.base.bounds import Count, checked
 from outrider.contract.target import Path
 
 PENALTY = -1e9
@@ -15,6 +15,7 @@ PENALTY = -1e9
 
 
 @final
+@checked()
 @dataclass(frozen=True, slots=True)
 class Rules:
     """How beams are chosen, with the names and meanings of transformers.
@@ -27,16 +28,9 @@ class Rules:
     Raises `ConfigError` for an invalid value.
     """
 
-    width: int = 4
+    width: Count = 4
     length_penalty: float = 1.0
     early_stopping: bool | Literal["never"] = False
-
-    def __post_init__(self) -> None:
-        valid = is_int(self.width) and self.width >= 1
-        require(valid, "width", self.width, "a whole number of at least 1")
-        require(is_number(self.length_penalty), "length_penalty", self.length_penalty, "a number")
-        valid = self.early_stopping in (True, False, "never")
-        require(valid, "early_stopping", self.early_stopping, "true, false or never")
 
 
 @final

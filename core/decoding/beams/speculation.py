@@ -7,12 +7,12 @@ from typing import Literal, final
 
 import torch
 
-from outrider.base.errors import is_int, require
+from outrider.base.bounds import Count, checked
+from outrider.base.errors import require
 from outrider.contract.drafter import Drafter
 from outrider.contract.target import Path, PathScorer, Target, check_finite
 from outrider.decoding.beams.draft import BeamDrafter, fit
 from outrider.decoding.beams.search import Rules, State, advance, begin
-from outrider.decoding.run import check_lengths
 from outrider.plugins.registry import make
 
 
@@ -45,18 +45,19 @@ class Beams:
         return self.steps - len(self.rounds)
 
 
+@checked()
 def beam_search(  # noqa: PLR0913  the parameters of transformers' beam search, by name
     target: Target | str,
     prompt: str | Sequence[int],
     drafter: Drafter | str = "small_lm",
     *,
-    width: int = 4,
+    width: Count = 4,
     draft_width: int | None = None,
-    gamma: int = 3,
-    max_new_tokens: int = 128,
+    gamma: Count = 3,
+    max_new_tokens: Count = 128,
     length_penalty: float = 1.0,
     early_stopping: bool | Literal["never"] = False,
-    num_return_sequences: int = 1,
+    num_return_sequences: Count = 1,
     chat: bool = False,
 ) -> Beams:
     """Returns the beams that transformers' beam search finds, in fewer target calls.
@@ -78,14 +79,11 @@ def beam_search(  # noqa: PLR0913  the parameters of transformers' beam search, 
         DrafterError, TargetError: during the search.
     """
     rules = Rules(width, length_penalty, early_stopping)
-    check_lengths(gamma, None, max_new_tokens)
     draft_width = 2 * width if draft_width is None else draft_width
-    valid = is_int(draft_width) and draft_width >= width
-    require(valid, "draft_width", draft_width, f"a whole number of at least the width, {width}")
-    valid = is_int(num_return_sequences) and 1 <= num_return_sequences <= width
-    require(
-        valid, "num_return_sequences", num_return_sequences, f"between 1 and the width, {width}"
-    )
+    expected = f"a whole number of at least the width, {width}"
+    require(draft_width >= width, "draft_width", draft_width, expected)
+    count = num_return_sequences
+    require(count <= width, "num_return_sequences", count, f"between 1 and the width, {width}")
     model: Target = make("target", target)
     writer: Drafter = make("drafter", drafter)
     ids = model.encode(prompt, chat=chat)

@@ -5,18 +5,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import final
 
-from outrider.base.errors import is_int, require
+from outrider.base.bounds import Count, Seconds, checked
 from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Fixed, Policy
 from outrider.contract.sampling import Sampling
 from outrider.contract.verifier import Verifier
-from outrider.decoding.run import check_lengths
 from outrider.drafters.none import NoDraft
 from outrider.lab.measuring.quality import Score
 from outrider.verifiers.token import Token
 
 
 @final
+@checked()
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How every text is written; see `outrider.decode`.
@@ -31,21 +31,15 @@ class Settings:
         ConfigError: a length is out of range.
     """
 
-    gamma: int = 5
-    budget: int | None = None
+    gamma: Count = 5
+    budget: Count | None = None
     sampling: Sampling = field(default_factory=Sampling)
-    max_new_tokens: int = 128
-    batch: int = 16
-    together: int = 1
-    repeats: int = 1
-    draft_timeout: float | None = None
+    max_new_tokens: Count = 128
+    batch: Count = 16
+    together: Count = 1
+    repeats: Count = 1
+    draft_timeout: Seconds | None = None
     quality: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        check_lengths(self.gamma, self.budget, self.max_new_tokens)
-        counts = {"batch": self.batch, "together": self.together, "repeats": self.repeats}
-        for name, count in counts.items():
-            require(is_int(count) and count >= 1, name, count, "a whole number of at least 1")
 
 
 @final

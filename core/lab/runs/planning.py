@@ -2,19 +2,12 @@
 
 from collections.abc import Mapping
 
-from outrider.base.errors import is_number, require
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.intervals import FEWEST, prompts_needed
 from outrider.lab.statistics.pairs import is_control
 
 PLANNED = ("alpha", "alpha_tested", "speedup")
 """The rates to plan for. A precision is a share of the speedup, and a difference in the others."""
-
-
-def check_precision(precision: float | None) -> None:
-    """Raises `ConfigError` for a precision that is not a number between 0 and 1."""
-    valid = precision is None or (is_number(precision) and 0 < precision < 1)
-    require(valid, "precision", precision, "a number between 0 and 1, or none")
 
 
 def needed(summary: Summary, precision: float) -> Mapping[str, Mapping[str, int | None]]:

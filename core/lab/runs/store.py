@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, final
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
 from outrider.base.errors import ConfigError, OutriderError, require
 from outrider.base.folders import append_line, write_whole
+from outrider.base.locks import hold
 from outrider.lab.measuring.measurement import Measurement
 
 FACTS, LINES, LOCK = "run.json", "measurements.jsonl", "run.lock"
@@ -70,9 +71,8 @@ class RunFolder:
     def __init__(self, path: Path, facts: Mapping[str, Any], *, resume: bool) -> None:
         self.path = path
         self._lines = path / LINES
-        self._lock = FileLock(path / LOCK)
         try:
-            self._lock.acquire(timeout=0)
+            self._lock = hold(path / LOCK)
         except Timeout as error:
             raise ConfigError(
                 f"{str(path)!r}: another process writes to this run: expected one at a time"
@@ -199,8 +199,8 @@ def unfinished(folder: Path) -> Path | None:
     for run in sorted(runs, key=lambda run: (run / FACTS).stat().st_mtime, reverse=True):
         try:
             if not load(run).finished:
-                with FileLock(run / LOCK, timeout=0):
-                    return run
+                hold(run / LOCK).release()
+                return run
         except (OutriderError, Timeout):
             continue
     return None

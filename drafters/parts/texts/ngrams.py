@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from outrider.base.errors import ConfigError, require
+from outrider.base.bounds import Count, checked
+from outrider.base.errors import ConfigError
 from outrider.base.folders import replacing
 from outrider.contract.context import Tokens
 
@@ -77,9 +78,9 @@ class NGramTable:
         self._levels = list(levels)
 
     @classmethod
-    def fit(cls, texts: Iterable[Sequence[int]], order: int, vocab_size: int) -> "NGramTable":
+    @checked()
+    def fit(cls, texts: Iterable[Sequence[int]], order: Count, vocab_size: int) -> "NGramTable":
         """Returns the counts of `texts`; n-grams do not cross from one text to the next."""
-        require(order >= 1, "order", order, "a whole number of at least 1")
         pieces = [np.asarray(text, dtype=np.int64) for text in texts]
         tokens = np.concatenate([*pieces, np.empty(0, np.int64)])
         owner = np.repeat(np.arange(len(pieces)), [len(piece) for piece in pieces])

@@ -113,10 +113,9 @@ def test_the_slurm_launcher_composes() -> None:
     from hydra import compose, initialize_config_module
     from hydra.utils import instantiate
 
-    from outrider.plugins.config import register_options
-    from outrider.plugins.registry import installed
+    from outrider.plugins.options import offer_options
 
-    register_options(installed())
+    offer_options()
     with initialize_config_module("outrider.conf", version_base="1.3"):
         config = compose(
             "compare",

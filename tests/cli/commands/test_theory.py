@@ -9,7 +9,8 @@ from PIL import Image
 
 from outrider import theory as formulas
 from outrider.cli.commands.theory import predictions
-from outrider.extras.view.theory_figures import ALPHAS, FIGURES, TRACED, Values, figure
+from outrider.extras.view.theory_figures import ALPHAS, FIGURES, TRACED, figure
+from outrider.theory import Values
 
 
 def rows(printed: str) -> list[list[float]]:
@@ -124,7 +125,7 @@ def test_no_draft_is_the_best_where_drafting_does_not_pay() -> None:
         (["gamma=2.5"], "gamma=2.5: expected a whole number of at least 0"),
         (["c=-1"], "c=-1: expected a number of at least 0"),
         (["c_hat=x"], "c_hat='x': expected a number of at least 0, or null"),
-        (["layout=figure1"], "layout='figure1': expected a layout; did you mean"),
+        (["layout=figure1"], "layout='figure1': expected table1, or the place of a figure"),
         (["gama=3"], "gama: no such setting; did you mean 'gamma'"),
     ],
 )

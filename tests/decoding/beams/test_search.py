@@ -63,7 +63,7 @@ def test_a_text_has_no_more_than_its_length() -> None:
     [
         ({"width": 0}, "width=0: expected a whole number of at least 1"),
         ({"length_penalty": "x"}, "length_penalty='x': expected a number"),
-        ({"early_stopping": "always"}, "early_stopping='always': expected true, false or never"),
+        ({"early_stopping": "always"}, "early_stopping='always': expected true or false, or never"),
     ],
 )
 def test_settings_that_make_no_sense(rules: dict[str, object], line: str) -> None:

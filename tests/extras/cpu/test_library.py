@@ -3,7 +3,6 @@
 import os
 import signal
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -166,21 +165,6 @@ def test_a_forked_process_starts_threads_of_its_own(threads: Any) -> None:
 
 def test_the_library_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(native.DISABLE, "0")
-    assert native.library.__wrapped__() is None
+    assert native.find() == native.Found(None, "OUTRIDER_NATIVE=0 switches it off")
     monkeypatch.delenv(native.DISABLE)
-    assert native.library.__wrapped__() is not None
-
-
-@pytest.mark.parametrize("compiler", ["", "exit 1", "exec sleep 60"])
-def test_pytorch_multiplies_where_no_compiler_is(
-    compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if compiler:
-        (tmp_path / "cc").write_text(f"#!/bin/sh\n{compiler}\n")
-        (tmp_path / "cc").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/bin" if compiler else str(tmp_path))
-    monkeypatch.setattr(native, "COMPILERS", ("cc",))
-    monkeypatch.setattr(native, "SECONDS", 0.2)
-    monkeypatch.setattr(native, "_folder", lambda: tmp_path / "cache")
-    assert native.library.__wrapped__() is None
-    assert not list(tmp_path.glob("cache/*.so"))
+    assert native.find().library is not None

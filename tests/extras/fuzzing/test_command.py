@@ -71,7 +71,7 @@ def test_a_missing_hypothesis_is_one_line_with_the_installation(
     for name in ("campaign", "settings", "strategies"):
         monkeypatch.delitem(sys.modules, f"outrider.extras.fuzzing.{name}", raising=False)
     status, _, err = run("fuzz", "runs=1")
-    assert status == 1 and "pip install 'outrider[fuzz]'" in err
+    assert status == 1 and "outrider fuzz needs hypothesis: pip install 'outrider[fuzzing]'" in err
 
 
 @pytest.mark.parametrize(

@@ -177,7 +177,7 @@ def test_a_local_ray_is_closed_to_others(
     [
         (
             {"workers": 0},
-            "hydra.launcher.workers=0: expected a whole number of at least 1, or none",
+            "hydra.launcher.workers=0: expected a whole number of at least 1, or null",
         ),
         ({"workers": 2, "address": "auto"}, "workers=2: expected none with an address"),
         ({"cpus": 0}, "cpus=0: expected a whole number of at least 1"),

@@ -55,7 +55,7 @@ def test_a_share_of_the_positions(target: Any, examples: Any) -> None:
 
 
 def test_bad_options(target: Any) -> None:
-    with pytest.raises(ConfigError, match=r"divergence='kl': expected a divergence"):
+    with pytest.raises(ConfigError, match=r"divergence='kl': expected one of"):
         make_learner("small_lm", target, Vocabulary(31), 0, {"divergence": "kl"})
     with pytest.raises(ConfigError, match="expected none, a small model knows all tokens"):
         make_learner("small_lm", target, Vocabulary(31, torch.arange(4)), 0, {})

@@ -64,7 +64,7 @@ def test_the_loss_falls(target: Any, examples: Any, tmp_path: Path, console: Any
     [
         ({"depth": 0}, r"recipe\.options\.depth=0: expected a whole number of at least 1"),
         ({"retain": 0}, r"recipe\.options\.retain=0: expected a number in \(0, 1\]"),
-        ({"divergence": "kl"}, r"recipe\.options\.divergence='kl': expected a divergence"),
+        ({"divergence": "kl"}, r"recipe\.options\.divergence='kl': expected one of"),
     ],
 )
 def test_bad_options(options: dict[str, Any], line: str, target: Any) -> None:

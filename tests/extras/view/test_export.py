@@ -11,7 +11,8 @@ import pyarrow.parquet
 import pytest
 
 import outrider.extras.view
-from outrider.extras.view.export import tables, write_json, write_parquet
+from outrider.extras.view.export import tables, write_parquet
+from outrider.lab.runs.export import write_json
 from outrider.lab.runs.store import SCHEMA
 from outrider.lab.runs.summary import Summary
 

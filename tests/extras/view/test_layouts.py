@@ -10,8 +10,8 @@ from rich.table import Table
 
 from outrider import theory
 from outrider.base.errors import ConfigError
-from outrider.cli.commands.report import report
 from outrider.extras.view.layouts import TABLES, TOKENS, chen_figure1
+from outrider.extras.view.report_command import report
 from outrider.lab.runs.summary import Summary
 from outrider.lab.runs.table import cell
 from outrider.verifiers.lenient import Lenient

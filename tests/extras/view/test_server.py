@@ -14,9 +14,9 @@ import pytest
 from playwright.sync_api import Page, expect
 from tiny.browsing import Opener, assert_fits_and_is_accessible
 
-from outrider.extras.view.export import write_json
 from outrider.extras.view.page.listing import run_folders
 from outrider.extras.view.server import app
+from outrider.lab.runs.export import write_json
 from outrider.lab.runs.store import LINES, Run
 from outrider.lab.runs.summary import Summary
 

@@ -1,9 +1,9 @@
-"""Jobs: what a recipe is given to train with, whatever it trains."""
+"""Recipe: trains a part with what `outrider train` hands to it, a job."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 from rich.console import Console
 
@@ -48,5 +48,9 @@ class Job:
     console: Console
 
 
-Recipe = Callable[[Job], None]
-"""Trains, writes what it trained, and reports how well that does."""
+Recipe = Callable[[Job], Mapping[str, Any]]
+"""Trains, writes what it trained, and reports how well that does.
+
+Returns the part that it made, as `outrider.plugins.registry.make` takes it: its role and name, and
+the settings that load it, such as {"drafter": "bigram", "counts": "trained/model.safetensors"}.
+"""

@@ -9,10 +9,11 @@ from rich.console import Console
 
 from outrider.base.folders import write_whole
 from outrider.base.terminal import plain, print_json, remarks, results
+from outrider.cli.reports import chosen_reports
 from outrider.cli.usage import argument_parser
 from outrider.extras.view.page.contents import plain_rows
 from outrider.extras.view.print_layouts import NAMES, print_layout
-from outrider.extras.view.report import labels, write_report
+from outrider.extras.view.report import labels
 from outrider.lab.runs.across import config_differences, pairs_across
 from outrider.lab.runs.store import gather
 from outrider.lab.runs.summary import Summary
@@ -44,7 +45,7 @@ def report(arguments: Sequence[str]) -> None:
     summaries = {label: Summary(run) for label, run in zip(labels(runs), runs, strict=True)}
     folder: Path = options.out or options.folders[0]
     folder.mkdir(parents=True, exist_ok=True)
-    page = write_report(summaries, folder)
+    written = chosen_reports().end(summaries, folder)
     rows = {label: summary.rows for label, summary in summaries.items()}
     pairs = pairs_across(summaries) if options.pairs else []
     content = {"rows": plain_rows(summaries), "pairs": [asdict(pair) for pair in pairs]}
@@ -62,7 +63,8 @@ def report(arguments: Sequence[str]) -> None:
             finished, prompts = len(summary.prompts), summary.run.prompts
             line = f"unfinished, {finished} of {len(prompts)} prompts: {summary.run.folder}"
             console.print(plain(line))
-    remarks(stderr=False).print(plain(page), soft_wrap=True)
+    for path in written:
+        remarks(stderr=False).print(plain(path), soft_wrap=True)
 
 
 def _print_pairs(console: Console, summaries: Mapping[str, Summary], pairs: Sequence[Pair]) -> None:

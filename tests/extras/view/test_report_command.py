@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("drawn_once")
+
 
 def test_a_sweep_is_gathered(run: Any, quick: list[str], tmp_path: Path) -> None:
     status, _, complaint = run(

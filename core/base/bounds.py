@@ -1,0 +1,247 @@
+"""Bounds: the values that a setting may have, declared in its annotation and checked in one place.
+
+`Annotated[int, AtLeast(1)]` says that a value is a whole number of at least 1; `Literal` lists
+names. `checked` has the values looked at wherever such a function is called, be it from Python or
+from a config.
+"""
+
+import inspect
+import math
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, wraps
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, cast, final, get_args, get_origin
+
+from outrider.base.errors import ConfigError, is_int, is_number, similar
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Within:
+    """An interval as mathematics writes it: `Within("(0, 1]")` leaves out 0 and includes 1."""
+
+    interval: str
+
+    def __contains__(self, value: float) -> bool:
+        low, high = map(float, self.interval[1:-1].split(","))
+        above = value >= low if self.interval[0] == "[" else value > low
+        return above and (value <= high if self.interval[-1] == "]" else value < high)
+
+    def __str__(self) -> str:
+        return f"in {self.interval}"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class AtLeast:
+    """A number, or a list of so many items, or more."""
+
+    least: float
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((len(value) if isinstance(value, Sequence) else value) >= self.least)
+
+    def __str__(self) -> str:
+        return f"of at least {self.least:g}"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Above:
+    """Larger than a number."""
+
+    limit: float
+
+    def __contains__(self, value: float) -> bool:
+        return value > self.limit
+
+    def __str__(self) -> str:
+        return f"above {self.limit:g}"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """A name among some that are listed elsewhere; `Literal` lists them in the annotation."""
+
+    names: Iterable[str]
+
+    def __contains__(self, value: object) -> bool:
+        return value in tuple(self.names)
+
+    def __str__(self) -> str:
+        return f"one of {', '.join(self.names)}"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ExistingFile:
+    """A path to a file; `~` is the user's home."""
+
+    def __contains__(self, value: str) -> bool:
+        return Path(value).expanduser().is_file()
+
+    def __str__(self) -> str:
+        return "a file that exists"
+
+
+Count = Annotated[int, AtLeast(1)]
+"""How many of something; there is at least one."""
+
+Share = Annotated[float, Within("[0, 1]")]
+"""A probability or a part of a whole."""
+
+Seconds = Annotated[float, Above(0)]
+"""A length of time, in seconds."""
+
+NonNegative = Annotated[float, AtLeast(0)]
+"""A number that is 0 or more."""
+
+NULL = "null"
+
+KINDS: dict[Any, tuple[Callable[[Any], bool], str]] = {
+    int: (is_int, "a whole number"),
+    float: (lambda value: is_number(value) and math.isfinite(value), "a number"),
+    bool: (lambda value: isinstance(value, bool), "true or false"),
+    str: (lambda value: isinstance(value, str), "text"),
+    type(None): (lambda value: value is None, NULL),
+    dict: (lambda value: isinstance(value, Mapping), "a mapping"),
+    Mapping: (lambda value: isinstance(value, Mapping), "a mapping"),
+}
+"""By type, whether a value is of it, and how it is called. Other types are not checked."""
+
+LISTS = (list, Sequence)
+
+
+def checked(prefix: str = "") -> Callable[[Function], Function]:
+    """Returns a decorator: a function or class raises `ConfigError` for values out of bounds.
+
+    prefix: what the parameters are settings of, such as "policy" for `policy.alpha`.
+    """
+
+    def decorate(made: Function) -> Function:
+        if inspect.isclass(made):
+            made.__init__ = decorate(made.__init__)  # type: ignore[misc]
+            return made
+        signature = inspect.signature(made)
+        several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        single = {p.name for p in signature.parameters.values() if p.kind not in several}
+
+        @wraps(made)
+        def call(*arguments: Any, **named: Any) -> Any:
+            given = signature.bind(*arguments, **named).arguments.items()
+            check(hints_of(made), {name: v for name, v in given if name in single}, prefix)
+            return made(*arguments, **named)
+
+        return cast("Function", call)
+
+    return decorate
+
+
+def check(hints: Mapping[str, Any], values: Mapping[str, Any], prefix: str = "") -> None:
+    """Raises `ConfigError` for the first value that its annotation does not allow."""
+    for name, value in values.items():
+        hint = hints.get(name, Any)
+        if not _allows(hint, value):
+            field = f"{prefix}.{name}" if prefix else name
+            raise ConfigError(f"{field}={value!r}: expected {expected(hint, value)}")
+
+
+def expected(hint: Any, value: object = None) -> str:
+    """Returns in words what an annotation allows, with the names that are like `value`.
+
+    >>> expected(Annotated[int, AtLeast(1)] | None)
+    'a whole number of at least 1, or null'
+    >>> expected(Literal["plain", "scaled"], "scald")
+    "one of plain, scaled; did you mean 'scaled'?"
+    """
+    options = list(_options(hint))
+    words = [_words(kind, bounds) for kind, bounds in options if kind is not Literal]
+    names = [str(name) for kind, bounds in options if kind is Literal for name in bounds]
+    known = [*names, *(name for _, bounds in options for b in bounds for name in _names(b))]
+    listed = [f"one of {', '.join(names)}"] if names[1:] else names
+    is_list = [words[0], *listed, *words[1:]] if words and words[0] != NULL else [*listed, *words]
+    return ", or ".join(is_list) + similar(str(value), known)
+
+
+def hints_of(function: Callable[..., Any]) -> Mapping[str, Any]:
+    """Returns the annotations of a function's or class's parameters, and of what is returned.
+
+    One that can't be resolved counts as none, such as a string with the name of a type that is
+    imported for type checkers alone.
+    """
+    annotated: Any = function.__init__ if inspect.isclass(function) else function
+    return _hints(inspect.unwrap(annotated))
+
+
+@cache
+def _hints(function: Any) -> Mapping[str, Any]:
+    found = {}
+    known = getattr(function, "__globals__", {})
+    for name, hint in getattr(function, "__annotations__", {}).items():
+        try:
+            found[name] = eval(hint, known) if isinstance(hint, str) else hint
+        except Exception:  # noqa: BLE001  whatever an expression of a plugin can raise
+            found[name] = Any
+    return found
+
+
+def plain_type(hint: Any) -> Any:
+    """Returns an annotation without its bounds."""
+    if get_origin(hint) is Annotated:
+        return plain_type(hint.__origin__)
+    if get_origin(hint) is Literal:
+        return type(get_args(hint)[0])
+    if get_origin(hint) in (typing.Union, types.UnionType):
+        return typing.Union[tuple(map(plain_type, get_args(hint)))]  # noqa: UP007  made at run time
+    return hint
+
+
+def _options(hint: Any, bounds: tuple[Any, ...] = ()) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+    """Yields the types that a value may be of, each with its bounds; for `Literal`, its names."""
+    origin = get_origin(hint)
+    if origin is Annotated:
+        yield from _options(hint.__origin__, (*hint.__metadata__, *bounds))
+    elif origin in (typing.Union, types.UnionType):
+        for option in get_args(hint):
+            yield from _options(option, bounds)
+    elif origin is Literal:
+        yield Literal, get_args(hint)
+    else:
+        yield hint, () if hint in (type(None), bool) else bounds
+
+
+def _allows(hint: Any, value: Any) -> bool:
+    return any(_fits(kind, bounds, value) for kind, bounds in _options(hint))
+
+
+def _fits(kind: Any, bounds: tuple[Any, ...], value: Any) -> bool:
+    if kind is Literal:
+        return isinstance(value, str | bool | int) and value in bounds
+    if (origin := get_origin(kind)) in LISTS:
+        is_list = isinstance(value, Sequence) and not isinstance(value, str)
+        fits = is_list and all(_allows(get_args(kind)[0], item) for item in value)
+    else:
+        known = KINDS.get(origin or kind)
+        fits = known is None or known[0](value)
+    return fits and all(value in bound for bound in bounds)
+
+
+def _words(kind: Any, bounds: tuple[Any, ...]) -> str:
+    if get_origin(kind) in LISTS:
+        item = get_args(kind)[0]
+        items = "a list" if item is Any else f"a list, each {expected(item)}"
+        return items if not bounds else f"{items}; {' '.join(map(str, bounds))}"
+    name = KINDS.get(get_origin(kind) or kind, (None, getattr(kind, "__name__", str(kind))))[1]
+    if kind is str and bounds:
+        return " ".join(map(str, bounds))
+    return " ".join([name, *map(str, bounds)])
+
+
+def _names(bound: Any) -> Iterable[str]:
+    return bound.names if isinstance(bound, OneOf) else ()

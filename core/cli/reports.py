@@ -1,0 +1,51 @@
+"""The reports of a run: those that a setting names, or all that are installed."""
+
+from inspect import Parameter, signature
+from typing import Any
+
+from outrider.base.errors import ConfigError, described
+from outrider.base.terminal import plain, remarks
+from outrider.lab.runs.report import Report, Reports
+from outrider.plugins.config import build, option_configs
+from outrider.plugins.registry import Entry, installed
+
+VARIABLE = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+
+
+def chosen_reports(options: Any = None) -> Reports:
+    """Returns the reports, as one that says in a line which of them failed.
+
+    options: their names, or mappings with settings, as for drafters; None for every report that is
+        installed and needs no settings. What it depends on may be missing: a line says so.
+    """
+    if options is None:
+        entries = installed().of("report")
+        made = {name: _made(entry) for name, entry in entries.items()}
+        return Reports({name: report for name, report in made.items() if report}, _say_failed)
+    nodes = option_configs("report", options)
+    return Reports({name: build(node) for name, node in nodes.items()}, _say_failed)
+
+
+def _made(entry: Entry) -> Report | None:
+    try:
+        parameters = signature(entry.factory).parameters.values()
+    except ConfigError as error:
+        _say(str(error))
+        return None
+    needed = [each for each in parameters if each.default is each.empty]
+    if any(each.kind not in VARIABLE for each in needed):
+        return None
+    report: Report = entry.factory()
+    return report
+
+
+def _say_failed(name: str, error: BaseException) -> None:
+    entry = installed().of("report").get(name)
+    if entry is not None and isinstance(error, ModuleNotFoundError):
+        _say(str(entry.explained(error)))
+    else:
+        _say(f"report {name} failed, the run goes on: {described(error)}")
+
+
+def _say(line: str) -> None:
+    remarks().print(plain(line), soft_wrap=True)

@@ -1,0 +1,68 @@
+"""Reports: what follows a run of `outrider compare`, such as its page, a table or a logger."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, final
+
+from outrider.base.errors import ANY_FAULT
+from outrider.lab.measuring.measurement import Measurement
+from outrider.lab.runs.store import Run
+from outrider.lab.runs.summary import Summary
+
+
+class Report:
+    """Is told of a run while it is measured, and at its end. This base class does nothing.
+
+    checks: where the kit finds the checks of its kind.
+    """
+
+    checks = "outrider.lab.runs.report_checks:CHECKS"
+
+    def begin(self, run: Run) -> None:
+        """Called before the first measurement; a run that is resumed has some already."""
+
+    def add(self, measurement: Measurement) -> None:
+        """Called after each measurement: what one drafter did with one question of a prompt."""
+
+    def end(self, summaries: Mapping[str, Summary], folder: Path) -> Sequence[Path]:
+        """Returns the files that it wrote into `folder` for people to read.
+
+        Called when a run is finished, and by `outrider report` for any number of runs.
+
+        summaries: by the run's label, which is "" if there is only one run.
+        """
+        return ()
+
+
+@final
+class Reports(Report):
+    """Several reports, by name. One that fails is told nothing more, and the run goes on.
+
+    failed: called with the name of a report that failed, and its error.
+    """
+
+    def __init__(
+        self, reports: Mapping[str, Report], failed: Callable[[str, BaseException], None]
+    ) -> None:
+        self._reports, self._failed = dict(reports), failed
+
+    def begin(self, run: Run) -> None:
+        self._tell(lambda report: report.begin(run))
+
+    def add(self, measurement: Measurement) -> None:
+        self._tell(lambda report: report.add(measurement))
+
+    def end(self, summaries: Mapping[str, Summary], folder: Path) -> list[Path]:
+        written = self._tell(lambda report: report.end(summaries, folder))
+        return [path for paths in written for path in paths]
+
+    def _tell(self, call: Callable[[Report], Any]) -> list[Any]:
+        """Returns what each report answered."""
+        answers: list[Any] = []
+        for name, report in list(self._reports.items()):
+            try:
+                answers.append(call(report))
+            except ANY_FAULT as error:
+                del self._reports[name]
+                self._failed(name, error)
+        return answers

@@ -1,0 +1,71 @@
+"""Checks of a report: each takes a callable that makes one, and raises AssertionError."""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from outrider.contract.sampling import Sampling
+from outrider.drafters.ngram import bigram
+from outrider.drafters.none import NoDraft
+from outrider.lab.measuring.compare import PROTOCOLS, fit, measure
+from outrider.lab.measuring.entrants import Entrant, Question, Settings
+from outrider.lab.measuring.measurement import Measurement
+from outrider.lab.runs.report import Report
+from outrider.lab.runs.store import Run, RunFolder
+from outrider.lab.runs.summary import Summary
+from outrider.targets.tabular import TabularTarget
+from outrider.verifiers.token import Token
+
+Make = Callable[[], Report]
+
+
+def check_a_run_is_followed_to_its_end(make: Make) -> None:
+    """It takes a run's beginning, its measurements and its end, and returns files that exist."""
+    with TemporaryDirectory(prefix="outrider-") as name:
+        folder, report = Path(name), make()
+        facts, measurements = tiny_run()
+        with RunFolder(folder, facts, resume=False) as run_folder:
+            report.begin(run_folder.run)
+            for measurement in measurements:
+                run_folder.add(measurement)
+                report.add(measurement)
+            summary = Summary(run_folder.run)
+        _check_end(report, {"": summary}, folder)
+
+
+def check_several_runs_are_reported(make: Make) -> None:
+    """It takes the ends of several runs that it has not followed, as `outrider report` has them."""
+    with TemporaryDirectory(prefix="outrider-") as name:
+        facts, measurements = tiny_run()
+        runs = {label: Run(Path(name) / label, facts, measurements) for label in ("one", "other")}
+        for run in runs.values():
+            run.folder.mkdir()
+        summaries = {label: Summary(run) for label, run in runs.items()}
+        _check_end(make(), summaries, Path(name))
+
+
+def _check_end(report: Report, summaries: Mapping[str, Summary], folder: Path) -> None:
+    for path in report.end(summaries, folder):
+        assert Path(path).is_file(), f"it says that it wrote {path}, which is no file"
+
+
+@cache
+def tiny_run() -> tuple[Mapping[str, object], tuple[Measurement, ...]]:
+    """Returns the facts and the measurements of two drafters on two prompts of a tiny target."""
+    target = TabularTarget(vocab_size=6)
+    entrants = {"none": Entrant(NoDraft(), Token()), "bigram": Entrant(bigram(), Token())}
+    fit(target, entrants)
+    questions = [Question(str(i), 1, "ids", [0, i], [i, 1, 2, 3]) for i in (1, 2)]
+    settings = Settings(gamma=2, max_new_tokens=4, sampling=Sampling())
+    facts = {
+        "settings": {"gamma": 2, "budget": None, "max_new_tokens": 4, "protocol": "both"},
+        "drafters": {name: {"drafter": {}, "verifier": {}, "policy": {}} for name in entrants},
+        "protocols": list(PROTOCOLS["both"]),
+        "lossless": dict.fromkeys(entrants, True),
+        "questions": [[question.prompt, 1, "ids"] for question in questions],
+    }
+    return facts, tuple(measure(target, entrants, questions, settings))
+
+
+CHECKS = (check_a_run_is_followed_to_its_end, check_several_runs_are_reported)

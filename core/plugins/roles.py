@@ -1,0 +1,62 @@
+"""Roles: what a plugin can register, each by a hook of its own and as a config group."""
+
+from dataclasses import dataclass
+from pkgutil import resolve_name
+from typing import Any, final
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What the parts of a role are.
+
+    hook: the hook that registers them.
+    help: what the role is, in a few words.
+    base: where the class is that they derive from; None if any callable will do.
+    """
+
+    hook: str
+    help: str
+    base: str | None = None
+
+    @property
+    def kind(self) -> type[Any] | None:
+        """Returns the class that the parts derive from, which is imported only now."""
+        return None if self.base is None else resolve_name(self.base)
+
+
+ROLES: dict[str, Role] = {
+    "target": Role(
+        "register_targets",
+        "the model whose text is wanted",
+        "outrider.contract.target:Target",
+    ),
+    "drafter": Role(
+        "register_drafters", "what proposes tokens", "outrider.contract.drafter:Drafter"
+    ),
+    "verifier": Role(
+        "register_verifiers", "the acceptance rule", "outrider.contract.verifier:Verifier"
+    ),
+    "policy": Role("register_policies", "how long to draft", "outrider.contract.policy:Policy"),
+    "constraint": Role(
+        "register_constraints",
+        "what texts must follow, such as regex",
+        "outrider.contract.constraint:Constraint",
+    ),
+    "data": Role("register_data_sources", "the prompts"),
+    "recipe": Role("register_recipes", "how to train; the drafter's own by default"),
+    "report": Role(
+        "register_reports",
+        "what follows a run, such as a logger",
+        "outrider.lab.runs.report:Report",
+    ),
+    "hydra/launcher": Role(
+        "register_launchers", "what runs a sweep's jobs", "hydra.plugins.launcher:Launcher"
+    ),
+}
+"""By name, which is also the name of the config group."""
+
+
+def plural(role: str) -> str:
+    """Returns the plural of a role's name: `policies` for `policy`."""
+    return role.removesuffix("y") + "ies" if role.endswith("y") else f"{role}s"

@@ -1,0 +1,64 @@
+"""Checks of a recipe: each takes a callable that makes one, and raises AssertionError."""
+
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from rich.console import Console
+
+from outrider.contract.drafter import Drafter
+from outrider.contract.sampling import Sampling
+from outrider.data.prompts import Prompt
+from outrider.drafters.ngram import bigram
+from outrider.plugins.recipe import Job, Recipe
+from outrider.plugins.registry import make as make_part
+from outrider.plugins.roles import ROLES
+from outrider.testing.stage import SAMPLED, VOCAB_SIZE, draft_after, tiny_target
+from outrider.verifiers.token import Token
+
+Make = Callable[[], Recipe]
+
+PROMPTS = tuple(
+    Prompt(str(n), "letters", (text,)) for n, text in enumerate(("a b c", "b d", "c a"))
+)
+
+
+def check_a_part_is_made_that_loads(make: Make) -> None:
+    """Training writes a part that loads by what the recipe returns; a drafter writes a draft."""
+    target = tiny_target(VOCAB_SIZE)
+    with TemporaryDirectory(prefix="outrider-") as folder:
+        made = make()(_job(Path(folder)))
+        role = next((role for role in ROLES if role in made), None)
+        assert role is not None, f"it returned {made!r}: expected a role and a name, with settings"
+        part = make_part(role, dict(made))
+        if isinstance(part, Drafter):
+            part.bind(target)
+            for prompt in ([0, 1], [2, 3, 1]):
+                draft = draft_after(part, target, prompt, 3)
+                assert all(0 <= token < VOCAB_SIZE for token in draft.tokens), f"drafted {draft}"
+
+
+def _job(folder: Path) -> Job:
+    target = tiny_target(VOCAB_SIZE)
+    return Job(
+        target=target,
+        writer=lambda: target,
+        drafter=bigram,
+        verifier=Token(),
+        sampling=Sampling(temperature=SAMPLED.temperature, seed=1),
+        prompts=PROMPTS,
+        chat=False,
+        openings=["a", "b c", "d"],
+        question_tokens=6,
+        gamma=3,
+        max_new_tokens=8,
+        draft_timeout=None,
+        command="outrider check",
+        folder=folder,
+        out=folder / "trained",
+        console=Console(file=StringIO()),
+    )
+
+
+CHECKS = (check_a_part_is_made_that_loads,)

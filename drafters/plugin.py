@@ -1,0 +1,40 @@
+"""Registers the built-in drafters; each is imported when it is first used."""
+
+from outrider.plugins.hookspecs import Register, hookimpl
+
+DRAFTERS = {
+    "none": "none:NoDraft",
+    "random": "random:Random",
+    "unigram": "ngram:unigram",
+    "bigram": "ngram:bigram",
+    "prompt_lookup": "prompt_lookup:PromptLookup",
+    "small_lm": "small_lm:SmallLM",
+    "pard": "pard:Pard",
+    "hierarchy": "hierarchy:Hierarchy",
+    "hybrid": "hybrid:Hybrid",
+    "suffix": "suffix:Suffix",
+    "rest": "rest:Rest",
+    "lookahead_decoding": "lookahead_decoding:LookaheadDecoding",
+    "token_recycling": "token_recycling:TokenRecycling",
+    "medusa": "medusa:Medusa",
+    "mlp_speculator": "mlp_speculator:MLPSpeculator",
+    "hydra": "hydra:Hydra",
+    "redrafter": "redrafter:ReDrafter",
+    "eagle": "eagle:Eagle",
+    "eagle3": "eagle3:Eagle3",
+    "peagle": "peagle:PEagle",
+    "dflash": "dflash:DFlash",
+    "mtp": "mtp:Mtp",
+    "falcon": "falcon:Falcon",
+    "self_sparse": "self_sparse:SelfSparse",
+    "swift": "swift:Swift",
+    "early_exit": "early_exit:EarlyExit",
+    "shallow_aggressive": "shallow_aggressive:ShallowAggressive",
+}
+"""By name, the module in `outrider.drafters`, and the class or function in it."""
+
+
+@hookimpl
+def register_drafters(register: Register) -> None:
+    for name, place in DRAFTERS.items():
+        register(name, f"outrider.drafters.{place}")

@@ -1,0 +1,41 @@
+"""Registers the command `train`, and the recipes that it knows by name."""
+
+from collections.abc import Callable
+
+from outrider.plugins.command import Command
+from outrider.plugins.hookspecs import Register, hookimpl
+
+TRAINING = "outrider.extras.training"
+
+NETWORKS = (
+    "medusa",
+    "mlp_speculator",
+    "hydra",
+    "redrafter",
+    "eagle",
+    "eagle3",
+    "peagle",
+    "dflash",
+    "mtp",
+    "falcon",
+    "early_exit",
+    "small_lm",
+    "pard",
+)
+"""The drafters that are networks; `conf/recipe/` says how each is trained."""
+
+
+@hookimpl
+def register_commands(register: Callable[[Command], None]) -> None:
+    run = f"{TRAINING}.command:train"
+    register(Command("train", "train a drafter or a policy", run, extra="training"))
+
+
+@hookimpl
+def register_recipes(register: Register) -> None:
+    for name in NETWORKS:
+        register(name, f"{TRAINING}.drafters:DrafterRecipe", extra="training")
+    for name in ("unigram", "bigram"):
+        register(name, f"{TRAINING}.tables:TableRecipe", extra="training")
+    register("rest", f"{TRAINING}.stores:StoreRecipe", extra="training")
+    register("classifier", f"{TRAINING}.classifier:ClassifierRecipe", extra="training")

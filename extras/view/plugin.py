@@ -1,0 +1,20 @@
+"""Registers the commands `report` and `view`, and what they show of a run at its end."""
+
+from collections.abc import Callable
+
+from outrider.plugins.command import Command
+from outrider.plugins.hookspecs import Register, hookimpl
+
+
+@hookimpl
+def register_commands(register: Callable[[Command], None]) -> None:
+    run = "outrider.extras.view.report_command:report"
+    register(Command("report", "gather runs of compare", run, plain=True, json=True, extra="view"))
+    run = "outrider.extras.view.command:view"
+    register(Command("view", "look at them in a browser", run, plain=True, extra="view"))
+
+
+@hookimpl
+def register_reports(register: Register) -> None:
+    register("page", "outrider.extras.view.report:Page", extra="view")
+    register("tables", "outrider.extras.view.export:Tables", extra="view")

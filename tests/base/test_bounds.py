@@ -1,0 +1,119 @@
+"""What an annotation allows is checked in one place, and said in one line."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from inspect import signature
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pytest
+
+from outrider import ConfigError
+from outrider.base.bounds import (
+    Above,
+    AtLeast,
+    Count,
+    ExistingFile,
+    OneOf,
+    Share,
+    Within,
+    check,
+    checked,
+    expected,
+    hints_of,
+    plain_type,
+)
+
+KNOWN = {"kl": 1, "tv": 2}
+
+
+@pytest.mark.parametrize(
+    ("hint", "right", "wrong", "words"),
+    [
+        (int, (0, -3), (1.0, True, "1", None), "a whole number"),
+        (float, (0, 0.5), (True, "x", float("nan"), float("inf")), "a number"),
+        (bool, (True, False), (1, "no", None), "true or false"),
+        (Count, (1, 9), (0, -1, 1.5), "a whole number of at least 1"),
+        (Count | None, (1, None), (0, "few"), "a whole number of at least 1, or null"),
+        (Annotated[float | None, Above(0)], (0.1, None), (0,), "a number above 0, or null"),
+        (Share, (0, 1, 0.5), (-0.1, 1.1), "a number in [0, 1]"),
+        (Annotated[float, Within("(0, 1]")], (1,), (0,), "a number in (0, 1]"),
+        (Literal["plain", "scaled"], ("plain",), ("flat", None), "one of plain, scaled"),
+        (Literal[4, 8] | None, (4, 8, None), (5, "4"), "one of 4, 8, or null"),
+        (bool | Literal["never"], (True, "never"), ("always",), "true or false, or never"),
+        (Annotated[str, OneOf(KNOWN)], ("kl",), ("l2", 3), "one of kl, tv"),
+        (list[str], ([], ["a"]), ("a", [1], None), "a list, each text"),
+        (Sequence[Any], ((), [1, "a"]), ("ab",), "a list"),
+        (Annotated[list[int], AtLeast(1)], ([2],), ([],), "a list, each a whole number"),
+        (Mapping[str, Any], ({},), ([], None), "a mapping"),
+        (Path, ("anything", 3, None), (), "Path"),
+    ],
+)
+def test_an_annotation_decides_the_values_and_the_words(
+    hint: Any, right: Sequence[object], wrong: Sequence[object], words: str
+) -> None:
+    for value in right:
+        check({"x": hint}, {"x": value})
+    for value in wrong:
+        with pytest.raises(ConfigError) as caught:
+            check({"x": hint}, {"x": value}, "part")
+        assert str(caught.value).startswith(f"part.x={value!r}: expected {words}")
+    assert expected(hint).startswith(words)
+
+
+def test_a_file_has_to_exist(tmp_path: Path) -> None:
+    hints = {"path": Annotated[str, ExistingFile()]}
+    file = tmp_path / "here"
+    file.touch()
+    check(hints, {"path": str(file)})
+    with pytest.raises(ConfigError, match="path='gone': expected a file that exists"):
+        check(hints, {"path": "gone"})
+
+
+def test_names_like_the_wrong_one_are_suggested() -> None:
+    assert expected(Literal["plain", "scaled"], "scald").endswith("; did you mean 'scaled'?")
+    assert expected(Annotated[str, OneOf(["decode"])], "decod").endswith("did you mean 'decode'?")
+
+
+def test_functions_classes_and_dataclasses_are_checked_where_they_are_called() -> None:
+    @checked("drafter")
+    def function(n: Count = 3, *, free: Any = None) -> int:
+        return n
+
+    @checked("sampling")
+    @dataclass(frozen=True, slots=True)
+    class Values:
+        share: Share = 0.5
+
+    class Part:
+        @checked("policy")
+        def __init__(self, n: Count, /, *rest: int, **more: int) -> None:
+            self.n = n
+
+    assert function(2) == 2
+    assert Values(1).share == 1
+    assert Part(4, -1, k=-1).n == 4
+    for call, line in (
+        (lambda: function(0), "drafter.n=0: expected a whole number of at least 1"),
+        (lambda: function(n="2"), "drafter.n='2': expected a whole number of at least 1"),  # type: ignore[arg-type]
+        (lambda: Values(share=2), "sampling.share=2: expected a number in"),
+        (lambda: Part(0), "policy.n=0: expected a whole"),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            call()
+        assert str(caught.value).startswith(line)
+    assert list(signature(Values).parameters) == ["share"]
+    assert list(signature(Part).parameters) == ["n", "rest", "more"]
+
+
+def test_annotations_that_only_type_checkers_see_count_as_none() -> None:
+    def function(path: "Nowhere", n: "Count") -> "Nowhere": ...  # type: ignore[name-defined]
+
+    assert hints_of(function) == {"path": Any, "n": Count, "return": Any}
+
+
+def test_plain_types_have_no_bounds() -> None:
+    assert plain_type(Count) is int
+    assert plain_type(Count | None) == int | None
+    assert plain_type(Literal["a", "b"]) is str
+    assert plain_type(Annotated[float | None, Above(0)]) == float | None

@@ -1,0 +1,46 @@
+"""Reports follow a run, and one that fails does not end it."""
+
+from pathlib import Path
+from typing import Any
+
+from outrider.lab.runs.report import Report, Reports
+
+
+class Diary(Report):
+    """Writes down what it is told, and fails at one of it."""
+
+    def __init__(self, fails_at: str | None = None) -> None:
+        self.told: list[str] = []
+        self.fails_at = fails_at
+
+    def note(self, what: str) -> None:
+        self.told.append(what)
+        if what == self.fails_at:
+            raise ZeroDivisionError("oh")
+
+    def begin(self, run: Any) -> None:
+        self.note("begin")
+
+    def add(self, measurement: Any) -> None:
+        self.note(f"add {measurement}")
+
+    def end(self, summaries: Any, folder: Path) -> tuple[Path, ...]:
+        self.note("end")
+        return (folder / "diary.txt",)
+
+
+def test_a_report_that_fails_is_told_nothing_more(tmp_path: Path) -> None:
+    failures: list[tuple[str, str]] = []
+    whole, broken = Diary(), Diary(fails_at="add 1")
+    reports = Reports(
+        {"broken": broken, "whole": whole, "silent": Report()},
+        lambda name, error: failures.append((name, str(error))),
+    )
+    run: Any = None
+    reports.begin(run)
+    for measurement in (1, 2):
+        reports.add(measurement)  # type: ignore[arg-type]
+    assert reports.end({}, tmp_path) == [tmp_path / "diary.txt"]
+    assert whole.told == ["begin", "add 1", "add 2", "end"]
+    assert broken.told == ["begin", "add 1"]
+    assert failures == [("broken", "oh")]

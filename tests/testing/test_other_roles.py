@@ -1,0 +1,138 @@
+"""The kit finds the faults of constraints, data sources, recipes and reports."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from outrider import Constraint
+from outrider.data.prompts import Prompt
+from outrider.data.sources import demo, own
+from outrider.drafters.parts.texts.ngrams import NGramTable
+from outrider.extras.training.classifier import ClassifierRecipe
+from outrider.extras.training.tables import TableRecipe
+from outrider.lab.runs.report import Report
+from outrider.plugins.recipe import Job
+from outrider.testing import run_checks
+
+
+def faults(make: Callable[[], Any]) -> list[str]:
+    """Returns the names of the checks that fail."""
+    return [outcome.check for outcome in run_checks(make) if outcome.fault]
+
+
+class NoRepeats(Constraint):
+    """Never the same token twice in a row; the text ends with its eighth token."""
+
+    def logits(self, ids: Sequence[int], logits: Any) -> Any:
+        allowed = logits.clone()
+        allowed[ids[-1]] = -torch.inf
+        return allowed
+
+    def ends(self, ids: Sequence[int]) -> bool:
+        return len(ids) >= 8
+
+    def steering(self) -> Constraint:
+        return self
+
+
+class InPlace(NoRepeats):
+    def logits(self, ids: Sequence[int], logits: Any) -> Any:
+        logits[ids[-1]] = -torch.inf
+        return logits
+
+
+class Fickle(NoRepeats):
+    """Its answers depend on how often it was asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def logits(self, ids: Sequence[int], logits: Any) -> Any:
+        self.asked += 1
+        return super().logits([self.asked % 3], logits)
+
+
+class Forbidding(NoRepeats):
+    def logits(self, ids: Sequence[int], logits: Any) -> Any:
+        return torch.full_like(logits, -torch.inf)
+
+
+class ForcedRepeat(NoRepeats):
+    def forced(self, ids: Sequence[int]) -> list[int]:
+        return [ids[-1]]
+
+
+def test_faulty_constraints_are_caught() -> None:
+    assert not faults(NoRepeats)
+    assert "masks_are_well_formed" in faults(InPlace)
+    assert "answers_depend_on_the_ids_alone" in faults(Fickle)
+    assert "masks_are_well_formed" in faults(Forbidding)
+    assert faults(ForcedRepeat) == ["forced_tokens_are_possible"]
+
+
+def test_faulty_data_sources_are_caught() -> None:
+    assert not faults(partial(demo, limit=3))
+    (first, _) = run_checks(own)
+    assert first.refused == "it has no prompts"
+    twice = [Prompt("1", "x", ("a",)), Prompt("1", "x", ("b",))]
+    for prompts in (twice, [Prompt("1", "x", ())], [Prompt("1", "x", ("",))], ["a text"]):
+        assert faults(lambda prompts=prompts: prompts) == ["prompts_are_conversations"]  # type: ignore[misc]
+    numbers = iter(range(9))
+    other = lambda: [Prompt(str(next(numbers)), "x", ("a",))]
+    assert faults(other) == ["prompts_are_the_same_again"]
+
+
+class Lost:
+    """A recipe that names a file that it has not written."""
+
+    def __call__(self, job: Job) -> Mapping[str, Any]:
+        return {"drafter": "bigram", "counts": str(job.out / "gone.safetensors")}
+
+
+class Silent:
+    """A recipe that does not say what it made."""
+
+    def __call__(self, job: Job) -> Mapping[str, Any]:
+        NGramTable.fit([[0, 1, 2]], 2, job.target.vocab_size)
+        return {}
+
+
+def test_faulty_recipes_are_caught() -> None:
+    counts = {"texts": 4, "held_out": 1, "temperatures": [1.0], "file": None}
+    assert not faults(partial(TableRecipe, order=2, **counts))
+    assert not faults(partial(ClassifierRecipe, steps=5))
+    for recipe in (Lost, Silent):
+        assert faults(recipe) == ["a_part_is_made_that_loads"]
+
+
+class Liar(Report):
+    def end(self, summaries: Any, folder: Path) -> tuple[Path, ...]:
+        return (folder / "gone.html",)
+
+
+class Fails(Report):
+    def add(self, measurement: Any) -> None:
+        raise ZeroDivisionError
+
+
+def test_faulty_reports_are_caught() -> None:
+    assert not faults(Report)
+    both = ["a_run_is_followed_to_its_end", "several_runs_are_reported"]
+    assert faults(Liar) == both
+    assert faults(Fails) == both[:1]
+
+
+def test_the_reports_of_the_package_keep_the_contract(drawn_once: None) -> None:
+    from outrider.extras.view.export import Tables
+    from outrider.extras.view.report import Page
+
+    assert not faults(Page) and not faults(Tables)
+
+
+def test_objects_without_a_role_have_no_checks() -> None:
+    with pytest.raises(TypeError, match="or returns prompts, got int"):
+        list(run_checks(lambda: 3))
