@@ -20,8 +20,8 @@ class Round:
     drafted, tested, accepted: numbers of draft tokens. A token after the first rejected one is not
         tested, and one after the end of the text is not counted at all.
     seconds: the time of each phase: draft, score and verify.
-    stop: why the text ends here: "eos", "stop_string", "constraint", "max_new_tokens" or
-        "max_length"; None if it goes on.
+    stop: why the text ends here: "eos", "stop_token", "stop_string", "constraint",
+        "max_new_tokens" or "max_length"; None if it goes on.
     logprobs: the target's log-probability of each token, if the run asked for them.
     """
 

@@ -1,6 +1,6 @@
 """The loop of speculative decoding, over one text or over several in step."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from time import perf_counter
 from typing import Annotated
 
@@ -36,6 +36,7 @@ def decode(  # noqa: PLR0913  the options of a run, by name
     number: Annotated[int, AtLeast(0)] = 0,
     max_new_tokens: Count = 128,
     stops: Sequence[str] = (),
+    stop_token_ids: Collection[int] = (),
     constraint: Constraint | None = None,
     draft_timeout: Seconds | None = None,
     logprobs: Annotated[int, AtLeast(0)] | None = None,
@@ -54,7 +55,8 @@ def decode(  # noqa: PLR0913  the options of a run, by name
     number: the index of the text among those of one seed, which are independent of each other.
         `decode_together` counts its texts from 0.
     max_new_tokens: the most tokens to write after the prompt.
-    stops: strings that end the text.
+    stops: strings that end the text. They may hold special tokens, as in transformers.
+    stop_token_ids: ids that end the text, besides those of the target.
     constraint: changes the target's logits, and may end the text.
     draft_timeout: the most seconds that a draft may take, in case the drafter hangs. Defaults to no
         limit. It needs the main thread of a Unix process.
@@ -74,6 +76,7 @@ def decode(  # noqa: PLR0913  the options of a run, by name
         budget=budget,
         max_new_tokens=max_new_tokens,
         stops=stops,
+        stop_token_ids=stop_token_ids,
         draft_timeout=draft_timeout,
         logprobs=logprobs,
     )
@@ -124,6 +127,7 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
     chances: Sequence[Chance] | None = None,
     max_new_tokens: Count = 128,
     stops: Sequence[str] = (),
+    stop_token_ids: Collection[int] = (),
     constraints: Sequence[Constraint] | None = None,
     draft_timeout: Seconds | None = None,
     logprobs: Annotated[int, AtLeast(0)] | None = None,
@@ -151,6 +155,7 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
         budget=budget,
         max_new_tokens=max_new_tokens,
         stops=stops,
+        stop_token_ids=stop_token_ids,
         draft_timeout=draft_timeout,
         logprobs=logprobs,
     )

@@ -200,12 +200,16 @@ def _emit(run: Run, text: ActiveText, draft: Draft, verdict: Verdict) -> _Emissi
         ended_by_constraint = text.constraint is not None and text.constraint.ends(ids)
         if token in run.target.eos:
             stop = "eos"
+        elif token in run.stop_token_ids:
+            stop = "stop_token"
         elif has_stop_string:
             stop = "stop_string"
         elif len(ids) == text.limit:
             stop = text.limit_reason
         elif ended_by_constraint:
             stop = "constraint"
+    if stop is not None:
+        pieces[-1] += text.stream.finish()
     count = len(pieces)
     return _Emission(tokens[:count], origins[:count], tuple(pieces), stop)
 

@@ -1,6 +1,6 @@
 """What decoding works on: a run, the same for every text, and each text in progress."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, final
@@ -11,6 +11,8 @@ from outrider.base.errors import (
     DrafterError,
     OutriderError,
     described,
+    is_int,
+    require,
     require_instance,
 )
 from outrider.contract.chance import DRAFTER, TARGET, Chance, SampledChance
@@ -36,6 +38,7 @@ class Run:
     budget: the most nodes of a draft; None for `gamma`, all that a chain can use.
     max_new_tokens: the most tokens of a text after its prompt.
     stops: strings that end a text.
+    stop_token_ids: ids that end a text, besides those of the target.
     draft_timeout: the most seconds that a drafter may take for a draft; None for no limit.
     logprobs: how many of the likeliest tokens to list with the log-probability of each token; None
         for no log-probabilities.
@@ -51,6 +54,7 @@ class Run:
     budget: Count | None = None
     max_new_tokens: Count = 128
     stops: str | Sequence[str] = ()
+    stop_token_ids: Collection[int] = ()
     draft_timeout: Seconds | None = None
     logprobs: Annotated[int, AtLeast(0)] | None = None
 
@@ -58,6 +62,7 @@ class Run:
         require_instance("target", self.target, Target)
         require_instance("verifier", self.verifier, Verifier)
         check_limit("draft_timeout", self.draft_timeout)
+        check_stop_ids(self.stop_token_ids, self.target.vocab_size)
 
     @property
     def nodes(self) -> int:
@@ -136,7 +141,7 @@ def begin_text(  # noqa: PLR0913  all that belongs to one text
         source=source,
         limit=limit,
         limit_reason=reason,
-        stream=TextStream(run.target.tokenizer, run.stops),
+        stream=TextStream(run.target.tokenizer, run.stops, ids),
     )
 
 
@@ -163,3 +168,12 @@ def named_errors(drafter: Drafter) -> Iterator[None]:
         raise
     except ANY_FAULT as error:
         raise DrafterError(f"drafter {name} raised {described(error)}") from error
+
+
+def check_stop_ids(ids: Collection[int], vocab_size: int) -> None:
+    """Raises `ConfigError` unless `ids` are ids of a vocabulary."""
+    is_list = isinstance(ids, Collection) and not isinstance(ids, str | bytes)
+    require(is_list, "stop_token_ids", ids, "a list of ids")
+    for token in ids:
+        valid = is_int(token) and 0 <= token < vocab_size
+        require(valid, "stop_token_ids", token, f"ids below {vocab_size}")

@@ -17,6 +17,7 @@ from outrider import (
     Sampling,
 )
 from outrider.drafters.none import NoDraft
+from outrider.extras.fuzzing.tokenizers import TOKENIZERS, tokenizer_of
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 
@@ -140,3 +141,37 @@ def test_texts_written_together_survive_a_fault() -> None:
         outrider.generate_together(TARGET, [[0], [1]], Late(), sampling=Sampling(temperature=1.0))
     kept = caught.value.generations  # type: ignore[attr-defined]
     assert [len(generation.tokens) for generation in kept] == [3, 3]
+
+
+@pytest.mark.parametrize("kind", sorted(TOKENIZERS))
+@pytest.mark.parametrize("drafter", ["none", "bigram"])
+def test_the_text_is_one_decode_for_every_tokenizer_and_draft(kind: str, drafter: str) -> None:
+    tokenizer = tokenizer_of(kind)
+    target = TabularTarget(len(tokenizer), order=1, seed=3)
+    target.tokenizer = tokenizer
+    end = tokenizer.convert_tokens_to_ids("</s>")  # before it is no text
+    for seed in range(8):
+        sampling = Sampling(temperature=1.0, seed=seed)
+        text = outrider.generate(target, [end], drafter, sampling=sampling, max_new_tokens=24)
+        assert text.text == tokenizer.decode(text.tokens, skip_special_tokens=True)
+
+
+def test_an_id_can_end_a_text() -> None:
+    tokenizer = tokenizer_of("llama")
+    target = TabularTarget(len(tokenizer), order=1, seed=3)
+    target.tokenizer = tokenizer
+    whole = outrider.generate(target, [0], "bigram", max_new_tokens=20)
+    token = whole.tokens[3]
+    text = outrider.generate(target, [0], "bigram", stop_token_ids=[token], max_new_tokens=20)
+    assert text.tokens == whole.tokens[: whole.tokens.index(token) + 1]
+    assert text.stop == "stop_token"
+    (together,) = outrider.generate_together(
+        target, [[0]], "bigram", stop_token_ids=[token], max_new_tokens=20
+    )
+    assert together.tokens == text.tokens
+
+
+@pytest.mark.parametrize("ids", [[-1], [6], ["a"], [1.5], 3, "12"])
+def test_ids_that_end_a_text_are_of_the_vocabulary(ids: Any) -> None:
+    with pytest.raises(ConfigError, match="stop_token_ids="):
+        outrider.generate(TARGET, [0], stop_token_ids=ids)

@@ -8,6 +8,7 @@ from transformers import PreTrainedTokenizerFast
 
 from outrider import ConfigError
 from outrider.decoding.text_stream import TextStream
+from outrider.extras.fuzzing.tokenizers import TOKENIZERS, tokenizer_of
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +79,7 @@ def test_a_stop_before_the_newest_piece_is_not_found_twice(bytes_tokenizer: Any)
 
 def test_a_target_without_tokenizer_has_no_text_and_no_stop() -> None:
     assert TextStream(None).push(3) == ("", False)
-    with pytest.raises(ConfigError, match="the target's tokenizer can't decode a stream"):
+    with pytest.raises(ConfigError, match="the target has no tokenizer"):
         TextStream(None, ["."])
 
 
@@ -92,3 +93,59 @@ def test_stops_must_be_a_list(bytes_tokenizer: Any) -> None:
     stops: Any = 5
     with pytest.raises(ConfigError, match="stop=5: expected a list of strings"):
         TextStream(bytes_tokenizer, stops)
+
+
+HI_END_YOU = "hi<|turn|> you"
+
+
+@pytest.mark.parametrize(
+    ("stop", "kept", "count"),
+    [
+        ("<|turn|>", "hi", 3),
+        ("hi<|turn|>", "hi", 3),
+        ("<|turn|> y", "hi y", 5),
+        ("i<|turn|> yo", "hi yo", 6),
+        ("hi y", "hi y", 5),  # what is shown
+        ("<s>", "hi you", -1),
+    ],
+)
+def test_a_stop_may_hold_special_tokens(stop: str, kept: str, count: int) -> None:
+    tokenizer = tokenizer_of("byte_level")
+    stream = TextStream(tokenizer, [stop])
+    assert push_all(stream, tokenizer.encode(HI_END_YOU)) == count
+    assert stream.text == kept
+
+
+def test_a_stop_is_found_in_characters_that_may_still_change() -> None:
+    tokenizer = tokenizer_of("llama")
+    ids = tokenizer.convert_tokens_to_ids(["the", "<0x0A>", "<0x0A>", "end"])
+    stream = TextStream(tokenizer, ["\n\n"])
+    assert push_all(stream, ids) == 3
+    assert stream.text == "the\n\n"
+
+
+def test_a_stop_of_a_space_and_a_word_is_found_after_the_prompt() -> None:
+    tokenizer = tokenizer_of("llama")
+    the, a = tokenizer.convert_tokens_to_ids(["▁the", "▁a"])
+    stream = TextStream(tokenizer, [" the"], [a])
+    assert push_all(stream, [the, a]) == 1
+
+
+@pytest.mark.parametrize("kind", sorted(TOKENIZERS))
+def test_every_kind_of_tokenizer_has_stops_and_an_end(kind: str) -> None:
+    tokenizer = tokenizer_of(kind)
+    token = tokenizer.convert_tokens_to_ids("s")
+    stream = TextStream(tokenizer, ["s"])
+    assert push_all(stream, [token, token]) == 1
+    assert stream.text == "s"
+    assert stream.finish() == ""
+
+
+def test_the_end_hands_out_pending_characters() -> None:
+    tokenizer = tokenizer_of("byte_level")
+    stream = TextStream(tokenizer)
+    ids = tokenizer.encode("aï")[:-1]
+    pieces = [stream.push(token)[0] for token in ids]
+    assert pieces == ["a", ""]
+    assert stream.finish() == "\ufffd"
+    assert stream.text == tokenizer.decode(ids)

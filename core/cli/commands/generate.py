@@ -35,6 +35,7 @@ def generate(config: DictConfig) -> None:
         "sampling": build(config.sampling),
         "max_new_tokens": config.max_new_tokens,
         "stops": plain_values(config.stop),
+        "stop_token_ids": plain_values(config.stop_token_ids),
         "draft_timeout": config.draft_timeout,
         "logprobs": config.logprobs,
     }
