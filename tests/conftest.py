@@ -1,8 +1,11 @@
 """What all tests have in common: their fixtures, and which of them begin first."""
 
 import gc
+import os
+from pathlib import Path
 
 import pytest
+from tiny import NO_BROWSER
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -22,3 +25,15 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
     gc.set_threshold(50_000)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says which tests did not run for want of a browser, here and for `make test`'s last line."""
+    skipped = terminalreporter.getreports("skipped")
+    places = [report.fspath for report in skipped if NO_BROWSER in str(report.longrepr)]
+    if places:
+        files = ", ".join(sorted(set(places)))
+        line = f"Not run, since {NO_BROWSER}: {len(places)} tests of {files}"
+        terminalreporter.write_line(line)
+        if path := os.environ.get("OUTRIDER_NOT_RUN"):
+            Path(path).write_text(f"{line}\n")

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from outrider.base.errors import ConfigError, TargetError, require
+from outrider.base.optional import require_installed
 from outrider.contract.constraint import Constraint
 from outrider.contract.target import Target
 from outrider.data.prompts import file_text
@@ -158,10 +159,9 @@ def matcher_class() -> "type[LLMatcher]":
     Raises:
         ConfigError: llguidance is not installed.
     """
-    try:
-        from llguidance import LLMatcher
-    except ImportError as error:
-        raise ConfigError("constraint needs: pip install 'outrider[guidance]'") from error
+    require_installed("constraint", "llguidance")
+    from llguidance import LLMatcher
+
     return LLMatcher
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from outrider.base.bounds import Count, ExistingFile, checked
 from outrider.base.errors import ConfigError, require
+from outrider.base.optional import require_installed
 from outrider.data.prompts import Prompt, collect, read_jsonl, spaced
 
 DEMO = Path(__file__).parent / "demo.jsonl"
@@ -51,8 +52,10 @@ def parquet(
     column, limit: as for `jsonl`.
 
     Raises:
-        ConfigError: the file is missing, empty or damaged, or a row is in no known form.
+        ConfigError: pyarrow is not installed, the file is missing, empty or damaged, or a row is
+            in no known form.
     """
+    require_installed("data=parquet", "pyarrow")
     import pyarrow
     from pyarrow import parquet as files
 
@@ -111,10 +114,9 @@ def hub(
     Raises:
         ConfigError: the `datasets` library is not installed, or the data set can't be loaded.
     """
-    try:
-        import datasets  # type: ignore[import-not-found,unused-ignore]
-    except ImportError as error:
-        raise ConfigError("data=hub needs: pip install 'outrider[hub]'") from error
+    require_installed("data=hub", "datasets")
+    import datasets  # type: ignore[import-not-found,unused-ignore]
+
     try:
         rows = [dict(row) for row in datasets.load_dataset(name, subset, split=split)]
     except Exception as error:  # many libraries are involved, each with its own errors

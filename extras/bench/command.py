@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from outrider.base.errors import is_int, require
 from outrider.base.folders import append_line, claimed, write_whole
 from outrider.base.interruption import advising
+from outrider.base.optional import require_installed
 from outrider.base.terminal import plain, print_json, remarks, results, visible
 from outrider.data.prompts import Prompt
 from outrider.extras.bench.curves import count_curve_steps, measure_curves
@@ -42,6 +43,7 @@ RUNS = "runs.jsonl"
 
 def bench(config: DictConfig) -> None:
     """Prints the table; each run, the curves and their plots are saved in Hydra's run dir."""
+    require_installed("outrider bench", "matplotlib")
     _check(config)
     folder = Path(HydraConfig.get().runtime.output_dir)
     is_new = not (folder / RUNS).exists()

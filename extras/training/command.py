@@ -11,6 +11,7 @@ from omegaconf import DictConfig
 from outrider.base.errors import require
 from outrider.base.folders import claimed
 from outrider.base.interruption import advising
+from outrider.base.optional import require_installed
 from outrider.base.terminal import plain, remarks
 from outrider.contract.target import Target
 from outrider.extras.training.identity import FILE, begin, finish, identity, unfinished
@@ -26,6 +27,7 @@ PATH_SETTINGS = ("out=", "recipe.file=", "recipe.states=")
 
 def train(config: DictConfig) -> None:
     """Runs the recipe, which prints what it wrote."""
+    require_installed("outrider train", "accelerate", "matplotlib")
     folder = Path(HydraConfig.get().runtime.output_dir)
     recipe: Recipe = build(config.recipe)
     target, prompts = build(config.target), build(config.data)

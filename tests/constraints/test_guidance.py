@@ -227,5 +227,5 @@ def test_a_target_without_a_tokenizer_is_refused() -> None:
 
 def test_a_missing_llguidance_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "llguidance", None)
-    with pytest.raises(ConfigError, match=r"needs: pip install 'outrider\[guidance\]'"):
+    with pytest.raises(ConfigError, match=r"pip install 'outrider\[guidance\]'"):
         Guidance("")

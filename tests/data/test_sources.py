@@ -237,7 +237,9 @@ def test_the_hub_is_read_through_its_library(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(ConfigError, match=r"data\.name='gone' can't be loaded: no such set"):
         data.hub("gone")
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(ConfigError, match=r"data=hub needs: pip install 'outrider\[hub\]'"):
+    with pytest.raises(
+        ConfigError, match=r"data=hub needs datasets: pip install 'outrider\[hub\]'"
+    ):
         data.hub("some/set")
 
 

@@ -1,6 +1,6 @@
 """Runs of the lab on tiny models, finished and unfinished."""
 
-import shutil
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import uvicorn
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import Browser, Error, expect, sync_playwright
 from starlette.applications import Starlette
 
 from outrider import Drafter, Sampling, Verifier
@@ -23,6 +23,8 @@ from outrider.lab.measuring.entrants import Entrant, Settings
 from outrider.lab.runs.store import Run, RunFolder
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.token import Token
+from tiny import NO_BROWSER
+from tiny.chromium import launch
 
 PROMPTS = [
     Prompt("a", "chat", ("the cat sat on the mat", "and the dog ?")),
@@ -32,18 +34,16 @@ PROMPTS = [
 ]
 
 
-CHROMIUM = (
-    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-)
-QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking")
-
-
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
+def browser() -> Iterator[Browser]:
     expect.set_options(timeout=30_000)
     with sync_playwright() as playwright:
-        # Without one of the system's, Playwright starts its own, or says how to get it.
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
+        try:
+            browser = launch(playwright)
+        except Error:
+            if os.environ.get("OUTRIDER_BROWSER") == "required":
+                raise
+            pytest.skip(NO_BROWSER)
         yield browser
         browser.close()
 

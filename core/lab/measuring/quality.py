@@ -8,7 +8,8 @@ from contextlib import redirect_stderr
 from functools import cache
 from typing import Any
 
-from outrider.base.errors import ConfigError, nearest, require
+from outrider.base.errors import nearest, require
+from outrider.base.optional import require_installed
 from outrider.data.prompts import CodeTest, Prompt
 from outrider.lab.measuring.sandbox import passes, require_sandbox
 
@@ -63,12 +64,10 @@ def rouge2(prompt: Prompt, turn: int) -> Score | None:
 
 @cache
 def _rouge_scorer() -> Any:
-    try:
-        # absl keeps the present stderr, a notebook's for example, and would close it later.
-        with redirect_stderr(sys.__stderr__):
-            from rouge_score.rouge_scorer import RougeScorer
-    except ImportError as error:
-        raise ConfigError("quality=rouge2 needs: pip install 'outrider[quality]'") from error
+    require_installed("quality=rouge2", "rouge_score")
+    # absl keeps the present stderr, a notebook's for example, and would close it later.
+    with redirect_stderr(sys.__stderr__):
+        from rouge_score.rouge_scorer import RougeScorer
     logging.getLogger("absl").setLevel(logging.WARNING)  # it logs which tokenizer it uses
     return RougeScorer(["rouge2"], use_stemmer=True)
 

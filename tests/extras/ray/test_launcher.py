@@ -198,4 +198,4 @@ def test_a_missing_ray_is_one_line_with_the_installation(
     status, _, err = run("generate", "--multirun", "target=tabular", "prompt=[0,1]", "gamma=1,2",
                          "hydra/launcher=outrider_ray")  # fmt: skip
     assert status == 1
-    assert "hydra/launcher='outrider_ray': expected Ray: pip install 'outrider[ray]'" in err
+    assert "hydra/launcher=outrider_ray needs ray: pip install 'outrider[ray]'" in err

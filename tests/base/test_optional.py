@@ -1,0 +1,129 @@
+"""Optional dependencies: what works without them, and what is said where one is missing."""
+
+import re
+import tomllib
+from importlib.metadata import requires
+from pathlib import Path
+
+import pytest
+from tiny import forked
+
+from outrider.base.errors import ConfigError
+from outrider.base.optional import require_installed, what_to_install
+
+ROOT = Path(__file__).parent.parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+GROUPS = PROJECT["optional-dependencies"]
+COME_ANYWAY = {"jinja2": "torch", "packaging": "transformers"}
+"""Optional dependencies that a hard one brings."""
+
+
+def names(requirements: list[str]) -> set[str]:
+    """Returns the modules of requirements."""
+    return {re.split(r"[>=<\[]", line)[0].replace("-", "_") for line in requirements}
+
+
+def test_hard_dependencies_are_few() -> None:
+    assert len(PROJECT["dependencies"]) <= 13
+
+
+def test_the_group_of_all_names_each_other_group() -> None:
+    own = {"all", "dev", "docs", "hub"}  # datasets is large, and only for data sets to download
+    assert GROUPS["all"] == [f"outrider[{','.join(name for name in GROUPS if name not in own)}]"]
+    assert "outrider[all]" in GROUPS["dev"]
+
+
+@pytest.mark.parametrize(("library", "owner"), COME_ANYWAY.items())
+def test_a_hard_dependency_brings(library: str, owner: str) -> None:
+    assert library in names([line for line in requires(owner) or () if "extra" not in line])
+
+
+@pytest.mark.parametrize(
+    ("group", "library"), [(group, one) for group in GROUPS for one in names(GROUPS[group])]
+)
+def test_a_missing_library_is_found_in_its_group(group: str, library: str) -> None:
+    if group in ("all", "dev", "docs"):
+        return
+    line = what_to_install(f"{library}.part")
+    assert line is not None
+    first = next(name for name in GROUPS if library in names(GROUPS[name]))
+    assert line == f"needs {library}: pip install 'outrider[{first}]'"
+
+
+def test_other_libraries_are_in_no_group() -> None:
+    assert what_to_install("torch") is None
+    assert what_to_install(None) is None
+    require_installed("this", "torch")
+    with pytest.raises(ConfigError, match="this needs nothing_at_all"):
+        require_installed("this", "nothing_at_all")
+
+
+SCRIPT = """
+import sys
+
+optional, folder = set(sys.argv[1].split()), sys.argv[2]
+for name in [*sys.modules]:
+    if name.partition(".")[0] in optional:
+        sys.modules[name] = None
+    elif name.startswith("outrider.extras.") and ".cpu" not in name:
+        del sys.modules[name]
+sys.modules.update(dict.fromkeys(optional))
+
+from outrider.cli import main as cli
+
+compared = [
+    "target=transformers", f"target.model={folder}", "data.limit=1", "max_new_tokens=2",
+    "drafters=[none,bigram]", "cache=false",
+]
+for words in (
+    ["generate", "target=tabular", "prompt=[0,1]", "drafter=bigram", "max_new_tokens=4"],
+    ["check", "drafter=prompt_lookup"],
+    ["theory"],
+    ["compare", *compared],
+    ["demo", *compared],
+    ["new-plugin", "mine"],
+    ["report", "outputs"],
+    ["theory", "paper=figure2"],
+    ["view", folder],
+    ["train"],
+    ["bench"],
+    ["fuzz", "runs=1"],
+    ["generate", "target=tabular", "prompt=[0,1]", "hydra/launcher=outrider_ray", "--multirun"],
+    ["compare", *compared, "data=parquet", f"data.path={__file__}"],
+):
+    sys.argv = ["outrider", *words]
+    status = 0
+    try:
+        cli.main()
+    except SystemExit as stop:
+        status = stop.code
+    print(f"\\f{words[0]} {status}")
+"""
+"""Runs commands without the optional dependencies, and prints how each ended."""
+LACKING = {
+    "theory": "view",
+    "view": "view",
+    "train": "training",
+    "bench": "view",
+    "fuzz": "fuzzing",
+    "generate": "ray",
+    "compare": "view",
+}
+"""The commands that need a group, in their order."""
+
+
+def test_commands_without_optional_dependencies(tmp_path: Path, folder: Path) -> None:
+    script = tmp_path / "without.py"
+    script.write_text(SCRIPT)
+    optional = set.union(*(names(GROUPS[group]) for group in GROUPS if group not in ("dev", "all")))
+    words = " ".join(sorted(optional - set(COME_ANYWAY)))
+    (tmp_path / "work").mkdir()
+    done = forked.run(script, words, folder, cwd=tmp_path / "work")
+    assert done.returncode == 0, done.stderr
+    ends = re.findall(r"\f(.+)", done.stdout)
+    works = ["generate", "check", "theory", "compare", "demo", "new-plugin", "report"]
+    assert ends[:7] == [f"{name} 0" for name in works], done.stderr
+    assert ends[7:] == [f"{name} 1" for name in LACKING], done.stderr
+    lines = re.findall(r"outrider: .*pip install 'outrider\[(\w+)\]'\n", done.stderr)
+    assert lines == list(LACKING.values()), done.stderr
+    assert "report=page needs matplotlib: pip install 'outrider[view]'" in done.stderr
