@@ -116,8 +116,12 @@ class Hybrid(Drafter):
 
     def _merge(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
         trees = [Merged(pen) for _, pen in pairs]
-        for drafter in self._drafters:
-            apart = [(context, pen.apart(pen.gamma, pen.budget)) for context, pen in pairs]
+        # Before anything is written: each draft begins at the root, under its constraint and noise.
+        roots = [
+            [(context, pen.apart(pen.gamma, pen.budget)) for context, pen in pairs]
+            for _ in self._drafters
+        ]
+        for drafter, apart in zip(self._drafters, roots, strict=True):
             drafter.propose_batch(apart)
             for tree, (_, pen) in zip(trees, apart, strict=True):
                 tree.add(pen.finish())

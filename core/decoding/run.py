@@ -121,10 +121,10 @@ def begin_text(  # noqa: PLR0913  all that belongs to one text
     policy: None for `Fixed`.
     chance: None for that of text `number` under the run's `sampling.seed`.
     """
+    policy = Fixed() if policy is None else policy
     chance = SampledChance.seeded(run.sampling.seed, number) if chance is None else chance
-    if drafter.remembered and not run.verifier.coupled:
-        # A text in memory may have been written with this chance, and would reveal its decisions.
-        chance = chance.named(f"after/{drafter.remembered}")
+    if not run.verifier.coupled:
+        chance = _independent(chance, drafter, policy)
     ids, source = run.target.begin(prompt)
     limit, reason = len(ids) + run.max_new_tokens, "max_new_tokens"
     if run.target.max_length is not None and run.target.max_length < limit:
@@ -132,7 +132,7 @@ def begin_text(  # noqa: PLR0913  all that belongs to one text
     return ActiveText(
         session=session,
         drafter=_opened(drafter),
-        policy=Fixed() if policy is None else policy,
+        policy=policy,
         drafter_chance=chance.named(DRAFTER),
         chance=chance.named(TARGET),
         constraint=None if constraint is None else constraint.begin(run.target, ids),
@@ -143,6 +143,25 @@ def begin_text(  # noqa: PLR0913  all that belongs to one text
         limit_reason=reason,
         stream=TextStream(run.target.tokenizer, run.stops, ids),
     )
+
+
+def _independent(chance: Chance, drafter: Drafter, policy: Policy) -> Chance:
+    """Returns a chance of whose decisions neither drafter nor policy can know anything.
+
+    An earlier text may have been written with the same chance. A drafter that has it in memory, or
+    a policy that has seen its rounds, could tell what will be accepted.
+    """
+    if drafter.remembered:
+        chance = chance.named(f"after/{drafter.remembered}")
+    if isinstance(policy, Fixed):
+        return chance
+    if policy.texts_before:
+        chance = chance.named(f"policy/{policy.texts_before}")
+    if chance.label is None:
+        return chance
+    before = policy.texts.get(chance.label, 0)
+    policy.texts[chance.label] = before + 1
+    return chance.named(f"again/{before}") if before else chance
 
 
 def _opened(drafter: Drafter) -> Drafter:

@@ -33,6 +33,7 @@ from outrider.testing.stage import (
     VOCAB_SIZE,
     draft_after,
     same_draft,
+    stage,
     staged,
     unbound_stage,
 )

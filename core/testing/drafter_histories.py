@@ -1,12 +1,15 @@
 """Checks of a drafter whose drafts depend on what it has observed, or on earlier texts."""
 
+import itertools
 from collections.abc import Callable, Sequence
 
+from outrider.contract.chance import Chance
 from outrider.contract.drafter import Drafter
 from outrider.contract.target import Target
 from outrider.decoding.decode import decode
 from outrider.testing.drafter_distributions import assert_equal, refusal
-from outrider.testing.exact import Setup, loop_distribution, target_distribution
+from outrider.testing.exact import Setup, distribution_of, loop_distribution, target_distribution
+from outrider.testing.seeded import Seed, SeededChance
 from outrider.testing.stage import SAMPLED, VOCAB_SIZE, draft_after, same_draft, stage, staged
 from outrider.verifiers.sample_match import SampleMatch
 from outrider.verifiers.token import Token
@@ -38,6 +41,29 @@ def check_memory_leaves_the_text_exact(make: Make) -> None:
     """
     if make().remembers:
         _check_loop(make, earlier=EARLIER[:1])
+
+
+def check_memory_tells_nothing_of_a_seed(make: Make) -> None:
+    """With a text in memory that had the same seed, the next one has the target's distribution."""
+    if not make().remembers:
+        return
+    made = make()
+    target = stage(made, 2 if refusal(make, 2) is None else VOCAB_SIZE)
+    rule = Traversal() if made.trees else Token()
+    exact = target_distribution(target, [0, 1], 2, SAMPLED, rule)
+
+    def play(chance: Chance) -> tuple[int, ...]:
+        made.forget()
+        seed, text = Seed(chance), tuple[int, ...]()
+        for _ in range(2):
+            rounds = decode(
+                target, made, rule, [0, 1], gamma=1, budget=2, sampling=SAMPLED,
+                chance=SeededChance(seed, "text"), max_new_tokens=2,
+            )  # fmt: skip
+            text = tuple(itertools.chain.from_iterable(round.tokens for round in rounds))
+        return text
+
+    assert_equal(distribution_of(play), exact)
 
 
 def _check_loop(

@@ -31,6 +31,7 @@ from outrider.testing.drafter_distributions import (
 from outrider.testing.drafter_histories import (
     check_memory_is_shared_by_texts,
     check_memory_leaves_the_text_exact,
+    check_memory_tells_nothing_of_a_seed,
     check_observations_end_with_the_text,
     check_observations_leave_the_text_exact,
     check_observations_over_more_rounds,
@@ -44,6 +45,7 @@ from outrider.testing.stage import (
     play_draft,
     play_drafts,
     same_draft,
+    stage,
     staged,
     unbound_stage,
 )
@@ -78,10 +80,9 @@ def check_siblings_are_of_the_declared_kind(make: Make) -> None:
 
 def check_paths_are_of_one_length(make: Make) -> None:
     """All paths of a draft of "paths" have one length, wherever the budget ends the draft."""
-    drafter = make()
-    if drafter.kind != "paths":
+    if make().kind != "paths":
         return
-    target = stage(drafter)
+    drafter, target = staged(make)
     context = context_after(drafter, target, PROMPTS[0])
     for budget, sampling in itertools.product(range(1, 8), (SAMPLED, Sampling())):
         pen = Pen(
@@ -238,6 +239,7 @@ CHECKS = (
     check_observations_leave_the_text_exact,
     check_observations_end_with_the_text,
     check_memory_leaves_the_text_exact,
+    check_memory_tells_nothing_of_a_seed,
     check_memory_is_shared_by_texts,
     check_its_examples_of_drafts_hold,
 )

@@ -403,6 +403,12 @@ class MiscountsItsTexts(Rememberer):
         return min(1, len(self.past))
 
 
+class CountsNoTexts(Rememberer):
+    @property
+    def remembered(self) -> int:
+        return 0
+
+
 class KeepsItsMemoryFromItsTexts(Rememberer):
     def open(self) -> Self:
         text = copy.copy(self)
@@ -664,6 +670,7 @@ CULPRITS: list[tuple[type[Drafter], Callable[[Callable[[], Drafter]], None]]] = 
     (OpensItself, drafters.check_observations_end_with_the_text),
     (LiesByItsMemory, drafters.check_memory_leaves_the_text_exact),
     (MakesItsTextsForget, drafters.check_memory_is_shared_by_texts),
+    (CountsNoTexts, drafters.check_memory_tells_nothing_of_a_seed),
     (MiscountsItsTexts, drafters.check_memory_is_shared_by_texts),
     (KeepsItsMemoryFromItsTexts, drafters.check_memory_is_shared_by_texts),
     (SaysWhatIsWrong, drafters.check_its_examples_of_drafts_hold),
