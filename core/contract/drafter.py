@@ -7,6 +7,7 @@ from typing import ClassVar, Self
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.errors import DrafterError
 from outrider.contract.context import Context
 from outrider.contract.draft import Draft
 from outrider.contract.examples import DrafterExample
@@ -88,7 +89,7 @@ class Drafter(ABC):
     def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
         """Writes a draft for each pair. Override this if the drafter can write them at once."""
         for context, pen in pairs:
-            self.propose(context, pen)
+            check_returned(self.propose(context, pen))
 
     def answer(self, questions: Draft, logits: Float[Tensor, "questions vocab"]) -> None:
         """Receives the target's logits after each question that the last draft asked."""
@@ -132,3 +133,12 @@ class Drafter(ABC):
 
     def forget(self) -> None:
         """Begins an empty memory. Drafters that were opened before keep the old one."""
+
+
+def check_returned(value: object) -> None:
+    """Raises `DrafterError` if a drafter returned a draft, or a generator or coroutine of one."""
+    if value is not None:
+        if close := getattr(value, "close", None):
+            close()  # a coroutine that nobody waits for would warn
+        kind = type(value).__name__
+        raise DrafterError(f"returned a {kind}: expected a draft that is written with the pen")

@@ -16,6 +16,7 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Verifier
 from outrider.decoding.batch import Batch, rounds_together
+from outrider.decoding.handed_over import check_rule_says, check_says
 from outrider.decoding.rounds import finish, propose, remember
 from outrider.decoding.run import ActiveText, Run, begin_text
 from outrider.plugins.registry import installed
@@ -185,11 +186,14 @@ def prepare(target: Target, drafter: Drafter, verifier: Verifier) -> None:
     """Checks that drafter, rule and target fit each other, and binds the drafter to the target.
 
     Raises:
-        ConfigError: the drafter is of another class, or needs what the target does not offer, or
+        ConfigError: the drafter is of another class, drafter or rule say of themselves what none
+            can be, or the drafter needs what the target does not offer, or
             may branch where the rule or the target takes only chains, or refuses the target for a
             reason of its own.
     """
     require_instance("drafter", drafter, Drafter)
+    check_says(drafter)
+    check_rule_says(verifier)
     name = type(drafter).__name__
     if missing := sorted(drafter.needs - target.offers):
         offered = ", ".join(sorted(name for name in target.offers if "." not in name)) or "nothing"

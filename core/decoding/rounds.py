@@ -12,7 +12,7 @@ from outrider.base.errors import DrafterError
 from outrider.contract.constraint import Guide, constrained
 from outrider.contract.context import Context
 from outrider.contract.draft import ROOT, Draft
-from outrider.contract.drafter import Drafter
+from outrider.contract.drafter import Drafter, check_returned
 from outrider.contract.kinds import departure
 from outrider.contract.logprobs import TokenLogprob, token_logprobs
 from outrider.contract.pen import Pen
@@ -20,6 +20,7 @@ from outrider.contract.policy import Policy
 from outrider.contract.round import Round
 from outrider.contract.target import check_finite
 from outrider.contract.verifier import Scores, Verdict
+from outrider.decoding.handed_over import checked_verdict
 from outrider.decoding.run import ActiveText, Run, named_errors
 from outrider.decoding.time_limit import TimeUp, time_limit
 
@@ -72,7 +73,11 @@ def propose(run: Run, text: ActiveText) -> Proposal:
     if reason := departure(draft, text.drafter.kind):
         name, kind = type(text.drafter).__name__, text.drafter.kind
         raise DrafterError(f"drafter {name} says kind={kind!r}, but {reason}")
-    return Proposal(context, draft, pen.questions(), perf_counter() - began)
+    questions = pen.questions()
+    if questions and not text.drafter.asks:
+        name = type(text.drafter).__name__
+        raise DrafterError(f"drafter {name} asks the target: expected it to override answer()")
+    return Proposal(context, draft, questions, perf_counter() - began)
 
 
 def _guide(text: ActiveText) -> Guide | None:
@@ -101,6 +106,7 @@ def finish(
     score_seconds: the time that they took; in a batch, this text's share of it.
 
     Raises:
+        PluginError: the rule returned what is no verdict on the draft.
         TargetError: the logits hold NaN or infinity, or a constraint forbids every token.
         DrafterError: the drafter failed in `answer` or `observe`.
     """
@@ -114,6 +120,7 @@ def finish(
     shown = None if run.verifier.lossless else text.context
     scores = Scores(logits, run.sampling, len(text.ids), shown)
     verdict = run.verifier.verify(draft, scores, text.chance)
+    verdict = checked_verdict(run.verifier, verdict, draft, run.target.vocab_size)
     text.session.commit(verdict)
     emission = _emit(run, text, draft, verdict)
     logprobs = _logprobs(run, own_logits, verdict, emission)
@@ -156,7 +163,7 @@ def call_drafter(
     with named_errors(drafter):
         try:
             with time_limit(timeout):
-                drafter.propose_batch(pairs)
+                check_returned(drafter.propose_batch(pairs))
         except TimeUp as error:
             drafts = "a draft" if len(pairs) == 1 else f"{len(pairs)} drafts"
             raise DrafterError(

@@ -15,6 +15,7 @@ from outrider.contract.pen import Pen
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verdict
+from outrider.decoding.handed_over import check_says
 from outrider.targets.passes.cached_model import CACHE, HIDDEN, SOURCE
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
@@ -30,6 +31,7 @@ def stage(drafter: Drafter, vocab_size: int = VOCAB_SIZE) -> Target:
     Raises:
         ConfigError: the drafter can't be bound to a vocabulary of this size.
     """
+    check_says(drafter)
     target = unbound_stage(drafter, vocab_size)
     drafter.bind(target)
     return target

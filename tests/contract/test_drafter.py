@@ -40,7 +40,7 @@ def test_by_default_a_drafter_serves_all_texts_and_has_no_abilities() -> None:
     assert (drafter.asks, drafter.observes, drafter.remembers) == (False, False, False)
 
 
-def test_abilities_follow_from_what_is_overridden() -> None:
+def test_a_drafter_has_the_abilities_that_it_overrides() -> None:
     class Able(Counting):
         def answer(self, *_: Any) -> None: ...
         def observe(self, *_: Any) -> None: ...

@@ -63,7 +63,7 @@ class LearnsToCheat(DropsADrawnToken):
 
 
 class KnowsItsSeed(Policy):
-    """Learns from a first text what the seed accepts, and keeps no book of the texts that it saw."""
+    """Learns from a first text what the seed accepts, and keeps no book of the texts."""
 
     def __init__(self) -> None:
         self.number, self.accepted = 0, list[int]()
@@ -119,7 +119,7 @@ def test_an_honest_policy_passes() -> None:
     check_policy(Fixed)
 
 
-def test_what_a_policy_learned_from_a_seed_does_not_bias_its_next_text(
+def test_a_policy_that_learned_from_a_seed_does_not_bias_the_next_text(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(KnowsItsSeed, "texts", Policy.texts)
