@@ -169,6 +169,10 @@ class _MadeUpTimes(Policy):
     def reset(self) -> None:
         self._policy.reset()
 
+    @property
+    def texts(self) -> dict[str, int]:
+        return self._policy.texts
+
 
 def _after(make: Make, past: str, gamma: int) -> Policy:
     """Returns a policy that has seen rounds."""

@@ -129,22 +129,6 @@ class KeepsOldStates(Drafter):
             pen.draw(self.state[: pen.vocab_size])
 
 
-class LeavesItsTextsUnbound(Drafter):
-    """Opens a text with a new drafter, which is never bound to the target."""
-
-    shift = 0
-
-    def bind(self, target: Target) -> None:
-        self.shift = 1
-
-    def propose(self, context: Context, pen: Pen) -> None:
-        while pen.open:
-            pen.write(self.shift)
-
-    def open(self) -> "LeavesItsTextsUnbound":
-        return LeavesItsTextsUnbound()
-
-
 class SpoilsTheStates(Drafter):
     needs = frozenset({"hidden_states"})
 
@@ -644,7 +628,6 @@ CULPRITS: list[tuple[type[Drafter], Callable[[Callable[[], Drafter]], None]]] = 
     (CountsItsCalls, drafters.check_depends_only_on_context),
     (OneBehind, drafters.check_goes_back_to_a_shorter_text),
     (KeepsOldStates, drafters.check_depends_only_on_context),
-    (LeavesItsTextsUnbound, drafters.check_depends_only_on_context),
     (SpoilsTheStates, drafters.check_leaves_the_context_alone),
     (Vandal, drafters.check_leaves_the_context_alone),
     (RollsDice, drafters.check_is_deterministic_when_greedy),
