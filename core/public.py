@@ -14,7 +14,6 @@ __all__ = [
     "Drafter",
     "DrafterError",
     "DrafterExample",
-    "EnumeratedChance",
     "Fixed",
     "Generation",
     "OutriderError",
@@ -58,7 +57,7 @@ from outrider.base.errors import (
 from outrider.constraints.guidance import grammar, json_schema, regex
 from outrider.constraints.penalties import Penalties
 from outrider.contract.budget import Budget
-from outrider.contract.chance import Chance, EnumeratedChance, SampledChance
+from outrider.contract.chance import Chance, SampledChance
 from outrider.contract.constraint import AllOf, Constraint
 from outrider.contract.context import Context, Tokens
 from outrider.contract.counts import Counts

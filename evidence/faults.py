@@ -164,7 +164,7 @@ OTHERS: tuple[tuple[str, str, str, Callable[[Any], Any]], ...] = (
         lambda right: lambda self, probs, position: right(self, probs, 0),
     ),
     (
-        "core/contract/chance.py",
+        "core/testing/enumerated.py",
         "EnumeratedChance.coins",
         "coins are less likely",
         lambda right: lambda self, probs: right(self, probs * probs),
@@ -182,7 +182,7 @@ OTHERS: tuple[tuple[str, str, str, Callable[[Any], Any]], ...] = (
         lambda right: lambda self, node: right(self, node)[:-1],
     ),
     (
-        "core/contract/kinds.py",
+        "core/decoding/kinds.py",
         "departure",
         "every draft is of its kind",
         lambda _: lambda *_: None,

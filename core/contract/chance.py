@@ -3,31 +3,20 @@
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar, final
+from typing import Any, final
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.contract.inverse import token_at
-from outrider.contract.race import Region, winner
-
-T = TypeVar("T")
+BLOCK = 256
+"""The tokens whose probabilities are summed up together; in one block alone, one by one."""
 
 DRAFTER = "drafter"
 """The part of a text's chance that a pen draws with."""
 TARGET = "target"
 """The part that belongs to the acceptance rule, and to what the target writes by itself."""
-
-
-REASON = "it depends on more than its context"
-"""Why replays may differ."""
-
-CLOSE = 1e-10
-"""How far apart the probabilities of one decision may be in two replays."""
 
 
 class Chance(ABC):
@@ -49,7 +38,7 @@ class Chance(ABC):
         """Returns an index drawn from `probs` by the noise of a position of the text.
 
         All draws at a position share its noise, so close distributions mostly give the same index;
-        see `outrider.contract.race`. A chance without such noise draws independently.
+        see `winner`. A chance without such noise draws independently.
 
         Raises:
             ValueError: as `categorical` does.
@@ -124,101 +113,53 @@ def _generator(key: bytes) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=int.from_bytes(key[:16], "little")))
 
 
-@dataclass(slots=True)
-class _Decision:
-    """One decision: its possible values, their probabilities, and the index of the value taken now.
+def token_at(probs: Float[Tensor, "vocab"], share: float) -> int:
+    """Returns the token whose interval holds `share` of the sum of all probabilities.
 
-    arguments: all values and their probabilities, the impossible ones included.
+    The intervals lie side by side, in the order of the tokens, and are as wide as the
+    probabilities. So a uniform share draws each token with its probability. A token of probability
+    zero has an interval of width zero, and is never drawn.
+
+    probs: on any device; summed in float64, and not necessarily to 1.
+    share: from 0 up to but not including 1.
+
+    Raises:
+        ValueError: `probs` sums to zero, or holds NaN or infinity.
     """
-
-    values: list[Any]
-    probs: list[float]
-    arguments: tuple[Sequence[Any], Sequence[float]]
-    taken: int = 0
-
-    @classmethod
-    def between(cls, values: Sequence[Any], probs: Sequence[float]) -> "_Decision":
-        """Returns the decision between the values whose probability is not zero."""
-        possible = [(value, p) for value, p in zip(values, probs, strict=True) if p > 0]
-        return cls([value for value, _ in possible], [p for _, p in possible], (values, probs))
+    array = probs.detach().double().cpu().numpy()
+    sums = np.add.reduceat(array, np.arange(0, len(array), BLOCK))
+    total = float(sums.sum())
+    if not (math.isfinite(total) and total > 0):
+        raise ValueError(f"probabilities sum to {total}")
+    block, rest = _interval(sums, share * total)
+    first = block * BLOCK
+    token, _ = _interval(array[first : first + BLOCK], rest)
+    return first + token
 
 
-def _is_close(first: Sequence[float], second: Sequence[float]) -> bool:
-    """Returns whether two replays agree, up to rounding: a model's cache may change last digits."""
-    return first == second or np.allclose(first, second, rtol=0, atol=CLOSE)
+def _interval(widths: np.ndarray[Any, Any], u: float) -> tuple[int, float]:
+    """Returns which of the intervals side by side from 0 holds u, and how far into it u is.
 
-
-@final
-class EnumeratedChance(Chance):
-    """Takes every branch of every decision, so that probabilities can be summed exactly.
-
-    `outcomes` runs ordinary Python code once for each combination of its decisions.
-
-    >>> two_coins = lambda chance: sum(chance.coins(torch.tensor([0.5, 0.25])))
-    >>> [(p, heads) for p, heads in EnumeratedChance.outcomes(two_coins)]
-    [(0.125, 2), (0.375, 1), (0.125, 1), (0.375, 0)]
+    Rounding may lift u to the end of them all. Then it is the last one of any width.
     """
+    ends = widths.cumsum()
+    index = int(ends.searchsorted(min(u, math.nextafter(ends[-1], 0)), side="right"))
+    return index, u - float(ends[index - 1]) if index else u
 
-    def __init__(self, decisions: list[_Decision]) -> None:
-        self._decisions = decisions
-        self._depth = 0  # how many of them this replay has met
-        self._noise: dict[int, Region] = {}  # by position, the noise that fits the races so far
-        self.probability: float = 1.0
 
-    @classmethod
-    def outcomes(cls, play: Callable[[Chance], T]) -> Iterator[tuple[float, T]]:
-        """Yields (probability, result) of `play` for each combination of its decisions.
+def winner(probs: Float[Tensor, "vocab"], times: Float[Tensor, "vocab"]) -> int:
+    """Returns the token with the smallest time / probability.
 
-        Raises:
-            RuntimeError: a replay of `play` made different decisions than before, because it has
-                randomness of its own or remembers an earlier replay.
-        """
-        decisions: list[_Decision] = []
-        while True:
-            chance = cls(decisions)
-            result = play(chance)
-            if chance._depth != len(decisions):
-                raise RuntimeError(f"a replay made fewer decisions than before: {REASON}")
-            yield chance.probability, result
-            while decisions and decisions[-1].taken == len(decisions[-1].values) - 1:
-                decisions.pop()
-            if not decisions:
-                return
-            decisions[-1].taken += 1
+    Every token x has an exponential arrival time E(x), and the draw is the x with the smallest
+    E(x) / p(x). That has the distribution p, and is the Gumbel-max trick in other words. Two who
+    draw with the same E from p and q get the same token x with probability
+    1 / sum_y max(p(y) / p(x), q(y) / q(x)) (2408.07978).
 
-    def race(self, probs: Float[Tensor, "vocab"], position: int) -> int:
-        exact = probs.double().tolist()
-        noise = self._noise.get(position, Region.whole(len(exact)))
-        parts = [noise.won_by(token, exact) for token in range(len(exact))]
-        shares = [part.share for part in parts]
-        total = sum(shares)
-        # A share this small is rounding: the token can't win given the races before.
-        possible = [share / total if share > 1e-14 * total else 0.0 for share in shares]
-        index: int = self._decide(range(len(parts)), possible)
-        self._noise[position] = parts[index]
-        return index
-
-    def _decide(self, values: Sequence[Any], probs: Sequence[float]) -> Any:
-        if self._depth == len(self._decisions):
-            self._decisions.append(_Decision.between(values, probs))
-        decision = self._decisions[self._depth]
-        if decision.arguments != (values, probs):
-            replayed = _Decision.between(values, probs)
-            same_values = decision.values == replayed.values
-            if not same_values or not _is_close(decision.probs, replayed.probs):
-                raise RuntimeError(f"a replay met a different decision than before: {REASON}")
-        self._depth += 1
-        self.probability *= decision.probs[decision.taken]
-        return decision.values[decision.taken]
-
-    def coins(self, probs: Float[Tensor, "n"]) -> list[bool]:
-        shares = (min(p, 1.0) for p in probs.tolist())
-        return [self._decide((True, False), (p, 1 - p)) for p in shares]
-
-    def categorical(self, probs: Float[Tensor, "vocab"]) -> int:
-        exact = probs.tolist()  # in float64
-        total = sum(exact)
-        if not (math.isfinite(total) and total > 0):
-            raise ValueError(f"probabilities sum to {total}")
-        index: int = self._decide(range(len(exact)), [p / total for p in exact])
-        return index
+    Raises:
+        ValueError: `probs` sums to zero, or holds NaN or infinity.
+    """
+    exact = probs.detach().double().cpu()
+    total = float(exact.sum())
+    if not 0 < total < float("inf"):
+        raise ValueError(f"probabilities sum to {total}")
+    return int(torch.where(exact > 0, times / exact, float("inf")).argmin())

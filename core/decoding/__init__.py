@@ -2,8 +2,9 @@
 
 `decode` is the loop, over one text or several in step. `run` holds its two values: what is the same
 for every text, and what belongs to one. `rounds` is what the loop does in each round: propose,
-score, verify, commit. `text_stream` turns tokens into characters, `generation` is the one call from
-a prompt to a text, and `beams/` is beam search.
+score, verify, commit. `kinds` checks that a draft is of the kind that its drafter declares, and
+`handed_over` what else parts say and return. `text_stream` turns tokens into characters,
+`generation` is the one call from a prompt to a text, and `beams/` is beam search.
 
 The loop knows the roles of the contract and no plugin. `generation` and `beams/` also take names,
 which they look up in `outrider.plugins.registry`. Start with `decode`, then `rounds`.

@@ -13,7 +13,6 @@ from outrider.contract.constraint import Guide, constrained
 from outrider.contract.context import Context
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter, check_returned
-from outrider.contract.kinds import departure
 from outrider.contract.logprobs import TokenLogprob, token_logprobs
 from outrider.contract.pen import Pen
 from outrider.contract.policy import Policy
@@ -21,6 +20,7 @@ from outrider.contract.round import Round
 from outrider.contract.target import check_finite
 from outrider.contract.verifier import Scores, Verdict
 from outrider.decoding.handed_over import checked_verdict
+from outrider.decoding.kinds import departure
 from outrider.decoding.run import ActiveText, Run, named_errors
 from outrider.decoding.time_limit import TimeUp, time_limit
 

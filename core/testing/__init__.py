@@ -17,6 +17,7 @@ import everything below the lab, built-in drafters, rules and targets included. 
 """
 
 from outrider.testing.chi_square import chi_square
+from outrider.testing.enumerated import EnumeratedChance
 from outrider.testing.exact import (
     Setup,
     loop_distribution,
@@ -37,6 +38,7 @@ from outrider.testing.stage import VOCAB_SIZE
 
 __all__ = [
     "VOCAB_SIZE",
+    "EnumeratedChance",
     "Outcome",
     "Setup",
     "check_drafter",

@@ -11,10 +11,10 @@ from outrider.contract.chance import SampledChance
 from outrider.contract.context import Tokens
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
-from outrider.contract.kinds import departure
 from outrider.contract.pen import Pen
 from outrider.contract.sampling import Sampling
 from outrider.decoding.decode import decode
+from outrider.decoding.kinds import departure
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.drafter_distributions import (
     NARROW,

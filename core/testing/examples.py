@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.contract.chance import Chance, EnumeratedChance, SampledChance
+from outrider.contract.chance import Chance, SampledChance
 from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
@@ -21,6 +21,7 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.verifier import Scores, Verifier
 from outrider.decoding.decode import decode
 from outrider.targets.tabular import TabularTarget
+from outrider.testing.enumerated import EnumeratedChance
 from outrider.verifiers.sample_match import SampleMatch
 
 TOLERANCE = 1e-6

@@ -8,7 +8,7 @@ from functools import partial
 
 import torch
 
-from outrider.contract.chance import Chance, EnumeratedChance, SampledChance
+from outrider.contract.chance import Chance, SampledChance
 from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
@@ -18,6 +18,7 @@ from outrider.decoding.decode import decode
 from outrider.decoding.handed_over import check_rule_says, checked_verdict
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.cases import SETTINGS, VOCAB
+from outrider.testing.enumerated import EnumeratedChance
 from outrider.testing.exact import assert_is_path
 from outrider.testing.examples import check_its_examples_of_verdicts_hold
 from outrider.testing.stage import SAMPLED, play_draft

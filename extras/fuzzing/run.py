@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Any, final
 
 from outrider.base.errors import OutriderError
-from outrider.contract.chance import Chance, EnumeratedChance, SampledChance
+from outrider.contract.chance import Chance, SampledChance
 from outrider.contract.round import Round
 from outrider.extras.fuzzing.example import Example
 from outrider.extras.fuzzing.invariants import check_possible, check_rounds, tokens_of
@@ -17,6 +17,7 @@ from outrider.extras.fuzzing.parts import (
     reads_the_clock,
 )
 from outrider.extras.fuzzing.stage import Stage
+from outrider.testing.enumerated import EnumeratedChance
 
 TOLERANCE = 1e-9
 MOST_OUTCOMES = 400

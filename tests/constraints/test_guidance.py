@@ -13,11 +13,12 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 import outrider
-from outrider import ConfigError, EnumeratedChance, Penalties, Sampling, TargetError
+from outrider import ConfigError, Penalties, Sampling, TargetError
 from outrider.constraints.guidance import Guidance
 from outrider.drafters.random import Random
 from outrider.extras.serving.transformers import Speculation
 from outrider.targets.tabular import TabularTarget
+from outrider.testing.enumerated import EnumeratedChance
 
 SPELLED = {1: "a", 2: "b", 3: "ab"}
 PATTERN = "a(b|ab)*b?a?"

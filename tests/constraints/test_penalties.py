@@ -12,10 +12,11 @@ from transformers import LogitsProcessorList, NoBadWordsLogitsProcessor
 from transformers import RepetitionPenaltyLogitsProcessor as Repetition
 
 import outrider
-from outrider import AllOf, ConfigError, Constraint, EnumeratedChance, Penalties, Sampling
+from outrider import AllOf, ConfigError, Constraint, Penalties, Sampling
 from outrider.drafters.random import Random
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
+from outrider.testing.enumerated import EnumeratedChance
 
 TABLE = TabularTarget(3, order=1, seed=2)
 PROMPT = [0, 1]

@@ -12,7 +12,8 @@ import torch
 from scipy.stats import binom
 from torch import Tensor
 
-from outrider import Chance, EnumeratedChance, SampledChance
+from outrider import Chance, SampledChance
+from outrider.testing.enumerated import EnumeratedChance
 
 
 def test_enumeration_is_exact() -> None:

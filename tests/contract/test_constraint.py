@@ -9,9 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from outrider import Constraint, EnumeratedChance, Sampling, TargetError, decode, decode_together
+from outrider import Constraint, Sampling, TargetError, decode, decode_together
 from outrider.drafters.random import Random
 from outrider.targets.tabular import TabularTarget
+from outrider.testing.enumerated import EnumeratedChance
 from outrider.verifiers.multi_step import MultiStep
 from outrider.verifiers.token import Token
 

@@ -13,13 +13,13 @@ from outrider import (
     Constraint,
     Draft,
     DrafterError,
-    EnumeratedChance,
     Pen,
     SampledChance,
     Sampling,
 )
 from outrider.contract.constraint import Guide
 from outrider.contract.draft import ROOT
+from outrider.testing.enumerated import EnumeratedChance
 
 SAMPLED = Sampling(temperature=1.0)
 LOGITS = torch.tensor([0.0, 1.0, 2.0, -1.0], dtype=torch.float64)

@@ -9,10 +9,11 @@ import pytest
 import torch
 from scipy.stats import binom
 
-from outrider import Chance, EnumeratedChance, Fixed, Sampling
+from outrider import Chance, Fixed, Sampling
 from outrider.decoding.run import ActiveText, Run, begin_text
 from outrider.drafters.none import NoDraft
 from outrider.targets.tabular import TabularTarget
+from outrider.testing.enumerated import EnumeratedChance
 from outrider.verifiers.token import Token
 
 

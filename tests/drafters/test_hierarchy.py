@@ -9,7 +9,7 @@ import torch
 from tiny.parts import held
 
 from outrider import ConfigError, Context, Drafter, Pen, Sampling, Tokens
-from outrider.contract.chance import Chance, EnumeratedChance, SampledChance
+from outrider.contract.chance import Chance, SampledChance
 from outrider.drafters.hierarchy import Hierarchy
 from outrider.drafters.ngram import bigram
 from outrider.drafters.none import NoDraft
@@ -17,6 +17,7 @@ from outrider.drafters.random import Random
 from outrider.drafters.small_lm import SmallLM
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
+from outrider.testing.enumerated import EnumeratedChance
 from outrider.testing.stage import VOCAB_SIZE, play_draft, tiny_target
 
 SAMPLED = Sampling(temperature=1.0)

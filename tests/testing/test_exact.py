@@ -5,11 +5,12 @@ import itertools
 import pytest
 import torch
 
-from outrider import EnumeratedChance, Sampling
+from outrider import Sampling
 from outrider.drafters.none import NoDraft
 from outrider.drafters.random import Random
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import Setup, loop_distribution, output_distribution, target_distribution
+from outrider.testing.enumerated import EnumeratedChance
 from outrider.testing.staged_drafters import ChainDrafter
 from outrider.verifiers.token import Token
 

@@ -3,7 +3,7 @@
 import pytest
 
 from outrider import Context, Draft, Policy, Sampling, Tokens, decode
-from outrider.contract.kinds import departure
+from outrider.decoding.kinds import departure
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.stage import play_draft
 from outrider.testing.staged_drafters import (

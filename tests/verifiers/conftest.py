@@ -10,7 +10,6 @@ from outrider import (
     Context,
     Draft,
     Drafter,
-    EnumeratedChance,
     Pen,
     Sampling,
     Scores,
@@ -18,6 +17,7 @@ from outrider import (
 )
 from outrider.contract.verifier import Verifier
 from outrider.targets.tabular import TabularTarget
+from outrider.testing.enumerated import EnumeratedChance
 
 SAMPLED = Sampling(temperature=1.0)
 

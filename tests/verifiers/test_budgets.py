@@ -12,12 +12,12 @@ from outrider import (
     Chance,
     ConfigError,
     Draft,
-    EnumeratedChance,
     Sampling,
     Scores,
 )
 from outrider.contract.draft import ROOT
 from outrider.testing import parametrize_with_checks
+from outrider.testing.enumerated import EnumeratedChance
 from outrider.verifiers.cactus import Cactus, nearest_in_kl
 from outrider.verifiers.cascade import DEFERRALS, Cascade, cascade
 from outrider.verifiers.token import Token

@@ -12,7 +12,6 @@ from outrider import (
     Chance,
     Context,
     Drafter,
-    EnumeratedChance,
     Pen,
     SampledChance,
     Sampling,
@@ -23,6 +22,7 @@ from outrider.decoding.decode import decode_together
 from outrider.plugins.registry import make
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import Setup, loop_distribution, parametrize_with_checks, target_distribution
+from outrider.testing.enumerated import EnumeratedChance
 from outrider.testing.staged_drafters import ChainDrafter, TreeDrafter
 from outrider.verifiers.gumbel import Gumbel, both
 from outrider.verifiers.sample_match import SampleMatch

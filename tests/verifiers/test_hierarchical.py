@@ -9,10 +9,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider import Draft, EnumeratedChance, SampledChance, Sampling, Scores, Verdict, Verifier
+from outrider import Draft, SampledChance, Sampling, Scores, Verdict, Verifier
 from outrider.contract.chance import Chance
 from outrider.plugins.registry import make
 from outrider.targets.tabular import TabularTarget
+from outrider.testing.enumerated import EnumeratedChance
 from outrider.testing.stage import draft_after
 from outrider.testing.staged_drafters import ChainDrafter
 from outrider.verifiers.block import Block

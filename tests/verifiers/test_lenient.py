@@ -9,7 +9,6 @@ from outrider import (
     Context,
     Draft,
     Drafter,
-    EnumeratedChance,
     Pen,
     SampledChance,
     Sampling,
@@ -18,6 +17,7 @@ from outrider import (
     generate,
 )
 from outrider.targets.tabular import TabularTarget
+from outrider.testing.enumerated import EnumeratedChance
 from outrider.testing.verifier_distributions import (
     check_greedy_text_is_as_claimed,
     check_loop_distribution_is_as_claimed,

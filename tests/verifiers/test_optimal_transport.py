@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from outrider import Chance, Draft, EnumeratedChance, SampledChance, Sampling, Scores
+from outrider import Chance, Draft, SampledChance, Sampling, Scores
 from outrider.contract.draft import ROOT
 from outrider.testing import parametrize_with_checks
+from outrider.testing.enumerated import EnumeratedChance
 from outrider.verifiers import optimal_transport, selection
 from outrider.verifiers.ceiling import acceptance_ceiling
 from outrider.verifiers.k_seq import KSeq

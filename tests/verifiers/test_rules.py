@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from outrider import Chance, Context, Draft, Drafter, Pen, Sampling, Tokens, Verifier
-from outrider.contract.chance import EnumeratedChance, SampledChance
+from outrider.contract.chance import SampledChance
 from outrider.contract.draft import ROOT
 from outrider.contract.verifier import Scores
 from outrider.plugins.registry import installed
@@ -20,6 +20,7 @@ from outrider.testing import (
     parametrize_with_checks,
     target_distribution,
 )
+from outrider.testing.enumerated import EnumeratedChance
 from outrider.testing.staged_drafters import ChainDrafter, TreeDrafter
 from outrider.verifiers.block import Block
 from outrider.verifiers.candidates import Candidates

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from outrider import Chance, Draft, EnumeratedChance, Sampling, Scores
+from outrider import Chance, Draft, Sampling, Scores
 from outrider.contract.draft import KINDS
+from outrider.testing.enumerated import EnumeratedChance
 from outrider.verifiers.sample_match import SampleMatch
 
 P = torch.tensor([0.1, 0.6, 0.3], dtype=torch.float64)

@@ -5,7 +5,8 @@ from itertools import product
 import pytest
 import torch
 
-from outrider import Chance, Draft, EnumeratedChance, SampledChance, Sampling, Scores, Verdict
+from outrider import Chance, Draft, SampledChance, Sampling, Scores, Verdict
+from outrider.testing.enumerated import EnumeratedChance
 from outrider.verifiers.token import Token, acceptance, leading, residual
 
 P = torch.tensor([0.1, 0.6, 0.3], dtype=torch.float64)

@@ -28,13 +28,14 @@ from transformers import (
 )
 
 import outrider
-from outrider import ConfigError, EnumeratedChance, SampledChance, Sampling
+from outrider import ConfigError, SampledChance, Sampling
 from outrider.drafters.ngram import bigram
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.random import Random
 from outrider.drafters.small_lm import SmallLM
 from outrider.extras.serving.transformers import Speculation, attach
 from outrider.targets.transformers import TransformersTarget
+from outrider.testing.enumerated import EnumeratedChance
 
 PROMPTS = ([5, 6, 7, 5, 6], [2], [20, 21, 22, 23, 20, 21, 22])
 PROCESSED = (

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from outrider import Chance, Context, Draft, Drafter, Pen, Policy, Sampling, Verifier, decode
-from outrider.contract.chance import EnumeratedChance
 from outrider.contract.counts import Counts
 from outrider.contract.policy import Fixed
 from outrider.contract.verifier import Scores, Verdict
@@ -29,6 +28,7 @@ from outrider.policies.entropy import Entropy
 from outrider.policies.heuristic import Heuristic
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
+from outrider.testing.enumerated import EnumeratedChance
 from outrider.testing.stage import draft_after
 from outrider.testing.staged_drafters import ChainDrafter, TreeDrafter
 from outrider.verifiers.block import Block

@@ -11,7 +11,7 @@ import torch
 from outrider import ConfigError, Context, Draft, Drafter, Pen, Sampling, Tokens
 from outrider.contract.chance import SampledChance
 from outrider.contract.draft import ROOT
-from outrider.contract.kinds import departure
+from outrider.decoding.kinds import departure
 from outrider.drafters.parts.trees.sequoia import Path, best_widths
 from outrider.drafters.parts.trees.shapes import Static, one_by_one
 from outrider.drafters.parts.trees.tree_forms import parse_tree

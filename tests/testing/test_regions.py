@@ -6,9 +6,11 @@ from collections import defaultdict
 import pytest
 import torch
 
-from outrider import Chance, EnumeratedChance, SampledChance
-from outrider.contract.race import Region, winner
+from outrider import Chance, SampledChance
+from outrider.contract.chance import winner
 from outrider.testing.chi_square import SIGNIFICANCE, chi_square
+from outrider.testing.enumerated import EnumeratedChance
+from outrider.testing.regions import Region
 
 
 def laws(vocab: int, count: int, seed: int) -> list[torch.Tensor]:

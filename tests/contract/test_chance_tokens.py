@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from outrider.contract.inverse import BLOCK, token_at
+from outrider.contract.chance import BLOCK, token_at
 
 TOTAL = 4096
 """A power of two, so that no share of it is rounded."""

@@ -5,9 +5,10 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from outrider import Chance, Draft, EnumeratedChance, Pen, SampledChance, Sampling
+from outrider import Chance, Draft, Pen, SampledChance, Sampling
 from outrider.contract.draft import KINDS, ROOT
-from outrider.contract.kinds import departure
+from outrider.decoding.kinds import departure
+from outrider.testing.enumerated import EnumeratedChance
 
 SAMPLED = Sampling(temperature=1.0)
 A, B = torch.tensor([[0.0, 1.0, 2.0, -1.0], [1.0, -1.0, 0.5, 0.0]], dtype=torch.float64)

@@ -1,37 +1,14 @@
-"""Race: draws that share their noise, so that close distributions mostly give the same token.
-
-Every token x has an exponential arrival time E(x), and the draw is the x with the smallest
-E(x) / p(x). That has the distribution p, and is the Gumbel-max trick in other words. Two who draw
-with the same E from p and q get the same token x with probability
-1 / sum_y max(p(y) / p(x), q(y) / q(x)) (2408.07978).
-"""
+"""Regions: the noise of races that is still possible after some of them, for exact proofs."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import final
-
-import torch
-from jaxtyping import Float
-from torch import Tensor
 
 ROUNDING = 1e-15
 """A vertex this close to a cutting plane lies on it."""
 
 Simplex = tuple[float, tuple[tuple[float, ...], ...]]
 """A share of all noise, and the vertices of the simplex that it fills."""
-
-
-def winner(probs: Float[Tensor, "vocab"], times: Float[Tensor, "vocab"]) -> int:
-    """Returns the token with the smallest time / probability.
-
-    Raises:
-        ValueError: `probs` sums to zero, or holds NaN or infinity.
-    """
-    exact = probs.detach().double().cpu()
-    total = float(exact.sum())
-    if not 0 < total < float("inf"):
-        raise ValueError(f"probabilities sum to {total}")
-    return int(torch.where(exact > 0, times / exact, float("inf")).argmin())
 
 
 @final

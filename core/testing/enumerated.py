@@ -1,0 +1,121 @@
+"""Enumerated chance: every branch of every decision is taken, so that probabilities add up."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, final
+
+import numpy as np
+from jaxtyping import Float
+from torch import Tensor
+
+from outrider.contract.chance import Chance
+from outrider.testing.regions import Region
+
+T = TypeVar("T")
+
+REASON = "it depends on more than its context"
+"""Why replays may differ."""
+
+CLOSE = 1e-10
+"""How far apart the probabilities of one decision may be in two replays."""
+
+
+@dataclass(slots=True)
+class _Decision:
+    """One decision: its possible values, their probabilities, and the index of the value taken now.
+
+    arguments: all values and their probabilities, the impossible ones included.
+    """
+
+    values: list[Any]
+    probs: list[float]
+    arguments: tuple[Sequence[Any], Sequence[float]]
+    taken: int = 0
+
+    @classmethod
+    def between(cls, values: Sequence[Any], probs: Sequence[float]) -> "_Decision":
+        """Returns the decision between the values whose probability is not zero."""
+        possible = [(value, p) for value, p in zip(values, probs, strict=True) if p > 0]
+        return cls([value for value, _ in possible], [p for _, p in possible], (values, probs))
+
+
+def _is_close(first: Sequence[float], second: Sequence[float]) -> bool:
+    """Returns whether two replays agree, up to rounding: a model's cache may change last digits."""
+    return first == second or np.allclose(first, second, rtol=0, atol=CLOSE)
+
+
+@final
+class EnumeratedChance(Chance):
+    """Takes every branch of every decision, so that probabilities can be summed exactly.
+
+    `outcomes` runs ordinary Python code once for each combination of its decisions.
+
+    >>> two_coins = lambda chance: sum(chance.coins(torch.tensor([0.5, 0.25])))
+    >>> [(p, heads) for p, heads in EnumeratedChance.outcomes(two_coins)]
+    [(0.125, 2), (0.375, 1), (0.125, 1), (0.375, 0)]
+    """
+
+    def __init__(self, decisions: list[_Decision]) -> None:
+        self._decisions = decisions
+        self._depth = 0  # how many of them this replay has met
+        self._noise: dict[int, Region] = {}  # by position, the noise that fits the races so far
+        self.probability: float = 1.0
+
+    @classmethod
+    def outcomes(cls, play: Callable[[Chance], T]) -> Iterator[tuple[float, T]]:
+        """Yields (probability, result) of `play` for each combination of its decisions.
+
+        Raises:
+            RuntimeError: a replay of `play` made different decisions than before, because it has
+                randomness of its own or remembers an earlier replay.
+        """
+        decisions: list[_Decision] = []
+        while True:
+            chance = cls(decisions)
+            result = play(chance)
+            if chance._depth != len(decisions):
+                raise RuntimeError(f"a replay made fewer decisions than before: {REASON}")
+            yield chance.probability, result
+            while decisions and decisions[-1].taken == len(decisions[-1].values) - 1:
+                decisions.pop()
+            if not decisions:
+                return
+            decisions[-1].taken += 1
+
+    def race(self, probs: Float[Tensor, "vocab"], position: int) -> int:
+        exact = probs.double().tolist()
+        noise = self._noise.get(position, Region.whole(len(exact)))
+        parts = [noise.won_by(token, exact) for token in range(len(exact))]
+        shares = [part.share for part in parts]
+        total = sum(shares)
+        # A share this small is rounding: the token can't win given the races before.
+        possible = [share / total if share > 1e-14 * total else 0.0 for share in shares]
+        index: int = self._decide(range(len(parts)), possible)
+        self._noise[position] = parts[index]
+        return index
+
+    def _decide(self, values: Sequence[Any], probs: Sequence[float]) -> Any:
+        if self._depth == len(self._decisions):
+            self._decisions.append(_Decision.between(values, probs))
+        decision = self._decisions[self._depth]
+        if decision.arguments != (values, probs):
+            replayed = _Decision.between(values, probs)
+            same_values = decision.values == replayed.values
+            if not same_values or not _is_close(decision.probs, replayed.probs):
+                raise RuntimeError(f"a replay met a different decision than before: {REASON}")
+        self._depth += 1
+        self.probability *= decision.probs[decision.taken]
+        return decision.values[decision.taken]
+
+    def coins(self, probs: Float[Tensor, "n"]) -> list[bool]:
+        shares = (min(p, 1.0) for p in probs.tolist())
+        return [self._decide((True, False), (p, 1 - p)) for p in shares]
+
+    def categorical(self, probs: Float[Tensor, "vocab"]) -> int:
+        exact = probs.tolist()  # in float64
+        total = sum(exact)
+        if not (math.isfinite(total) and total > 0):
+            raise ValueError(f"probabilities sum to {total}")
+        index: int = self._decide(range(len(exact)), [p / total for p in exact])
+        return index
