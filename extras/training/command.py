@@ -1,6 +1,6 @@
 """`outrider train`: trains a policy or a drafter by a recipe."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ def train(config: Train) -> None:
     _say_what_is_unfinished(folder, facts)
     with claimed(folder), advising(lambda: _advice(folder)):
         begin(folder, facts)
-        recipe(
+        made = recipe(
             Job(
                 target=target,
                 writer=partial(_writer, config, target),
@@ -59,6 +59,15 @@ def train(config: Train) -> None:
             )
         )
         finish(folder)
+    settings = " ".join(_settings_of(made))
+    remarks(stderr=False).print(plain(f"to use it: {settings}"), soft_wrap=True)
+
+
+def _settings_of(made: Mapping[str, Any]) -> Iterator[str]:
+    """Yields the settings that load what a recipe made: the role's name first."""
+    role = next(iter(made))
+    yield f"{role}={made[role]}"
+    yield from (f"{role}.{name}={value}" for name, value in made.items() if name != role)
 
 
 def _check_family(config: Train) -> None:

@@ -160,8 +160,10 @@ def _parts(entry: EntryPoint) -> list[str]:
     """Returns the parts that a plugin registers, with only the built-in parts beside it."""
     manager = plugin_manager([entry.load()], installed=False)
     manager.check_pending()
-    entries = registry_from(manager).entries
-    return [f"{part.role} {part.name}" for part in entries if part.distribution != "outrider"]
+    entries = [part for part in registry_from(manager).entries if part.distribution != "outrider"]
+    for part in entries:
+        _ = part.factory  # imports what is registered by its place
+    return [f"{part.role} {part.name}" for part in entries]
 
 
 def self_test(faults: list[str]) -> dict[str, Any]:
