@@ -21,7 +21,17 @@ from outrider.testing import Outcome, run_checks
 from outrider.testing.ground import ground
 from outrider.testing.stage import stage
 
-ROLES = ("drafter", "verifier", "policy", "target", "constraint", "data", "recipe", "report")
+ROLES = (
+    "drafter",
+    "verifier",
+    "policy",
+    "target",
+    "engine",
+    "constraint",
+    "data",
+    "recipe",
+    "report",
+)
 """The roles that the kit has checks of."""
 
 
