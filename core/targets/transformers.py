@@ -12,6 +12,7 @@ from torch import Tensor
 
 from outrider.base.bounds import checked
 from outrider.base.errors import require
+from outrider.base.terminal import plain, remarks
 from outrider.contract.chance import Chance
 from outrider.contract.context import Tokens
 from outrider.contract.draft import Draft
@@ -19,6 +20,7 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.target import PathScorer, Session, Target
 from outrider.contract.turns import Turn
 from outrider.targets.batch import write, write_encoded, write_turns
+from outrider.targets.defaults import own_defaults
 from outrider.targets.kept_tests import kept_self_test
 from outrider.targets.loading import Dtype, load
 from outrider.targets.passes import launch, ranks
@@ -105,6 +107,10 @@ class TransformersTarget(Target):
         self.tokenizer: PreTrainedTokenizerBase | None = tokenizer
         self._fingerprint: str | None = None
         self._describe()
+        if ignored := own_defaults(self.model.generation_config):
+            named = ", ".join(f"{name}={value!r:.60}" for name, value in ignored.items())
+            line = f"defaults of the model are not in force: {named}"
+            remarks().print(plain(line), soft_wrap=True)
 
     def test_again(self) -> SelfTest | None:
         """Runs the self-test again, ignoring a kept result, and offers what holds now.
