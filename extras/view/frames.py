@@ -44,7 +44,9 @@ def load(*folders: str | Path) -> Frames:
     """
     import pandas
 
-    runs = gather([Path(folder) for folder in folders])
+    runs, damaged = gather([Path(folder) for folder in folders])
+    if damaged:
+        raise ConfigError("\n".join(damaged))
     names = labels(runs)
 
     def concat(frame_of: Callable[[int], "pandas.DataFrame"]) -> "pandas.DataFrame":

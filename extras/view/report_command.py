@@ -41,7 +41,7 @@ def report(arguments: Sequence[str]) -> None:
         help=f"print them in the layout of a paper: {', '.join(NAMES)}",
     )
     options = parser.parse_args(arguments)
-    runs = gather(options.folders)
+    runs, damaged = gather(options.folders)
     summaries = {label: Summary(run) for label, run in zip(labels(runs), runs, strict=True)}
     folder: Path = options.out or options.folders[0]
     folder.mkdir(parents=True, exist_ok=True)
@@ -49,6 +49,7 @@ def report(arguments: Sequence[str]) -> None:
     rows = {label: summary.rows for label, summary in summaries.items()}
     pairs = pairs_across(summaries) if options.pairs else []
     content = {"rows": plain_rows(summaries), "pairs": [asdict(pair) for pair in pairs]}
+    content["damaged"] = damaged
     as_json = json.dumps(content, indent=1)
     write_whole(folder / "report.json", as_json)
     print_json(as_json)
@@ -63,6 +64,8 @@ def report(arguments: Sequence[str]) -> None:
             finished, prompts = len(summary.prompts), summary.run.prompts
             line = f"unfinished, {finished} of {len(prompts)} prompts: {summary.run.folder}"
             console.print(plain(line))
+    for line in damaged:
+        console.print(plain(f"left out: {line}"))
     for path in written:
         remarks(stderr=False).print(plain(path), soft_wrap=True)
 
