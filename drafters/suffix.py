@@ -1,8 +1,9 @@
 """Suffix: copies what most often followed the text's last tokens, in this text and in others."""
 
+from collections import deque
 from typing import Annotated, ClassVar, final
 
-from outrider.base.bounds import Above, Share, checked
+from outrider.base.bounds import Above, Count, Share, checked
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
 from outrider.contract.examples import DrafterExample
@@ -23,8 +24,9 @@ class Suffix(Drafter):
     factor: the most tokens of a draft, for each token of the match.
     min_probability: the draft ends before its estimated probability falls below this. A token's
         estimate is its share of all that followed the match.
-    remember: whether to search earlier texts, too. They are never dropped, so the memory grows by
-        about a kilobyte for each token.
+    remember: whether to search earlier texts, too. They take about a kilobyte for each token.
+    capacity: the most tokens of earlier texts to keep. Where they are more, the oldest texts are
+        dropped until half of it is left. Defaults to no limit.
 
     Raises `ConfigError` for a factor that is not above 0, or a probability outside [0, 1].
     """
@@ -41,11 +43,13 @@ class Suffix(Drafter):
         factor: Annotated[float, Above(0)] = 4.0,
         min_probability: Share = 0.1,
         remember: bool = True,
+        capacity: Count | None = None,
     ) -> None:
         self._factor = factor
         self._min_probability = min_probability
         self.remembers = remember
-        self._past = Past()
+        self._capacity = capacity
+        self._past = Past(capacity)
         self._start_over(None)
 
     def _start_over(self, source: Tokens | None) -> None:
@@ -112,21 +116,36 @@ class Suffix(Drafter):
         return self._past.count
 
     def forget(self) -> None:
-        self._past = Past()
+        self._past = Past(self._capacity)
 
 
 @final
 class Past(Memory):
-    """The texts that ended, in one automaton."""
+    """The texts that ended, in one automaton, up to so many tokens."""
 
-    def __init__(self) -> None:
+    def __init__(self, capacity: int | None = None) -> None:
         super().__init__()
         self.texts: SuffixAutomaton = SuffixAutomaton()
+        self._capacity, self._size = capacity, 0
+        self._kept: deque[tuple[int, ...]] = deque()  # to build it again without the oldest
 
     def add(self, context: Context) -> None:
         """Adds a text, with what an encoder reads before it."""
-        self.texts.extend((*(context.source or ()), *context.tokens, END))
+        text = (*(context.source or ()), *context.tokens, END)
         self.count += 1
+        if self._capacity is None:
+            self.texts.extend(text)
+            return
+        self._kept.append(text)
+        self._size += len(text)
+        if self._size <= self._capacity:
+            self.texts.extend(text)
+            return
+        while self._kept and self._size > self._capacity // 2:  # half, so that it is done seldom
+            self._size -= len(self._kept.popleft())
+        self.texts = SuffixAutomaton()
+        for kept in self._kept:
+            self.texts.extend(kept)
 
 
 @final

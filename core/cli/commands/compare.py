@@ -107,7 +107,8 @@ def compare(config: DictConfig) -> None:
         finally:  # an interrupted run leaves the figures of what it finished
             summary = Summary(run_folder.run)
             write_json(summary, run_folder.path)
-    written = reports.end({"": summary}, run_folder.path)
+    with advising(lambda: advice(run_folder)):
+        written = reports.end({"": summary}, run_folder.path)
     title = (
         f"{len(summary.prompts)} prompts, {config.max_new_tokens} tokens each,"
         f" gamma {config.gamma}, temperature {settings.sampling.temperature:g}"
