@@ -121,12 +121,16 @@ class Suffix(Drafter):
 
 @final
 class Past(Memory):
-    """The texts that ended, in one automaton, up to so many tokens."""
+    """The texts that ended, in one automaton, up to so many tokens.
+
+    size: the tokens of these texts; they are only counted if there is a limit.
+    """
 
     def __init__(self, capacity: int | None = None) -> None:
         super().__init__()
         self.texts: SuffixAutomaton = SuffixAutomaton()
-        self._capacity, self._size = capacity, 0
+        self._capacity = capacity
+        self.size: int = 0
         self._kept: deque[tuple[int, ...]] = deque()  # to build it again without the oldest
 
     def add(self, context: Context) -> None:
@@ -137,12 +141,12 @@ class Past(Memory):
             self.texts.extend(text)
             return
         self._kept.append(text)
-        self._size += len(text)
-        if self._size <= self._capacity:
+        self.size += len(text)
+        if self.size <= self._capacity:
             self.texts.extend(text)
             return
-        while self._kept and self._size > self._capacity // 2:  # half, so that it is done seldom
-            self._size -= len(self._kept.popleft())
+        while self._kept and self.size > self._capacity // 2:  # half, so that it is done seldom
+            self.size -= len(self._kept.popleft())
         self.texts = SuffixAutomaton()
         for kept in self._kept:
             self.texts.extend(kept)

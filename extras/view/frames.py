@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
+from outrider.base.errors import ConfigError
 from outrider.extras.view.export import tables
 from outrider.extras.view.report import labels
 from outrider.lab.runs.store import flatten, gather

@@ -48,8 +48,11 @@ def report(arguments: Sequence[str]) -> None:
     written = chosen_reports().end(summaries, folder)
     rows = {label: summary.rows for label, summary in summaries.items()}
     pairs = pairs_across(summaries) if options.pairs else []
-    content = {"rows": plain_rows(summaries), "pairs": [asdict(pair) for pair in pairs]}
-    content["damaged"] = damaged
+    content = {
+        "rows": plain_rows(summaries),
+        "pairs": [asdict(pair) for pair in pairs],
+        "damaged": damaged,
+    }
     as_json = json.dumps(content, indent=1)
     write_whole(folder / "report.json", as_json)
     print_json(as_json)

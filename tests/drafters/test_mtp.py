@@ -168,9 +168,5 @@ def test_norms_with_other_arguments_are_made_too(name: str) -> None:
     """Some have no `rms_norm_eps`, or other arguments than Llama's."""
     target = TransformersTarget(build(ENTRIES[name]))
     drafter = Mtp(path="untrained")
-    try:
-        rounds = list(decode(target, drafter, Token(), [5, 9, 7], max_new_tokens=3))
-    except ConfigError as error:
-        assert "target" in str(error) or "drafter" in str(error)
-    else:
-        assert sum(len(round.tokens) for round in rounds) == 3
+    rounds = list(decode(target, drafter, Token(), [5, 9, 7], max_new_tokens=3))
+    assert sum(len(round.tokens) for round in rounds) == 3

@@ -28,8 +28,9 @@ from outrider.lab.measuring.sandbox import isolation
 from outrider.lab.measuring.texts import cache_folder
 from outrider.lab.runs.conclusion import finding_of
 from outrider.lab.runs.export import comparison, write_json
+from outrider.lab.runs.files import FACTS
 from outrider.lab.runs.planning import plan_lines
-from outrider.lab.runs.store import FACTS, RunFolder, unfinished
+from outrider.lab.runs.store import RunFolder, unfinished
 from outrider.lab.runs.summary import Summary
 from outrider.lab.runs.table import (
     COLUMNS,

@@ -17,7 +17,8 @@ from tiny.browsing import Opener, assert_fits_and_is_accessible
 from outrider.extras.view.page.listing import run_folders
 from outrider.extras.view.server import HEADERS, app
 from outrider.lab.runs.export import write_json
-from outrider.lab.runs.store import LINES, Run
+from outrider.lab.runs.files import LINES
+from outrider.lab.runs.store import Run
 from outrider.lab.runs.summary import Summary
 
 

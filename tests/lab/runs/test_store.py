@@ -10,7 +10,8 @@ import pytest
 
 from outrider import ConfigError
 from outrider.lab.measuring.measurement import Measurement
-from outrider.lab.runs.store import FACTS, LINES, RunFolder, gather, load, unfinished
+from outrider.lab.runs.files import FACTS, LINES
+from outrider.lab.runs.store import RunFolder, gather, load, unfinished
 from outrider.lab.runs.summary import Summary
 from outrider.verifiers.lenient import Lenient
 
