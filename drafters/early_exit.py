@@ -16,8 +16,7 @@ from outrider.drafters.parts.networks.logits import require_readable
 from outrider.drafters.parts.networks.shared_kv import LentDrafting
 from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.targets.passes.cached_model import CACHE
-from outrider.targets.passes.first_layers import first_layers
-from outrider.targets.passes.stems import stem
+from outrider.targets.passes.first_layers import first_layers, without_final_norm
 
 UNTRAINED_LAYERS = 2
 """The layers below an adapter with random weights, as in Kangaroo for a target of 32 layers."""
@@ -69,7 +68,7 @@ class EarlyExit(Drafter):
         else:
             require_readable(target, self.needs)
             adapter = Adapter.load(self._path, target, layers=self._layers)
-            model = stem(target.model, adapter.layers)
+            model = without_final_norm(target.model, adapter.layers)
         self._drafting = LentDrafting(model, target.vocab_size, self._shape, adapter)
         if not self._drafting.can_start(target):
             raise ConfigError(

@@ -16,7 +16,7 @@ from outrider.targets.loading import load
 from outrider.targets.passes.cached_model import SOURCE, refuse_other_kind
 from outrider.targets.passes.encoded import decoder_start
 from outrider.targets.passes.first_layers import first_layers
-from outrider.targets.passes.module_copies import with_replaced
+from outrider.targets.passes.module_copies import replace_modules
 from outrider.targets.passes.windows import context_window
 from outrider.targets.self_test import self_test
 
@@ -101,6 +101,6 @@ def _untrained(target: Target) -> "PreTrainedModel":
     short = first_layers(target.model, None)
     table: Any = short.get_input_embeddings()
     masked = student.with_mask(table, table.weight.detach().mean(0))
-    model: PreTrainedModel = with_replaced(short, lambda part: masked if part is table else None)
+    model: PreTrainedModel = replace_modules(short, lambda part: masked if part is table else None)
     model.config.update({student.MASK_ID: table.weight.shape[0]})
     return model

@@ -78,13 +78,14 @@ class Registrar:
                 is given by its place, "module:name", is checked when it is imported.
         """
         if isinstance(part, Command):
-            part, factory, extra = part.name, part, part.extra
-        entry = Entry(self.role, part, factory, self.plugin, self.distribution, extra)
-        if (self.role == "command") != isinstance(factory, Command):
-            raise PluginError(f"{entry.claim} is {factory!r}: expected an outrider.Command")
-        if not isinstance(factory, str | Command):
+            entry = Entry(self.role, part.name, part, self.plugin, self.distribution, part.extra)
+        else:
+            entry = Entry(self.role, part, factory, self.plugin, self.distribution, extra)
+        if (self.role == "command") != isinstance(entry.source, Command):
+            raise PluginError(f"{entry.claim} is {entry.source!r}: expected an outrider.Command")
+        if not isinstance(entry.source, str | Command):
             _ = entry.factory
-        if (other := self.registry.of(self.role).get(part)) is not None:
+        if (other := self.registry.of(self.role).get(entry.name)) is not None:
             raise PluginError(
                 f"{entry.claim} is taken: {other.distribution} registered that name before"
             )
@@ -171,8 +172,8 @@ def make(role: str, part: Any, **arguments: Any) -> Any:
     """Returns a part of a role, made by its name; an instance of the role is returned as it is.
 
     part: a name, an instance, or a mapping of the role to a name with settings beside it, such as
-        {"drafter": "bigram", "order": 3}. For a target, also a hub id or the folder of a
-        transformers model.
+        {"drafter": "bigram", "order": 3}. For a target, also a hub id, or the folder or GGUF file
+        of a transformers model.
     arguments: settings; they override those of a mapping.
 
     Raises:
@@ -186,7 +187,7 @@ def make(role: str, part: Any, **arguments: Any) -> Any:
             return part
         raise ConfigError(f"{role}={part!r}: expected a name or an instance of {role.title()}")
     registry = installed()
-    if role == "target" and part not in registry.of(role) and "/" in part:
+    if role == "target" and part not in registry.of(role) and _is_path(part):
         return registry.find(role, "transformers").factory(part, **arguments)
     entry = registry.find(role, part)
     known = inspect.signature(entry.factory).parameters
@@ -223,3 +224,8 @@ def _call(impl: pluggy.HookImpl, owner: str, *arguments: Any) -> Any:
             f"plugin {impl.plugin_name!r} of {owner} failed in {impl.function.__name__}:"
             f" {described(error)}"
         ) from error
+
+
+def _is_path(name: str) -> bool:
+    """Returns whether a name is a hub id or a path, and not that of a plugin."""
+    return "/" in name or name.endswith(".gguf")

@@ -1,38 +1,35 @@
-"""TransformersTarget: any text model of transformers, from a hub id or a folder."""
+"""Any text model of transformers, from a hub id, a folder or a GGUF file."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, final
+from typing import TYPE_CHECKING, Any, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from outrider.base.bounds import checked
-from outrider.base.errors import ConfigError, require
+from outrider.base.errors import require
 from outrider.contract.chance import Chance
 from outrider.contract.context import Tokens
 from outrider.contract.draft import Draft
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import PathScorer, Session, Target
 from outrider.contract.turns import Turn
-from outrider.extras.cpu import fused_decoder as flat
-from outrider.extras.cpu.packed_linear import NATIVE, can_pack, pack, packing
-from outrider.extras.cpu.quantized_model import require_native
-from outrider.extras.cpu.threads import one_thread
 from outrider.targets.batch import write, write_encoded, write_turns
 from outrider.targets.kept_tests import kept_self_test
 from outrider.targets.loading import Dtype, load
 from outrider.targets.passes import launch, ranks
 from outrider.targets.passes.cached_model import CACHE, HIDDEN, SOURCE, CachedModel, refuse_stateful
-from outrider.targets.passes.compiled_cache import compile_passes, is_compiled
 from outrider.targets.passes.encoded import decoder_start
+from outrider.targets.passes.engine import AUTO, NONE, engine_of, require_engine, use_engine
 from outrider.targets.passes.first_layers import depth
 from outrider.targets.passes.recurrent import has_states
 from outrider.targets.passes.text_tree import TextTree
 from outrider.targets.passes.windows import context_window
+from outrider.targets.plain_parts import plain_parts
 from outrider.targets.self_test import SelfTest, run_self_test, self_test
 from outrider.targets.session import CachedSession
 from outrider.targets.together import TogetherSession, join_sessions, open_sessions, score_sessions
@@ -47,15 +44,17 @@ class TransformersTarget(Target):
 
     The encoder reads the prompt, once; the text begins with the decoder's start token.
 
-    model: a hub id, a folder, or a model that is already loaded.
+    model: a hub id, a folder, a GGUF file, or a model that is already loaded. A folder may hold an
+        adapter of PEFT, whose changes are added to the weights of its model.
     tokenizer: the tokenizer of a loaded model; otherwise it is loaded along with the model.
     dtype: float32, bfloat16, float16, float64, or auto: float32 on a CPU, and the checkpoint's own
         elsewhere.
     device: cpu, cuda, cuda:1, ..., or auto: the accelerator if there is one.
-    optimize: packed stores the weights in the memory layout of the processor's kernels, which
-        changes `model` in place; compile makes passes of fixed sizes into graphs (CUDA graphs on a
-        GPU), each on its first use; none leaves the model unchanged; auto is packed for a decoder
-        that is loaded here, on a CPU, and none for all others.
+    optimize: the engine that runs the passes: packed stores the weights in the memory layout of
+        the processor's kernels, which changes `model` in place; compile makes passes of fixed sizes
+        into graphs (CUDA graphs on a GPU), each on its first use; none leaves the model unchanged;
+        auto is packed for a decoder that is loaded here, on a CPU, and none for all others. A
+        plugin may register more.
     quantize: int8 packs the weights of linear layers as eight bits, with a scale for each 32 inputs
         of an output, and rounds the inputs in the same way where the processor multiplies bytes:
         passes of a few rows take a third of the time, and the text is that of the rounded numbers.
@@ -81,10 +80,11 @@ class TransformersTarget(Target):
         *,
         dtype: Dtype = "auto",
         device: str = "auto",
-        optimize: Literal["auto", "none", "packed", "compile"] = "auto",
-        quantize: Literal["int8"] | None = None,
+        optimize: str = "auto",
+        quantize: str | None = None,
         tensor_parallel: bool = False,
     ) -> None:
+        require_engine(optimize, "target.optimize")
         is_name = isinstance(model, str | Path)
         if tensor_parallel:
             _require_spreadable(model, device, optimize)
@@ -96,17 +96,11 @@ class TransformersTarget(Target):
         self._spread = tensor_parallel
         if tensor_parallel:
             ranks.take_part(model)
-        if optimize == "auto":
-            optimize = "packed" if is_name and not self._start and not tensor_parallel else "none"
-        if quantize is not None:
-            _require_packed(quantize, optimize)
-            require_native(model, f"target.quantize={quantize!r}")
-        if optimize == "packed" and can_pack(model):
-            pack(model, bits=None if quantize is None else 8)
+        if optimize == AUTO and (not is_name or self._start or tensor_parallel):
+            optimize = NONE
+        use_engine(model, optimize, quantize)
         test = kept_self_test if is_name else self_test  # the code of a loaded model is unknown
         self.tested: SelfTest = test(model, self._start)
-        if optimize == "compile":
-            _compile(model)
         self.model: PreTrainedModel = model
         self.tokenizer: PreTrainedTokenizerBase | None = tokenizer
         self._fingerprint: str | None = None
@@ -115,9 +109,9 @@ class TransformersTarget(Target):
     def test_again(self) -> SelfTest | None:
         """Runs the self-test again, ignoring a kept result, and offers what holds now.
 
-        Returns None for compiled passes, whose sizes are not those of the test.
+        Returns None if the engine has passes of a few sizes alone, which are not those of the test.
         """
-        if is_compiled(self.model):
+        if not engine_of(self.model).can_repeat_test(self.model):
             return None
         self.tested = run_self_test(self.model, self._start)
         self._describe()
@@ -179,7 +173,7 @@ class TransformersTarget(Target):
         return score_sessions(batch, drafts)
 
     def at_work(self) -> AbstractContextManager[None]:
-        return one_thread() if packing(self.model) == NATIVE else nullcontext()
+        return engine_of(self.model).threads(self.model)
 
     def path_scorer(self, prompt: Sequence[int]) -> PathScorer:
         return TextTree(CachedModel(self.model), prompt).logits
@@ -209,15 +203,11 @@ class TransformersTarget(Target):
             digest = hashlib.sha256(self.model.config.to_json_string().encode())
             digest.update(str(self._start or "").encode())  # it may come from a generation config
             for name, tensor in self.model.state_dict().items():
-                digest.update(name.encode())
-                digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy())
+                for part, plain in plain_parts(name, tensor.detach()):
+                    digest.update(part.encode())
+                    digest.update(plain.cpu().contiguous().view(-1).view(torch.uint8).numpy())
             self._fingerprint = digest.hexdigest()
         return self._fingerprint
-
-
-def _require_packed(quantize: str, optimize: str) -> None:
-    """Raises `ConfigError` unless weights can be quantized with the other settings."""
-    require(optimize == "packed", "target.optimize", optimize, "packed with target.quantize")
 
 
 def _require_spreadable(model: Any, device: str, optimize: str) -> None:
@@ -227,17 +217,3 @@ def _require_spreadable(model: Any, device: str, optimize: str) -> None:
     require(is_plain, "target.optimize", optimize, "none or auto with target.tensor_parallel")
     require(is_name, "model", type(model).__name__, "a hub id or a folder to be spread")
     require(device == "auto", "device", device, "auto: each rank takes the device of its number")
-
-
-def _compile(model: "PreTrainedModel") -> None:
-    """Has a model's passes compiled.
-
-    Raises:
-        ConfigError: models of this kind can't be compiled.
-    """
-    if not flat.supports(model):
-        raise ConfigError(
-            f"target.optimize='compile': {type(model).__name__} is none of the kinds that are"
-            f" compiled ({', '.join(flat.KINDS)}): expected none or packed"
-        )
-    compile_passes(model)

@@ -1,4 +1,4 @@
-"""Quantized: the target itself drafts, with weights of four or eight bits."""
+"""The target itself drafts, with weights of four or eight bits."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, final

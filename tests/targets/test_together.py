@@ -18,8 +18,7 @@ from outrider.drafters.random import Random
 from outrider.drafters.self_sparse import SelfSparse
 from outrider.drafters.small_lm import SmallLM
 from outrider.drafters.token_recycling import TokenRecycling
-from outrider.extras.cpu.packed_linear import pack
-from outrider.targets.passes.ragged import Ragged
+from outrider.targets.passes.engine import use_engine
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.candidates import Candidates
@@ -45,7 +44,7 @@ DRAFTERS: dict[str, tuple[Callable[[], Any], Any]] = {
 def target(request: Any, llama: Any) -> Any:
     model = copy.deepcopy(llama(max_position_embeddings=400))
     if request.param == "packed":
-        pack(model)
+        use_engine(model, "packed")
     return TransformersTarget(model)
 
 
@@ -110,13 +109,14 @@ def test_a_prompt_that_joins_is_read_between_the_rounds_of_others(
 ) -> None:
     monkeypatch.setattr(batch, "READ", 10)
     parts: list[int] = []
-    read = Ragged.read
+    kind = type(target.open_together([[3]])[0].group)
+    read = kind.read
 
-    def watched(self: Ragged, number: int, tokens: Any, states: Any) -> Any:
+    def watched(self: Any, number: int, tokens: Any, states: Any) -> Any:
         parts.append(len(tokens))
         return read(self, number, tokens, states)
 
-    monkeypatch.setattr(Ragged, "read", watched)
+    monkeypatch.setattr(kind, "read", watched)
     prompts = [[3, 4, 5] * 10, [6, 5, 4], [7, 8] * 16]
     monkeypatch.setattr(target, "eos", frozenset())
     rule, drafters = Token(), [NoDraft() for _ in prompts]

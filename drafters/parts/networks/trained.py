@@ -16,7 +16,7 @@ from outrider.drafters.parts.networks.logits import PLAIN, LogitRule, require_re
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.drafters.parts.networks.weights import BorrowedHead
 from outrider.drafters.parts.trees.tree_forms import parse_tree
-from outrider.extras.cpu.packed_linear import PackedLinear, pack
+from outrider.targets.passes.engine import engine_of
 
 
 class TrainedNetwork(nn.Module, ABC):
@@ -80,7 +80,7 @@ class TrainedNetwork(nn.Module, ABC):
         vocabulary: Vocabulary,
         **options: Any,
     ) -> Self:
-        """Returns a network with the tensors of a checkpoint, packed if the target is.
+        """Returns a network with the tensors of a checkpoint, prepared by the target's engine.
 
         file: where the tensors come from, for messages.
         options: those of the family's constructor.
@@ -90,10 +90,10 @@ class TrainedNetwork(nn.Module, ABC):
         """
         network = cls.untrained(target, vocabulary, **options)
         checkpoint.load_tensors(network, tensors, file)
-        if isinstance(target.model.get_output_embeddings(), PackedLinear):
-            pack(network)
-            if network.borrowed_head is not None:
-                network.borrowed_head.pack()
+        engine = engine_of(target.model)
+        engine.prepare_network(network)
+        if network.borrowed_head is not None:
+            network.borrowed_head.prepare(engine)
         return network
 
 
