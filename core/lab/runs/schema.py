@@ -41,6 +41,11 @@ class _Identity(BaseModel):
 class _Start(BaseModel):
     command: StrictStr | None = None
     date: StrictStr | None = None
+    load: float | None = None
+
+
+class _End(BaseModel):
+    load: float | None = None
 
 
 class _Facts(BaseModel):
@@ -54,7 +59,8 @@ class _Facts(BaseModel):
     remember: list[StrictStr] = []
     reference: StrictStr | None = None
     identity: _Identity | None = None
-    starts: list[_Start] | None = None
+    starts: list[_Start] = []
+    ends: list[_End] = []
 
 
 class _Counts(BaseModel):
