@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, StrictBool, StrictInt, StrictStr
+from pydantic import BaseModel, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from outrider.base.errors import ConfigError
 from outrider.lab.measuring.measurement import Measurement, Step
@@ -41,11 +41,12 @@ class _Identity(BaseModel):
 class _Start(BaseModel):
     command: StrictStr | None = None
     date: StrictStr | None = None
-    load: float | None = None
+    load: StrictFloat | StrictInt | None = None
+    cores: StrictInt | None = None
 
 
 class _End(BaseModel):
-    load: float | None = None
+    load: StrictFloat | StrictInt | None = None
 
 
 class _Facts(BaseModel):
