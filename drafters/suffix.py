@@ -1,19 +1,20 @@
 """Suffix: copies what most often followed the text's last tokens, in this text and in others."""
 
+import copy
 from collections import deque
-from typing import Annotated, ClassVar, final
+from functools import partial
+from typing import Annotated, ClassVar, Self, final
 
 from outrider.base.bounds import Above, Count, Share, checked
 from outrider.contract.context import Context, Tokens
-from outrider.contract.drafter import Drafter
 from outrider.contract.examples import DrafterExample
 from outrider.contract.pen import Pen
-from outrider.drafters.parts.texts.memory import Memory
+from outrider.drafters.parts.texts.memory import Memory, RememberingDrafter
 from outrider.drafters.parts.texts.suffix_automaton import END, ROOT, SuffixAutomaton
 
 
 @final
-class Suffix(Drafter):
+class Suffix(RememberingDrafter["Past"]):
     """Suffix decoding (SuffixDecoding, Oliaro et al. 2411.04975).
 
     Looks for the longest suffix of the text that occurred before, in the text itself and in texts
@@ -47,10 +48,13 @@ class Suffix(Drafter):
     ) -> None:
         self._factor = factor
         self._min_probability = min_probability
-        self.remembers = remember
-        self._capacity = capacity
-        self._past = Past(capacity)
+        super().__init__(partial(Past, capacity), remember)
         self._start_over(None)
+
+    def open(self) -> Self:
+        text = copy.copy(self)
+        text._start_over(None)
+        return text
 
     def _start_over(self, source: Tokens | None) -> None:
         self._text, self._source = Tokens([]), source
@@ -105,18 +109,7 @@ class Suffix(Drafter):
         self._text = text
 
     def remember(self, context: Context) -> None:
-        try:
-            self._past.add(context)
-        except BaseException:
-            self.forget()
-            raise
-
-    @property
-    def remembered(self) -> int:
-        return self._past.count
-
-    def forget(self) -> None:
-        self._past = Past(self._capacity)
+        self._past.add(context)
 
 
 @final
@@ -126,17 +119,28 @@ class Past(Memory):
     size: the tokens of these texts; they are only counted if there is a limit.
     """
 
+    size: int
+
     def __init__(self, capacity: int | None = None) -> None:
         super().__init__()
-        self.texts: SuffixAutomaton = SuffixAutomaton()
         self._capacity = capacity
-        self.size: int = 0
+        self._empty()
+
+    def _empty(self) -> None:
+        self.texts: SuffixAutomaton = SuffixAutomaton()
         self._kept: deque[tuple[int, ...]] = deque()  # to build it again without the oldest
+        self.count = self.size = 0
 
     def add(self, context: Context) -> None:
         """Adds a text, with what an encoder reads before it."""
-        text = (*(context.source or ()), *context.tokens, END)
+        try:
+            self._add((*(context.source or ()), *context.tokens, END))
+        except BaseException:
+            self._empty()  # an interruption leaves a wrong automaton
+            raise
         self.count += 1
+
+    def _add(self, text: tuple[int, ...]) -> None:
         if self._capacity is None:
             self.texts.extend(text)
             return
