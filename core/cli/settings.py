@@ -100,6 +100,7 @@ class Check:
     data: Part = None
     recipe: Part = None
     report: Part = None
+    engine: Part = None
     thorough: bool
 
 
