@@ -1,4 +1,4 @@
-"""Settings: the types and bounds of each command's settings; `conf/COMMAND.yaml` has the defaults.
+"""The types and bounds of each command's settings; `conf/COMMAND.yaml` has the defaults.
 
 What each one means stands in the YAML, which `--help` shows.
 """
