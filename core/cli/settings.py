@@ -70,6 +70,7 @@ class Compare(Decoding):
     verifiers: Parts
     policies: Parts
     protocol: Literal["overlap", "decode", "both"]
+    shard: str | None
     turns: Count | None
     batch: Count
     together: Count

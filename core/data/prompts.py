@@ -5,9 +5,10 @@ import sys
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Annotated, Any, final
 
-from outrider.base.errors import ConfigError, is_int, require
+from outrider.base.bounds import Count, ExistingFile, checked
+from outrider.base.errors import ConfigError
 from outrider.base.terminal import plain, remarks
 from outrider.data.rows import IDS, form_of, turns_of
 
@@ -81,7 +82,10 @@ def file_text(field: str, path: str | None) -> str:
         raise ConfigError(f"{field}={setting!r}: expected text in UTF-8 ({reason})") from error
 
 
-def read_jsonl(path: str, column: str | None = None, *, skip: bool = False) -> list[Prompt]:
+@checked("data")
+def read_jsonl(
+    path: Annotated[str, ExistingFile()], column: str | None = None, *, skip: bool = False
+) -> list[Prompt]:
     """Returns the prompts in a file with a JSON object per line, in a form that `parse` reads.
 
     column: the key that holds the prompt. Defaults to that of the row's form.
@@ -92,7 +96,6 @@ def read_jsonl(path: str, column: str | None = None, *, skip: bool = False) -> l
             the line.
     """
     file = Path(path).expanduser()
-    require(file.is_file(), "data.path", path, "a file that exists")
     return collect(_lines(file, path), path, column, skip=skip)
 
 
@@ -153,11 +156,11 @@ def is_encodable(text: str) -> bool:
     return True
 
 
-def spaced(prompts: list[Prompt], limit: int | None) -> list[Prompt]:
+@checked("data")
+def spaced(prompts: list[Prompt], limit: Count | None) -> list[Prompt]:
     """Returns `limit` of the prompts, evenly spaced, or all of them if it is None."""
     if limit is None:
         return prompts
-    require(is_int(limit) and limit >= 1, "data.limit", limit, "a whole number of at least 1")
     count = min(limit, len(prompts))
     return [prompts[i * len(prompts) // count] for i in range(count)]
 

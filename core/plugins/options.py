@@ -5,6 +5,8 @@ from contextlib import suppress
 from copy import deepcopy
 from dataclasses import field, make_dataclass
 from functools import cache
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from hydra.core.config_search_path import ConfigSearchPath
@@ -19,7 +21,7 @@ from omegaconf.errors import OmegaConfBaseException
 from outrider.base.bounds import hints_of
 from outrider.base.errors import PluginError
 from outrider.plugins.entry import Entry
-from outrider.plugins.registry import installed
+from outrider.plugins.registry import builtin, installed
 from outrider.plugins.roles import ROLES
 from outrider.plugins.schema import offer_schema, typed_field
 
@@ -34,6 +36,7 @@ class PluginConfigs(SearchPathPlugin):
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         for path in installed().search_paths:
+            check_presets(path)
             search_path.append(provider="outrider-plugin", path=path)
         search_path.append(provider=SCHEME, path=f"{SCHEME}://")
 
@@ -75,6 +78,30 @@ def offer_options() -> None:
     for command in installed().commands.values():
         with suppress(Exception):  # a command of a broken plugin says so when it is run
             offer_schema(command)
+
+
+@cache
+def check_presets(path: str) -> None:
+    """Looks at a folder of presets that a plugin names.
+
+    Raises:
+        PluginError: there is none, or a preset would take the place of a built-in part.
+    """
+    package = path.removeprefix("pkg://").replace("/", ".")
+    try:
+        folder = files(package) if path.startswith("pkg://") else Path(path.removeprefix("file://"))
+    except ModuleNotFoundError:
+        folder = None
+    if folder is None or not folder.is_dir():
+        raise PluginError(f"search path {path!r} of a plugin: expected a package or a folder")
+    for role in ROLES:
+        presets = folder.joinpath(role)
+        for entry in builtin().of(role).values():
+            if presets.joinpath(f"{entry.name}.yaml").is_file():
+                raise PluginError(
+                    f"search path {path!r} of a plugin: {role}/{entry.name}.yaml would replace the"
+                    f" built-in {role} {entry.name!r}: expected another name"
+                )
 
 
 @cache

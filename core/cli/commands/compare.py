@@ -29,6 +29,7 @@ from outrider.lab.measuring.sandbox import isolation
 from outrider.lab.measuring.texts import cache_folder
 from outrider.lab.runs.conclusion import finding_of
 from outrider.lab.runs.export import comparison, write_json
+from outrider.lab.runs.identity import load
 from outrider.lab.runs.planning import plan_lines
 from outrider.lab.runs.store import FACTS, RunFolder, unfinished
 from outrider.lab.runs.summary import Summary
@@ -62,7 +63,8 @@ def compare(settings: Compare) -> float | None:
     if not settings.resume:
         say_what_is_unfinished(remarks())
     prompts = [
-        replace(prompt, turns=prompt.turns[: settings.turns]) for prompt in build(settings.data)
+        replace(prompt, turns=prompt.turns[: settings.turns])
+        for prompt in _of_shard(build(settings.data), settings.shard)
     ]
     quality = _read_quality(settings, prompts)
     target = build(settings.target)
@@ -113,6 +115,7 @@ def compare(settings: Compare) -> float | None:
                 step = f"{measurement.protocol}, prompt {measurement.prompt}, {measurement.drafter}"
                 screen.update(task, advance=1, description=visible(step), refresh=True)
         finally:  # an interrupted run leaves the figures of what it finished
+            run_folder.end(load())
             summary = Summary(run_folder.run)
             write_json(summary, run_folder.path)
     written = reports.end({"": summary}, run_folder.path)
@@ -166,6 +169,16 @@ def _read_quality(settings: Compare, prompts: Sequence[Prompt]) -> tuple[str, ..
         line = f"pass1 runs the code that the target writes, with limits: {isolation()}"
         remarks().print(plain(line), soft_wrap=True)
     return names
+
+
+def _of_shard(prompts: Sequence[Prompt], shard: str | None) -> Sequence[Prompt]:
+    """Returns every n-th prompt from the k-th on for the shard "k/n", or all for None."""
+    if shard is None:
+        return prompts
+    number, _, count = shard.partition("/")
+    valid = number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)
+    require(valid, "shard", shard, 'a part of the prompts such as "2/8", or none')
+    return prompts[int(number) - 1 :: int(count)]
 
 
 def _questions(

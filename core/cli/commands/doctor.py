@@ -21,6 +21,7 @@ from outrider.base.terminal import print_json, remarks, results
 from outrider.cli.usage import argument_parser
 from outrider.decoding.generation import generate
 from outrider.lab.runs.identity import provenance
+from outrider.lab.statistics.timing_checks import busy
 from outrider.plugins.registry import GROUP, installed, make, plugin_manager, registry_from
 from outrider.targets.passes.engine import engines
 from outrider.targets.tabular import TabularTarget
@@ -64,6 +65,9 @@ def doctor(arguments: Sequence[str]) -> None:
     if examination.faults:
         raise OutriderError("\n".join(examination.faults))
     notes.print("[green]All is well.[/]")
+    found = examination.facts["machine"]
+    if reason := busy(found["load in the last minute"], found["cores"]):
+        notes.print(f"[yellow]But {reason}, so times that are measured now can't be trusted.[/]")
 
 
 def examine() -> Examination:
@@ -106,12 +110,11 @@ def machine(_: list[str]) -> dict[str, Any]:
     start = provenance("doctor", ())
     names = ("python", "system", "processor", "memory_gib", "accelerator", "cores", "threads")
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
-    load = round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
     return {
         **{name: start[name] for name in names},
         "cores for this process": usable,
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS"),
-        "load in the last minute": load,
+        "load in the last minute": start["load"],
     }
 
 

@@ -76,7 +76,10 @@ def trials(
     piece, score = cache(partial(piece_of, target)), cache(partial(_scores, target, questions))
     return {
         name: [
-            _decoding(generations, baselines, piece, partial(score, number))
+            replace(
+                _decoding(generations, baselines, piece, partial(score, number)),
+                prompt_tokens=len(questions[number].tokens),
+            )
             for number, (generations, baselines) in enumerate(
                 zip(
                     zip(*texts[name if name in timed else None], strict=True),
