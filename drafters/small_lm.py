@@ -72,7 +72,7 @@ class SmallLM(Drafter):
     """
 
     @checked("drafter")
-    def __init__(
+    def __init__(  # noqa: PLR0913  the settings of a model, and what is drafted with it
         self,
         model: Any = None,
         layers: Count | None = None,

