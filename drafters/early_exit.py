@@ -1,7 +1,8 @@
 """EarlyExit: the target's first layers draft, on the target's own keys and values of the text."""
 
+import copy
 from collections.abc import Sequence
-from typing import Any, final
+from typing import Any, Self, final
 
 from outrider.base.bounds import Count, checked
 from outrider.base.errors import ConfigError, require
@@ -76,6 +77,11 @@ class EarlyExit(Drafter):
                 " drafter=small_lm with drafter.layers has a cache of its own"
             )
         self._target = target
+
+    def open(self) -> Self:
+        text = copy.copy(self)
+        text._drafting = self._drafting.fresh()
+        return text
 
     def propose(self, context: Context, pen: Pen) -> None:
         self._drafting.propose_batch([(context, pen)])

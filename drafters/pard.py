@@ -1,7 +1,8 @@
 """Pard: a small language model that drafts all tokens in one pass, with mask tokens."""
 
+import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Self, final
 
 from outrider.base.errors import ConfigError, TargetError, is_int, require
 from outrider.contract.context import Context, Tokens
@@ -86,6 +87,11 @@ class Pard(Drafter):
         refuse_other_kind(model, encoder=False)
         require_same_tokens(model, tokenizer, target, hint="")
         return model
+
+    def open(self) -> Self:
+        text = copy.copy(self)
+        text._text = self._text.fresh()
+        return text
 
     def propose(self, context: Context, pen: Pen) -> None:
         if self._window is not None:

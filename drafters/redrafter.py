@@ -1,4 +1,4 @@
-"""ReDrafter: one small recurrent head, which reads each drafted token and predicts the next."""
+"""One small recurrent head, which reads each drafted token and predicts the next."""
 
 from pathlib import Path
 from typing import Any, Self, final

@@ -1,7 +1,8 @@
 """SelfSparse: the target itself drafts, on a few of the keys and values that it already has."""
 
+import copy
 from collections.abc import Callable, Sequence
-from typing import Annotated, final
+from typing import Annotated, Self, final
 
 import torch
 from jaxtyping import Float, Int
@@ -84,6 +85,11 @@ class SelfSparse(Drafter):
         everything = torch.arange(known, device=self._model.device).expand(heads, -1)
         cache = self._cache(context, known, lambda _: everything)
         return self._logits(cache, context.tokens[-1], known)
+
+    def open(self) -> Self:
+        text = copy.copy(self)
+        text._weighed, text._weights = Tokens([]), []
+        return text
 
     def propose(self, context: Context, pen: Pen) -> None:
         if not pen.open or "keys.0" not in context.features:

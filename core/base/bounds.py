@@ -1,4 +1,4 @@
-"""Bounds: the values that a setting may have, declared in its annotation and checked in one place.
+"""The values that a setting may have, declared in its annotation and checked in one place.
 
 `Annotated[int, AtLeast(1)]` says that a value is a whole number of at least 1; `Literal` lists
 names. `checked` has the values looked at wherever such a function is called, be it from Python or

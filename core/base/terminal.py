@@ -1,4 +1,4 @@
-"""Terminal: what commands print, as text or as JSON, and how to print untrusted text safely."""
+"""What commands print, as text or as JSON, and how to print untrusted text safely."""
 
 import json
 import os

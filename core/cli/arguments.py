@@ -1,4 +1,4 @@
-"""Arguments: what is typed after a command, checked and put into the order that Hydra wants."""
+"""What is typed after a command, checked and put into the order that Hydra wants."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Blame: which part of a run an error comes from, told from its traceback."""
+"""Which part of a run an error comes from, told from its traceback."""
 
 import traceback
 

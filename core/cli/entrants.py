@@ -1,4 +1,4 @@
-"""Entrants: what `outrider compare` builds them from, and what `run.json` says of them."""
+"""What `outrider compare` builds its entrants from, and what `run.json` says of them."""
 
 import itertools
 from collections.abc import Mapping, Sequence

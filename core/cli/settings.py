@@ -1,4 +1,4 @@
-"""Settings: the types and bounds of each command's settings; `conf/COMMAND.yaml` has the defaults.
+"""The types and bounds of each command's settings; `conf/COMMAND.yaml` has the defaults.
 
 What each one means stands in the YAML, which `--help` shows.
 """
@@ -100,6 +100,7 @@ class Check:
     data: Part = None
     recipe: Part = None
     report: Part = None
+    engine: Part = None
     thorough: bool
 
 

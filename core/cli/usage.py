@@ -1,4 +1,4 @@
-"""Usage: the list of commands, and the help of each, which comes from its config file."""
+"""The list of commands, and the help of each, which comes from its config file."""
 
 import argparse
 import re

@@ -1,4 +1,4 @@
-"""Command: what the console script has to know of a command before it imports one."""
+"""What the console script has to know of a command before it imports one."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Configs: composed from the YAML files of `conf` and the options of the registered parts."""
+"""A command's config, composed of `conf`'s YAML files and the registered parts' options."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Options: what Hydra finds of registered parts, whose signatures are their configs."""
+"""What Hydra finds of registered parts, whose signatures are their configs."""
 
 import inspect
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Schemas: a command's settings as a dataclass, which gives Hydra the types and bounds."""
+"""A command's settings as a dataclass, which gives Hydra the types and bounds."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, field, fields, is_dataclass, make_dataclass

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import cache
@@ -31,8 +32,12 @@ WORD = 8
 
 
 def kept_folder() -> Path:
-    """Returns the folder of results: `outrider/self-tests` in the user's cache directory."""
-    return Path(platformdirs.user_cache_path("outrider")) / "self-tests"
+    """Returns the folder of results: `outrider/self-tests` in the user's cache directory.
+
+    The environment variable OUTRIDER_SELF_TESTS names another.
+    """
+    given = os.environ.get("OUTRIDER_SELF_TESTS")
+    return Path(given or platformdirs.user_cache_path("outrider") / "self-tests")
 
 
 def kept_self_test(model: "PreTrainedModel", start: Sequence[int] = ()) -> SelfTest:

@@ -159,7 +159,7 @@ def batch_speed(
     began = time.perf_counter()
     rounds = decode_together(
         target,
-        [drafter.fork() for _ in prompts],
+        drafter,
         Token(),
         prompts,
         batch_size=question["batch"],

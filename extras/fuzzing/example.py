@@ -1,4 +1,4 @@
-"""Example: one combination of parts and settings, in plain values that a command line can hold."""
+"""One combination of parts and settings, in plain values that a command line can hold."""
 
 import json
 import shlex

@@ -1,4 +1,4 @@
-"""Parts: what writes a text, from settings as they are typed after `outrider generate`."""
+"""What writes a text, from settings as they are typed after `outrider generate`."""
 
 import json
 import re

@@ -19,7 +19,7 @@ from outrider.targets.transformers import TransformersTarget
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder for results."""
     kept = tmp_path / "kept"
-    monkeypatch.setattr(kept_tests, "kept_folder", lambda: kept)
+    monkeypatch.setenv("OUTRIDER_SELF_TESTS", str(kept))
     return kept
 
 

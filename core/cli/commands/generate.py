@@ -97,7 +97,7 @@ def _generate_batch(
     prompts, verifier = settings.prompt, build(settings.verifier)
     target, drafter = build(settings.target), build(settings.drafter)
     encoded = [target.encode(prompt, chat=settings.chat) for prompt in prompts]
-    prepare(target, drafter, verifier)  # before it is forked, so that the forks share what it loads
+    prepare(target, drafter, verifier)  # so that a misfit is told before anything is printed
     constraint = _constraint(settings)
     generations, fault = [Generation() for _ in prompts], None
 
@@ -110,7 +110,7 @@ def _generate_batch(
     try:
         for number, round in decode_together(
             target,
-            [drafter.fork() for _ in prompts],
+            drafter,
             verifier,
             encoded,
             policies=[build(settings.policy) for _ in prompts],

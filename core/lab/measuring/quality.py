@@ -1,4 +1,4 @@
-"""Quality: scores of answers against what a data set says is right."""
+"""Scores of answers against what a data set says is right."""
 
 import logging
 import re

@@ -1,5 +1,6 @@
 """Trained drafters: what networks that are trained for a target, and their drafters, share."""
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
@@ -130,9 +131,14 @@ class TrainedDrafter(Drafter, Generic[Network]):
         self._start()
         self._target = target
 
+    def open(self) -> Self:
+        text = copy.copy(self)
+        text._start()
+        return text
+
     def _spread(self, products: Float[Tensor, "*batch known"]) -> Float[Tensor, "*batch vocab"]:
         """Returns logits over the target's vocabulary, from the products of the network's head."""
         return self._network.vocabulary.spread(self._rule(products))
 
     def _start(self) -> None:
-        """Prepares for the first text; called when a network has been loaded."""
+        """Begins a text with empty caches; called when a network has been loaded, and by `open`."""
