@@ -96,6 +96,7 @@ class Check:
     verifier: Part = None
     policy: Part = None
     target: Part = None
+    engine: Part = None
     constraint: Part = None
     data: Part = None
     recipe: Part = None

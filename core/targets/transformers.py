@@ -60,7 +60,8 @@ class TransformersTarget(Target):
     quantize: int8 packs the weights of linear layers as eight bits, with a scale for each 32 inputs
         of an output, and rounds the inputs in the same way where the processor multiplies bytes:
         passes of a few rows take a third of the time, and the text is that of the rounded numbers.
-        It needs float32 or bfloat16 on a CPU, and a C compiler. Defaults to None.
+        int4 packs them as four bits, but for the head. Both need float32 or bfloat16 on a CPU, and
+        a C compiler. Defaults to None.
     tensor_parallel: whether to spread a decoder over the processes of torchrun, by transformers'
         plan for it. The first process leads, and only it returns from this call; the others stay in
         the call to run their parts of the passes, and end when the first does.
