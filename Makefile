@@ -33,8 +33,10 @@ pytest: browser
 style: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	mkdir -p build # what plugins register by its name, and no module imports
+	$(BIN)/python -c "from outrider.plugins.registry import builtin; print(*(entry.path.rpartition('.')[2] for entry in builtin().entries), sep='\n')" > build/registered.py
 	$(BIN)/vulture
-	$(BIN)/vulture core drafters extras verifiers examples tests evidence
+	$(BIN)/vulture core drafters extras verifiers examples tests evidence build/registered.py
 
 browser: install
 	@.ci/browser
@@ -63,6 +65,7 @@ evidence: install
 	OMP_NUM_THREADS=1 $(BIN)/python evidence/overhead.py
 	OMP_NUM_THREADS=1 $(BIN)/python evidence/rules.py
 	$(BIN)/python evidence/coverage.py
+	OMP_NUM_THREADS=1 $(BIN)/python evidence/verdicts.py --experiments 400
 	$(BIN)/python evidence/same_drafter.py
 	$(BIN)/python evidence/memory.py
 	$(BIN)/python evidence/greedy.py

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 BUILT_IN = "smollm2"
 """The name of the model that comes with the package."""
 
+PADDING = 1024
+"""The most ids without a token that a vocabulary is padded with, for the sake of fast products."""
+
 
 def located(model: str) -> Path:
     """Returns the folder that a model's name stands for; it need not exist."""
@@ -42,11 +45,11 @@ class SmallLM(Drafter):
 
     If the target has an encoder, the model has to have one too; it reads the source once.
 
-    model: a hub id or folder of a model that shares the target's tokenizer, or a loaded model;
-        "smollm2" for the one that comes with the package, distilled from SmolLM2-135M. That is also
-        the default if the target is SmolLM2-135M and `layers` is None. Otherwise the default is the
-        target itself, cut after `layers` layers, without a second copy of its weights
-        (self-speculation by early exit).
+    model: a hub id or folder of a model that shares the target's tokenizer, a loaded model, or a
+        `TransformersTarget` of a loaded model and its tokenizer; "smollm2" for the one that comes
+        with the package, distilled from SmolLM2-135M. That is also the default if the target is
+        SmolLM2-135M and `layers` is None. Otherwise the default is the target itself, cut after
+        `layers` layers, without a second copy of its weights (self-speculation by early exit).
     layers: how many of the target's layers to draft with if `model` is None. Defaults to four
         fifths of them where no model comes with the package, since a model that was never trained
         to exit early predicts little before its last layers.
@@ -119,6 +122,8 @@ class SmallLM(Drafter):
             return first_layers(target.model, self._layers)
         if isinstance(model, str):
             model, tokenizer = self._read(model, target)
+        if isinstance(model, Target):
+            model, tokenizer = model.model, model.tokenizer
         refuse_other_kind(model, encoder=SOURCE in target.offers)
         require_same_tokens(model, tokenizer, target)
         drafting: PreTrainedModel = model
@@ -206,14 +211,15 @@ def require_same_tokens(
 ) -> None:
     """Raises `ConfigError` unless a model's token ids mean the same as the target's.
 
-    tokenizer: the model's; None compares the sizes of the vocabularies.
+    tokenizer: the model's; None compares the sizes of the vocabularies, which may be padded.
     hint: what to do about it, for the end of the message.
     """
     model_size = int(model.config.get_text_config().vocab_size)
     sizes = f"its vocabulary has {model_size} tokens, the target's {target.vocab_size}"
     if tokenizer is None or target.tokenizer is None:
-        if model_size != target.vocab_size:
-            raise ConfigError(f"the draft model does not fit the target: {sizes}{hint}")
+        if not _may_be_padded((model_size, target.vocab_size), target):
+            loaded = "; with its tokenizer: drafter.model=TransformersTarget(model, tokenizer)"
+            raise ConfigError(f"the draft model does not fit the target: {sizes}{loaded}{hint}")
         return
     own, expected = tokenizer.get_vocab(), target.tokenizer.get_vocab()
     if own != expected:
@@ -222,3 +228,11 @@ def require_same_tokens(
             f"the draft model does not fit the target: {sizes}, and their tokenizers disagree"
             f" on {len(differing)} entries, such as {differing[0][0]!r}{hint}"
         )
+
+
+def _may_be_padded(sizes: Sequence[int], target: Target) -> bool:
+    """Returns whether vocabularies differ by padding at most, as far as their sizes tell."""
+    if len(set(sizes)) == 1 or target.tokenizer is None:
+        return len(set(sizes)) == 1
+    known = len(target.tokenizer)
+    return all(known <= size <= known + PADDING for size in sizes)

@@ -120,3 +120,14 @@ def test_all_drafters_are_put_in_one_table(
     names = {row[0].strip() for row in rows}
     assert names == {"drafter", "`none`", "`bigram`", "`random`", "`hydra trained`"}
     assert all(float(row[1]) >= 1 and float(row[4]) >= 1 for row in rows[1:])
+
+
+def test_simulated_verdicts_are_rarely_false(script: Any) -> None:
+    few = ["--experiments", "60", "--drafters", "2", "4", "--prompts", "8", "16"]
+    status, out, err = script(EVIDENCE / "verdicts.py", *few, "--effects", "0", "0.8")
+    assert status == 0, out + err
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in out.splitlines()[2:]]
+    power = {(*line[:2], line[3]): float(line[5]) for line in lines if line[2] == "0.8"}
+    assert power["4", "16", "before"] < power["4", "16", "all pairs"]
+    assert power["4", "16", "all pairs"] < power["4", "16", "reference"]
+    assert power["4", "8", "before"] == 0  # 18 tests can't reach .05 with 8 prompts

@@ -7,7 +7,7 @@ import pytest
 
 import outrider
 
-HEAVY = ("torch", "transformers", "hydra", "numpy", "scipy")
+HEAVY = ("torch", "transformers", "hydra", "omegaconf", "numpy", "scipy")
 
 
 @pytest.mark.parametrize(
@@ -18,8 +18,21 @@ HEAVY = ("torch", "transformers", "hydra", "numpy", "scipy")
         "from outrider.cli.main import main; sys.argv = ['outrider', '--version']; main()",
         "import os; os.environ['COMP_LINE'] = 'outrider ge'; from outrider.cli.main import main;"
         + " sys.argv = ['outrider', '-sc', 'query=bash']; main()",
+        "import os; os.environ['COMP_LINE'] = 'outrider generate drafter=small_lm drafter.'; "
+        + "from outrider.cli.main import main;"
+        + " sys.argv = ['outrider', '-sc', 'query=bash']; main()",
+        "from outrider.cli.main import main; sys.argv = ['outrider', 'train', '--help']; main()",
+        "from outrider import Command, hookimpl",
     ],
-    ids=["the package", "help", "version", "completion of a command"],
+    ids=[
+        "the package",
+        "help",
+        "version",
+        "completion of a command",
+        "completion of a setting",
+        "help of a command",
+        "what a plugin registers with",
+    ],
 )
 def test_nothing_heavy_is_imported_by(statement: str) -> None:
     program = f"import sys; {statement}; sys.exit(' '.join({set(HEAVY)} & set(sys.modules)) or 0)"

@@ -10,10 +10,13 @@ import time
 import tomllib
 import venv
 import zipfile
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import yaml
+
+from outrider.cli.commands.new_plugin import write_plugin
 
 ROOT = Path(__file__).parent.parent
 EXAMPLE = ROOT / "examples" / "outrider-my-bigram"
@@ -110,9 +113,31 @@ def test_the_wheel_holds_code_configs_and_prompts_but_no_tests(wheel: Path) -> N
     assert not [name for name in names if "test_" in name or name.startswith(("core", "tests"))]
 
 
+DOORS = ("command", "recipe", "data", "constraint", "report")
+"""The roles of the parts that one package of a stranger registers."""
+
+
+def write_package_of_all(folder: Path) -> Path:
+    """Writes a package whose modules are those that `outrider new-plugin` writes for each role."""
+    package = folder / "outrider_doors"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    for role in DOORS:
+        written = write_plugin(f"doors-{role}", role, folder / "each")
+        shutil.copy(written / f"outrider_doors_{role}" / "__init__.py", package / f"{role}.py")
+    points = "\n".join(f'doors_{role} = "outrider_doors.{role}"' for role in DOORS)
+    (folder / "pyproject.toml").write_text(
+        '[build-system]\nrequires = ["setuptools>=77"]\nbuild-backend = "setuptools.build_meta"\n'
+        '[project]\nname = "outrider-doors"\nversion = "0.1.0"\n'
+        f"[project.entry-points.outrider]\n{points}\n"
+        '[tool.setuptools]\npackages = ["outrider_doors"]\n'
+    )
+    return folder
+
+
 @pytest.fixture(scope="module")
 def stranger(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A throw-away environment with the wheel and the example plugin, both installed plainly.
+    """A throw-away environment with the wheel and two packages of plugins, installed plainly.
 
     Their dependencies come from the environment that the tests run in, through a path file.
     """
@@ -124,8 +149,9 @@ def stranger(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     copy = folder / "outrider-my-bigram"
     shutil.copytree(EXAMPLE, copy)
-    run(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", site, wheel,
-        copy, cwd=folder)  # fmt: skip
+    doors = write_package_of_all(folder / "outrider-doors")
+    run(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation",
+        "--target", site, wheel, copy, doors, cwd=folder)  # fmt: skip
     own = [path for path in sys.path if path.endswith("site-packages")]
     # As plain paths: their .pth files, and with them this checkout, stay out.
     (site / "dependencies.pth").write_text("\n".join(own))
@@ -163,10 +189,28 @@ DRAFTERS = ("my_bigram", "my_bigram_near")
 
 
 @pytest.fixture(scope="module")
-def printed(stranger: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+def printed(
+    stranger: Path, folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, list[str]]:
     """A folder in which a stranger ran each command, and what each of them printed."""
+    model = ["target=transformers", f"target.model={folder}", "max_new_tokens=4", "gamma=2"]
+    data = ["data=doors_data", "data.limit=2"]
+    drafters = ["drafters=[none,bigram]", "protocol=overlap", "cache=false"]
     folder = tmp_path_factory.mktemp("commands")
     commands = [
+        ["doors_command", "doors_data"],
+        [*GENERATE, "constraint=doors_constraint", "constraint.length=9", "hydra.run.dir=guided"],
+        ["compare", *model, *data, *drafters, "reports=[doors_report]", "hydra.run.dir=run"],
+        [
+            "train",
+            *model,
+            *data,
+            "recipe=doors_recipe",
+            "recipe.texts=3",
+            "out=trained",
+            "hydra.run.dir=training",
+        ],
+        ["check", "recipe=doors_recipe", "recipe.texts=2"],
         *([*GENERATE, f"drafter={name}", f"hydra.run.dir={name}"] for name in DRAFTERS),
         ["check", "drafter=my_bigram"],
         [*GENERATE, "drafter=my_bigram_near", "--cfg", "job"],
@@ -187,13 +231,26 @@ def test_a_strangers_plugin_is_listed(printed: tuple[Path, list[str]]) -> None:
 def test_a_strangers_plugin_decodes_with_its_preset_and_is_checked(
     printed: tuple[Path, list[str]],
 ) -> None:
-    folder, (_, _, _, checked, config, *_) = printed
+    folder, (*_, checked, config, _, _, _) = printed
     for name in DRAFTERS:
         report = json.loads((folder / name / "generation.json").read_text())
         assert report["counts"]["emitted"] == 30
         assert report["counts"]["drafted"] > 0
     assert "NO" not in checked
     assert "reach: 32" in config
+
+
+def test_a_stranger_uses_every_door(printed: tuple[Path, list[str]]) -> None:
+    """A command, a data source, a constraint, a logger and a recipe of one package."""
+    folder, (_, counted, _, _, _, checked, *_) = printed
+    assert counted == "100 prompts\n"
+    tokens = json.loads((folder / "guided" / "generation.json").read_text())["tokens"]
+    assert len(tokens) == 7 and all(a != b for a, b in pairwise(tokens))
+    lines = (folder / "run" / "doors_report.csv").read_text().splitlines()
+    assert lines == [f"overlap,0+{b},{name}" for b in (0, 1) for name in ("none", "bigram")]
+    assert not (folder / "run" / "report.html").exists()
+    assert (folder / "trained" / "model.safetensors").is_file()
+    assert "NO" not in checked
 
 
 def test_the_example_passes_its_own_tests(printed: tuple[Path, list[str]]) -> None:

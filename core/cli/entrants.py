@@ -12,13 +12,14 @@ from outrider.data.prompts import Prompt
 from outrider.lab.measuring.compare import PROTOCOLS
 from outrider.lab.measuring.entrants import Entrant
 from outrider.lab.runs.identity import identity, provenance
+from outrider.lab.statistics.pairs import check_reference
 from outrider.plugins.config import build, option_configs, plain_values
 from outrider.plugins.roles import plural
 
 EntrantConfig = tuple[DictConfig, DictConfig, DictConfig]
 """The configs of a drafter, an acceptance rule and a policy."""
 
-LISTS = ("resume", "drafters", "verifiers", "policies")
+LISTS = ("resume", "drafters", "verifiers", "policies", "reference")
 """The settings that `run.json` does not repeat among its settings."""
 
 SHOWN = ("precision", "pairs", "by_task", "sort", "live", "reports")
@@ -29,6 +30,9 @@ def entrant_configs(config: DictConfig) -> dict[str, EntrantConfig]:
     """Returns the configs of each entrant: all combinations of drafters, rules and policies.
 
     If several rules or policies are listed, their names are part of the entrant's name.
+
+    Raises:
+        ConfigError: the run's reference is none of them.
     """
     drafters = option_configs("drafter", plain_values(config.drafters))
     verifiers, policies = (
@@ -37,7 +41,7 @@ def entrant_configs(config: DictConfig) -> dict[str, EntrantConfig]:
         else option_configs(role, plain_values(config[plural(role)]))
         for role in ("verifier", "policy")
     )
-    return {
+    configs = {
         "/".join(filter(None, names)): (
             drafters[names[0]],
             verifiers[names[1]],
@@ -45,6 +49,9 @@ def entrant_configs(config: DictConfig) -> dict[str, EntrantConfig]:
         )
         for names in itertools.product(drafters, verifiers, policies)
     }
+    parts = {name: {"drafter": plain_values(drafter)} for name, (drafter, *_) in configs.items()}
+    check_reference(config.reference, parts)
+    return configs
 
 
 def build_entrants(configs: Mapping[str, EntrantConfig]) -> dict[str, Entrant]:
@@ -78,6 +85,7 @@ def run_facts(
         "settings": settings,
         "drafters": parts,
         "protocols": list(PROTOCOLS[config.protocol]),
+        "reference": config.reference,
         "lossless": {name: entrant.verifier.lossless for name, entrant in entrants.items()},
         **({"remember": remember} if remember else {}),
         "questions": [

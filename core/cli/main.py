@@ -16,11 +16,13 @@ from outrider.base.interruption import Terminated, advice_in, out_of_memory, ter
 from outrider.base.optional import what_to_install
 from outrider.base.terminal import JSON, QUIET, is_json, is_quiet, switched_on, visible
 from outrider.base.torchrun import FIELD, rank, world
+from outrider.cli.completion import completions
 from outrider.cli.quoting import quote_prompt
 from outrider.cli.usage import JSON_FLAG, QUIET_FLAG, command_help, usage
 from outrider.data.prompts import is_encodable
 from outrider.plugins.command import Command
-from outrider.plugins.registry import Entry, command_entry, installed
+from outrider.plugins.entry import Entry
+from outrider.plugins.registry import command_entry, installed
 
 SWITCHES = ("cache", "chat", "by_task", "live", "neighbour", "pairs", "resume", "thorough")
 """The settings of all commands that are true or false."""
@@ -156,24 +158,13 @@ def _run_hydra_command(
 
 
 def _complete(arguments: list[str]) -> None:
-    """Installs the completion, or prints how the line in COMP_LINE can go on.
-
-    Hydra knows no commands, so these are completed here, and removed from the line before Hydra
-    reads it.
-    """
-    commands = installed().commands
-    first = next(command for command in commands.values() if not command.plain)
-    if not any(argument.startswith("query=") for argument in arguments):
-        _run_hydra_command(first, _nothing, [COMPLETION[0], *arguments])
+    """Installs Hydra's completion, or prints how the line in COMP_LINE can go on."""
+    if any(argument.startswith("query=") for argument in arguments):
+        print(" ".join(completions(os.environ.get("COMP_LINE", ""))))
         return
-    line = os.environ.get("COMP_LINE", "")
-    end = " " if line.endswith(" ") else ""
-    words = line.split()
-    if len(words) < 2 or (len(words) == 2 and not end):
-        print(" ".join(name for name in commands if name.startswith("".join(words[1:]))))
-    elif words[1] in commands and not commands[words[1]].plain:
-        os.environ["COMP_LINE"] = " ".join([words[0], *words[2:]]) + end
-        _run_hydra_command(commands[words[1]], _nothing, [COMPLETION[0], *arguments])
+    commands = installed().commands.values()
+    first = next(command for command in commands if not command.plain)
+    _run_hydra_command(first, _nothing, [COMPLETION[0], *arguments])
 
 
 def _nothing(_: Any) -> None:

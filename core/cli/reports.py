@@ -7,7 +7,8 @@ from outrider.base.errors import ConfigError, described
 from outrider.base.terminal import plain, remarks
 from outrider.lab.runs.report import Report, Reports
 from outrider.plugins.config import build, option_configs
-from outrider.plugins.registry import Entry, installed
+from outrider.plugins.entry import Entry
+from outrider.plugins.registry import installed
 
 VARIABLE = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 

@@ -5,12 +5,12 @@ import re
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from errno import ENOENT
 from importlib.resources import files
 from typing import Any, final
 
-from omegaconf import OmegaConf
+import yaml  # that of OmegaConf, which is slow to import
 
-from outrider.base.errors import ConfigError
 from outrider.plugins.command import Command
 from outrider.plugins.registry import command_entry, installed
 from outrider.plugins.roles import ROLES
@@ -128,7 +128,7 @@ def argument_parser(
 def read_settings(command: str) -> Settings:
     """Returns what the config file of a command says, with what it takes from other files."""
     text = _config_file(command)
-    content: Any = OmegaConf.to_container(OmegaConf.create(text))
+    content: Any = yaml.safe_load(text)
     groups: dict[str, Any] = {}
     values: dict[str, Any] = {}
     comments: dict[str, str] = {}
@@ -151,15 +151,26 @@ def read_settings(command: str) -> Settings:
     return Settings(examples, groups, values, comments | _comments(text))
 
 
+def config_packages() -> list[str]:
+    """Returns the packages on the search path, in which config files are."""
+    paths = ("pkg://outrider.conf", *installed().search_paths)
+    packages = (path.removeprefix("pkg://") for path in paths if path.startswith("pkg://"))
+    return [package.strip("/").replace("/", ".") for package in packages]
+
+
 def _config_file(name: str) -> str:
-    """Returns the text of a config file, the first of its name on the search path."""
-    packages = ["pkg://outrider.conf", *installed().search_paths]
-    for package in packages:
-        if package.startswith("pkg://"):
-            file = files(package.removeprefix("pkg://").replace("/", ".")) / f"{name}.yaml"
-            if file.is_file():
-                return file.read_text(encoding="utf-8")
-    raise ConfigError(f"{name}.yaml: expected a file in one of {', '.join(packages)}")
+    """Returns the text of a config file, the first of its name on the search path.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    for package in config_packages():
+        file = files(package) / f"{name}.yaml"
+        if file.is_file():
+            return file.read_text(encoding="utf-8")
+    raise FileNotFoundError(
+        ENOENT, f"expected it in {', '.join(config_packages())}", f"{name}.yaml"
+    )
 
 
 def _flat(content: Mapping[str, Any]) -> dict[str, Any]:

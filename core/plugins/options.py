@@ -17,7 +17,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from outrider.base.bounds import hints_of, plain_type
 from outrider.base.errors import PluginError
-from outrider.plugins.registry import Entry, installed
+from outrider.plugins.entry import Entry
+from outrider.plugins.registry import installed
 from outrider.plugins.roles import ROLES
 
 SCHEME = "outrider"

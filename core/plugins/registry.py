@@ -2,22 +2,19 @@
 
 import inspect
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from pkgutil import resolve_name
 from types import ModuleType
 from typing import Any, final
 
 import pluggy
 
-from outrider.base.bounds import hints_of
 from outrider.base.errors import (
     ANY_FAULT,
     ConfigError,
-    OutriderError,
     PluginError,
     described,
     nearest,
@@ -25,67 +22,11 @@ from outrider.base.errors import (
 from outrider.plugins import hookspecs
 from outrider.plugins.builtin import builtin_modules
 from outrider.plugins.command import Command
+from outrider.plugins.entry import Entry
 from outrider.plugins.roles import ROLES
 
 GROUP = "outrider"
 """The entry point group that plugins register under."""
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A registered part: its role and name, and the plugin and distribution that it came with.
-
-    role: a key of `ROLES`, or "command".
-    source: what makes the part, or where that is: "module:name". Of a command, the `Command`.
-    extra: the group of the distribution's optional dependencies that it needs, if any.
-    """
-
-    role: str
-    name: str
-    source: Any
-    plugin: str
-    distribution: str
-    extra: str | None = None
-
-    @property
-    def factory(self) -> Callable[..., Any]:
-        """Returns what makes the part, or runs the command; it is imported only now.
-
-        The signature of a part's factory is its Hydra config.
-
-        Raises:
-            PluginError: it can't be imported, or makes no concrete class of the role.
-            ConfigError: an optional dependency is not installed.
-        """
-        return _factory(self)
-
-    @property
-    def product(self) -> type[Any] | None:
-        """Returns the class of the part; None if a function makes it that is not annotated."""
-        return _product(self.factory)
-
-    @property
-    def path(self) -> str:
-        """Returns the dotted name of the factory, which need not be imported for that."""
-        source = self.source.run if isinstance(self.source, Command) else self.source
-        if isinstance(source, str):
-            return source.replace(":", ".")
-        return f"{source.__module__}.{source.__qualname__}"
-
-    @property
-    def claim(self) -> str:
-        """Returns what the entry claims to be, for messages."""
-        return f"{self.role} {self.name!r} of {self.distribution}"
-
-    def explained(self, error: ImportError) -> OutriderError:
-        """Returns why an import of the part failed: what to install, or what is broken."""
-        is_own = (error.name or "").partition(".")[0] == self.path.partition(".")[0]
-        if self.extra is None or is_own:
-            return PluginError(f"{self.claim} can't be imported: {described(error)}")
-        what = f"outrider {self.name}" if self.role == "command" else f"{self.role}={self.name}"
-        package = f"{self.distribution}[{self.extra}]"
-        return ConfigError(f"{what} needs {error.name}: pip install '{package}'")
 
 
 @final
@@ -142,7 +83,7 @@ class Registrar:
         if (self.role == "command") != isinstance(factory, Command):
             raise PluginError(f"{entry.claim} is {factory!r}: expected an outrider.Command")
         if not isinstance(factory, str | Command):
-            _factory(entry)
+            _ = entry.factory
         if (other := self.registry.of(self.role).get(part)) is not None:
             raise PluginError(
                 f"{entry.claim} is taken: {other.distribution} registered that name before"
@@ -230,8 +171,8 @@ def make(role: str, part: Any, **arguments: Any) -> Any:
     """Returns a part of a role, made by its name; an instance of the role is returned as it is.
 
     part: a name, an instance, or a mapping of the role to a name with settings beside it, such as
-        {"drafter": "bigram", "order": 3}. For a target, also a hub id or the folder of a
-        transformers model.
+        {"drafter": "bigram", "order": 3}. For a target, also a hub id, or the folder or GGUF file
+        of a transformers model.
     arguments: settings; they override those of a mapping.
 
     Raises:
@@ -245,7 +186,7 @@ def make(role: str, part: Any, **arguments: Any) -> Any:
             return part
         raise ConfigError(f"{role}={part!r}: expected a name or an instance of {role.title()}")
     registry = installed()
-    if role == "target" and part not in registry.of(role) and "/" in part:
+    if role == "target" and part not in registry.of(role) and _is_path(part):
         return registry.find(role, "transformers").factory(part, **arguments)
     entry = registry.find(role, part)
     known = inspect.signature(entry.factory).parameters
@@ -284,36 +225,6 @@ def _call(impl: pluggy.HookImpl, owner: str, *arguments: Any) -> Any:
         ) from error
 
 
-@cache
-def _factory(entry: Entry) -> Callable[..., Any]:
-    source = entry.source.run if isinstance(entry.source, Command) else entry.source
-    try:
-        factory: Callable[..., Any] = resolve_name(source) if isinstance(source, str) else source
-    except ImportError as error:
-        raise entry.explained(error) from error
-    except AttributeError as error:
-        raise PluginError(f"{entry.claim} is {source!r}: {error}") from error
-    kind = ROLES[entry.role].kind if entry.role in ROLES else None
-    if kind is None:
-        if not callable(factory):
-            raise PluginError(f"{entry.claim} is {factory!r}: expected a function or a class")
-        return factory
-    product = _product(factory)
-    if product is None or not issubclass(product, kind):
-        raise PluginError(
-            f"{entry.claim} is {factory!r}: expected a class of {kind.__name__},"
-            " or a function annotated to return one"
-        )
-    if missing := sorted(getattr(product, "__abstractmethods__", ())):
-        raise PluginError(
-            f"{entry.claim} is abstract: {product.__name__} lacks {', '.join(missing)}"
-        )
-    return factory
-
-
-def _product(factory: Any) -> type[Any] | None:
-    """Returns the class of what `factory` makes, None if it is not annotated."""
-    if inspect.isclass(factory):
-        return factory
-    returned = hints_of(factory).get("return") if inspect.isfunction(factory) else None
-    return returned if inspect.isclass(returned) else None
+def _is_path(name: str) -> bool:
+    """Returns whether a name is a hub id or a path, and not that of a plugin."""
+    return "/" in name or name.endswith(".gguf")

@@ -17,6 +17,7 @@ from outrider.base.folders import write_whole
 from outrider.extras.cpu.packed_linear import PackedLinear, packing
 from outrider.plugins.origin import source_hash
 from outrider.targets.passes.ranks import is_sharded
+from outrider.targets.plain_parts import plain_parts
 from outrider.targets.self_test import SelfTest, is_exempt, self_test
 
 if TYPE_CHECKING:
@@ -102,8 +103,9 @@ def _checksum(model: "PreTrainedModel") -> str:
 
 def _tensors(model: "PreTrainedModel") -> Iterator[tuple[str, Tensor]]:
     """Yields each tensor once, with its name; packed ones in their plain form."""
-    yield from model.named_parameters()
-    yield from model.named_buffers()
+    for tensors in (model.named_parameters(), model.named_buffers()):
+        for name, tensor in tensors:
+            yield from plain_parts(name, tensor)
     for name, module in model.named_modules():
         if isinstance(module, PackedLinear):
             yield f"{name}.weight", module.weight

@@ -1,4 +1,4 @@
-"""Loading: a transformers model and its tokenizer, from a hub id or a folder."""
+"""Loading: a transformers model and its tokenizer, from a hub id, a folder or a GGUF file."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 
 from outrider.base.bounds import checked
-from outrider.base.errors import ConfigError, TargetError
-from outrider.base.terminal import is_quiet
+from outrider.base.errors import ConfigError, OutriderError, TargetError, require
+from outrider.base.terminal import is_quiet, plain, remarks
 from outrider.plugins.registry import installed
+from outrider.targets import gguf
+from outrider.targets.adapters import adapted, base_of, is_adapter
 from outrider.targets.passes import launch
 
 if TYPE_CHECKING:
@@ -19,12 +21,18 @@ if TYPE_CHECKING:
 Dtype = Literal["auto", "float32", "bfloat16", "float16", "float64"]
 """How numbers are kept; see `torch`."""
 
+GGUF = ".gguf"
+"""How the name of a GGUF file ends."""
+
 
 @checked()
 def load(
     name: str, dtype: Dtype, device: str, *, tensor_parallel: bool = False
 ) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
-    """Returns the model and tokenizer of a hub id or a folder, ready to run.
+    """Returns the model and tokenizer of a hub id, a folder or a GGUF file, ready to run.
+
+    The weights of a GGUF file are dequantised, and those of an adapter's folder are added to its
+    model's; a line says so.
 
     tensor_parallel: whether to load only this rank's part of the weights.
 
@@ -37,18 +45,20 @@ def load(
     if dtype == "auto" and torch_device.type == "cpu":
         dtype = "float32"
     folder = Path(name).expanduser()
-    if not folder.is_dir() and (name.startswith((".", "/", "~")) or name.count("/") != 1):
+    is_local = folder.is_dir() or (folder.is_file() and folder.suffix == GGUF)
+    if not is_local and (name.startswith((".", "/", "~")) or name.count("/") != 1):
         known = name in installed().of("target")
         raise ConfigError(
-            f"model={name!r}: expected a hub id (owner/name) or a folder that exists"
+            f"model={name!r}: expected a hub id (owner/name), or a folder or GGUF file that exists"
             + (f"; target={name} is a target of its own" if known else "")
         )
-    if folder.is_dir():
+    if is_local:
         name = str(folder)
+        require(folder.is_dir() or not tensor_parallel, "model", name, "a folder to be spread")
     try:
-        with _quiet(progress=not folder.is_dir() and not is_quiet()):  # a folder takes but a second
+        with _quiet(progress=not is_local and not is_quiet()):  # a folder takes but a second
             model, tokenizer, report = _from_pretrained(name, dtype, tensor_parallel)
-    except ConfigError:
+    except OutriderError:
         raise
     except Exception as error:  # many libraries, each with errors of its own
         line = " ".join(str(error).split())
@@ -68,6 +78,18 @@ def _from_pretrained(name: str, dtype: str, tensor_parallel: bool) -> tuple[Any,
     """Returns the model, the tokenizer, and what transformers reports of the weights."""
     from transformers import AutoConfig, AutoTokenizer
 
+    folder = Path(name)
+    if folder.is_file():
+        line = f"{folder.name}: its weights were of {gguf.precision(folder)}, and are dequantised"
+        remarks().print(plain(line), soft_wrap=True)
+        return gguf.read(folder, dtype)
+    if is_adapter(folder):
+        base = base_of(folder)
+        model, tokenizer, report = _from_pretrained(base, dtype, tensor_parallel)
+        remarks().print(plain(f"{name} is an adapter, added to {base}"), soft_wrap=True)
+        if (folder / "tokenizer_config.json").is_file():
+            tokenizer = AutoTokenizer.from_pretrained(name)
+        return adapted(model, folder), tokenizer, report
     config: Any = AutoConfig.from_pretrained(name)
     auto_model = _auto_model(config)
     options: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""TransformersTarget: any text model of transformers, from a hub id or a folder."""
+"""TransformersTarget: any text model of transformers, from a hub id, a folder or a GGUF file."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,6 +20,7 @@ from outrider.contract.target import PathScorer, Session, Target
 from outrider.contract.turns import Turn
 from outrider.extras.cpu import fused_decoder as flat
 from outrider.extras.cpu.packed_linear import NATIVE, can_pack, pack, packing
+from outrider.extras.cpu.packed_matrix import is_unwrapped
 from outrider.extras.cpu.quantized_model import require_native
 from outrider.extras.cpu.threads import one_thread
 from outrider.targets.batch import write, write_encoded, write_turns
@@ -33,6 +34,7 @@ from outrider.targets.passes.first_layers import depth
 from outrider.targets.passes.recurrent import has_states
 from outrider.targets.passes.text_tree import TextTree
 from outrider.targets.passes.windows import context_window
+from outrider.targets.plain_parts import plain_parts
 from outrider.targets.self_test import SelfTest, run_self_test, self_test
 from outrider.targets.session import CachedSession
 from outrider.targets.together import TogetherSession, join_sessions, open_sessions, score_sessions
@@ -47,7 +49,8 @@ class TransformersTarget(Target):
 
     The encoder reads the prompt, once; the text begins with the decoder's start token.
 
-    model: a hub id, a folder, or a model that is already loaded.
+    model: a hub id, a folder, a GGUF file, or a model that is already loaded. A folder may hold an
+        adapter of PEFT, whose changes are added to the weights of its model.
     tokenizer: the tokenizer of a loaded model; otherwise it is loaded along with the model.
     dtype: float32, bfloat16, float16, float64, or auto: float32 on a CPU, and the checkpoint's own
         elsewhere.
@@ -96,6 +99,13 @@ class TransformersTarget(Target):
         self._spread = tensor_parallel
         if tensor_parallel:
             ranks.take_part(model)
+        wrapped = _wrapped_weights(model)
+        if wrapped is not None:  # such as torchao's rounded ones
+            allowed, expected = (
+                ("auto", "none", "compile"),
+                f"none, since its weights are {wrapped}",
+            )
+            require(optimize in allowed, "target.optimize", optimize, expected)
         if optimize == "auto":
             optimize = "packed" if is_name and not self._start and not tensor_parallel else "none"
         if quantize is not None:
@@ -209,10 +219,17 @@ class TransformersTarget(Target):
             digest = hashlib.sha256(self.model.config.to_json_string().encode())
             digest.update(str(self._start or "").encode())  # it may come from a generation config
             for name, tensor in self.model.state_dict().items():
-                digest.update(name.encode())
-                digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy())
+                for part, plain in plain_parts(name, tensor.detach()):
+                    digest.update(part.encode())
+                    digest.update(plain.cpu().contiguous().view(-1).view(torch.uint8).numpy())
             self._fingerprint = digest.hexdigest()
         return self._fingerprint
+
+
+def _wrapped_weights(model: "PreTrainedModel") -> str | None:
+    """Returns the class of weights that wrap others; None if all have numbers of their own."""
+    kinds = (type(weight).__name__ for weight in model.parameters() if not is_unwrapped(weight))
+    return next(kinds, None)
 
 
 def _require_packed(quantize: str, optimize: str) -> None:

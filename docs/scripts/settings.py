@@ -18,8 +18,9 @@ from outrider.extras.training.corpus import TextRecipe
 from outrider.extras.training.drafters import DrafterRecipe
 from outrider.extras.training.families import FAMILIES
 from outrider.extras.training.schedule import Schedule
+from outrider.plugins.entry import Entry
 from outrider.plugins.options import option_schema
-from outrider.plugins.registry import Entry, installed
+from outrider.plugins.registry import installed
 
 ROLES = {
     "drafter": "Drafters",

@@ -72,12 +72,14 @@ def is_used_for(model: "PreTrainedModel") -> bool:
 def supports(model: "PreTrainedModel") -> bool:
     """Returns whether the flat pass can run a model.
 
-    Models with attention windows or another activation function are left to transformers.
+    Models with attention windows or another activation function, and those that wrap another
+    model, as PEFT's do, are left to transformers.
     """
     config: Any = model.config
     layer_types = set(getattr(config, "layer_types", None) or ["full_attention"])
     return (
         config.model_type in KINDS
+        and hasattr(getattr(model, "model", None), "layers")
         and config.hidden_act == "silu"
         and layer_types == {"full_attention"}
         and not getattr(config, "sliding_window", None)

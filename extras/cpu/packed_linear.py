@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad, silu
 
 from outrider.extras.cpu import byte_counter as reads
-from outrider.extras.cpu.packed_matrix import Panels, can_panel
+from outrider.extras.cpu.packed_matrix import Panels, can_panel, is_unwrapped
 
 ROWS = 16
 """The number of rows that oneDNN's layout is chosen for; any other number works too."""
@@ -153,6 +153,8 @@ def can_pack(model: nn.Module) -> bool:
     if first is None or first.device.type != "cpu" or first.dtype not in PRECISIONS:
         return False
     if not kernels.is_available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+        return False
+    if not all(map(is_unwrapped, model.parameters())):
         return False
     is_short = first.dtype is torch.bfloat16
     return can_panel(first) or not is_short or torch.ops.mkldnn._is_mkldnn_bf16_supported()

@@ -204,5 +204,10 @@ def _single(x: Tensor) -> Tensor:
 
 def can_panel(weight: Tensor) -> bool:
     """Returns whether the native library can multiply with a matrix."""
-    is_plain = weight.dtype in PRECISIONS and weight.device.type == "cpu"
+    is_plain = is_unwrapped(weight) and weight.dtype in PRECISIONS and weight.device.type == "cpu"
     return is_plain and library() is not None
+
+
+def is_unwrapped(weight: Tensor) -> bool:
+    """Returns whether a tensor has numbers of its own, as torchao's rounded weights have not."""
+    return not hasattr(weight, "__tensor_flatten__")

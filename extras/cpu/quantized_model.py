@@ -8,7 +8,7 @@ from torch import nn
 
 from outrider.base.errors import ConfigError
 from outrider.extras.cpu.packed_linear import PackedLinear
-from outrider.extras.cpu.packed_matrix import DEPTH, Panels, can_panel
+from outrider.extras.cpu.packed_matrix import DEPTH, Panels, can_panel, is_unwrapped
 from outrider.targets.passes.module_copies import with_replaced
 
 if TYPE_CHECKING:
@@ -48,6 +48,11 @@ def quantized(model: "PreTrainedModel", setting: str, bits: int | None = 8) -> "
 
 def require_native(model: nn.Module, setting: str) -> None:
     """Raises `ConfigError` unless the native library can quantize a model's weights."""
+    for name, parameter in model.named_parameters():
+        if not is_unwrapped(parameter):
+            raise ConfigError(
+                f"{setting}: expected plain weights, {name} is of {type(parameter).__name__}"
+            )
     if not all(can_panel(parameter) for parameter in model.parameters()):
         raise ConfigError(
             f"{setting}: rounded weights need a model in float32 or bfloat16 on a CPU,"

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from outrider.extras.view.plotting import Rows, finish, style_of, use_integer_ticks
+from outrider.lab.runs.row import Row
 from outrider.lab.runs.store import Run
-from outrider.lab.runs.summary import Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -20,8 +20,9 @@ from outrider.extras.view.plotting import (
 )
 from outrider.extras.view.report import differing
 from outrider.lab.measuring.quality import SCORES
+from outrider.lab.runs.row import Row
 from outrider.lab.runs.store import Run, flatten
-from outrider.lab.runs.summary import Row, Summary
+from outrider.lab.runs.summary import Summary
 from outrider.lab.runs.table import cell
 from outrider.lab.statistics.intervals import Interval
 

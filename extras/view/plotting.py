@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO, StringIO
 from typing import TYPE_CHECKING, Any
 
-from outrider.lab.runs.summary import Row
+from outrider.lab.runs.row import Row
 from outrider.lab.statistics.intervals import Interval
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ import math
 from typing import TYPE_CHECKING
 
 from outrider.extras.view.plotting import Plot, Rows, finish, plot_interval, short, style_of
-from outrider.lab.runs.summary import Row
+from outrider.lab.runs.row import Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

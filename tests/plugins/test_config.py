@@ -18,8 +18,9 @@ from outrider.plugins.config import (
     compose,
     option_configs,
 )
+from outrider.plugins.entry import Entry
 from outrider.plugins.options import offer_options, option_schema
-from outrider.plugins.registry import Entry, installed
+from outrider.plugins.registry import installed
 from outrider.verifiers.lenient import Lenient
 
 CONF = Path(__file__).parents[2] / "conf"

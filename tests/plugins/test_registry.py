@@ -21,7 +21,8 @@ from outrider.drafters.ngram import NGram
 from outrider.drafters.none import NoDraft
 from outrider.plugins import hookspecs
 from outrider.plugins.builtin import builtin_modules
-from outrider.plugins.registry import Entry, plugin_manager, registry_from
+from outrider.plugins.entry import Entry
+from outrider.plugins.registry import plugin_manager, registry_from
 from outrider.plugins.roles import ROLES, plural
 from outrider.targets.tabular import TabularTarget
 from outrider.verifiers.token import Token

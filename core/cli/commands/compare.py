@@ -26,12 +26,21 @@ from outrider.lab.measuring.entrants import Question, Settings
 from outrider.lab.measuring.quality import SCORES, read_quality
 from outrider.lab.measuring.sandbox import isolation
 from outrider.lab.measuring.texts import cache_folder
-from outrider.lab.runs.conclusion import finding
+from outrider.lab.runs.conclusion import finding_of
 from outrider.lab.runs.export import comparison, write_json
 from outrider.lab.runs.planning import plan_lines
 from outrider.lab.runs.store import FACTS, RunFolder, unfinished
 from outrider.lab.runs.summary import Summary
-from outrider.lab.runs.table import COLUMNS, by_rate, columns_of, pair_table, table, task_table
+from outrider.lab.runs.table import (
+    COLUMNS,
+    by_rate,
+    columns_of,
+    out_of_reach,
+    pair_table,
+    table,
+    task_table,
+)
+from outrider.lab.statistics.pairs import comparable
 from outrider.plugins.config import build, plain_values
 
 BY_TASK = ("speedup", "block_efficiency", "tokens_per_second", *SCORES)
@@ -64,6 +73,7 @@ def compare(config: DictConfig) -> None:
     fit(target, entrants)
     facts = run_facts(config, configs, entrants, target, prompts)
     reports = chosen_reports(plain_values(config.reports))
+    _say_what_is_out_of_reach(facts)
     with (
         RunFolder(_run_path(config), facts, resume=config.resume) as run_folder,
         advising(lambda: advice(run_folder)),
@@ -106,6 +116,15 @@ def compare(config: DictConfig) -> None:
     for path in (run_folder.path / "comparison.json", *written):
         line = path.absolute().as_uri() if path.suffix == ".html" else path
         remarks(stderr=False).print(plain(line), soft_wrap=True)
+
+
+def _say_what_is_out_of_reach(facts: Mapping[str, Any]) -> None:
+    """Prints that the prompts are too few for the drafters to be told apart, if they are."""
+    parts, reference = facts["drafters"], facts["reference"]
+    tests = len(comparable(list(parts), parts, reference))
+    for note in out_of_reach(len({prompt for prompt, *_ in facts["questions"]}), tests):
+        hint = ", or fewer with reference=DRAFTER" if tests > 2 and reference is None else ""
+        remarks().print(plain(note + hint), soft_wrap=True)
 
 
 def _check_protocol(protocol: str) -> None:
@@ -184,7 +203,7 @@ def _print(summary: Summary, title: str, config: DictConfig) -> None:
     console = results()
     rows = summary.rows if config.sort is None else by_rate(summary.rows, config.sort)
     console.print(table({"": rows}, title))
-    if sentences := finding(summary.rows, summary.pairs):
+    if sentences := finding_of(summary):
         console.print(" ".join(sentences), markup=False, highlight=False)
     if config.pairs and summary.pairs and summary.prompts[1:]:
         remarks(stderr=False).print(pair_table(summary.pairs))

@@ -20,43 +20,69 @@ PREFIX = "outrider-"
 
 @final
 @dataclass(frozen=True, slots=True)
-class Role:
+class Template:
     """What the template of a role holds.
 
     title: the part, in words. makes: what its tests check. example: a command that uses it.
     helper: what its tests need from functools, if anything.
+    symbol: the name of what it registers, a class if nothing else is said.
     """
 
     title: str
     makes: str
     example: str
     helper: str = ""
+    symbol: str = "{class_name}"
 
 
 TEMPLATES = {
-    "drafter": Role(
+    "drafter": Template(
         "A drafter",
         "{class_name}, partial({class_name}, reach=2)",
         "outrider compare drafters=[none,{name},prompt_lookup]",
         "partial",
     ),
-    "verifier": Role(
+    "verifier": Template(
         "An acceptance rule",
         "{class_name}",
         "outrider compare drafters=[bigram] verifiers=[token,{name}] sampling=standard",
     ),
-    "policy": Role(
+    "policy": Template(
         "A policy",
         "{class_name}, partial({class_name}, start=1)",
         "outrider compare drafters=[bigram] policies=[fixed,{name}]",
         "partial",
     ),
-    "target": Role(
+    "target": Template(
         "A target",
         "cache({class_name})",
         "outrider generate target={name} prompt=[0,1] drafter=bigram",
         "cache",
     ),
+    "constraint": Template(
+        "A constraint",
+        "{class_name}",
+        'outrider generate prompt="Name three rivers." constraint={name}',
+    ),
+    "data": Template(
+        "A data source",
+        "partial({name}, limit=3)",
+        "outrider compare data={name} data.limit=4",
+        "partial",
+        "{name}",
+    ),
+    "recipe": Template(
+        "A recipe of training",
+        "partial({class_name}, texts=4)",
+        "outrider train recipe={name} data=demo",
+        "partial",
+    ),
+    "report": Template(
+        "A logger of runs",
+        "{class_name}",
+        "outrider compare reports=[page,{name}]",
+    ),
+    "command": Template("A command", "", "outrider {name} demo", symbol="{name}"),
 }
 """By role, what is in its package."""
 
@@ -69,8 +95,8 @@ def new_plugin(arguments: Sequence[str]) -> None:
     """
     parser = argument_parser(
         "new-plugin",
-        description="Writes a package with one drafter, acceptance rule, policy or target, and"
-        " tests that prove it. Change its code and run the tests again.",
+        description="Writes a package with a drafter, or a part of another role, and tests that"
+        " prove it. Change its code and run the tests again.",
         epilog="example: outrider new-plugin my-bigram --role drafter",
     )
     parser.add_argument("name", help="of the part, such as my-bigram; the package is outrider-NAME")
@@ -86,8 +112,7 @@ def new_plugin(arguments: Sequence[str]) -> None:
         f"cd {folder}",
         "pip install --editable '.[test]'",
         f"pytest test_{name}.py",
-        f"outrider check {options.role}={name}",
-        TEMPLATES[options.role].example.format(name=name),
+        *_steps(options.role, name),
     ):
         notes.print(plain(f"  {line}"), soft_wrap=True)
 
@@ -112,9 +137,11 @@ def write_plugin(name: str, role: str, parent: Path) -> Path:
         "package": package,
         "title": template.title,
         "helper": template.helper,
+        "usage": f"outrider {part}" if role == "command" else f"{role}={part}",
+        "steps": _steps(role, part),
     }
     values["makes"] = template.makes.format(**values)
-    values["example"] = template.example.format(**values)
+    values["symbol"] = template.symbol.format(**values)
     environment = Environment(
         undefined=StrictUndefined,
         keep_trailing_newline=True,
@@ -123,7 +150,7 @@ def write_plugin(name: str, role: str, parent: Path) -> Path:
     for source, path in (
         ("pyproject.toml", "pyproject.toml"),
         ("README.md", "README.md"),
-        ("tests.py", f"test_{part}.py"),
+        ("tests_command.py" if role == "command" else "tests.py", f"test_{part}.py"),
         (f"{role}.py", f"{package}/__init__.py"),
     ):
         text = (files("outrider.plugins") / "template" / f"{source}.jinja").read_text("utf-8")
@@ -131,6 +158,12 @@ def write_plugin(name: str, role: str, parent: Path) -> Path:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(environment.from_string(text).render(values), encoding="utf-8")
     return folder
+
+
+def _steps(role: str, name: str) -> list[str]:
+    """Returns what to run when the package is installed and its tests have passed."""
+    example = TEMPLATES[role].example.format(name=name)
+    return [example] if role == "command" else [f"outrider check {role}={name}", example]
 
 
 def part_name(name: str) -> str:

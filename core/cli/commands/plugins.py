@@ -7,7 +7,8 @@ from rich.table import Table
 
 from outrider.base.terminal import plain, print_json, results
 from outrider.cli.usage import argument_parser
-from outrider.plugins.registry import Entry, installed
+from outrider.plugins.entry import Entry
+from outrider.plugins.registry import installed
 
 
 def plugins(arguments: Sequence[str]) -> None:

@@ -31,7 +31,7 @@ def config_differences(runs: Mapping[str, Run]) -> dict[str, dict[str, Any]]:
 
 
 def pairs_across(summaries: Mapping[str, Summary]) -> list[Pair]:
-    """Returns the differences between runs in the rates that both have, as one Holm family.
+    """Returns the differences between runs in the rates that both have, a Holm family for each.
 
     A drafter is compared with the one of the same name in the other run. If no name is in both, and
     each run has one drafter besides `none` and `random`, these two are compared. Only prompts that

@@ -1,129 +1,249 @@
-"""Finding: what a comparison showed, in a few sentences."""
+"""Finding: what a comparison showed, in a few sentences, each claim with its test."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from outrider.lab.runs.summary import Row
+from outrider.lab.runs.row import Row, ranked
+from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.intervals import FEWEST, Interval
 from outrider.lab.statistics.pairs import Pair
 
-LEVEL = 0.05
-"""Below this p-value, after Holm's correction, a lead counts as more than chance."""
+NAMED = 3
+"""The most drafters that a sentence names, each with its figure."""
 
 
-def finding(rows: Sequence[Row], pairs: Sequence[Pair] = ()) -> list[str]:
-    """Returns which drafter is the fastest, or has the highest alpha if nothing was timed.
+def finding(
+    rows: Sequence[Row],
+    pairs: Sequence[Pair] = (),
+    over_plain: Sequence[Pair] = (),
+    task_pairs: Sequence[Pair] = (),
+    reference: str | None = None,
+) -> list[str]:
+    """Returns which drafter is first in speed, or in alpha if nothing was timed, and what is sure.
 
-    Further sentences say how sure that is, and on which tasks another drafter is faster. Empty if
-    no drafter drafted, or if there is nothing to compare with.
+    It is called the fastest only if tests show that it is faster than plain decoding and than each
+    of the others. If times are doubtful, the first sentence says so. Empty if no drafter drafted,
+    or if there is nothing to compare with.
 
-    pairs: the differences between these drafters, for the lead of the fastest.
+    pairs: the differences between these drafters. over_plain: those of each from plain decoding.
+    task_pairs: by task, those from the first. reference: the drafter that was compared with the
+        others, if one was; then the sentences are about it.
     """
     if len(rows) < 2:
         return []
     timed = ranked(rows, "speedup")
-    if timed:
-        (row, speedup), *others = timed
-        sentences = [_fastest(row, speedup, others=len(others)), _chance(row, speedup)]
-        if speedup.value > 1:
-            sentences += [_lead(row, others[0][0], pairs) if others else "", _by_task(rows, row)]
-        if row.doubts:
-            sentences.append(f"Doubtful: {', '.join(row.doubts)}.")
-        return [sentence for sentence in sentences if sentence]
-    by_alpha = ranked(rows, "alpha")
-    if not by_alpha:
-        return []
-    best, alpha = by_alpha[0]
-    return [f"{best.drafter} has the highest alpha, {_figure(alpha)}."]
+    if not timed:
+        return _in_alpha(rows, pairs)
+    doubts = _doubts(timed)
+    first, *others = [row for row in timed if not row.control] or timed
+    if reference is not None:
+        sentences = _of_reference(timed, pairs, over_plain, reference)
+    else:
+        sentences = _of_first(first, others, pairs, over_plain, [] if doubts else task_pairs)
+    return [*doubts, *sentences]
 
 
-def ranked(rows: Sequence[Row], rate: str, task: str | None = None) -> list[tuple[Row, Interval]]:
-    """Returns the rows that have a rate and drafted something, the highest rate first.
-
-    task: counts the prompts of this task only. Defaults to all prompts.
-    """
-    pairs = [
-        (row, figure)
-        for row in rows
-        if (figure := _rates(row, task).get(rate)) is not None and _drafted(row)
-    ]
-    return sorted(pairs, key=lambda pair: -pair[1].value)
-
-
-def _rates(row: Row, task: str | None) -> Mapping[str, Interval | None]:
-    return row.rates if task is None else row.tasks.get(task, {})
-
-
-def _drafted(row: Row) -> bool:
-    if row.counts is not None:
-        return row.counts.drafted > 0
-    coverage = row.rates["coverage"]
-    return coverage is None or coverage.value > 0
-
-
-def _fastest(row: Row, speedup: Interval, *, others: int) -> str:
-    tokens = row.rates["block_efficiency"]
-    calls = "" if tokens is None else f" and {tokens.value:.2f} tokens per call"
-    if speedup.value <= 1:
-        subject = "No drafter is" if others else f"{row.drafter} is not"
-        nearest = f"{row.drafter} comes nearest, with" if others else "it has"
-        return f"{subject} faster than plain decoding here: {nearest} {_figure(speedup)}{calls}."
-    name = f"{row.drafter} is the fastest" if others else f"{row.drafter} is faster"
-    return f"{name}: {_figure(speedup)} times as fast as plain decoding{calls}."
-
-
-def _chance(row: Row, speedup: Interval) -> str:
-    """Returns why the speedup may be chance; empty if its interval does not hold 1."""
-    if speedup.low is not None and speedup.low <= 1 < speedup.value:
-        return "The interval contains 1, so this may be chance: more prompts would tell."
-    if speedup.low is not None or row.prompts >= FEWEST:
-        return ""
-    return f"From {row.prompts} prompt{'s' * (row.prompts > 1)}, too few to say how sure this is."
-
-
-def _lead(first: Row, second: Row, pairs: Sequence[Pair]) -> str:
-    """Returns how far the fastest is ahead of the next, if the two were compared."""
-    names = {first.drafter, second.drafter}
-    pair = next((p for p in pairs if p.rate == "speedup" and {p.one, p.other} == names), None)
-    if pair is None:
-        return ""
-    lead = _figure(pair.difference if pair.one == first.drafter else opposite(pair.difference))
-    if pair.p_holm < LEVEL:
-        return f"It leads {second.drafter} by {lead} (p {pair.p_holm:.2g} by Holm)."
-    # The interval is of this difference alone, so it need not hold 0.
-    return (
-        f"Its lead over {second.drafter}, {lead}, may be chance: p is {pair.p_holm:.2g}, after"
-        " Holm's correction for all comparisons."
+def finding_of(summary: Summary) -> list[str]:
+    """Returns the finding of one run."""
+    return finding(
+        summary.rows, summary.pairs, summary.over_plain, summary.task_pairs, summary.reference
     )
 
 
-def opposite(difference: Interval) -> Interval:
-    """Returns the difference the other way round."""
-    low, high = difference.low, difference.high
-    if low is None or high is None:
-        return Interval(-difference.value, None, None)
-    return Interval(-difference.value, -high, -low)
+def _doubts(timed: Sequence[Row]) -> list[str]:
+    """Returns that there is no finding, and why, if a time is doubtful."""
+    reasons: dict[str, list[str]] = {}
+    for row in timed:
+        for reason in row.doubts:
+            reasons.setdefault(reason, []).append(row.drafter)
+    if not reasons:
+        return []
+    causes = "; ".join(
+        reason if len(names) == len(timed) > 1 else f"{reason} ({', '.join(names)})"
+        for reason, names in reasons.items()
+    )
+    return [f"No finding, since times are doubtful: {causes}.", "As measured:"]
 
 
-def _by_task(rows: Sequence[Row], fastest: Row) -> str:
-    """Returns on which tasks another drafter is faster, of those with prompts enough to tell.
-
-    Empty if there are fewer than two such tasks.
-    """
-    leaders = {}
-    for task in dict.fromkeys(task for row in rows for task in row.tasks):
-        best = ranked(rows, "speedup", task)
-        if best and best[0][1].low is not None:
-            leaders[task] = best[0][0].drafter
-    if len(leaders) < 2:
-        return ""
-    others: dict[str, list[str]] = {}
-    for task, drafter in leaders.items():
-        if drafter != fastest.drafter:
-            others.setdefault(drafter, []).append(task)
+def _of_first(
+    first: Row,
+    others: Sequence[Row],
+    pairs: Sequence[Pair],
+    over_plain: Sequence[Pair],
+    task_pairs: Sequence[Pair],
+) -> list[str]:
+    """Returns the sentences on the drafter with the largest speedup."""
+    name, speedup = first.drafter, first.rates["speedup"]
+    assert speedup is not None, "it was timed"
+    if speedup.value <= 1:
+        subject = "No drafter is" if others else f"{name} is not"
+        nearest = f"{name} comes nearest, with" if others else "it has"
+        measured = f"{nearest} {_figure(speedup)}{_tokens(first)}"
+        return [f"{subject} faster than plain decoding here: {measured}."]
+    gaps = [gap for row in others if (gap := _gap(pairs, "speedup", name, row.drafter)) is not None]
+    sure = [gap for gap in gaps if gap.significant]
+    is_tested = len(gaps) == len(others)
+    plain = next((pair for pair in over_plain if pair.one == name), None)
+    is_faster = plain is not None and plain.significant
     if not others:
-        return f"It is the fastest on each of the {len(leaders)} tasks."
-    exceptions = "; ".join(f"{name} on {', '.join(names)}" for name, names in others.items())
-    return f"By task others are faster: {exceptions}."
+        verb = "is faster" if is_faster else "was measured"
+    elif is_faster and is_tested and len(sure) == len(gaps):
+        verb = "is the fastest"
+    else:
+        verb = "ranks first"
+    speed = f"{name} {verb}: {_figure(speedup)} times as fast as plain decoding{_tokens(first)}."
+    sentences = [speed, _chance(first, plain)]
+    if verb == "is the fastest":
+        sentences.append(f"It leads {_with_figures(gaps)}, by Holm over {gaps[0].family} pairs.")
+    else:
+        sentences.append(_unsure([gap for gap in gaps if not gap.significant], len(gaps)))
+        untested = [row.drafter for row in others if row.drafter not in {gap.other for gap in gaps}]
+        if untested:
+            sentences.append(f"Its lead over {untested[0]} is not tested.")
+    sentences.append(_by_task([first, *others], task_pairs))
+    return [sentence for sentence in sentences if sentence]
+
+
+def _of_reference(
+    timed: Sequence[Row], pairs: Sequence[Pair], over_plain: Sequence[Pair], reference: str
+) -> list[str]:
+    """Returns the sentences on one drafter against the others, for each of its rules."""
+    sentences = []
+    for row in timed:
+        if reference not in (row.drafter, row.drafter.partition("/")[0]):
+            continue
+        speedup = row.rates["speedup"]
+        assert speedup is not None, "it was timed"
+        plain = next((pair for pair in over_plain if pair.one == row.drafter), None)
+        sentences.append(
+            f"{row.drafter}: {_figure(speedup)} times as fast as plain decoding{_tokens(row)}."
+        )
+        sentences.append(_chance(row, plain))
+        gaps = [
+            gap
+            for other in timed
+            if (gap := _gap(pairs, "speedup", row.drafter, other.drafter)) is not None
+        ]
+        parts = {
+            "faster than": [gap for gap in gaps if gap.significant and gap.difference.value > 0],
+            "slower than": [gap for gap in gaps if gap.significant and gap.difference.value < 0],
+            "not told apart from": [gap for gap in gaps if not gap.significant],
+        }
+        told = [f"{what} {_with_figures(some)}" for what, some in parts.items() if some]
+        if told:
+            tests = f"By Holm over {gaps[0].family} comparison{'s' * (gaps[0].family > 1)}"
+            sentences.append(f"{tests} it is {'; '.join(told)}.")
+    return [sentence for sentence in sentences if sentence]
+
+
+def _in_alpha(rows: Sequence[Row], pairs: Sequence[Pair]) -> list[str]:
+    """Returns the sentences on the drafter with the highest alpha."""
+    first, *others = [*(row for row in ranked(rows, "alpha") if not row.control), None]
+    if first is None:
+        return []
+    name, alpha = first.drafter, first.rates["alpha"]
+    assert alpha is not None, "it is ranked by it"
+    rivals = [row for row in others if row is not None]
+    gaps = [gap for row in rivals if (gap := _gap(pairs, "alpha", name, row.drafter)) is not None]
+    if gaps and len(gaps) == len(rivals) and all(gap.significant for gap in gaps):
+        tests = f"by Holm over {gaps[0].family} pairs"
+        return [
+            f"{name} has the highest alpha, {_figure(alpha)}: above {_with_figures(gaps)}, {tests}."
+        ]
+    sentences = [f"{name} ranks first in alpha, {_figure(alpha)}."]
+    if gaps:
+        sentences.append(_unsure([gap for gap in gaps if not gap.significant], len(gaps)))
+    return sentences
+
+
+def _gap(pairs: Iterable[Pair], rate: str, one: str, other: str) -> Pair | None:
+    """Returns the difference of two drafters as one less the other, if they were compared."""
+    for pair in pairs:
+        if pair.rate == rate and {pair.one, pair.other} == {one, other}:
+            return pair if pair.one == one else pair.opposite
+    return None
+
+
+def _chance(row: Row, plain: Pair | None) -> str:
+    """Returns that the speedup may be chance; empty if a test shows that it isn't."""
+    if row.prompts < FEWEST:
+        return (
+            f"From {row.prompts} prompt{'s' * (row.prompts > 1)}, too few to say how sure this is."
+        )
+    if plain is None or plain.significant:
+        return ""
+    corrected = f" by Holm over {plain.family} drafters" if plain.family > 1 else ""
+    return (
+        f"This may be chance: p is {plain.p_holm:.2g}{corrected} that it is as fast as plain"
+        " decoding. More prompts would tell."
+    )
+
+
+def _unsure(gaps: Sequence[Pair], tested: int) -> str:
+    """Returns over which drafters the lead of the first may be chance."""
+    if not gaps:
+        return ""
+    if len(gaps) == 1:
+        (gap,) = gaps
+        return (
+            f"Its lead over {gap.other}, {_figure(gap.difference)}, may be chance: p is"
+            f" {gap.p_holm:.2g} by Holm over {gap.family} pairs."
+        )
+    return (
+        f"Its lead may be chance over {len(gaps)} of {tested}, by Holm over {gaps[0].family} pairs:"
+        f" {_with_figures(gaps)}."
+    )
+
+
+def _with_figures(gaps: Sequence[Pair]) -> str:
+    """Returns drafters, each with how far the first is from it, and the p-value."""
+    nearest = sorted(gaps, key=lambda gap: abs(gap.difference.value))[:NAMED]
+    named = []
+    for gap in nearest:
+        size = gap.difference if gap.difference.value >= 0 else gap.difference.opposite
+        named.append(f"{gap.other} by {_figure(size)} (p {gap.p_holm:.2g})")
+    more = [f"{len(gaps) - NAMED} more"] if len(gaps) > NAMED else []
+    *most, last = [*named, *more]
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def _by_task(timed: Sequence[Row], task_pairs: Sequence[Pair]) -> str:
+    """Returns on which tasks others are faster, as tests show, and who else ranks first on one.
+
+    Empty if there are fewer than two tasks with prompts enough to tell.
+    """
+    tasks = list(dict.fromkeys(pair.task for pair in task_pairs))
+    if len(tasks) < 2:
+        return ""
+    faster = [pair for pair in task_pairs if pair.significant and pair.difference.value > 0]
+    leaders = {task: ranked(timed, "speedup", task)[0].drafter for task in tasks}
+    shown = {pair.task for pair in faster}
+    rest: dict[str, list[str]] = {}
+    for task, name in leaders.items():
+        if name != timed[0].drafter and task not in shown:
+            rest.setdefault(name, []).append(task)
+    sentences = []
+    if faster:
+        by_drafter: dict[str, list[str]] = {}
+        for pair in faster:
+            by_drafter.setdefault(pair.one, []).append(pair.task)
+        named = _lists(by_drafter)
+        sentences.append(
+            f"By task others are faster: {named} (Holm over {faster[0].family} tests)."
+        )
+    if rest:
+        sentences.append(f"Also first by task, which may be chance: {_lists(rest)}.")
+    if not sentences:
+        sentences.append(f"It ranks first on each of the {len(tasks)} tasks.")
+    return " ".join(sentences)
+
+
+def _lists(tasks: Mapping[str, Sequence[str]]) -> str:
+    return "; ".join(f"{name} on {', '.join(names)}" for name, names in tasks.items())
+
+
+def _tokens(row: Row) -> str:
+    tokens = row.rates["block_efficiency"]
+    return "" if tokens is None else f" and {tokens.value:.2f} tokens per call"
 
 
 def _figure(figure: Interval) -> str:

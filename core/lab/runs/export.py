@@ -5,6 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from outrider.base.folders import write_whole
+from outrider.lab.runs.conclusion import finding_of
 from outrider.lab.runs.store import SCHEMA
 from outrider.lab.runs.summary import Summary
 
@@ -21,6 +22,10 @@ def comparison(summary: Summary) -> str:
         "schema": SCHEMA,
         "rows": [row.plain() for row in summary.rows],
         "pairs": [asdict(pair) for pair in summary.pairs],
+        "over_plain": [asdict(pair) for pair in summary.over_plain],
+        "by_task": [asdict(pair) for pair in summary.task_pairs],
+        "reference": summary.reference,
+        "finding": finding_of(summary),
         "prompts": summary.prompts,
         "settings": run.facts["settings"],
         "drafters": run.facts["drafters"],

@@ -20,7 +20,7 @@ FACTS, LINES, LOCK = "run.json", "measurements.jsonl", "run.lock"
 SCHEMA = 2
 """The version of these files. Version 1 had no `schema`, `identity` and `starts`."""
 
-CHANGING = ("schema", "starts", "questions_sha256")
+CHANGING = ("schema", "starts", "questions_sha256", "reference")
 """The facts that may differ when a run is resumed, or that are added later."""
 
 
@@ -31,7 +31,8 @@ class Run:
 
     facts: what it was started with: `settings`, `drafters` (the configs of each drafter, its rule
         and its policy), `protocols`, `questions`, `lossless` for each drafter, `remember` (the
-        drafters that remember texts, if any do), `identity` (see `outrider.lab.runs.identity`), and
+        drafters that remember texts, if any do), `reference` (the drafter that is compared with the
+        others, if one is), `identity` (see `outrider.lab.runs.identity`), and
         `starts` (the provenance of each process that measured).
     """
 

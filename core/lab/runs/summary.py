@@ -1,17 +1,23 @@
 """Summary: the figures of a run with their intervals, and drafters compared pair by pair."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, final
+from typing import final
 
 from outrider.contract.counts import Counts
 from outrider.lab.measuring.measurement import Decoding, Measurement
-from outrider.lab.measuring.quality import SCORES
+from outrider.lab.runs.row import TASK_RATES, Row, ranked
 from outrider.lab.runs.store import Run
-from outrider.lab.statistics.intervals import Interval, Statistic, interval, median
-from outrider.lab.statistics.pairs import Comparison, Pair, comparable, tested
-from outrider.lab.statistics.prediction import Prediction, predict
+from outrider.lab.statistics.intervals import (
+    FEWEST,
+    Interval,
+    Statistic,
+    interval,
+    median,
+    ratio,
+)
+from outrider.lab.statistics.pairs import Comparison, Pair, comparable, is_control, tested
+from outrider.lab.statistics.prediction import predict
 from outrider.lab.statistics.profile import by_depth, by_rank
 from outrider.lab.statistics.rates import RATES
 from outrider.lab.statistics.timing_checks import doubts, drift
@@ -19,8 +25,7 @@ from outrider.lab.statistics.timing_checks import doubts, drift
 COMPARED_RATES = (("alpha", "alpha_tested"), ("block_efficiency",), ("speedup",))
 """The rates in which drafters are compared; of several in a group, the first that the run has."""
 
-TASK_RATES = ("block_efficiency", "speedup", "tokens_per_second", *SCORES)
-"""The rates that are given by task."""
+PLAIN = "plain decoding"
 
 MT_BENCH = frozenset(
     ("writing", "roleplay", "reasoning", "math", "coding", "extraction", "stem", "humanities")
@@ -29,73 +34,16 @@ MT_BENCH = frozenset(
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One drafter, over all prompts that every drafter has finished.
-
-    rates: by name (those in `RATES`, and `speedup_median`, the median over prompts); None if the
-        run has no data for the rate.
-    depths: figures by depth from 1 to gamma, None where no draft got that far. `alpha_at` is the
-        acceptance at a depth, given that a draft gets there, and `tokens_at` the expected tokens
-        of a round at that gamma, both from the overlap protocol. `tested_at` and
-        `tokens_tested_at` are the same from decoding.
-    ranks: how often the first, second, ... sibling in a tree was accepted, among the positions
-        that have that many siblings; None for chains. This is Sequoia's acceptance vector
-        (2402.12374, section 3.1).
-    categories: alpha by category of prompts, or alpha_tested if there is no alpha.
-    tasks: the rates in `TASK_RATES` by task, which is a category or all of MT-bench's.
-    remembers: whether its drafter remembers the prompts before.
-    doubts: why the speedup can't be trusted, in words; empty if it can.
-    prompts: how many there are.
-    """
-
-    drafter: str
-    rates: Mapping[str, Interval | None]
-    depths: Mapping[str, Sequence[float | None]]
-    ranks: Sequence[float] | None
-    categories: Mapping[str, Interval | None]
-    counts: Counts | None
-    seconds: Mapping[str, float] | None
-    prediction: Prediction | None
-    lossless: bool
-    remembers: bool
-    tasks: Mapping[str, Mapping[str, Interval | None]]
-    doubts: tuple[str, ...]
-    prompts: int
-
-    def plain(self) -> dict[str, Any]:
-        """Returns the row as plain values, for JSON: `alpha`, `alpha_low`, `alpha_high`, ..."""
-        rates: dict[str, Any] = {}
-        for name, rate in self.rates.items():
-            rates[name] = None if rate is None else rate.value
-            rates[f"{name}_low"] = None if rate is None else rate.low
-            rates[f"{name}_high"] = None if rate is None else rate.high
-        return {
-            "drafter": self.drafter,
-            **rates,
-            "counts": None if self.counts is None else asdict(self.counts),
-            "seconds": self.seconds,
-            **(self.prediction.plain() if self.prediction else {}),
-            "depths": dict(self.depths),
-            "acceptance_by_rank": self.ranks,
-            "categories": _plain(self.categories),
-            "tasks": {task: _plain(rates) for task, rates in self.tasks.items()},
-            "lossless": self.lossless,
-            "remembers": self.remembers,
-            "doubts": list(self.doubts),
-            "prompts": self.prompts,
-        }
-
-
-@final
 class Summary:
     """The rows and pairs of a run, over the prompts that every drafter has finished.
 
     prompts: the ids of these prompts.
+    reference: the drafter that is compared with the others, as the run says; None for all pairs.
     """
 
     def __init__(self, run: Run) -> None:
         self.run = run
+        self.reference: str | None = run.facts.get("reference")
         self.prompts: list[str] = _finished_prompts(run)
         self._measurements: dict[str, dict[str, list[Measurement]]] = {
             name: {prompt: [] for prompt in self.prompts} for name in run.drafters
@@ -112,13 +60,41 @@ class Summary:
 
     @cached_property
     def pairs(self) -> list[Pair]:
-        """Returns the comparable pairs of drafters in each compared rate, as one Holm family."""
+        """Returns the comparable pairs of drafters, a Holm family for each compared rate."""
         comparisons = []
         for rate in self.compared_rates:
             names = [row.drafter for row in self.rows if row.rates[rate] is not None]
-            for one, other in comparable(names, self.run.facts["drafters"]):
-                statistics = self.statistic(one, rate), self.statistic(other, rate)
-                comparisons.append(Comparison(rate, one, other, *statistics))
+            statistics = {name: self.statistic(name, rate) for name in names}
+            for one, other in comparable(names, self.run.facts["drafters"], self.reference):
+                comparisons.append(Comparison(rate, one, other, statistics[one], statistics[other]))
+        return tested(comparisons)
+
+    @cached_property
+    def over_plain(self) -> list[Pair]:
+        """Returns how much the speedup of each drafter is above 1, all as one Holm family."""
+        timed = [row for row in ranked(self.rows, "speedup") if not row.control]
+        comparisons = []
+        for row in timed:
+            speedup = self.statistic(row.drafter, "speedup")
+            seconds = speedup.columns[:, 0]
+            plain = ratio(seconds, seconds)
+            comparisons.append(Comparison("speedup", row.drafter, PLAIN, speedup, plain))
+        return tested(comparisons)
+
+    @cached_property
+    def task_pairs(self) -> list[Pair]:
+        """Returns how much faster the others are on each task than the one that is first overall.
+
+        These are one Holm family. Tasks with too few prompts for an interval are left out.
+        """
+        timed = [row for row in ranked(self.rows, "speedup") if not row.control]
+        comparisons = []
+        for task, prompts in self.tasks.items() if timed else ():
+            first = self.statistic(timed[0].drafter, "speedup", prompts)
+            for row in timed[1:] if len(prompts) >= FEWEST else ():
+                names = row.drafter, timed[0].drafter
+                own = self.statistic(row.drafter, "speedup", prompts)
+                comparisons.append(Comparison("speedup", *names, own, first, task))
         return tested(comparisons)
 
     @cached_property
@@ -162,6 +138,7 @@ class Summary:
             tasks=self._tasks(name) if texts else {},
             doubts=self._doubts(name, rates, texts),
             prompts=len(self.prompts),
+            control=is_control(name, self.run.facts["drafters"][name]),
         )
 
     def _doubts(
@@ -219,10 +196,6 @@ def _grouped(labels: Mapping[str, str]) -> dict[str, list[str]]:
     for key, label in labels.items():
         groups.setdefault(label, []).append(key)
     return groups
-
-
-def _plain(rates: Mapping[str, Interval | None]) -> dict[str, Any]:
-    return {name: None if rate is None else asdict(rate) for name, rate in rates.items()}
 
 
 def _finished_prompts(run: Run) -> list[str]:

@@ -9,11 +9,10 @@ from rich.text import Text
 
 from outrider.base.terminal import plain
 from outrider.lab.measuring.quality import SCORES
-from outrider.lab.runs.conclusion import ranked
-from outrider.lab.runs.summary import Row
+from outrider.lab.runs.row import Row, ranked
 from outrider.lab.statistics.intervals import FEWEST, Interval
-from outrider.lab.statistics.pairs import Pair
-from outrider.lab.statistics.permutation_test import EXACT, smallest_p
+from outrider.lab.statistics.pairs import LEVEL, Pair
+from outrider.lab.statistics.permutation_test import prompts_to_reach, smallest_p
 
 COLUMNS = {
     "alpha": ("alpha", 3),
@@ -44,7 +43,7 @@ MEMORY = "remembers the prompts before, in their order; each repeat begins with 
 BESIDE_QUALITY = ("coverage", "acceptance_rate", "speedup_median")
 """The rates left out of a table that shows the quality of the texts, to make room."""
 
-FASTEST = "* the fastest"
+FIRST = "* ranks first in speedup"
 
 WITH_INTERVAL = ("alpha", "alpha_rule", "alpha_tested", "speedup", "speedup_median", *SCORES)
 
@@ -52,13 +51,13 @@ WITH_INTERVAL = ("alpha", "alpha_rule", "alpha_tested", "speedup", "speedup_medi
 def table(rows: Mapping[str, Sequence[Row]], title: str) -> Table:
     """Returns the table of one or more runs; it says so if a rule is lossy.
 
-    In the table of one run, the fastest drafter is marked if it is faster than plain decoding.
+    In the table of one run, the drafter with the largest speedup is marked if that is above 1.
 
     rows: by the run's label, which is empty if there is only one run.
     """
     all_rows = [row for run in rows.values() for row in run]
-    fastest = _fastest(all_rows) if len(rows) == 1 else None
-    caption = _caption(all_rows, *([FASTEST] if fastest is not None else []))
+    first = _first(all_rows) if len(rows) == 1 else None
+    caption = _caption(all_rows, *([FIRST] if first is not None else []))
     result = Table(title=title, caption=caption, box=SIMPLE_HEAD, collapse_padding=True)
     if len(rows) > 1:
         result.add_column("run")
@@ -79,17 +78,19 @@ def table(rows: Mapping[str, Sequence[Row]], title: str) -> Table:
                 cell(row.rates[name], name, mark=bool(row.doubts) and name == "speedup")
                 for name in columns
             ]
-            is_fastest = row is fastest
+            is_first = row is first
             names = [label] if len(rows) > 1 else []
-            names.append(f"{row.drafter} *" if is_fastest else row.drafter)
-            result.add_row(*map(plain, names), *cells, style="bold green" if is_fastest else None)
+            names.append(f"{row.drafter} *" if is_first else row.drafter)
+            result.add_row(*map(plain, names), *cells, style="bold green" if is_first else None)
     return result
 
 
-def _fastest(rows: Sequence[Row]) -> Row | None:
-    """Returns the fastest row; None if no drafter is faster than plain decoding."""
-    timed = ranked(rows, "speedup")
-    return timed[0][0] if timed and timed[0][1].value > 1 else None
+def _first(rows: Sequence[Row]) -> Row | None:
+    """Returns the row with the largest speedup; None if no speedup is above 1."""
+    for row in ranked(rows, "speedup")[:1]:
+        speedup = row.rates["speedup"]
+        return row if speedup is not None and speedup.value > 1 else None
+    return None
 
 
 def by_rate(rows: Sequence[Row], rate: str) -> list[Row]:
@@ -163,16 +164,27 @@ def pair_table(pairs: Sequence[Pair]) -> Table:
 
 def family(pairs: Sequence[Pair]) -> list[str]:
     """Returns notes on the p-values: what they are corrected for, and how small they can be."""
-    fewest = min(pair.prompts for pair in pairs)
-    lines = [f"p by Holm's correction for the {len(pairs)} differences of this table together"]
-    if fewest <= EXACT:
-        lines.append(f"{fewest} prompts allow no uncorrected p below {smallest_p(fewest):.2g}")
-    return lines
+    sizes = dict.fromkeys(pair.family for pair in pairs)
+    tests = " or ".join(str(size) for size in sizes)
+    lines = [f"* p below {LEVEL:g} by Holm's correction for the tests of one rate: {tests}"]
+    return [*lines, *out_of_reach(min(pair.prompts for pair in pairs), max(sizes))]
+
+
+def out_of_reach(prompts: int, tests: int) -> list[str]:
+    """Returns a note if so few prompts can't show any of so many differences; else nothing."""
+    enough = prompts_to_reach(LEVEL, tests)
+    if prompts >= enough:
+        return []
+    least = min(1.0, tests * smallest_p(prompts))
+    few = f"{prompts} prompt{'s' * (prompts > 1)}"
+    what = f"any of {tests} differences" if tests > 1 else "a difference"
+    return [f"{few} can't show {what}: no p by Holm is below {least:.2g}; {enough} prompts could"]
 
 
 def _difference(pair: Pair) -> str:
     """Returns a difference as a cell of the table, with its interval and p below."""
-    return "\n".join([_signed(pair.difference), f"[dim]p {pair.p_holm:.2g}[/]"])
+    mark = " *" * pair.significant
+    return "\n".join([_signed(pair.difference), f"[dim]p {pair.p_holm:.2g}[/]{mark}"])
 
 
 def _signed(gap: Interval) -> str:

@@ -34,6 +34,13 @@ class Interval:
     low: float | None
     high: float | None
 
+    @property
+    def opposite(self) -> "Interval":
+        """Returns the figure and its interval with the other sign."""
+        if self.low is None or self.high is None:
+            return Interval(-self.value, None, None)
+        return Interval(-self.value, -self.high, -self.low)
+
 
 @final
 @dataclass(frozen=True)

@@ -1,16 +1,23 @@
-"""Pairs: drafters compared two by two on the same prompts, all comparisons as one Holm family."""
+"""Pairs: drafters compared two by two on the same prompts, a Holm family for each rate."""
 
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
+from outrider.base.errors import nearest, require
 from outrider.lab.statistics.intervals import Interval, Statistic, difference
-from outrider.lab.statistics.permutation_test import exchange_p, holm
+from outrider.lab.statistics.permutation_test import exchange_ps, holm
+
+LEVEL = 0.05
+"""Below this p-value, after Holm's correction, a difference counts as more than chance."""
 
 CONTROLS = {"none": "outrider.drafters.none.NoDraft", "random": "outrider.drafters.random.Random"}
 """Baselines, by name: they are measured beside the others, and not compared in pairs."""
+
+Configs = Mapping[str, Mapping[str, Any]]
+"""By entrant, the configs of the drafter, the rule and the policy, as in `Run.facts`."""
 
 
 @final
@@ -19,9 +26,11 @@ class Pair:
     """The difference between two drafters in a rate, on the same prompts.
 
     difference: `one` minus `other`.
-    p: p-value of the two being equal (see `exchange_p`).
-    p_holm: the same, corrected for all pairs in all rates together.
+    p: p-value of the two being equal (see `exchange_ps`).
+    p_holm: the same, corrected for all tests of the family.
     prompts: how many there are.
+    family: how many tests were corrected for: those of the same rate.
+    task: the task whose prompts were counted; empty for all prompts.
     """
 
     rate: str
@@ -31,56 +40,107 @@ class Pair:
     p: float
     p_holm: float
     prompts: int
+    family: int
+    task: str = ""
+
+    @property
+    def significant(self) -> bool:
+        """Returns whether the difference is more than chance."""
+        return self.p_holm < LEVEL
+
+    @property
+    def opposite(self) -> "Pair":
+        """Returns the same comparison the other way round."""
+        return replace(self, one=self.other, other=self.one, difference=self.difference.opposite)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A test to make: the same rate of two drafters, over the same prompts."""
+    """A test to make: the same rate of two drafters, over the same prompts, maybe of one task."""
 
     rate: str
     one: str
     other: str
     statistic: Statistic
     other_statistic: Statistic
+    task: str = ""
 
 
 def tested(comparisons: Sequence[Comparison]) -> list[Pair]:
-    """Returns the outcomes of the comparisons that have data, with p-values corrected for all."""
-    outcomes = []
-    for test in comparisons:
-        gap = difference(test.statistic, test.other_statistic)
-        if gap is not None:
-            outcomes.append((test, gap, exchange_p(test.statistic, test.other_statistic)))
-    corrected = holm([p for *_, p in outcomes])
-    return [
-        Pair(test.rate, test.one, test.other, gap, p, p_holm, len(test.statistic.weights))
-        for (test, gap, p), p_holm in zip(outcomes, corrected, strict=True)
-    ]
+    """Returns the outcomes of the comparisons that have data, corrected within each rate."""
+    pairs = []
+    for rate in dict.fromkeys(test.rate for test in comparisons):
+        family = [
+            (test, gap)
+            for test in comparisons
+            if test.rate == rate
+            and (gap := difference(test.statistic, test.other_statistic)) is not None
+        ]
+        statistics = [(test.statistic, test.other_statistic) for test, _ in family]
+        ps = exchange_ps(statistics, tests=len(family))
+        pairs += [
+            Pair(
+                rate=rate,
+                one=test.one,
+                other=test.other,
+                difference=gap,
+                p=p,
+                p_holm=p_holm,
+                prompts=len(test.statistic.weights),
+                family=len(family),
+                task=test.task,
+            )
+            for (test, gap), p, p_holm in zip(family, ps, holm(ps), strict=True)
+        ]
+    return pairs
 
 
 def comparable(
-    names: Sequence[str], configs: Mapping[str, Mapping[str, Any]]
+    names: Sequence[str], configs: Configs, reference: str | None = None
 ) -> list[tuple[str, str]]:
     """Returns the pairs of entrants to compare.
 
-    Two drafters are compared under the same rule and policy. If there is only one drafter, each of
-    its rules and policies is compared with the first. The drafters `none` and `random` are left
+    Two drafters are compared under the same rule and policy, and also if one of them has a rule or
+    a policy of its own, under which no other entrant runs it. If there is only one drafter, each
+    of its rules and policies is compared with the first. The drafters `none` and `random` are left
     out.
 
-    configs: by name, the configs of the drafter, the rule and the policy, as in `Run.facts`.
+    reference: an entrant, or the drafter of several, that is compared with the others; the others
+        are not compared with each other. Defaults to all pairs.
     """
     parts = {
         name: _parts(name, configs[name]) for name in names if not is_control(name, configs[name])
     }
-    if len({drafter for drafter, _ in parts.values()}) == 1:
+    if reference is not None:
+        chosen = [name for name in parts if _is(reference, name)]
+        others = [name for name in parts if name not in chosen]
+        return [
+            (one, other)
+            for one, other in itertools.product(chosen, others)
+            if len(chosen) == 1 or parts[one][1] == parts[other][1]
+        ]
+    drafters = [drafter for drafter, _ in parts.values()]
+    if len(set(drafters)) == 1:
         first, *others = parts
         return [(other, first) for other in others]
     return [
         (one, other)
         for one, other in itertools.combinations(parts, 2)
-        if parts[one][0] != parts[other][0] and parts[one][1] == parts[other][1]
+        if parts[one][0] != parts[other][0]
+        and (
+            parts[one][1] == parts[other][1]
+            or any(drafters.count(parts[name][0]) == 1 for name in (one, other))
+        )
     ]
+
+
+def check_reference(reference: object, configs: Configs) -> None:
+    """Raises `ConfigError` unless the reference is None or an entrant that can be compared."""
+    names = [name for name, config in configs.items() if not is_control(name, config)]
+    known = dict.fromkeys([*names, *(name.partition("/")[0] for name in names)])
+    valid = reference is None or reference in known
+    require(valid, "reference", reference, f"a drafter; {nearest(str(reference), known)}")
 
 
 def is_control(name: str, config: Mapping[str, Any]) -> bool:
@@ -89,6 +149,11 @@ def is_control(name: str, config: Mapping[str, Any]) -> bool:
     if drafter is None:
         return name in CONTROLS
     return drafter.get("_target_") in CONTROLS.values()
+
+
+def _is(reference: str | None, name: str) -> bool:
+    """Returns whether an entrant is the reference, or one of it by its drafter's name."""
+    return reference is not None and reference in (name, name.partition("/")[0])
 
 
 def _parts(name: str, config: Mapping[str, Any]) -> tuple[str, str]:

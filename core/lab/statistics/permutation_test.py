@@ -1,42 +1,63 @@
 """Exchange: the test of paired differences, and Holm's correction for many tests."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from outrider.lab.statistics.intervals import Floats, Statistic
 
-EXACT = 13
-"""Up to this many prompts, every way to exchange the two drafters is counted."""
-RANDOM = 10_000
-"""The random exchanges for more prompts."""
+LEAST, PER_TEST = 2**14, 200
+"""The random exchanges: so many for each test of a family, and never fewer than the least."""
+UNLIKELY = 0.1
+"""A p-value above this after the least exchanges stays as it is: no correction makes it small."""
+BLOCK = 2**12
+"""The exchanges that are counted at once."""
+
+Exchanges = NDArray[np.uint8]
+"""Which prompts are exchanged: 1 or 0 [exchanges, prompts]."""
 
 
-def exchange_p(one: Statistic, other: Statistic, seed: int = 0) -> float:
-    """Returns the two-sided p-value of a test that two figures over the same prompts are equal.
+def exchange_ps(
+    pairs: Sequence[tuple[Statistic, Statistic]], *, tests: int = 1, seed: int = 0
+) -> list[float]:
+    """Returns two-sided p-values of tests that two figures over the same prompts are equal.
 
     If they are equal, exchanging the two on any prompt changes nothing (Edgington, "Randomization
-    tests", 1980). Up to 13 prompts all exchanges are counted; above, 10,000 random ones are. The
-    result is never below `smallest_p`.
+    tests", 1980). All 2^n exchanges are counted where these are no more than `exchanges`, and
+    random ones otherwise. No result is below `smallest_p`.
+
+    tests: how many tests the family has, whose smallest p-values have to be told apart.
     """
-    prompts = len(one.weights)
-    if prompts <= EXACT:
-        # Exchanging all prompts gives the same gap, so the last one may stay as it is.
-        exchanged = (np.arange(2 ** (prompts - 1))[:, None] >> np.arange(prompts)) % 2 == 1
-    else:
-        exchanged = np.random.default_rng(seed).random((RANDOM, prompts)) < 0.5
-        exchanged[0] = False  # the data as observed are one of the possible outcomes
-    figures = _exchanged(one, other, exchanged), _exchanged(other, one, exchanged)
-    gaps = np.nan_to_num(np.abs(figures[0] - figures[1]), nan=np.inf)
-    # For rounding: exchanging equal values must not seem to make the gap smaller.
-    slack = 1e-12 * max(abs(figures[0][0]), abs(figures[1][0]))
-    return max(float((gaps >= gaps[0] - slack).mean()), smallest_p(prompts))
+    ps = [1.0] * len(pairs)
+    for prompts in {len(one.weights) for one, _ in pairs}:
+        group = [index for index, (one, _) in enumerate(pairs) if len(one.weights) == prompts]
+        counted = _counted([pairs[index] for index in group], prompts, exchanges(tests), seed)
+        for index, p in zip(group, counted, strict=True):
+            ps[index] = max(p, smallest_p(prompts))
+    return ps
+
+
+def exchanges(tests: int) -> int:
+    """Returns how many random exchanges a family of so many tests takes."""
+    return max(LEAST, PER_TEST * tests)
 
 
 def smallest_p(prompts: int) -> float:
     """Returns the smallest p-value that a number of prompts allows: 2 of 2^n exchanges."""
     return 2.0 ** (1 - prompts)
+
+
+def prompts_to_reach(level: float, tests: int) -> int:
+    """Returns the fewest prompts with which one of so many tests can get below a level by Holm.
+
+    >>> prompts_to_reach(0.05, 1), prompts_to_reach(0.05, 21)
+    (6, 10)
+    """
+    prompts = 1
+    while tests * smallest_p(prompts) >= level:
+        prompts += 1
+    return prompts
 
 
 def holm(ps: Sequence[float]) -> list[float]:
@@ -52,11 +73,58 @@ def holm(ps: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def _exchanged(one: Statistic, other: Statistic, exchanged: NDArray[np.bool_]) -> Floats:
-    """Returns the figure of `one`, with some prompts taken from `other` [exchanges]."""
-    columns = max(one.columns.shape[-1], other.columns.shape[-1])
-    own, others = (
-        np.pad(statistic.columns, ((0, 0), (0, columns - statistic.columns.shape[-1])))
-        for statistic in (one, other)
+def _counted(
+    pairs: Sequence[tuple[Statistic, Statistic]], prompts: int, most: int, seed: int
+) -> list[float]:
+    """Returns the share of exchanges that lead to a gap as large as the observed one."""
+    statistics = list({id(statistic): statistic for pair in pairs for statistic in pair}.values())
+    number = {id(statistic): index for index, statistic in enumerate(statistics)}
+    sums = _sums(statistics)
+    totals = sums.sum(0)
+    figures = [float(statistic.value) for statistic in statistics]
+    hits, counts = np.zeros((2, len(pairs)))
+    going = list(range(len(pairs)))
+    for exchanged in _exchanges(prompts, most, seed):
+        if counts[0] >= LEAST:
+            going = [index for index in going if hits[index] <= UNLIKELY * LEAST]
+        moved = np.tensordot(exchanged.astype(float), sums, 1)
+        for index in going:
+            one, other = pairs[index]
+            ones, others = number[id(one)], number[id(other)]
+            gain = moved[:, others] - moved[:, ones]
+            gaps = np.abs(one.figure(totals[ones] + gain) - other.figure(totals[others] - gain))
+            # For rounding: exchanging equal values must not seem to make the gap smaller.
+            slack = 1e-9 * max(abs(figures[ones]), abs(figures[others]))
+            least = abs(figures[ones] - figures[others]) - slack
+            hits[index] += (np.nan_to_num(gaps, nan=np.inf) >= least).sum()
+            counts[index] += len(exchanged)
+    return [float(p) for p in hits / counts]
+
+
+def _sums(statistics: Sequence[Statistic]) -> Floats:
+    """Returns what the statistics sum, filled up with zeros [prompts, statistics, columns]."""
+    columns = max(statistic.columns.shape[-1] for statistic in statistics)
+    return np.stack(
+        [
+            np.pad(statistic.columns, ((0, 0), (0, columns - statistic.columns.shape[-1])))
+            for statistic in statistics
+        ],
+        1,
     )
-    return one.figure(own.sum(0) + exchanged @ (others - own))
+
+
+def _exchanges(prompts: int, most: int, seed: int) -> Iterator[Exchanges]:
+    """Yields blocks of exchanges: all of them, or random ones and the data as observed."""
+    # Exchanging all prompts gives the same gap, so the last one may stay as it is.
+    if 2 ** (prompts - 1) <= most:
+        numbers = np.arange(2 ** (prompts - 1))[:, None]
+        for first in range(0, len(numbers), BLOCK):
+            yield ((numbers[first : first + BLOCK] >> np.arange(prompts)) % 2).astype(np.uint8)
+        return
+    random = np.random.default_rng(seed)
+    for first in range(0, most, BLOCK):
+        shape = min(BLOCK, most - first), -(-prompts // 8)
+        block = np.unpackbits(random.integers(0, 256, shape, np.uint8), axis=1, count=prompts)
+        if not first:
+            block[0] = 0  # the data as observed are one of the possible outcomes
+        yield block

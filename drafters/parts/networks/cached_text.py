@@ -30,7 +30,7 @@ class CachedText:
 
     model: a transformers model.
     vocab_size: the width of all logits. The model's are cut to it, or padded with -inf, since the
-        model's embeddings may be padded to another size.
+        model's embeddings may be padded to another size. Ids that it does not have are read as 0.
     adapter: a network on top of the model's last layer, in place of its head.
     """
 
@@ -39,6 +39,7 @@ class CachedText:
     ) -> None:
         self._model, self._adapter = model, adapter
         self._vocab_size = vocab_size
+        self._own_size = int(model.config.get_text_config().vocab_size)
         self._forget(None)
 
     def _forget(self, source: Tokens | None) -> None:
@@ -135,19 +136,23 @@ class CachedText:
                 self._forget(None)
                 self._cached = CachedModel(self._model)
             assert isinstance(self._cached, CachedModel), "an adapter reads one text at a time"
-            self._continuations, known = TextTree(self._cached, root), len(root)
+            self._continuations, known = TextTree(self._cached, self._known(root)), len(root)
         cached, continuations = self._cached, self._continuations
         self._cached = self._continuations = None  # see `_feed`
-        logits = continuations.logits([text[known:] for text in texts])
+        logits = continuations.logits([self._known(text[known:]) for text in texts])
         self._cached, self._continuations = cached, continuations
         return fit(logits, self._vocab_size)
+
+    def _known(self, tokens: Sequence[int]) -> list[int]:
+        """Returns tokens as the model reads them: 0 for an id beyond its vocabulary."""
+        return [token if token < self._own_size else 0 for token in tokens]
 
     def _feed(
         self, tokens: Sequence[int], rows: int, tree: TreeMask | None = None
     ) -> Float[Tensor, "rows vocab"]:
         assert self._cached is not None, "follow comes first"
         # An interrupted pass leaves the cache in an unknown state, so it is dropped until the end.
-        cached, self._cached = self._cached, None
+        cached, self._cached, tokens = self._cached, None, self._known(tokens)
         logits = cached.feed(tokens, rows) if tree is None else cached.feed_tree(tokens, rows, tree)
         self._cached = cached
         return fit(logits, self._vocab_size)

@@ -15,7 +15,7 @@ from outrider.extras.view.page.tasks import leaders, named, named_rows, task_tab
 from outrider.extras.view.page.texts import questions
 from outrider.extras.view.plotting import as_svg
 from outrider.lab.runs.across import config_differences, pairs_across
-from outrider.lab.runs.conclusion import finding
+from outrider.lab.runs.conclusion import finding, finding_of
 from outrider.lab.runs.summary import Summary
 from outrider.lab.runs.table import MEMORY, caveats, family
 from outrider.lab.statistics.pairs import Pair
@@ -115,7 +115,7 @@ def runs_page(
     return render(
         "runs",
         title=_title(summaries),
-        finding=finding(named_rows(summaries), [pair for pairs in families for pair in pairs]),
+        finding=_finding(summaries, [pair for pairs in families for pair in pairs]),
         leaders=leaders(summaries),
         columns=columns(all_rows),
         lines=shown,
@@ -170,6 +170,18 @@ def _families(summaries: Mapping[str, Summary]) -> list[list[Pair]]:
     if len(summaries) <= MOST_RUNS:
         families.append(pairs_across(summaries))
     return [pairs for pairs in families if pairs]
+
+
+def _finding(summaries: Mapping[str, Summary], pairs: Sequence[Pair]) -> list[str]:
+    """Returns the finding of one run, or of several, whose drafters are named with their run."""
+    if len(summaries) == 1:
+        return finding_of(next(iter(summaries.values())))
+    over_plain = [
+        replace(pair, one=named(pair.one, label))
+        for label, summary in summaries.items()
+        for pair in summary.over_plain
+    ]
+    return finding(named_rows(summaries), pairs, over_plain)
 
 
 def _title(summaries: Mapping[str, Summary]) -> str:

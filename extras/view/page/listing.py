@@ -19,7 +19,11 @@ ACTIVE_SECONDS = 120
 @final
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A run in the list. id: stands for its folder in addresses. speedup: the fastest drafter's."""
+    """A run in the list.
+
+    id: stands for its folder in addresses. first: the drafter with the largest speedup. doubts: why
+    its times can't be trusted; empty if they can.
+    """
 
     id: str
     folder: Path
@@ -31,8 +35,9 @@ class Listed:
     gamma: str
     temperature: str
     prompts: int
-    fastest: str
+    first: str
     speedup: float | None
+    doubts: list[str]
 
 
 def run_folders(folders: Sequence[Path]) -> dict[str, Path]:
@@ -51,7 +56,8 @@ def listed(run_id: str, folder: Path) -> Listed:
     try:
         facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         settings, prompts = facts["settings"], {prompt for prompt, *_ in facts["questions"]}
-        fastest, speedup = _fastest(folder)
+        rows = _timed(folder)
+        first = max(rows, key=lambda row: row["speedup"], default=None)
         return Listed(
             id=run_id,
             folder=folder,
@@ -63,8 +69,9 @@ def listed(run_id: str, folder: Path) -> Listed:
             gamma=str(settings.get("gamma", "")),
             temperature=str((settings.get("sampling") or {}).get("temperature", "")),
             prompts=len(prompts),
-            fastest=fastest,
-            speedup=speedup,
+            first="" if first is None else first["drafter"],
+            speedup=None if first is None else float(first["speedup"]),
+            doubts=list(dict.fromkeys(why for row in rows for why in row.get("doubts", ()))),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError(f"{path}: damaged, expected the facts of a run") from error
@@ -94,16 +101,12 @@ def _state(folder: Path, facts: Mapping[str, Any]) -> str:
     return f"{'running' if active(folder) else 'unfinished'}, {100 * done // total}%"
 
 
-def _fastest(folder: Path) -> tuple[str, float | None]:
-    """Returns the drafter with the largest speedup, from `comparison.json` if there is one."""
+def _timed(folder: Path) -> list[dict[str, Any]]:
+    """Returns the rows of the drafters that were timed, from `comparison.json` if there is one."""
     path = folder / "comparison.json"
     rows = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.is_file() else []
-    speedups = [
-        (row["speedup"], row["drafter"])
+    return [
+        row
         for row in rows
         if row.get("speedup") is not None and (row.get("counts") or {}).get("drafted")
     ]
-    if not speedups:
-        return "", None
-    speedup, drafter = max(speedups)
-    return drafter, float(speedup)

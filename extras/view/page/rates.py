@@ -1,11 +1,11 @@
-"""Rates: the table of a page, speed first and the fastest drafter on top."""
+"""Rates: the table of a page, speed first and the largest speedup on top."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
-from outrider.lab.runs.summary import Row
+from outrider.lab.runs.row import Row
 from outrider.lab.runs.table import COLUMNS, columns_of
 
 FIRST = ("speedup", "tokens_per_second", "block_efficiency", "alpha_tested", "alpha")
@@ -44,7 +44,7 @@ class Line:
 
     label: str
     row: Row
-    fastest: bool
+    first: bool
 
 
 def columns(rows: Sequence[Row]) -> list[Column]:

@@ -1,12 +1,12 @@
-"""Tasks: which drafter is the fastest on which task, by how much, and every rate by task."""
+"""Tasks: which drafter is first on which task, by how much, and every rate by task."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
 from outrider.extras.view.page.rates import Line
-from outrider.lab.runs.conclusion import ranked
-from outrider.lab.runs.summary import Row, Summary
+from outrider.lab.runs.row import Row, ranked
+from outrider.lab.runs.summary import Summary
 from outrider.lab.runs.table import COLUMNS
 from outrider.lab.statistics.intervals import Interval, difference
 
@@ -22,16 +22,16 @@ TITLES = {  # TASK_RATES, speed first
 @final
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """The fastest drafter on a task.
+    """The drafter with the largest speedup on a task. This is a ranking, and no test.
 
     prompts: how many the task has.
-    next: the second fastest in the same run; empty if there is none.
-    lead: how much larger the speedup of the fastest is than that of the next, on the same prompts.
+    next: the second in the same run; empty if there is none.
+    lead: how much larger the speedup of the first is than that of the next, on the same prompts.
     """
 
     task: str
     prompts: int
-    fastest: str
+    first: str
     speedup: Interval
     next: str
     lead: Interval | None
@@ -64,7 +64,7 @@ def named_rows(summaries: Mapping[str, Summary]) -> list[Row]:
 
 
 def leaders(summaries: Mapping[str, Summary]) -> list[Leader]:
-    """Returns the fastest drafter over all prompts, and then on each task if there are several.
+    """Returns the first drafter over all prompts, and then on each task if there are several.
 
     summaries: by the run's label.
     """
@@ -78,15 +78,17 @@ def leaders(summaries: Mapping[str, Summary]) -> list[Leader]:
 
 
 def _leader(label: str, summary: Summary, task: str) -> Leader | None:
-    """Returns the fastest drafter of a run on a task; None if nothing was timed."""
+    """Returns the first drafter of a run on a task; None if nothing was timed."""
     prompts = summary.prompts if task == OVERALL else summary.tasks.get(task, [])
     best = ranked(summary.rows, "speedup", None if task == OVERALL else task)
     if not best:
         return None
-    (first, speedup), *others = best
+    first, *others = best
+    speedup = (first.rates if task == OVERALL else first.tasks[task])["speedup"]
+    assert speedup is not None, "it is ranked by it"
     second, lead = "", None
     if others:
-        second = others[0][0].drafter
+        second = others[0].drafter
         statistics = (
             summary.statistic(name, "speedup", prompts) for name in (first.drafter, second)
         )

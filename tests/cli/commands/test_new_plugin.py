@@ -29,7 +29,8 @@ def importable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
 
 
 def test_every_role_has_a_template() -> None:
-    assert set(TEMPLATES) <= set(ROLES)
+    """But for launchers, whose interface is Hydra's."""
+    assert set(TEMPLATES) == {*ROLES, "command"} - {"hydra/launcher"}
 
 
 @pytest.mark.parametrize("role", TEMPLATES)
@@ -43,12 +44,15 @@ def test_a_written_package_registers_its_part_and_passes_its_tests(
     assert entry_points == {f"my_{role}": f"outrider_my_{role}"}
     module = importlib.import_module(entry_points[f"my_{role}"])
     registry = registry_from(plugin_manager([module], installed=False))
-    assert registry.find(role, f"my_{role}").product.__name__ == f"My{role.title()}"
+    made = registry.find(role, f"my_{role}").factory
+    assert made.__name__ in (f"My{role.title()}", f"my_{role}")
+    if role == "command":
+        return  # its test takes the fixtures of pytest, which runs it where it is installed
 
     tests = runpy.run_path(str(folder / f"test_my_{role}.py"))
     test: Any = tests[f"test_my_{role}_keeps_the_contract"]
     (mark,) = test.pytestmark
-    assert len(mark.args[1]) >= 4
+    assert mark.args[1]
     for case in mark.args[1]:
         test(*getattr(case, "values", case))
 

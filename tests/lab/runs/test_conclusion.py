@@ -1,6 +1,7 @@
 """The sentence after a comparison says what its figures say."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,73 +21,117 @@ def row(drafter: str, drafted: int | None = 5, **rates: Interval) -> Any:
         tasks={},
         doubts=(),
         prompts=12,
+        control=drafter in ("none", "random"),
     )
 
 
 def lead(one: str, other: str, p: float) -> Pair:
-    return Pair("speedup", one, other, Interval(0.3, 0.1, 0.5), p / 3, p, 12)
+    return Pair("speedup", one, other, Interval(0.3, 0.1, 0.5), p / 3, p, 12, family=3)
 
 
-def text_of(rows: Sequence[Any], pairs: Sequence[Pair] = ()) -> str:
-    return " ".join(finding(rows, pairs))
+def over_plain(one: str, p: float = 0.001) -> Pair:
+    return Pair("speedup", one, "plain decoding", Interval(0.5, 0.2, 0.9), p / 2, p, 12, family=2)
+
+
+def text_of(rows: Sequence[Any], *pairs: Sequence[Pair], reference: str | None = None) -> str:
+    return " ".join(finding(rows, *pairs, reference=reference))
 
 
 PLAIN = row("none", 0, speedup=Interval(1.0, 1.0, 1.0))
 SLOW = row("medusa", speedup=Interval(0.9, 0.8, 0.95))
 
 
-def test_the_fastest_is_named_with_its_interval() -> None:
+def test_the_fastest_has_passed_its_tests() -> None:
     fast = row("eagle", speedup=Interval(1.5, 1.2, 1.9), block_efficiency=Interval(2.25, 2, 2.5))
-    assert text_of([PLAIN, SLOW, fast]) == (
-        "eagle is the fastest: 1.50 [1.20, 1.90] times as fast as plain decoding and"
-        " 2.25 tokens per call."
+    rows, sure = [PLAIN, SLOW, fast], [over_plain("eagle")]
+    figures = "1.50 [1.20, 1.90] times as fast as plain decoding and 2.25 tokens per call."
+    assert text_of(rows, [lead("eagle", "medusa", 0.012)], sure) == (
+        f"eagle is the fastest: {figures}"
+        " It leads medusa by 0.30 [0.10, 0.50] (p 0.012), by Holm over 3 pairs."
     )
-    assert text_of([PLAIN, fast]).startswith("eagle is faster: 1.50")
+    assert text_of(rows, [lead("eagle", "medusa", 0.2)], sure) == (
+        f"eagle ranks first: {figures} Its lead over medusa, 0.30 [0.10, 0.50], may be chance:"
+        " p is 0.2 by Holm over 3 pairs."
+    )
+    assert text_of(rows, [], sure) == (
+        f"eagle ranks first: {figures} Its lead over medusa is not tested."
+    )
+    assert text_of([PLAIN, fast], [], sure) == f"eagle is faster: {figures}"
 
 
-def test_an_interval_around_1_is_a_doubt() -> None:
+def test_a_speedup_that_may_be_chance_is_no_finding_of_speed() -> None:
     unsure = row("eagle", speedup=Interval(1.1, 0.9, 1.3))
-    assert "The interval contains 1" in text_of([PLAIN, unsure, SLOW])
+    rows = [PLAIN, unsure, SLOW]
+    said = text_of(rows, [lead("eagle", "medusa", 0.01)], [over_plain("eagle", 0.3)])
+    assert said.startswith("eagle ranks first: 1.10 [0.90, 1.30]")
+    assert "This may be chance: p is 0.3 by Holm over 2 drafters" in said
 
 
-def test_the_lead_over_the_next_is_said_to_be_sure_or_not() -> None:
+def test_a_lead_that_is_turned_round_is_read_rightly() -> None:
     first = row("eagle", speedup=Interval(1.5, 1.2, 1.9))
     second = row("bigram", speedup=Interval(1.2, 1.1, 1.3))
-    rows = [second, PLAIN, first]
-    assert text_of(rows, [lead("eagle", "bigram", 0.012)]).endswith(
-        "It leads bigram by 0.30 [0.10, 0.50] (p 0.012 by Holm)."
+    turned = replace(lead("bigram", "eagle", 0.2), difference=Interval(-0.3, -0.7, 0.1))
+    assert text_of([second, PLAIN, first], [turned], [over_plain("eagle")]).endswith(
+        "Its lead over bigram, 0.30 [-0.10, 0.70], may be chance: p is 0.2 by Holm over 3 pairs."
     )
-    turned = Pair("speedup", "bigram", "eagle", Interval(-0.3, -0.7, 0.1), 0.1, 0.2, 12)
-    assert text_of(rows, [lead("eagle", "other", 0.01), turned]).endswith(
-        "Its lead over bigram, 0.30 [-0.10, 0.70], may be chance: p is 0.2, after Holm's"
-        " correction for all comparisons."
-    )
-    assert "lead" not in text_of(rows, [lead("eagle", "other", 0.01)])
 
 
-def test_the_tasks_where_others_are_faster_are_named() -> None:
+def test_many_who_may_be_as_fast_are_counted() -> None:
+    rows = [row("eagle", speedup=Interval(2.0, 1.5, 2.5))]
+    rows += [row(f"d{i}", speedup=Interval(1 + i / 10, 0.5, 1.9)) for i in range(5)]
+    pairs = [lead("eagle", f"d{i}", 0.01 if i == 4 else 0.5) for i in range(5)]
+    assert "may be chance over 4 of 5, by Holm over 3 pairs: d3 by 0.30" in text_of(rows, pairs)
+    assert text_of(rows, pairs).endswith("and 1 more.")
+
+
+def test_a_reference_is_told_apart_from_the_others() -> None:
+    rows = [
+        row("mine", speedup=Interval(1.5, 1.2, 1.9)),
+        row("fast", speedup=Interval(1.9, 1.8, 2.0)),
+        row("alike", speedup=Interval(1.4, 1.2, 1.9)),
+        SLOW,
+    ]
+    slower = replace(lead("mine", "fast", 0.03), difference=Interval(-0.4, -0.5, -0.3))
+    pairs = [slower, lead("mine", "alike", 0.4), lead("mine", "medusa", 0.01)]
+    assert text_of(rows, pairs, [over_plain("mine")], reference="mine") == (
+        "mine: 1.50 [1.20, 1.90] times as fast as plain decoding. By Holm over 3 comparisons it is"
+        " faster than medusa by 0.30 [0.10, 0.50] (p 0.01); slower than fast by 0.40 [0.30, 0.50]"
+        " (p 0.03); not told apart from alike by 0.30 [0.10, 0.50] (p 0.4)."
+    )
+
+
+def test_the_tasks_where_others_are_faster_are_tested_or_called_a_ranking() -> None:
     def on_tasks(drafter: str, speedup: float, **tasks: float) -> Any:
         line = row(drafter, speedup=Interval(speedup, speedup - 0.1, speedup + 0.1))
         line.tasks = {task: {"speedup": Interval(x, x - 0.1, x + 0.1)} for task, x in tasks.items()}
         return line
 
+    def by_task(**ps: float) -> list[Pair]:
+        return [replace(lead("lookup", "eagle", p), task=task) for task, p in ps.items()]
+
     first = on_tasks("eagle", 1.5, chat=1.6, code=1.4, rewriting=1.1)
     second = on_tasks("lookup", 1.2, chat=1.0, code=1.5, rewriting=1.7)
-    assert text_of([first, second]).endswith(
-        "By task others are faster: lookup on code, rewriting."
+    rows, plain = [first, second], [over_plain("eagle")]
+    assert text_of(rows, [], plain, by_task(chat=0.9, code=0.3, rewriting=0.01)).endswith(
+        "By task others are faster: lookup on rewriting (Holm over 3 tests). Also first by task,"
+        " which may be chance: lookup on code."
     )
-    first.tasks["code"] = second.tasks["code"] = {"speedup": Interval(9.0, None, None)}
-    assert text_of([first, second]).endswith("faster: lookup on rewriting.")  # code can't tell
-    slower = on_tasks("lookup", 1.2, chat=1.0, code=1.1, rewriting=1.0)
-    assert text_of([first, slower]).endswith("It is the fastest on each of the 2 tasks.")
+    slower = [first, on_tasks("lookup", 1.2, chat=1.0, code=1.1, rewriting=1.0)]
+    assert text_of(slower, [], plain, by_task(chat=0.9, code=0.3)).endswith(
+        "It ranks first on each of the 2 tasks."
+    )
 
 
-def test_few_prompts_and_doubts_are_named() -> None:
+def test_a_doubtful_run_says_first_that_it_has_no_finding() -> None:
     fast = row("eagle", speedup=Interval(1.5, None, None))
-    fast.prompts, fast.doubts = 1, ("plain decoding drifts by 25%",)
-    assert text_of([PLAIN, fast]).endswith(
-        "From 1 prompt, too few to say how sure this is. Doubtful: plain decoding drifts by 25%."
+    slow = row("bigram", speedup=Interval(1.2, None, None))
+    fast.prompts, fast.doubts = 1, ("plain decoding drifts by 25%", "above gamma + 1")
+    slow.doubts = ("plain decoding drifts by 25%",)
+    assert text_of([PLAIN, slow, fast]).startswith(
+        "No finding, since times are doubtful: plain decoding drifts by 25%; above gamma + 1"
+        " (eagle). As measured: eagle ranks first: 1.50 times as fast"
     )
+    assert "From 1 prompt, too few to say how sure this is." in text_of([PLAIN, slow, fast])
 
 
 def test_the_conclusion_says_that_nothing_is_faster() -> None:
@@ -104,7 +149,12 @@ def test_without_times_alpha_decides() -> None:
         row("bigram", None, alpha=Interval(0.42, 0.39, 0.46), coverage=Interval(1.0, 1.0, 1.0)),
         row("unigram", None, alpha=Interval(0.06, 0.05, 0.07)),
     ]
-    assert text_of(rows) == "bigram has the highest alpha, 0.42 [0.39, 0.46]."
+    assert text_of(rows) == "bigram ranks first in alpha, 0.42 [0.39, 0.46]."
+    pair = replace(lead("bigram", "unigram", 0.01), rate="alpha")
+    assert text_of(rows, [pair]) == (
+        "bigram has the highest alpha, 0.42 [0.39, 0.46]: above unigram by 0.30 [0.10, 0.50]"
+        " (p 0.01), by Holm over 3 pairs."
+    )
 
 
 def test_a_single_entrant_has_no_conclusion() -> None:

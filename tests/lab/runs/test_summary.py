@@ -61,7 +61,7 @@ def test_a_prompt_that_one_drafter_has_not_done_counts_for_none(
     assert Summary(run_in(tmp_path / "b", protocol="decode", stop_after=5).run).rows == []
 
 
-def test_pairs_are_one_family_without_the_controls(
+def test_pairs_are_a_family_for_each_rate_without_the_controls(
     run_in: Callable[..., Any], drafters: dict[str, Drafter], tmp_path: Path
 ) -> None:
     drafters["random"] = Random()
@@ -73,10 +73,27 @@ def test_pairs_are_one_family_without_the_controls(
         ("bigram", "trigram"),
     }
     assert {pair.rate for pair in pairs} == {"alpha", "block_efficiency", "speedup"}
-    assert [pair.p_holm for pair in pairs] == holm([pair.p for pair in pairs])
+    for first in (0, 3, 6):
+        family = pairs[first : first + 3]
+        assert [pair.p_holm for pair in family] == holm([pair.p for pair in family])
+    assert {pair.family for pair in pairs} == {3}
     for pair in pairs:
         assert 1 / 8 <= pair.p <= pair.p_holm <= 1  # 2 of 2^4 exchanges
         assert pair.prompts == 4
+
+
+def test_a_run_has_its_reference_and_tests_against_plain_decoding(whole_run: Run) -> None:
+    mine = Summary(replace(whole_run, facts={**whole_run.facts, "reference": "bigram"}))
+    assert [(pair.rate, pair.one, pair.other) for pair in mine.pairs] == [
+        (rate, "bigram", "lookup") for rate in ("alpha", "block_efficiency", "speedup")
+    ]
+    assert {pair.one for pair in mine.over_plain} == {"lookup", "bigram"}
+    for pair in mine.over_plain:
+        speedup = mine.rows[mine.run.drafters.index(pair.one)].rates["speedup"]
+        assert speedup is not None
+        assert pair.difference.value == pytest.approx(speedup.value - 1)
+        assert pair.family == 2 and pair.other == "plain decoding"
+    assert mine.task_pairs == []  # two prompts of a task have no interval
 
 
 def test_settings_of_a_run_are_those_of_decode() -> None:

@@ -6,9 +6,20 @@ import numpy as np
 import pytest
 
 from outrider.lab.measuring.measurement import Decoding, Measurement, Step
-from outrider.lab.statistics.intervals import ratio
-from outrider.lab.statistics.permutation_test import exchange_p, holm, smallest_p
+from outrider.lab.statistics.intervals import Statistic, ratio
+from outrider.lab.statistics.permutation_test import (
+    LEAST,
+    exchange_ps,
+    exchanges,
+    holm,
+    prompts_to_reach,
+    smallest_p,
+)
 from outrider.lab.statistics.rates import RATES
+
+
+def exchange_p(one: Statistic, other: Statistic) -> float:
+    return exchange_ps([(one, other)])[0]
 
 
 def test_the_exchanges_of_few_prompts_are_all_counted() -> None:
@@ -22,12 +33,12 @@ def test_the_exchanges_of_few_prompts_are_all_counted() -> None:
     assert exchange_p(ratio(one, tested), ratio(other, tested)) == hits / 32
 
 
-@pytest.mark.parametrize("count", [2, 6, 13, 14, 40])
+@pytest.mark.parametrize("count", [2, 6, 15, 16, 40])
 def test_no_p_is_below_the_least_one_of_so_many_prompts(count: int) -> None:
     """The smallest p is 2 of 2^n, which random exchanges must not undercut."""
     p = exchange_p(ratio([9] * count, [10] * count), ratio([1] * count, [10] * count))
     assert p >= smallest_p(count) == 2 / 2**count
-    if count <= 14:
+    if count <= 15:
         assert p == smallest_p(count)
 
 
@@ -64,6 +75,34 @@ def test_p_is_uniform_without_a_difference() -> None:
         one, other = (ratio(random.binomial(tested, own), tested) for _ in range(2))
         wrong += exchange_p(one, other) <= 0.05
     assert wrong <= 20  # of 200 at 5%: more than 20 happen once in 500 times
+
+
+def test_a_family_of_many_tests_can_reach_a_small_p() -> None:
+    """With 10,000 exchanges for any family, 513 tests never got below .05."""
+    random, tests = np.random.default_rng(0), 513
+    one = ratio(random.normal(2, 0.1, 60), np.ones(60))
+    other = ratio(random.normal(1, 0.1, 60), np.ones(60))
+    equal = ratio(random.normal(2, 0.1, 60), np.ones(60))
+    small, large = exchange_ps([(one, other), (one, equal)], tests=tests)
+    assert small * tests < 0.01
+    assert small == 1 / exchanges(tests)
+    assert large * LEAST == pytest.approx(
+        round(large * LEAST)
+    )  # it stopped as soon as it was clear
+
+
+def test_many_pairs_are_counted_as_each_of_them_is_alone() -> None:
+    random = np.random.default_rng(1)
+    rates = [ratio(random.normal(2, 0.1, n), np.ones(n)) for n in (9, 9, 9, 20, 20)]
+    pairs = [(rates[0], rates[1]), (rates[3], rates[4]), (rates[2], rates[0])]
+    assert exchange_ps(pairs) == [exchange_ps([pair])[0] for pair in pairs]
+
+
+def test_the_prompts_that_a_family_needs() -> None:
+    for tests in (1, 5, 21, 378):
+        prompts = prompts_to_reach(0.05, tests)
+        assert tests * smallest_p(prompts) < 0.05 <= tests * smallest_p(prompts - 1)
+        assert tests / exchanges(tests) < 0.05
 
 
 def test_holm_by_hand() -> None:

@@ -1,0 +1,97 @@
+"""Completion: how a command line can go on, found without importing what it names."""
+
+import ast
+import inspect
+from collections.abc import Iterator
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+
+from outrider.cli.usage import config_packages, read_settings
+from outrider.plugins.entry import Entry
+from outrider.plugins.registry import installed
+from outrider.plugins.roles import ROLES
+
+
+def completions(line: str) -> list[str]:
+    """Returns what the last word of a command line can become.
+
+    >>> completions("outrider check verifier=bl")
+    ['verifier=block']
+    """
+    words = line.split()
+    word = "" if len(words) < 2 or line.endswith(" ") else words.pop()
+    commands = installed().commands
+    if len(words) < 2:
+        choices: Iterator[str] = iter(commands)
+    elif words[1] not in commands or commands[words[1]].plain:
+        choices = iter(())
+    else:
+        choices = _settings(words[1], words[2:], word)
+    return sorted({choice for choice in choices if choice.startswith(word)})
+
+
+def _settings(command: str, before: list[str], word: str) -> Iterator[str]:
+    """Yields the settings of a command as far as a word has come: to a group, a part or a name."""
+    settings = read_settings(command)
+    group, is_chosen, _ = word.partition("=")
+    part, is_inside, _ = word.partition(".")
+    if is_chosen:
+        yield from (f"{group}={name}" for name in _options(group.lstrip("+")))
+    elif is_inside and part in settings.groups:
+        given = [setting for setting in before if setting.startswith(f"{part}=")]
+        name = given[-1].partition("=")[2] if given else settings.groups[part]
+        settings_of_part = (each for each in _parameters(part, name) if each != "_target_")
+        yield from (f"{part}.{setting}=" for setting in settings_of_part)
+    else:
+        for name in settings.groups:
+            yield from (f"{name}=", f"{name}.")
+        yield from (f"{name}=" for name in settings.values)
+
+
+def _options(group: str) -> Iterator[str]:
+    """Yields the names in a config group: of registered parts, and of files."""
+    yield from installed().of(group)
+    for package in config_packages():
+        folder = files(package).joinpath(group)
+        if folder.is_dir():
+            names = (Path(file.name) for file in folder.iterdir())
+            yield from (name.stem for name in names if name.suffix == ".yaml")
+
+
+def _parameters(group: str, name: str | None) -> list[str]:
+    """Returns the settings of a part: those of its file, if it has one, or its signature."""
+    entry = installed().of(group).get(name or "")
+    try:
+        return list(read_settings(f"{group}/{name}").values)
+    except FileNotFoundError:
+        return _signature(entry) if entry is not None and group in ROLES else []
+
+
+def _signature(entry: Entry) -> list[str]:
+    """Returns the parameters of a part, read from its source if it is registered by its place."""
+    if not isinstance(entry.source, str):
+        return list(inspect.signature(entry.source).parameters)
+    module, _, name = entry.source.partition(":")
+    spec = find_spec(module)  # imports the packages above it, which import nothing
+    if spec is None or spec.origin is None:
+        return []
+    tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
+            return _arguments(node)
+    return []
+
+
+def _arguments(node: ast.ClassDef | ast.FunctionDef) -> list[str]:
+    """Returns the names of a function's arguments, or of a class's own or a dataclass's fields."""
+    if isinstance(node, ast.FunctionDef):
+        arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+        return [argument.arg for argument in arguments if argument.arg != "self"]
+    for part in node.body:
+        if isinstance(part, ast.FunctionDef) and part.name == "__init__":
+            return _arguments(part)
+    fields = (part.target for part in node.body if isinstance(part, ast.AnnAssign))
+    return (
+        [field.id for field in fields if isinstance(field, ast.Name)] if node.decorator_list else []
+    )
