@@ -12,5 +12,7 @@ SERVING = "outrider.extras.serving"
 def register_commands(register: Callable[[Command], None]) -> None:
     run = f"{SERVING}.serve_config:serve_config"
     register(Command("serve-config", "the same drafter in vLLM", run, extra="serving"))
+    run = f"{SERVING}.audit.command:audit"
+    register(Command("audit", "whether a server is lossless", run, json=True, extra="serving"))
     run = f"{SERVING}.serve_check:serve_check"
     register(Command("serve-check", "compare it with vLLM's", run, json=True, extra="serving"))

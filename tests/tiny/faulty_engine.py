@@ -1,10 +1,11 @@
-"""An engine that decodes with drafts and can be given one fault, written without Outrider's rules."""
+"""An engine that decodes with drafts and can have a fault, written without Outrider's rules."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
+
 from outrider.contract.sampling import Sampling
 from outrider.extras.serving.audit.client import Choice, Client, Request
 from outrider.targets.tabular import TabularTarget
@@ -57,10 +58,12 @@ class FaultyEngine(Client):
     target: TabularTarget
     fault: str | None = None
     drafter: np.ndarray = field(init=False)
-    draws: np.random.Generator = field(default_factory=lambda: np.random.default_rng(1))
+    draws: np.random.Generator = field(init=False)
+    seed: int = 1
 
     def __post_init__(self) -> None:
         size = self.target.vocab_size
+        self.draws = np.random.default_rng(self.seed)
         noise = np.random.default_rng(5).normal(size=(size, size))
         mean = self.target.table.numpy().reshape(-1, size, size).mean(0)
         self.drafter = 0.8 * mean + 0.9 * noise
@@ -150,7 +153,7 @@ class _Text:
             p, q = self.p(drafted[:at], is_draft=True), qs[at]
             reported = q
             if self.has("q misreported"):
-                reported = np.eye(len(q))[token]
+                reported = q**2 / (q**2).sum()  # as at half the temperature
             uniform = self.draws.random()
             bound = p[token] / reported[token]
             if self.has("lenient acceptance"):

@@ -22,13 +22,13 @@ Token = int | str
 class Request:
     """A request for texts.
 
-    prompt: a text, the ids of its tokens, or the turns of a conversation as chat messages.
+    prompt: a text, the ids of its tokens, or chat messages, each a role and its content.
     sampling: its seed is not sent; `seed` is, unless it is None.
     penalties: `frequency_penalty`, `presence_penalty` or `repetition_penalty`, by name.
     n: how many texts to write.
     """
 
-    prompt: str | tuple[int, ...] | tuple[Mapping[str, str], ...]
+    prompt: str | tuple[int, ...] | tuple[tuple[str, str], ...]
     max_tokens: int
     sampling: Sampling = field(default_factory=Sampling)
     seed: int | None = None
@@ -108,9 +108,9 @@ class OpenAIClient(Client):
             body["seed"] = request.seed
         if request.stop:
             body["stop"] = list(request.stop)
-        is_chat = isinstance(request.prompt, tuple) and isinstance(request.prompt[0], Mapping)
-        if is_chat:
-            body |= {"messages": list(request.prompt)}
+        messages = [message for message in request.prompt if isinstance(message, tuple)]
+        if messages:
+            body["messages"] = [{"role": role, "content": content} for role, content in messages]
             body |= {"logprobs": True, "top_logprobs": self._logprobs}
             reply = self._call("/chat/completions", body)
             return [_chat_choice(choice) for choice in reply["choices"]]

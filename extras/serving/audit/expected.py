@@ -50,11 +50,11 @@ class Expected(ABC):
 class FromTarget(Expected):
     """The exact distribution, from the target's weights. Texts must be told in ids.
 
-    chat: whether the texts of prompts are written into the target's chat template.
+    Chat messages are written into the target's chat template.
     """
 
-    def __init__(self, target: Target, *, chat: bool = False) -> None:
-        self._target, self._chat = target, chat
+    def __init__(self, target: Target) -> None:
+        self._target = target
 
     def rows(self, request: Request, choice: Choice) -> list[Row]:
         logits = self._logits(request, choice, penalised=True)
@@ -82,7 +82,7 @@ class FromTarget(Expected):
         return [table[rows, ids].tolist() for table in (raw, processed)]
 
     def _logits(self, request: Request, choice: Choice, *, penalised: bool) -> torch.Tensor:
-        prompt = self._ids(request)
+        prompt = self._prompt_ids(request)
         if any(isinstance(token, str) for token in choice.tokens):
             raise OutriderError("the server tells no ids of tokens: expected `token_ids`")
         ids = [int(token) for token in choice.tokens]
@@ -93,14 +93,14 @@ class FromTarget(Expected):
             logits = torch.stack(rows)
         return logits
 
-    def _ids(self, request: Request) -> list[int]:
+    def _prompt_ids(self, request: Request) -> list[int]:
         prompt = request.prompt
         if isinstance(prompt, str):
             return self._target.encode(prompt)
-        if prompt and isinstance(prompt[0], Mapping):
-            turns = [str(turn["content"]) for turn in prompt if isinstance(turn, Mapping)]
+        turns = [message[1] for message in prompt if isinstance(message, tuple)]
+        if turns:
             return self._target.encode_turns(turns, chat=True)
-        return [int(token) for token in prompt if not isinstance(token, Mapping)]
+        return [token for token in prompt if not isinstance(token, tuple)]
 
 
 @final
