@@ -36,6 +36,8 @@ __all__ = [
     "Verifier",
     "VerifierExample",
     "beam_search",
+    "build",
+    "compose",
     "decode",
     "decode_together",
     "generate",
@@ -74,4 +76,5 @@ from outrider.decoding.beams.speculation import Beams, beam_search
 from outrider.decoding.decode import decode, decode_together
 from outrider.decoding.generation import Generation, generate, generate_together
 from outrider.plugins.command import Command
+from outrider.plugins.config import build, compose
 from outrider.plugins.hookspecs import hookimpl

@@ -21,7 +21,6 @@ from outrider.drafters.parts.networks.features import LOWEST, state_names
 from outrider.drafters.parts.networks.layer import RMSNorm
 from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.extras.cpu.packed_linear import product
 from outrider.targets.passes.tree_mask import within
 
 
@@ -75,7 +74,7 @@ class DFlashNetwork(TrainedNetwork):
 
         features: the target's at these tokens, in the order of `reads`.
         """
-        states = self.hidden_norm(product(self.fc, torch.cat(list(features), dim=-1)))
+        states = self.hidden_norm(self.fc(torch.cat(list(features), dim=-1)))
         for layer, cache in zip(self.layers, caches.of_layer, strict=True):
             layer.self_attn.add_to_cache(states, positions, cache)
 

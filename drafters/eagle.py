@@ -18,10 +18,9 @@ from outrider.drafters.parts.networks.layer import (
     KeysAndValues,
     LayerConfig,
     RMSNorm,
+    layer_output,
 )
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.extras.cpu.native_layer import layer_output
-from outrider.extras.cpu.packed_linear import product
 from outrider.targets.passes.cached_model import HIDDEN
 
 
@@ -68,7 +67,7 @@ class EagleNetwork(FeatureNetwork):
         cache: KeysAndValues,
     ) -> Float[Tensor, "batch tokens w"]:
         both = torch.cat([embedding(tokens, self._embedding), states], dim=-1)
-        x = product(self.fc, both)
+        x = self.fc(both)
         return layer_output(self, x, x, positions=positions, sees=sees, cache=cache)
 
     @classmethod

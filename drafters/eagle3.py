@@ -21,7 +21,6 @@ from outrider.drafters.parts.networks.features import (
 )
 from outrider.drafters.parts.networks.layer import KeysAndValues, LayerConfig, RMSNorm
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.extras.cpu.packed_linear import product
 
 
 @final
@@ -63,7 +62,8 @@ class Eagle3Network(FeatureNetwork):
     def states(
         self, features: Sequence[Float[Tensor, "*batch width"]]
     ) -> Float[Tensor, "*batch w"]:
-        return product(self.fc, torch.cat(list(features), dim=-1))
+        states: Tensor = self.fc(torch.cat(list(features), dim=-1))
+        return states
 
     def forward(
         self,
@@ -78,7 +78,8 @@ class Eagle3Network(FeatureNetwork):
         return out
 
     def logits(self, states: Float[Tensor, "*batch w"]) -> Float[Tensor, "*batch known"]:
-        return product(self.lm_head, self.norm(states))
+        logits: Tensor = self.lm_head(self.norm(states))
+        return logits
 
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:

@@ -1,7 +1,8 @@
 """EarlyExit: the target's first layers draft, on the target's own keys and values of the text."""
 
+import copy
 from collections.abc import Sequence
-from typing import Any, final
+from typing import Any, Self, final
 
 from outrider.base.bounds import Count, checked
 from outrider.base.errors import ConfigError, require
@@ -16,8 +17,7 @@ from outrider.drafters.parts.networks.logits import require_readable
 from outrider.drafters.parts.networks.shared_kv import LentDrafting
 from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.targets.passes.cached_model import CACHE
-from outrider.targets.passes.first_layers import first_layers
-from outrider.targets.passes.stems import stem
+from outrider.targets.passes.first_layers import first_layers, without_final_norm
 
 UNTRAINED_LAYERS = 2
 """The layers below an adapter with random weights, as in Kangaroo for a target of 32 layers."""
@@ -69,7 +69,7 @@ class EarlyExit(Drafter):
         else:
             require_readable(target, self.needs)
             adapter = Adapter.load(self._path, target, layers=self._layers)
-            model = stem(target.model, adapter.layers)
+            model = without_final_norm(target.model, adapter.layers)
         self._drafting = LentDrafting(model, target.vocab_size, self._shape, adapter)
         if not self._drafting.can_start(target):
             raise ConfigError(
@@ -77,6 +77,11 @@ class EarlyExit(Drafter):
                 " drafter=small_lm with drafter.layers has a cache of its own"
             )
         self._target = target
+
+    def open(self) -> Self:
+        text = copy.copy(self)
+        text._drafting = self._drafting.fresh()
+        return text
 
     def propose(self, context: Context, pen: Pen) -> None:
         self._drafting.propose_batch([(context, pen)])

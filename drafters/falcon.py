@@ -23,10 +23,10 @@ from outrider.drafters.parts.networks.layer import (
     KeysAndValues,
     LayerConfig,
     RMSNorm,
+    layer_output,
 )
 from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.extras.cpu.native_layer import layer_output
 from outrider.targets.passes.cached_model import HIDDEN
 
 LSTMState = tuple[Tensor, Tensor]

@@ -1,6 +1,8 @@
 """Hierarchy: a small model drafts, and is itself sped up by a faster drafter."""
 
-from typing import Any, final
+import copy
+from dataclasses import replace
+from typing import Any, Self, final
 
 from outrider.base.bounds import Count, checked
 from outrider.base.errors import ConfigError
@@ -54,6 +56,11 @@ class Hierarchy(Drafter):
         self._small.bind(target)
         self._faster.bind(target)
 
+    def open(self) -> Self:
+        text = copy.copy(self)
+        text._small, text._faster = self._small.open(), self._faster.open()
+        return text
+
     def propose(self, context: Context, pen: Pen) -> None:
         text, source = context.tokens[:], context.source
         reach = self._small.reach(len(text))
@@ -61,7 +68,7 @@ class Hierarchy(Drafter):
             pen.limit(reach)
         while pen.open:
             faster_pen = pen.faster(min(self._ahead, pen.gamma - pen.last - 2))
-            so_far = Context(Tokens(list(text)), source, context.features)
+            so_far = replace(context, tokens=Tokens(list(text)))
             self._faster.propose_batch([(so_far, faster_pen)])
             guess = faster_pen.finish()
             logits = self._small.scores(text, guess.tokens, source)

@@ -1,7 +1,9 @@
 """Hybrid: combines drafters: the first that finds a draft, one after another, or all of them."""
 
+import copy
 from collections.abc import Sequence
-from typing import Any, final
+from dataclasses import replace
+from typing import Any, Self, final
 
 from jaxtyping import Float
 from torch import Tensor
@@ -13,6 +15,7 @@ from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
+from outrider.contract.verifier import Verdict
 from outrider.plugins.registry import make
 
 COPY: dict[str, str | int] = {"drafter": "prompt_lookup", "min_n": 2}
@@ -75,12 +78,23 @@ class Hybrid(Drafter):
         self.needs: frozenset[str] = frozenset().union(
             *(drafter.needs for drafter in self._drafters)
         )
-        self.observes: bool = any(drafter.observes for drafter in self._drafters)
-        self.remembers: bool = any(drafter.remembers for drafter in self._drafters)
+
+    @property
+    def observes(self) -> bool:
+        return any(drafter.observes for drafter in self._drafters)
+
+    @property
+    def remembers(self) -> bool:
+        return any(drafter.remembers for drafter in self._drafters)
 
     def bind(self, target: Target) -> None:
         for drafter in self._drafters:
             drafter.bind(target)
+
+    def open(self) -> Self:
+        text = copy.copy(self)
+        text._drafters = tuple(drafter.open() for drafter in self._drafters)
+        return text
 
     def propose(self, context: Context, pen: Pen) -> None:
         self.propose_batch([(context, pen)])
@@ -102,22 +116,26 @@ class Hybrid(Drafter):
 
     def _merge(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
         trees = [Merged(pen) for _, pen in pairs]
-        for drafter in self._drafters:
-            apart = [(context, pen.apart(pen.gamma, pen.budget)) for context, pen in pairs]
+        # Before anything is written: each draft begins at the root, under its constraint and noise.
+        roots = [
+            [(context, pen.apart(pen.gamma, pen.budget)) for context, pen in pairs]
+            for _ in self._drafters
+        ]
+        for drafter, apart in zip(self._drafters, roots, strict=True):
             drafter.propose_batch(apart)
             for tree, (_, pen) in zip(trees, apart, strict=True):
                 tree.add(pen.finish())
 
     def observe(
-        self, context: Context, draft: Draft, logits: Float[Tensor, "nodes+1 vocab"]
+        self,
+        context: Context,
+        draft: Draft,
+        logits: Float[Tensor, "nodes+1 vocab"],
+        verdict: Verdict,
     ) -> None:
         for drafter in self._drafters:
             if drafter.observes:
-                drafter.observe(context, draft, logits)
-
-    def reset(self) -> None:
-        for drafter in self._drafters:
-            drafter.reset()
+                drafter.observe(context, draft, logits, verdict)
 
     def remember(self, context: Context) -> None:
         for drafter in self._drafters:
@@ -151,7 +169,9 @@ def _check_chain(drafters: Sequence[Drafter]) -> None:
 def _with_draft(context: Context, pen: Pen) -> Context:
     """Returns a context that ends with the chain that a pen has written."""
     drafted = [pen.token(node) for node in range(len(pen))]
-    return Context(Tokens([*context.tokens, *drafted]), context.source) if drafted else context
+    if not drafted:
+        return context
+    return replace(context, tokens=Tokens([*context.tokens, *drafted]), features={})
 
 
 @final

@@ -1,4 +1,4 @@
-"""Hydra: extra heads like Medusa's, each of which reads the tokens that were drafted before it."""
+"""Extra heads like Medusa's, each of which reads the tokens that were drafted before it."""
 
 from pathlib import Path
 from typing import Any, Self, final

@@ -1,7 +1,8 @@
 """LookaheadDecoding: n-grams that the target itself guesses, in the pass that scores the draft."""
 
+import copy
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, final
+from typing import Annotated, ClassVar, Self, final
 
 from jaxtyping import Float
 from torch import Tensor
@@ -61,7 +62,6 @@ class LookaheadDecoding(Drafter):
     )
 
     kind = "deterministic"
-    asks = True
 
     @checked("drafter")
     def __init__(
@@ -82,6 +82,11 @@ class LookaheadDecoding(Drafter):
         self._text = Tokens([])
         self._rows: list[list[int]] = []
         self._pool: dict[int, list[tuple[int, ...]]] = {}
+
+    def open(self) -> Self:
+        text = copy.copy(self)
+        text._forget()
+        return text
 
     def propose(self, context: Context, pen: Pen) -> None:
         text = context.tokens

@@ -1,4 +1,4 @@
-"""Medusa: extra heads on the target's last state, one for each position ahead."""
+"""Extra heads on the target's last state, one for each position ahead."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -13,7 +13,6 @@ from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.staged import StagedDrafter, StagedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.extras.cpu.packed_linear import product
 
 
 @final
@@ -98,7 +97,7 @@ class MLPSpeculatorNetwork(StagedNetwork):
     def forward(
         self, stage: int, state: Float[Tensor, "*batch w"], tokens: Int[Tensor, "*batch"]
     ) -> Float[Tensor, "*batch inner"]:
-        projected = product(self.proj[stage], state)
+        projected = self.proj[stage](state)
         if len(self.emb):
             table: Any = self.emb[stage].weight
             mixed = torch.add(projected, embedding(tokens, table), alpha=self._ratio)
@@ -111,8 +110,9 @@ class MLPSpeculatorNetwork(StagedNetwork):
         self, stage: int, state: Float[Tensor, "*batch inner"]
     ) -> Float[Tensor, "*batch known"]:
         if len(self.head):
-            return product(self.head[stage], state)
-        return self._shared_head(product(self.out[stage], state))
+            logits: Tensor = self.head[stage](state)
+            return logits
+        return self._shared_head(self.out[stage](state))
 
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:

@@ -1,8 +1,9 @@
 """NGram: drafts from counts of n-grams, of a corpus or of the running text."""
 
+import copy
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Self, final
 
 import torch
 from torch import Tensor
@@ -123,6 +124,12 @@ class NGram(Drafter):
         in_table = self._order <= table.order
         require(in_table, "drafter.order", self._order, f"at most the table's {table.order}")
         return table
+
+    def open(self) -> Self:
+        text = copy.copy(self)
+        if self._running is not None:
+            text._running = RunningCounts(self._running.vocab_size, self._order)
+        return text
 
     def propose(self, context: Context, pen: Pen) -> None:
         if self._running is not None:

@@ -1,8 +1,9 @@
 """OtherTokenizer: `small_lm` with a model whose tokenizer is not the target's."""
 
+import copy
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Self, final
 
 from outrider.base.errors import ConfigError, require
 from outrider.contract.context import Context
@@ -68,6 +69,11 @@ class OtherTokenizer(Drafter):
                 "drafter.vocabulary='shared': model and target have no token in common:"
                 " expected text"
             )
+
+    def open(self) -> Self:
+        text = copy.copy(self)
+        text._model = self._model.fresh()
+        return text
 
     def propose(self, context: Context, pen: Pen) -> None:
         if self._vocabulary == "shared":

@@ -1,7 +1,8 @@
 """Pard: a small language model that drafts all tokens in one pass, with mask tokens."""
 
+import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Self, final
 
 from outrider.base.errors import ConfigError, TargetError, is_int, require
 from outrider.contract.context import Context, Tokens
@@ -16,7 +17,7 @@ from outrider.targets.loading import load
 from outrider.targets.passes.cached_model import SOURCE, refuse_other_kind
 from outrider.targets.passes.encoded import decoder_start
 from outrider.targets.passes.first_layers import first_layers
-from outrider.targets.passes.module_copies import with_replaced
+from outrider.targets.passes.module_copies import replace_modules
 from outrider.targets.passes.windows import context_window
 from outrider.targets.self_test import self_test
 
@@ -87,6 +88,11 @@ class Pard(Drafter):
         require_same_tokens(model, tokenizer, target, hint="")
         return model
 
+    def open(self) -> Self:
+        text = copy.copy(self)
+        text._text = self._text.fresh()
+        return text
+
     def propose(self, context: Context, pen: Pen) -> None:
         if self._window is not None:
             pen.limit(max(0, self._window + 1 - len(context.tokens)))
@@ -101,6 +107,6 @@ def _untrained(target: Target) -> "PreTrainedModel":
     short = first_layers(target.model, None)
     table: Any = short.get_input_embeddings()
     masked = student.with_mask(table, table.weight.detach().mean(0))
-    model: PreTrainedModel = with_replaced(short, lambda part: masked if part is table else None)
+    model: PreTrainedModel = replace_modules(short, lambda part: masked if part is table else None)
     model.config.update({student.MASK_ID: table.weight.shape[0]})
     return model

@@ -21,7 +21,6 @@ from outrider.drafters.parts.networks.layer import RMSNorm
 from outrider.drafters.parts.networks.peagle_config import PEagleConfig
 from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.extras.cpu.packed_linear import product
 
 OWN_WORDS = "embed_tokens.weight"
 """The tensor of a network's own embeddings, if it has any."""
@@ -69,8 +68,8 @@ class PEagleNetwork(TrainedNetwork):
         features: the target's before each token, in the order of `reads`.
         masks: the number of masks.
         """
-        fused = product(self.fc, torch.cat(list(features), dim=-1))
-        learned = product(self.fc, self.mask_hidden)
+        fused = self.fc(torch.cat(list(features), dim=-1))
+        learned = self.fc(self.mask_hidden)
         return torch.cat([fused, learned.expand(len(fused), masks, -1)], dim=1)
 
     def forward(
@@ -94,7 +93,8 @@ class PEagleNetwork(TrainedNetwork):
 
     def logits(self, states: Float[Tensor, "*batch w"]) -> Float[Tensor, "*batch known"]:
         """Returns the logits of the token after each state, over the network's vocabulary."""
-        return product(self.lm_head, self.norm(states))
+        logits: Tensor = self.lm_head(self.norm(states))
+        return logits
 
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:

@@ -1,6 +1,7 @@
 """PromptLookup: copies what followed an earlier occurrence of the text's last tokens."""
 
-from typing import ClassVar, final
+import copy
+from typing import ClassVar, Self, final
 
 from outrider.base.bounds import Count, checked
 from outrider.base.errors import require
@@ -51,6 +52,11 @@ class PromptLookup(Drafter):
         self._ids: list[int] = []  # of the source, then of the text
         # For each n, the position after an occurrence of n tokens.
         self._after: dict[int, dict[tuple[int, ...], int]] = {n: {} for n in self._sizes}
+
+    def open(self) -> Self:
+        text = copy.copy(self)
+        text._forget()
+        return text
 
     def propose(self, context: Context, pen: Pen) -> None:
         if not pen.open:

@@ -1,4 +1,4 @@
-"""Random: uniform guesses, which every drafter should beat."""
+"""Uniform guesses, which every drafter should beat."""
 
 from typing import Any, ClassVar, final
 

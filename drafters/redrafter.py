@@ -1,4 +1,4 @@
-"""ReDrafter: one small recurrent head, which reads each drafted token and predicts the next."""
+"""One small recurrent head, which reads each drafted token and predicts the next."""
 
 from pathlib import Path
 from typing import Any, Self, final
@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding, silu
 
-from outrider.base.errors import is_int, require
+from outrider.base.bounds import check
 from outrider.contract.target import Target
 from outrider.drafters.medusa import Residual
 from outrider.drafters.parts import checkpoint
@@ -89,8 +89,8 @@ class ReDrafterNetwork(StagedNetwork):
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
         config = weights.read_config(folder, target)
-        for name in (BLOCKS, "exit_dim"):
-            require(is_int(config.get(name)), f"{folder}: {name}", config.get(name), "a number")
+        sizes = {f"{folder}: {name}": config.get(name) for name in (BLOCKS, "exit_dim")}
+        check(dict.fromkeys(sizes, int), sizes)
         file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
         blocks: int = config[BLOCKS]
         options: dict[str, Any] = {

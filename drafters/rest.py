@@ -1,4 +1,4 @@
-"""Rest: copies what followed the text's last tokens in a large store of texts on disk."""
+"""Copies what followed the text's last tokens in a large store of texts on disk."""
 
 from dataclasses import dataclass
 from heapq import heappop, heappush

@@ -1,7 +1,8 @@
 """SelfSparse: the target itself drafts, on a few of the keys and values that it already has."""
 
+import copy
 from collections.abc import Callable, Sequence
-from typing import Annotated, final
+from typing import Annotated, Self, final
 
 import torch
 from jaxtyping import Float, Int
@@ -15,14 +16,17 @@ from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks.shared_cache import require_readable_cache
 from outrider.drafters.parts.trees.shapes import Chain
-from outrider.extras.cpu import fused_decoder as flat
-from outrider.targets.passes.cache import GrowingCache
+from outrider.targets.passes.attention_weights import attention_weights, shows_attention
 from outrider.targets.passes.first_layers import first_layers
+from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.run_pass import run_pass
 
 POOL = 7
 """Neighbouring tokens that share their weight, so that phrases are picked, not single tokens."""
+
+TINY = 1e-30
+"""The least attention to divide by: a window may hide all known tokens from a query."""
 
 
 @final
@@ -35,7 +39,8 @@ class SelfSparse(Drafter):
 
     sink: how many of the first tokens to keep.
     window: how many of the last tokens to keep.
-    picked: how many of those between to keep. Defaults to 0; more needs a target of Llama's kind.
+    picked: how many of those between to keep. Defaults to 0; more needs a target
+        that can return its attention weights.
     observed: how many recent tokens decide what is picked, anew every `window` tokens.
     layers: how many of the target's layers draft. Defaults to all of them.
 
@@ -65,10 +70,10 @@ class SelfSparse(Drafter):
         model = target.model
         self._model = model if self._layers is None else first_layers(model, self._layers)
         self._depth = int(self._model.config.get_text_config().num_hidden_layers)
-        if self._picked and not flat.supports(model):
+        if self._picked and not shows_attention(model):
             raise ConfigError(
                 f"drafter.picked={self._picked}: expected 0, what {type(model).__name__} attends to"
-                f" can't be seen (models of {', '.join(flat.KINDS)} show it)"
+                " can't be seen"
             )
         self._weighed = Tokens([])
         require_readable_cache(self._model, target, "self_sparse", self._on_all)
@@ -80,6 +85,11 @@ class SelfSparse(Drafter):
         everything = torch.arange(known, device=self._model.device).expand(heads, -1)
         cache = self._cache(context, known, lambda _: everything)
         return self._logits(cache, context.tokens[-1], known)
+
+    def open(self) -> Self:
+        text = copy.copy(self)
+        text._weighed, text._weights = Tokens([]), []
+        return text
 
     def propose(self, context: Context, pen: Pen) -> None:
         if not pen.open or "keys.0" not in context.features:
@@ -153,21 +163,20 @@ class SelfSparse(Drafter):
         text = Tokens(context.tokens[:length])
         if self._weighed != text or not self._weights:
             start = max(1, length - self._observed)
-            cache, weights = GrowingCache(), list[Tensor]()
+            cache = GrowingCache()
             for layer in range(self._depth):
                 keys, values = (
                     context.features[f"{name}.{layer}"][:start].transpose(0, 1)[None]
                     for name in ("keys", "values")
                 )
-                cache.update(keys, values, layer)
-
-            def watch(queries: Tensor, keys: Tensor, scale: float) -> None:
-                weights.append(_attention(queries[0], keys[0, :, :start], scale))
-
+                cache.update(keys.to(self._model.dtype), values.to(self._model.dtype), layer)
             ids = torch.tensor([context.tokens[start:length]], device=self._model.device)
-            with torch.no_grad():
-                flat.flat_pass(self._model, cache, PassInput(ids, 1), watch)
-            self._weighed, self._weights = text, weights
+            heads = context.features["keys.0"].shape[1]
+            self._weights = [
+                _averaged(weights[0, :, :, :start], heads)
+                for weights in attention_weights(self._model, cache, ids)
+            ]
+            self._weighed = text
         return self._weights
 
 
@@ -178,11 +187,14 @@ def _taken(
     return rows.transpose(0, 1).gather(1, index)
 
 
-def _attention(
-    queries: Float[Tensor, "tokens all dim"], keys: Float[Tensor, "heads known dim"], scale: float
+def _averaged(
+    weights: Float[Tensor, "queries tokens known"], heads: int
 ) -> Float[Tensor, "heads known"]:
-    """Returns the attention of its heads' queries to each key, averaged over neighbours."""
-    heads = keys.shape[0]
-    grouped = queries.transpose(0, 1).reshape(heads, -1, queries.shape[-1])
-    weight = (grouped @ keys.transpose(1, 2) * scale).softmax(-1).sum(1)
+    """Returns how much of their attention to the known tokens goes to each, for its neighbours too.
+
+    weights: attention's; what goes to other tokens is left out.
+    heads: the number of heads of keys; each is attended to by as many heads of queries.
+    """
+    shares = weights.float() / weights.float().sum(-1, keepdim=True).clamp(min=TINY)
+    weight = shares.reshape(heads, -1, shares.shape[-1]).sum(1)
     return torch.nn.functional.avg_pool1d(weight[None], POOL, stride=1, padding=POOL // 2)[0]

@@ -1,4 +1,4 @@
-"""ShallowAggressive: copies the source of an edited text, and realigns after each edit."""
+"""Copies the source of an edited text, and realigns after each edit."""
 
 from collections.abc import Sequence
 from typing import final

@@ -1,8 +1,9 @@
 """SmallLM: a smaller transformers model, or the target's own first layers, drafts."""
 
+import copy
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, final
+from typing import TYPE_CHECKING, Annotated, Any, Self, final
 
 from jaxtyping import Float
 from torch import Tensor
@@ -159,6 +160,14 @@ class SmallLM(Drafter):
     def reach(self, length: int) -> int | None:
         """Returns how many tokens the model can draft after a text, None if there is no limit."""
         return None if self._window is None else max(0, self._window + 1 - length)
+
+    def open(self) -> Self:
+        text = copy.copy(self)
+        if self._other is None:
+            text._text = self._text.fresh()
+        else:
+            text._other = self._other.open()
+        return text
 
     def propose(self, context: Context, pen: Pen) -> None:
         if self._other is not None:

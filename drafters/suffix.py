@@ -1,18 +1,18 @@
 """Suffix: copies what most often followed the text's last tokens, in this text and in others."""
 
-from typing import Annotated, ClassVar, final
+import copy
+from typing import Annotated, ClassVar, Self, final
 
 from outrider.base.bounds import Above, Share, checked
 from outrider.contract.context import Context, Tokens
-from outrider.contract.drafter import Drafter
 from outrider.contract.examples import DrafterExample
 from outrider.contract.pen import Pen
-from outrider.drafters.parts.texts.memory import Memory
+from outrider.drafters.parts.texts.memory import Memory, RememberingDrafter
 from outrider.drafters.parts.texts.suffix_automaton import END, ROOT, SuffixAutomaton
 
 
 @final
-class Suffix(Drafter):
+class Suffix(RememberingDrafter["Past"]):
     """Suffix decoding (SuffixDecoding, Oliaro et al. 2411.04975).
 
     Looks for the longest suffix of the text that occurred before, in the text itself and in texts
@@ -44,9 +44,13 @@ class Suffix(Drafter):
     ) -> None:
         self._factor = factor
         self._min_probability = min_probability
-        self.remembers = remember
-        self._past = Past()
+        super().__init__(Past, remember)
         self._start_over(None)
+
+    def open(self) -> Self:
+        text = copy.copy(self)
+        text._start_over(None)
+        return text
 
     def _start_over(self, source: Tokens | None) -> None:
         self._text, self._source = Tokens([]), source
@@ -101,18 +105,7 @@ class Suffix(Drafter):
         self._text = text
 
     def remember(self, context: Context) -> None:
-        try:
-            self._past.add(context)
-        except BaseException:
-            self.forget()
-            raise
-
-    @property
-    def remembered(self) -> int:
-        return self._past.count
-
-    def forget(self) -> None:
-        self._past = Past()
+        self._past.add(context)
 
 
 @final
@@ -121,11 +114,19 @@ class Past(Memory):
 
     def __init__(self) -> None:
         super().__init__()
+        self._empty()
+
+    def _empty(self) -> None:
         self.texts: SuffixAutomaton = SuffixAutomaton()
+        self.count = 0
 
     def add(self, context: Context) -> None:
         """Adds a text, with what an encoder reads before it."""
-        self.texts.extend((*(context.source or ()), *context.tokens, END))
+        try:
+            self.texts.extend((*(context.source or ()), *context.tokens, END))
+        except BaseException:
+            self._empty()  # an interruption leaves a wrong automaton
+            raise
         self.count += 1
 
 

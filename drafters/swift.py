@@ -1,7 +1,8 @@
 """Swift: the target drafts without some of its layers, and learns from its texts which to skip."""
 
+import copy
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Self, final
 
 import torch
 from jaxtyping import Float
@@ -10,16 +11,15 @@ from torch import Tensor
 from outrider.base.bounds import Count, checked
 from outrider.base.errors import ConfigError, TargetError, require
 from outrider.contract.context import Context
-from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks.cached_text import CachedText
 from outrider.drafters.parts.networks.shared_cache import require_readable_cache
-from outrider.drafters.parts.texts.memory import Memory
+from outrider.drafters.parts.texts.memory import Memory, RememberingDrafter
 from outrider.drafters.parts.trees.tree_forms import parse_tree
-from outrider.targets.passes.cache import GrowingCache
 from outrider.targets.passes.encoded import decoder_start
 from outrider.targets.passes.first_layers import depth, some_layers
+from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.run_pass import run_pass
 from outrider.targets.passes.windows import context_window
@@ -33,7 +33,7 @@ Layers = tuple[int, ...]
 
 
 @final
-class Swift(Drafter):
+class Swift(RememberingDrafter["Past"]):
     """Drafts with the target itself, without some of its layers (SWIFT, 2410.06916).
 
     Nothing is trained, no weights are copied, and the text is not read again: the other layers
@@ -64,8 +64,7 @@ class Swift(Drafter):
         tree: Any = None,
     ) -> None:
         self._setting, self._trials, self._window = skipped, trials, window
-        self.remembers: bool = remember
-        self._past = Past()
+        super().__init__(Past, remember)
         self._shape = parse_tree(tree)
         self.kind: str = self._shape.kind
         self._target: Target | None = None
@@ -108,6 +107,11 @@ class Swift(Drafter):
         self._skipped, self._kept = skipped, self._others(skipped)
         self._text = CachedText(self._without(skipped), self._vocab_size)
 
+    def open(self) -> Self:
+        text = copy.copy(self)
+        text._text = self._text.fresh()
+        return text
+
     def propose(self, context: Context, pen: Pen) -> None:
         if self._window_size is not None:
             pen.limit(max(0, self._window_size + 1 - len(context.tokens)))
@@ -143,13 +147,6 @@ class Swift(Drafter):
         inputs = PassInput(ids[:, :-1], len(text) - 1)
         logits = run_pass(self._without(skipped), GrowingCache(), inputs).logits
         return int((logits.argmax(-1) == ids[:, 1:]).sum())
-
-    @property
-    def remembered(self) -> int:
-        return self._past.count
-
-    def forget(self) -> None:
-        self._past = Past()
 
 
 @final

@@ -1,6 +1,7 @@
 """TokenRecycling: a tree of the tokens that the target last found likely after each token."""
 
-from typing import ClassVar, final
+import copy
+from typing import ClassVar, Self, final
 
 from jaxtyping import Float
 from torch import Tensor
@@ -8,10 +9,10 @@ from torch import Tensor
 from outrider.base.bounds import Count, checked
 from outrider.contract.context import Context
 from outrider.contract.draft import ROOT, Draft
-from outrider.contract.drafter import Drafter
 from outrider.contract.examples import DrafterExample
 from outrider.contract.pen import Pen
-from outrider.drafters.parts.texts.memory import Memory
+from outrider.contract.verifier import Verdict
+from outrider.drafters.parts.texts.memory import Memory, RememberingDrafter
 from outrider.drafters.parts.trees.sequoia import Path, best_widths
 
 ACCEPTANCE = (0.5, 0.14, 0.07, 0.045, 0.03, 0.025, 0.02, 0.015)
@@ -19,7 +20,7 @@ ACCEPTANCE = (0.5, 0.14, 0.07, 0.045, 0.03, 0.025, 0.02, 0.015)
 
 
 @final
-class TokenRecycling(Drafter):
+class TokenRecycling(RememberingDrafter["Past"]):
     """Token Recycling (Luo et al. 2408.08696), which needs no draft model and no training.
 
     For each token it keeps the `candidates` likeliest next tokens, by the target's logits the last
@@ -52,17 +53,17 @@ class TokenRecycling(Drafter):
     )
 
     kind = "deterministic"
-    observes = True
 
     @checked("drafter")
     def __init__(self, candidates: Count = 8, remember: bool = True) -> None:
         self._candidates = candidates
-        self.remembers = remember
-        self._past = Past()
+        super().__init__(Past, remember)
         self._next: dict[int, list[int]] = {}
 
-    def reset(self) -> None:
-        self._next = {}
+    def open(self) -> Self:
+        text = copy.copy(self)
+        text._next = {}
+        return text
 
     def propose(self, context: Context, pen: Pen) -> None:
         acceptance = ACCEPTANCE + (ACCEPTANCE[-1],) * (self._candidates - len(ACCEPTANCE))
@@ -80,7 +81,11 @@ class TokenRecycling(Drafter):
             layer = children
 
     def observe(
-        self, context: Context, draft: Draft, logits: Float[Tensor, "nodes+1 vocab"]
+        self,
+        context: Context,
+        draft: Draft,
+        logits: Float[Tensor, "nodes+1 vocab"],
+        verdict: Verdict,
     ) -> None:
         best = logits.topk(min(self._candidates, logits.shape[-1])).indices.tolist()
         # Of several nodes with one token, the first counts: it has the likeliest path.
@@ -90,13 +95,6 @@ class TokenRecycling(Drafter):
     def remember(self, context: Context) -> None:
         self._past.next |= self._next
         self._past.count += 1
-
-    @property
-    def remembered(self) -> int:
-        return self._past.count
-
-    def forget(self) -> None:
-        self._past = Past()
 
 
 @final

@@ -60,7 +60,7 @@ def decoded(target: Target, drafter: Any, rule: Any, length: int, texts: Texts) 
     calls = [0] * len(texts)
     rounds = decode_together(
         target,
-        [drafter.fork() for _ in texts],
+        drafter,
         rule,
         texts,
         budget=8 if drafter.trees else None,

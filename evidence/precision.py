@@ -84,8 +84,7 @@ def decoded(target: Target, drafter: Any, rule: Any, prompts: Texts, length: int
 
 def decoded_together(target: Target, drafter: Any, rule: Any, prompts: Texts, length: int) -> Texts:
     texts: Texts = [[] for _ in prompts]
-    drafters = [drafter.fork() for _ in prompts]
-    rounds = decode_together(target, drafters, rule, prompts, gamma=5, max_new_tokens=length)
+    rounds = decode_together(target, drafter, rule, prompts, gamma=5, max_new_tokens=length)
     for number, round in rounds:
         texts[number] += round.tokens
     return texts

@@ -22,7 +22,7 @@ from outrider import Sampling, Target
 from outrider.contract.chance import SampledChance
 from outrider.data import sources as data
 from outrider.plugins.registry import make
-from outrider.targets.passes.cache import GrowingCache
+from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.run_pass import run_pass
 

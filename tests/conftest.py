@@ -12,7 +12,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Loads the fixtures, and PyTorch with them, but not where xdist only hands out the tests."""
     gc.disable()  # while modules are imported, of which nothing is garbage
     if config.getoption("dist", "no") == "no":
-        config.pluginmanager.import_plugin("tiny.fixtures")
+        for name in ("tiny.fixtures", "tiny.commands"):
+            config.pluginmanager.import_plugin(name)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

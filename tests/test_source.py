@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.drafters import InTurn
 
 from outrider import (
     Context,
@@ -69,7 +70,7 @@ def test_texts_of_a_batch_have_each_their_own() -> None:
     prompts = [[3, 1, 4], [2, 5]]
     texts: list[list[int]] = [[], []]
     for number, round in decode_together(
-        TARGET, witnesses, Token(), prompts, sampling=SAMPLED, max_new_tokens=9
+        TARGET, InTurn(witnesses), Token(), prompts, sampling=SAMPLED, max_new_tokens=9
     ):
         texts[number] += round.tokens
     for witness, prompt, text in zip(witnesses, prompts, texts, strict=True):

@@ -1,4 +1,4 @@
-"""Block: verifies a chain as one block, and accepts at least as much as the token rule."""
+"""Verifies a chain as one block, and accepts at least as much as the token rule."""
 
 from typing import final
 

@@ -1,4 +1,4 @@
-"""Cactus: accepts as much as a divergence budget for each token allows. Lossy."""
+"""Accepts as much as a divergence budget for each token allows. Lossy."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Candidates: the rule for trees of tokens that were chosen, not drawn."""
+"""The rule for trees of tokens that were chosen, not drawn."""
 
 from typing import final
 

@@ -1,4 +1,4 @@
-"""Cascade: speculative cascades, which keep the drafter's tokens where the target gains little."""
+"""Speculative cascades, which keep the drafter's tokens where the target gains little."""
 
 from typing import Annotated, ClassVar, final
 

@@ -1,4 +1,4 @@
-"""Ceiling: the best acceptance that any lossless rule can reach at a node of a draft."""
+"""The best acceptance that any lossless rule can reach at a node of a draft."""
 
 import torch
 from jaxtyping import Float

@@ -1,4 +1,4 @@
-"""Distinct: probabilities of two or three siblings that are drawn without replacement."""
+"""Probabilities of two or three siblings that are drawn without replacement."""
 
 import torch
 from jaxtyping import Float, Int

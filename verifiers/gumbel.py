@@ -1,4 +1,4 @@
-"""Gumbel: couples drafter and target by shared noise, so the text depends on the seed alone."""
+"""Couples drafter and target by shared noise, so the text depends on the seed alone."""
 
 from typing import final
 

@@ -1,4 +1,4 @@
-"""KSeq: SpecTr's rule, which tests every sibling in the same way."""
+"""SpecTr's rule, which tests every sibling in the same way."""
 
 from bisect import bisect_right
 from typing import ClassVar, final

@@ -1,4 +1,4 @@
-"""Lenient: Leviathan et al.'s lenience, which trades exactness for acceptance. Lossy."""
+"""Leviathan et al.'s lenience, which trades exactness for acceptance. Lossy."""
 
 from typing import Annotated, ClassVar, Literal, final
 

@@ -1,4 +1,4 @@
-"""MultiPathBlock: block verification of the best of several independent paths."""
+"""Block verification of the best of several independent paths."""
 
 from collections.abc import Sequence
 from typing import final

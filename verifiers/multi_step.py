@@ -1,4 +1,4 @@
-"""MultiStep: SpecInfer's rule for siblings drawn independently."""
+"""SpecInfer's rule for siblings drawn independently."""
 
 from collections.abc import Sequence
 from typing import ClassVar, Literal, final

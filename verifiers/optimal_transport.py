@@ -1,4 +1,4 @@
-"""OptimalTransport: the rule that accepts one of two or three siblings most often."""
+"""The rule that accepts one of two or three siblings most often."""
 
 from typing import ClassVar, final
 

@@ -1,4 +1,4 @@
-"""Rejection: plain rejection sampling of each token, a lossless baseline."""
+"""Plain rejection sampling of each token, a lossless baseline."""
 
 from typing import final
 

@@ -1,4 +1,4 @@
-"""SampleMatch: the naive lossless rule, a baseline that needs no draft distribution."""
+"""The naive lossless rule, a baseline that needs no draft distribution."""
 
 from collections.abc import Callable
 from typing import final

@@ -1,4 +1,4 @@
-"""ScaledUniform: the token rule with a uniform number from [0, b] in place of [0, 1]."""
+"""The token rule with a uniform number from [0, b] in place of [0, 1]."""
 
 from typing import Annotated, Literal, final
 

@@ -1,4 +1,4 @@
-"""Selection: which of two or three siblings to test, so that most can be accepted."""
+"""Which of two or three siblings to test, so that most can be accepted."""
 
 import itertools
 import math

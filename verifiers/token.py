@@ -1,4 +1,4 @@
-"""Token: the lossless rule of Leviathan et al. and Chen et al., token by token."""
+"""The lossless rule of Leviathan et al. and Chen et al., token by token."""
 
 from typing import final
 

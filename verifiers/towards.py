@@ -1,4 +1,4 @@
-"""Towards: the token rule with another distribution in place of the target's, for lossy rules."""
+"""The token rule with another distribution in place of the target's, for lossy rules."""
 
 from abc import abstractmethod
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Traversal: verifies a tree from its leaves, so that whole paths are accepted together."""
+"""Verifies a tree from its leaves, so that whole paths are accepted together."""
 
 from dataclasses import dataclass, field
 from typing import final

@@ -1,4 +1,4 @@
-"""Typical: Medusa's typical acceptance, which accepts any token that is likely enough. Lossy."""
+"""Medusa's typical acceptance, which accepts any token that is likely enough. Lossy."""
 
 from typing import Annotated, ClassVar, final
 

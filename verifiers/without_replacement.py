@@ -1,4 +1,4 @@
-"""WithoutReplacement: recursive rejection for siblings that are all different."""
+"""Recursive rejection for siblings that are all different."""
 
 from typing import ClassVar, final
 

@@ -1,4 +1,4 @@
-"""Bounds: the values that a setting may have, declared in its annotation and checked in one place.
+"""The values that a setting may have, declared in its annotation and checked in one place.
 
 `Annotated[int, AtLeast(1)]` says that a value is a whole number of at least 1; `Literal` lists
 names. `checked` has the values looked at wherever such a function is called, be it from Python or
@@ -65,7 +65,7 @@ class Above:
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class OneOf:
     """A name among some that are listed elsewhere; `Literal` lists them in the annotation."""
 
@@ -235,8 +235,8 @@ def _fits(kind: Any, bounds: tuple[Any, ...], value: Any) -> bool:
 def _words(kind: Any, bounds: tuple[Any, ...]) -> str:
     if get_origin(kind) in LISTS:
         item = get_args(kind)[0]
-        items = "a list" if item is Any else f"a list, each {expected(item)}"
-        return items if not bounds else f"{items}; {' '.join(map(str, bounds))}"
+        name = " ".join(["a list", *map(str, bounds)])
+        return name if item is Any else f"{name}, each {expected(item)}"
     name = KINDS.get(get_origin(kind) or kind, (None, getattr(kind, "__name__", str(kind))))[1]
     if kind is str and bounds:
         return " ".join(map(str, bounds))

@@ -1,6 +1,8 @@
 """Errors for people: one line with the field, the value and what was expected."""
 
 import difflib
+import sys
+import traceback
 from collections.abc import Iterable
 
 
@@ -28,17 +30,49 @@ class RankEnded(SystemExit):
     """The run is over, on a rank other than the first; the process ends with status 0."""
 
 
+LIBRARIES = (
+    "outrider", "torch", "transformers", "tokenizers", "numpy", "jaxtyping", "hydra", "omegaconf",
+    "pluggy", "rich", "safetensors", "jinja2", "huggingface_hub",
+)  # fmt: skip
+"""Packages whose lines are not where a user's mistake is."""
+
+OWN = "own "
+"""Marks a place in Outrider's own code, which any place of a user's code replaces."""
+
+LONGEST = 300
+"""The characters of a message that are shown."""
+
 ANY_FAULT = (Exception, SystemExit)
 """What third-party code can raise; its `sys.exit` would end a command silently."""
 
 
 def described(error: BaseException) -> str:
-    """Returns an error of third-party code as one line: its type and its message.
+    """Returns an error of third-party code as one line: its type, its message and its place.
 
     >>> described(SystemExit(0))
     'SystemExit: 0'
     """
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    message = " ".join(str(error).split())
+    if len(message) > LONGEST:
+        message = f"{message[:LONGEST]}..."
+    line = ": ".join(filter(None, (type(error).__name__, message)))
+    has_place = isinstance(error, ANY_FAULT) and not isinstance(error, OutriderError)
+    return line + (place(error) if has_place else "")
+
+
+def place(error: BaseException) -> str:
+    """Returns where an error was raised: the file and line of the innermost code of a user.
+
+    That is code of no library; if there is none, it is Outrider's own.
+    """
+    found = ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        is_user = package not in LIBRARIES and package not in sys.stdlib_module_names
+        is_user = is_user and not frame.f_code.co_filename.startswith("<")
+        if is_user or (package == "outrider" and (not found or found.startswith(OWN))):
+            found = f"{'' if is_user else OWN}{frame.f_code.co_filename}:{line}"
+    return f" ({found.removeprefix(OWN)})" if found else ""
 
 
 def require(holds: bool, field: str, value: object, expected: str) -> None:

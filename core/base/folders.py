@@ -1,4 +1,4 @@
-"""Folders: files that are written whole or not at all, and folders that one process writes to."""
+"""Files that are written whole or not at all, and folders that one process writes to."""
 
 import errno
 import os

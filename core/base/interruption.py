@@ -1,4 +1,4 @@
-"""Interruption: how a command ends early, and the advice that it then prints."""
+"""How a command ends early, and the advice that it then prints."""
 
 import signal
 import threading

@@ -1,4 +1,4 @@
-"""Locks: a file that one process at a time holds, on any file system."""
+"""A file that one process at a time holds, on any file system."""
 
 import errno
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Terminal: what commands print, as text or as JSON, and how to print untrusted text safely."""
+"""What commands print, as text or as JSON, and how to print untrusted text safely."""
 
 import json
 import os
@@ -15,6 +15,9 @@ QUIET = "OUTRIDER_QUIET"
 
 JSON = "OUTRIDER_JSON"
 """The environment variable that `--json` sets to 1."""
+
+TRACEBACK = "OUTRIDER_TRACEBACK"
+"""The environment variable that `--traceback` sets to 1: errors are shown with their tracebacks."""
 
 _CONTROLS = re.compile(
     r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"

@@ -1,4 +1,4 @@
-"""Completion: how a command line can go on, found without importing what it names."""
+"""How a command line can go on, found without importing what it names."""
 
 import ast
 import inspect

@@ -1,4 +1,4 @@
-"""Entrants: what `outrider compare` builds them from, and what `run.json` says of them."""
+"""What `outrider compare` builds its entrants from, and what `run.json` says of them."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -7,6 +7,7 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
+from outrider.cli.settings import Compare
 from outrider.contract.target import Target
 from outrider.data.prompts import Prompt
 from outrider.lab.measuring.compare import PROTOCOLS
@@ -14,7 +15,7 @@ from outrider.lab.measuring.entrants import Entrant
 from outrider.lab.runs.identity import identity, provenance
 from outrider.lab.statistics.pairs import check_reference
 from outrider.plugins.config import build, option_configs, plain_values
-from outrider.plugins.roles import plural
+from outrider.plugins.schema import plain_settings
 
 EntrantConfig = tuple[DictConfig, DictConfig, DictConfig]
 """The configs of a drafter, an acceptance rule and a policy."""
@@ -22,11 +23,11 @@ EntrantConfig = tuple[DictConfig, DictConfig, DictConfig]
 LISTS = ("resume", "drafters", "verifiers", "policies", "reference")
 """The settings that `run.json` does not repeat among its settings."""
 
-SHOWN = ("precision", "pairs", "by_task", "sort", "live", "reports")
+SHOWN = ("precision", "pairs", "by_task", "sort", "live", "objective", "reports")
 """The settings that decide what is printed or reported, and nothing else."""
 
 
-def entrant_configs(config: DictConfig) -> dict[str, EntrantConfig]:
+def entrant_configs(settings: Compare) -> dict[str, EntrantConfig]:
     """Returns the configs of each entrant: all combinations of drafters, rules and policies.
 
     If several rules or policies are listed, their names are part of the entrant's name.
@@ -34,12 +35,13 @@ def entrant_configs(config: DictConfig) -> dict[str, EntrantConfig]:
     Raises:
         ConfigError: the run's reference is none of them.
     """
-    drafters = option_configs("drafter", plain_values(config.drafters))
+    drafters = option_configs("drafter", settings.drafters)
     verifiers, policies = (
-        {"": config[role]}
-        if config[plural(role)] is None
-        else option_configs(role, plain_values(config[plural(role)]))
-        for role in ("verifier", "policy")
+        {"": one} if several is None else option_configs(role, several)
+        for role, one, several in (
+            ("verifier", settings.verifier, settings.verifiers),
+            ("policy", settings.policy, settings.policies),
+        )
     )
     configs = {
         "/".join(filter(None, names)): (
@@ -50,7 +52,7 @@ def entrant_configs(config: DictConfig) -> dict[str, EntrantConfig]:
         for names in itertools.product(drafters, verifiers, policies)
     }
     parts = {name: {"drafter": plain_values(drafter)} for name, (drafter, *_) in configs.items()}
-    check_reference(config.reference, parts)
+    check_reference(settings.reference, parts)
     return configs
 
 
@@ -65,15 +67,17 @@ def build_entrants(configs: Mapping[str, EntrantConfig]) -> dict[str, Entrant]:
 
 
 def run_facts(
-    config: DictConfig,
+    settings: Compare,
     configs: Mapping[str, EntrantConfig],
     entrants: Mapping[str, Entrant],
     target: Target,
     prompts: Sequence[Prompt],
 ) -> dict[str, Any]:
     """Returns the content of `run.json`, which has to be the same when the run is resumed."""
-    settings = {
-        key: value for key, value in plain_values(config).items() if key not in (*LISTS, *SHOWN)
+    kept = {
+        name: value
+        for name, value in plain_settings(settings).items()
+        if name not in (*LISTS, *SHOWN)
     }
     parts = {
         name: dict(zip(("drafter", "verifier", "policy"), map(plain_values, nodes), strict=True))
@@ -82,10 +86,10 @@ def run_facts(
     arguments = HydraConfig.get().overrides.task
     remember = [name for name, entrant in entrants.items() if entrant.drafter.remembers]
     return {
-        "settings": settings,
+        "settings": kept,
         "drafters": parts,
-        "protocols": list(PROTOCOLS[config.protocol]),
-        "reference": config.reference,
+        "protocols": list(PROTOCOLS[settings.protocol]),
+        "reference": settings.reference,
         "lossless": {name: entrant.verifier.lossless for name, entrant in entrants.items()},
         **({"remember": remember} if remember else {}),
         "questions": [

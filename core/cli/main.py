@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
@@ -14,18 +15,16 @@ from rich.markup import escape
 from outrider.base.errors import ConfigError, OutriderError, TargetError, require
 from outrider.base.interruption import Terminated, advice_in, out_of_memory, terminable
 from outrider.base.optional import what_to_install
-from outrider.base.terminal import JSON, QUIET, is_json, is_quiet, switched_on, visible
+from outrider.base.terminal import JSON, QUIET, TRACEBACK, is_json, is_quiet, switched_on, visible
 from outrider.base.torchrun import FIELD, rank, world
+from outrider.cli.arguments import arranged
+from outrider.cli.blame import blamed
 from outrider.cli.completion import completions
-from outrider.cli.quoting import quote_prompt
-from outrider.cli.usage import JSON_FLAG, QUIET_FLAG, command_help, usage
+from outrider.cli.usage import JSON_FLAG, QUIET_FLAG, TRACEBACK_FLAG, command_help, usage
 from outrider.data.prompts import is_encodable
 from outrider.plugins.command import Command
 from outrider.plugins.entry import Entry
 from outrider.plugins.registry import command_entry, installed
-
-SWITCHES = ("cache", "chat", "by_task", "live", "neighbour", "pairs", "resume", "thorough")
-"""The settings of all commands that are true or false."""
 
 HELP = ("-h", "--help")
 
@@ -37,9 +36,6 @@ COMPLETION = ("-sc", "--shell-completion")
 
 SWEEP_FLAGS = ("-m", "--multirun")
 
-FAULTS = (OutriderError, OSError, MemoryError, RuntimeError)
-"""The errors that may be reported in one line: the user's, those of files and those of memory."""
-
 
 def main() -> None:
     """Runs the command in `sys.argv`; an error is one line on stderr, and exit status 1.
@@ -47,13 +43,14 @@ def main() -> None:
     A line below it says how to go on, if something was finished before.
     """
     try:
-        flags = (QUIET_FLAG, JSON_FLAG)
+        flags = (QUIET_FLAG, JSON_FLAG, TRACEBACK_FLAG)
         arguments = [argument for argument in sys.argv[1:] if argument not in flags]
         as_json = JSON_FLAG in sys.argv
         with (
             terminable(),
             switched_on(QUIET, as_json or QUIET_FLAG in sys.argv),
             switched_on(JSON, as_json),
+            switched_on(TRACEBACK, TRACEBACK_FLAG in sys.argv),
         ):
             _run(*arguments or ["--help"])
     except KeyboardInterrupt as error:
@@ -61,22 +58,21 @@ def main() -> None:
         print("terminated" if is_terminated else "interrupted", file=sys.stderr)
         _print_advice(error)
         sys.exit(143 if is_terminated else 130)
-    except (*FAULTS, ModuleNotFoundError) as error:
-        line = _line_of(error)
-        if line is None:
-            raise
-        _fail(line, error)
+    except Exception as error:  # noqa: BLE001  whatever a part's code can raise
+        _fail(_line_of(error), error)
 
 
-def _line_of(error: Exception) -> str | None:
-    """Returns the line for an error that is the user's or the machine's; None for any other."""
+def _line_of(error: Exception) -> str:
+    """Returns the line for an error; one of a part's own code names the part and the place."""
     if isinstance(error, ModuleNotFoundError):
-        return what_to_install(error.name)
+        return what_to_install(error.name) or blamed(error)
     if isinstance(error, OutriderError):
         return str(error)
-    if isinstance(error, OSError):
-        return f"{error.filename}: {error.strerror}" if error.filename else str(error)
-    return out_of_memory(error)
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    if (mark := getattr(error, "problem_mark", None)) is not None:  # of a YAML file
+        return f"{mark.name}:{mark.line + 1}: {getattr(error, 'problem', 'broken YAML')}"
+    return out_of_memory(error) or blamed(error)
 
 
 def _run(command: str, *arguments: str) -> None:
@@ -84,7 +80,7 @@ def _run(command: str, *arguments: str) -> None:
         require(is_encodable(argument), "argument", argument, "text in UTF-8")
     if command in ("-h", "--help", "help"):
         print(usage())
-    elif command in ("-V", "--version"):
+    elif command in ("-V", "--version", "version"):
         print(f"outrider {version('outrider')}")
     elif command in COMPLETION:
         _complete(list(arguments))
@@ -136,7 +132,7 @@ def _run_hydra_command(
         signal.signal(signal.SIGTERM, _on_sigterm)
     is_completion = any(argument in COMPLETION for argument in arguments)
     program = "outrider" if is_completion else f"outrider {command.name}"
-    sys.argv = [program, *_hydra_arguments(arguments)]
+    sys.argv = [program, *_hydra_arguments(command, arguments)]
     # This makes Hydra raise errors; otherwise it prints a traceback and exits.
     os.environ["HYDRA_FULL_ERROR"] = "1"
     app = hydra.main(
@@ -154,7 +150,7 @@ def _run_hydra_command(
         else:
             app(run)()
     except (HydraException, OmegaConfBaseException) as error:
-        _fail(explain_error(error, command.name, arguments))
+        _fail(explain_error(error, command.name, arguments), error)
 
 
 def _complete(arguments: list[str]) -> None:
@@ -171,46 +167,39 @@ def _nothing(_: Any) -> None:
     """Stands for a command that is not to be run."""
 
 
-def _hydra_arguments(arguments: list[str]) -> list[str]:
-    """Returns the arguments as Hydra expects them: flags first, and prompts quoted.
+def _hydra_arguments(command: Command, arguments: list[str]) -> list[str]:
+    """Returns the arguments as Hydra expects them."""
+    words = ["--help" if argument == ALL_SETTINGS else argument for argument in arguments]
+    if is_quiet() and any(word in SWEEP_FLAGS for word in words):
+        words.append("hydra.hydra_logging.root.level=WARNING")  # it reports each job
+    return arranged(command, words)
 
-    In a sweep prompts are not quoted: a comma there separates values.
+
+def _run_guarded(function: Callable[[Any], Any], command: Command, config: Any) -> Any:
+    """Runs a command on its settings; an error ends the process with one line.
+
+    Returns what the command returns: the number that a sweeper optimises.
     """
-    flags = [argument for argument in arguments if argument in SWEEP_FLAGS]
-    overrides = [argument for argument in arguments if argument not in SWEEP_FLAGS]
-    overrides = ["--help" if argument == ALL_SETTINGS else argument for argument in overrides]
-    if is_quiet() and flags:
-        overrides.append("hydra.hydra_logging.root.level=WARNING")  # it reports each job
-    return [*flags, *(overrides if flags else map(quote_prompt, overrides))]
-
-
-def _run_guarded(function: Callable[[Any], None], command: Command, config: Any) -> None:
-    """Runs a command on its config; an error ends the process with one line."""
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
-    from omegaconf.errors import MissingMandatoryValue
+    from omegaconf.errors import OmegaConfBaseException
 
     from outrider.plugins.config import explain_error
+    from outrider.plugins.schema import read_settings
 
     try:
-        _check_switches(config)
         _check_ranks(config, command)
-        function(config)
-    except (*FAULTS, MissingMandatoryValue) as error:
-        is_setting = isinstance(error, MissingMandatoryValue)
-        line = explain_error(error, command.name, ()) if is_setting else _line_of(error)
+        kind = command.settings_class
+        return function(config if kind is None else read_settings(kind, config))
+    except ModuleNotFoundError:
+        raise  # the command's extra is not installed
+    except Exception as error:
         # In a sweep Hydra reports the error: it names the job and runs the others.
-        is_sweep = HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN
-        if line is None or is_sweep:
+        if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:
             raise
+        is_setting = isinstance(error, OmegaConfBaseException)
+        line = explain_error(error, command.name, ()) if is_setting else _line_of(error)
         _fail(line, error)
-
-
-def _check_switches(config: Any) -> None:
-    """Raises `ConfigError` unless what is on or off is true or false: "no" would count as on."""
-    for name in SWITCHES:
-        value = config.get(name, default_value=False)
-        require(isinstance(value, bool), name, value, "true or false")
 
 
 def _check_ranks(config: Any, command: Command) -> None:
@@ -242,6 +231,8 @@ def _on_sigterm(*_: Any) -> None:
 
 def _fail(line: str, error: BaseException | None = None) -> None:
     """Prints an error, and how to go on after it, and ends the process."""
+    if error is not None and os.environ.get(TRACEBACK):
+        traceback.print_exception(error)
     prefix = f"rank {rank()}: " if rank() else ""
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     console.print(f"[red]outrider:[/] {prefix}{escape(visible(line))}")

@@ -1,4 +1,4 @@
-"""Quoting: Hydra takes prompts and grammars as they were typed."""
+"""Hydra takes prompts and grammars as they were typed."""
 
 import re
 from typing import Any

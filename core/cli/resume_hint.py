@@ -5,7 +5,6 @@ from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
-from omegaconf import DictConfig
 from rich.console import Console
 
 from outrider.base.terminal import plain
@@ -32,11 +31,11 @@ def advice(run_folder: RunFolder) -> str | None:
     return f"{saved}. To continue: {command}"
 
 
-def say_what_is_unfinished(config: DictConfig, console: Console) -> None:
+def say_what_is_unfinished(console: Console) -> None:
     """Prints how to continue the newest run beside this one, if it is unfinished."""
     output = Path(HydraConfig.get().runtime.output_dir)
     is_sweep = HydraConfig.get().mode == RunMode.MULTIRUN
-    path = None if config.resume or is_sweep else unfinished(output.parent)
+    path = None if is_sweep else unfinished(output.parent)
     if path is not None:
         settings = f"resume=true hydra.run.dir={path}"
         line = f"an unfinished run is in {path}: to continue it, add {settings} to its command"

@@ -1,4 +1,4 @@
-"""Screen: the progress of a comparison, with the text that is being written above the bars."""
+"""The progress of a comparison, with the text that is being written above the bars."""
 
 from collections.abc import Iterable
 from time import perf_counter

@@ -1,4 +1,4 @@
-"""Usage: the list of commands, and the help of each, which comes from its config file."""
+"""The list of commands, and the help of each, which comes from its config file."""
 
 import argparse
 import re
@@ -29,7 +29,8 @@ Commands:
 {commands}
 
 `outrider COMMAND --help` shows examples and the settings that matter.
-`--quiet` prints only a command's result, `--json` prints it as JSON."""
+`--quiet` prints only a command's result, `--json` prints it as JSON; `--traceback` shows where an
+error comes from."""
 """What `outrider` alone prints."""
 
 QUIET_FLAG = "--quiet"
@@ -39,6 +40,9 @@ QUIET_HELP = "print only the result: no progress, no notes; errors still go to s
 
 JSON_FLAG = "--json"
 """The flag of the commands that can print their result as JSON."""
+
+TRACEBACK_FLAG = "--traceback"
+"""The flag that shows the whole traceback of an error, before its line."""
 
 JSON_HELP = "print only the result, as JSON"
 
@@ -137,7 +141,7 @@ def read_settings(command: str) -> Settings:
             groups |= {
                 name: None if "$" in str(option) else option for name, option in item.items()
             }
-        elif item != "_self_":
+        elif item != "_self_" and not item.endswith("_schema"):
             included = read_settings(item)
             groups |= included.groups
             values |= included.values

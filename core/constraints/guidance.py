@@ -1,4 +1,4 @@
-"""Guidance: keeps a text within a JSON schema, a regular expression or a grammar, by llguidance."""
+"""Keeps a text within a JSON schema, a regular expression or a grammar, by llguidance."""
 
 import json
 from collections.abc import Mapping, Sequence

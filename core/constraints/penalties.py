@@ -1,4 +1,4 @@
-"""Penalties: makes tokens likelier or less likely, depending on the text before them."""
+"""Makes tokens likelier or less likely, depending on the text before them."""
 
 import copy
 import math

@@ -64,6 +64,11 @@ class Chance(ABC):
         """
         return self
 
+    @property
+    def label(self) -> str | None:
+        """Returns a name that chances share which decide alike; None if no other one does."""
+        return None
+
 
 @final
 class SampledChance(Chance):
@@ -91,6 +96,10 @@ class SampledChance(Chance):
         number: the index of the text among those written with this seed.
         """
         return cls(hashlib.sha256(f"outrider/{seed}/{number}".encode()).digest())
+
+    @property
+    def label(self) -> str:
+        return self._key.hex()
 
     def named(self, name: str) -> "SampledChance":
         return SampledChance(_key_of_part(self._key, name))

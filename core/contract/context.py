@@ -78,8 +78,11 @@ class Context:
         prompt is here, and the text begins with the decoder's start token.
     features: by name, the features that the drafter listed in `needs`, such as the hidden states
         of the text.
+    prompt_length: how many of the tokens come before the answer: the prompt, or the decoder's
+        start token; 0 where a caller of the drafter does not say.
     """
 
     tokens: Tokens
     source: Tokens | None = None
     features: dict[str, Tensor] = field(default_factory=dict)
+    prompt_length: int = 0

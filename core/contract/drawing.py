@@ -1,8 +1,11 @@
 """Drawing: how a pen checks logits and ids, and draws from the exact distribution it records."""
 
 import math
+import operator
+import warnings
 from collections.abc import Callable
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -11,6 +14,13 @@ from outrider.contract.chance import Chance
 from outrider.contract.sampling import Sampling
 from outrider.contract.sheet import Drawn
 
+NEAR = 1e-3
+"""How far from 1 the sum of probabilities may be by rounding."""
+PROBABILITIES = (
+    "a drafter gave logits that are between 0 and 1 and sum to 1: expected logits, not"
+    " probabilities; of these, probs.log() are the logits"
+)
+
 
 def checked_logits(logits: Float[Tensor, "vocab"], vocab_size: int) -> Float[Tensor, "vocab"]:
     """Returns a drafter's logits.
@@ -18,18 +28,30 @@ def checked_logits(logits: Float[Tensor, "vocab"], vocab_size: int) -> Float[Ten
     Raises:
         DrafterError: they do not describe a distribution over the vocabulary.
     """
+    if not isinstance(logits, Tensor):
+        raise DrafterError(f"gave logits as {type(logits).__name__}: expected a tensor")
+    if logits.is_complex() or logits.is_meta or logits.layout != torch.strided:
+        raise DrafterError("gave logits that are complex, sparse or without data: expected numbers")
     if logits.shape != (vocab_size,):
         raise DrafterError(f"gave logits of shape {tuple(logits.shape)}: expected ({vocab_size},)")
-    if not math.isfinite(logits.max()):
+    highest = float(logits.max())
+    if not math.isfinite(highest):
         raise DrafterError("gave logits with NaN, infinity or no finite entry")
+    if 0 < highest <= 1 and logits.min() >= 0 and abs(float(logits.sum()) - 1) < NEAR:
+        warnings.warn(PROBABILITIES, stacklevel=2)
     return logits
 
 
 def checked_token(token: int, vocab_size: int) -> int:
-    """Returns an id; raises `DrafterError` if it is not in the vocabulary."""
-    if not 0 <= token < vocab_size:
+    """Returns an id; raises `DrafterError` if it is none, or not in the vocabulary."""
+    try:
+        is_list = isinstance(token, Tensor) and token.ndim > 0
+        index = -1 if is_list or isinstance(token, bool) else operator.index(token)
+    except TypeError:
+        index = -1
+    if not 0 <= index < vocab_size:
         raise DrafterError(f"wrote id {token}: the vocabulary has {vocab_size} tokens")
-    return int(token)
+    return index
 
 
 def exact_distribution(

@@ -192,8 +192,9 @@ class Pen:
         Raises:
             DrafterError: the pen is closed, or `token` is not in the vocabulary.
         """
-        self._submit([(drawing.checked_token(token, self.vocab_size), None)], after)
-        return int(token)
+        checked = drawing.checked_token(token, self.vocab_size)
+        self._submit([(checked, None)], after)
+        return checked
 
     def ask(self, token: int, after: int | None = None, *, node: int | None = None) -> int:
         """Has the target score `token` in the same pass, outside the draft; returns its question.

@@ -16,9 +16,11 @@ class Policy(ABC):
     then leave it out would bias the text.
 
     examples: how long its drafts are in some rounds. The conformance kit plays them.
+    texts_before: how many texts it has learned from in earlier runs, if it keeps what it learns.
     """
 
     examples: ClassVar[Sequence[PolicyExample]] = ()
+    texts_before: int = 0
 
     @abstractmethod
     def depth(self, gamma: int) -> int:
@@ -41,6 +43,16 @@ class Policy(ABC):
 
     def reset(self) -> None:
         """Forgets what belongs to one prompt. Called before each prompt."""
+
+    @property
+    def texts(self) -> dict[str, int]:
+        """Returns how many texts it has decided on, by the label of their chance.
+
+        The loop keeps this book. A policy that has seen a text with the same seed could know the
+        random decisions of the next one, so that gets others.
+        """
+        counts: dict[str, int] = self.__dict__.setdefault("_texts", {})
+        return counts
 
 
 @final

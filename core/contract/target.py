@@ -1,8 +1,9 @@
 """Target: the model whose text is wanted."""
 
 import math
+import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -206,7 +207,7 @@ class Target(ABC):
         """
         if isinstance(prompt, str):
             return self.encode_turns([prompt], chat=chat)
-        return self._checked([int(token) for token in prompt], prompt)
+        return self._checked(list(_ids(prompt)), prompt)
 
     def encode_turns(self, turns: Sequence[str], *, chat: bool = False) -> list[int]:
         """Returns the ids of a conversation: turns of the user and answers, alternately.
@@ -242,3 +243,21 @@ class Target(ABC):
                 f" the context window of {self.max_length}"
             )
         return tokens
+
+
+def _ids(prompt: Any) -> Iterator[int]:
+    """Yields the ids of a prompt: a list, a tensor or array of one row, or a tokenizer's encoding.
+
+    Raises `ConfigError` for anything else.
+    """
+    ids = prompt.get("input_ids") if isinstance(prompt, Mapping) else prompt
+    ids = ids.tolist() if hasattr(ids, "tolist") else ids
+    if isinstance(ids, list) and len(ids) == 1 and isinstance(ids[0], list):
+        ids = ids[0]
+    expected = "text, or the ids of one prompt, which are whole numbers"
+    require(isinstance(ids, Sequence) and not isinstance(ids, bytes), "prompt", prompt, expected)
+    for token in ids:
+        try:
+            yield -1 if isinstance(token, bool) else operator.index(token)
+        except TypeError:
+            raise ConfigError(f"prompt={prompt!r}: expected {expected}") from None

@@ -2,12 +2,14 @@
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Annotated, Any, final
 
-from outrider.base.errors import ConfigError, is_int, require
+from outrider.base.bounds import Count, ExistingFile, checked
+from outrider.base.errors import ConfigError
+from outrider.base.terminal import plain, remarks
 from outrider.data.rows import IDS, form_of, turns_of
 
 
@@ -80,18 +82,21 @@ def file_text(field: str, path: str | None) -> str:
         raise ConfigError(f"{field}={setting!r}: expected text in UTF-8 ({reason})") from error
 
 
-def read_jsonl(path: str, column: str | None = None) -> list[Prompt]:
+@checked("data")
+def read_jsonl(
+    path: Annotated[str, ExistingFile()], column: str | None = None, *, skip: bool = False
+) -> list[Prompt]:
     """Returns the prompts in a file with a JSON object per line, in a form that `parse` reads.
 
     column: the key that holds the prompt. Defaults to that of the row's form.
+    skip: as for `collect`.
 
     Raises:
         ConfigError: the file is missing or empty, or a line is in no such form; the message names
             the line.
     """
     file = Path(path).expanduser()
-    require(file.is_file(), "data.path", path, "a file that exists")
-    return collect(_lines(file, path), path, column)
+    return collect(_lines(file, path), path, column, skip=skip)
 
 
 def parse(item: Any, where: str, column: str | None = None) -> Prompt:
@@ -151,41 +156,65 @@ def is_encodable(text: str) -> bool:
     return True
 
 
-def spaced(prompts: list[Prompt], limit: int | None) -> list[Prompt]:
+@checked("data")
+def spaced(prompts: list[Prompt], limit: Count | None) -> list[Prompt]:
     """Returns `limit` of the prompts, evenly spaced, or all of them if it is None."""
     if limit is None:
         return prompts
-    require(is_int(limit) and limit >= 1, "data.limit", limit, "a whole number of at least 1")
     count = min(limit, len(prompts))
     return [prompts[i * len(prompts) // count] for i in range(count)]
 
 
-def collect(items: Iterable[tuple[str, Any]], path: str, column: str | None = None) -> list[Prompt]:
+def collect(
+    items: Iterable[tuple[str, Any]], path: str, column: str | None = None, *, skip: bool = False
+) -> list[Prompt]:
     """Returns the prompts in some rows.
 
-    items: pairs of a name for messages (see `parse`) and a row.
+    items: pairs of a name for messages (see `parse`) and a row, or the error of reading it.
     path: the path of the file, for messages.
     column: the column that holds the prompt. Defaults to that of the row's form.
+    skip: leave out the rows that are not usable; a line counts them, with the first one's reason.
 
     Raises:
-        ConfigError: there are no rows, or two have the same id.
+        ConfigError: there are no rows, or one is not usable, or two have the same id.
     """
     prompts: dict[str, Prompt] = {}
+    skipped: list[ConfigError] = []
+    count = 0
     for where, item in items:
-        prompt = parse(item, where, column)
-        for text in (prompt.id, prompt.category, *prompt.turns):
-            if not is_encodable(text):
-                raise ConfigError(
-                    f"{where}: {text!r}: expected text in UTF-8, it holds half of a surrogate pair"
-                )
-        if prompt.id in prompts:
-            raise ConfigError(
-                f"{where}: id {prompt.id}: expected another, an earlier prompt has it"
-            )
-        prompts[prompt.id] = prompt
+        count += 1
+        try:
+            prompt = _usable(where, item, column, prompts)
+        except ConfigError as error:
+            if not skip:
+                raise
+            skipped.append(error)
+        else:
+            prompts[prompt.id] = prompt
+    if skipped:
+        line = f"data.path={path!r}: {len(skipped)} of {count} rows are skipped; {skipped[0]}"
+        remarks().print(plain(line), soft_wrap=True)
     if not prompts:
         raise ConfigError(f"data.path={path!r}: expected at least one prompt, there is none")
     return list(prompts.values())
+
+
+def _usable(where: str, item: Any, column: str | None, known: Collection[str]) -> Prompt:
+    """Returns the prompt in a row; raises `ConfigError` if it is not usable.
+
+    known: the ids of earlier prompts.
+    """
+    if isinstance(item, ConfigError):
+        raise item
+    prompt = parse(item, where, column)
+    for text in (prompt.id, prompt.category, *prompt.turns):
+        if not is_encodable(text):
+            raise ConfigError(
+                f"{where}: {text!r}: expected text in UTF-8, it holds half of a surrogate pair"
+            )
+    if prompt.id in known:
+        raise ConfigError(f"{where}: id {prompt.id}: expected another, an earlier prompt has it")
+    return prompt
 
 
 def _lines(file: Path, path: str) -> Iterator[tuple[str, Any]]:
@@ -207,6 +236,5 @@ def _lines(file: Path, path: str) -> Iterator[tuple[str, Any]]:
             try:
                 yield where, json.loads(line)
             except json.JSONDecodeError as error:
-                raise ConfigError(
-                    f"{where}: no JSON ({error.msg} at character {error.pos})"
-                ) from error
+                reason = f"no JSON ({error.msg} at character {error.pos})"
+                yield where, ConfigError(f"{where}: {reason}")

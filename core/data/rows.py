@@ -41,6 +41,7 @@ class Form:
 
 FORMS = (
     Form("Spec-Bench", ("question_id", "category", "turns"), "turns", "prompt"),
+    Form("UltraChat", ("prompt", "messages"), "messages", "chat"),
     Form("HumanEval", ("task_id", "prompt"), "prompt", "code"),
     Form("plain", ("prompt",), "prompt", "prompt"),
     Form("MBPP", ("task_id", "text", "code"), "text", "code"),
@@ -57,6 +58,10 @@ LISTS = {
     "conversations": "a list of messages",
 }
 """The columns that hold a list, each with what is expected there."""
+
+BEFORE = ("system", "system_prompt")
+AFTER = ("context", "input")
+"""The keys of texts that come before and after the first turn, but for `data.column`."""
 
 IDS = ("question_id", "task_id", "id")
 """The keys that may hold the id of a prompt."""
@@ -102,12 +107,37 @@ def turns_of(row: Row, form: Form, where: str) -> tuple[str, ...]:
     """Returns the user's turns in a row of a form.
 
     A string is one turn, and a list of strings several. In a list of messages, the turns are the
-    user's, and the system's message is put before the turn that follows it. Alpaca's `input`
-    follows its instruction.
+    user's, and the system's message is put before the turn that follows it. So is a system prompt
+    of its own; a context or an input, as Dolly's and Alpaca's, follows the first turn.
 
     Raises:
         ConfigError: there is no text where the form has it.
     """
+    column, turns = form.column, _turns_of_column(row, form, where)
+    if not form.keys:  # the user has named the column
+        return turns
+    before = [_beside(row, key, where) for key in BEFORE if key != column]
+    after = [] if column in LISTS else [_beside(row, key, where) for key in AFTER]
+    first = "\n\n".join(filter(None, [*before, turns[0], *after]))
+    return (first, *turns[1:])
+
+
+def _beside(row: Row, key: str, where: str) -> str:
+    """Returns a text that belongs to a prompt under a key of its own; empty if there is none.
+
+    Raises:
+        ConfigError: it is neither a text nor a number.
+    """
+    value = row.get(key)
+    if value is None or value == [] or value == {}:
+        return ""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        reason = "expected a text; data.column=KEY leaves it out"
+        raise ConfigError(f"{where}: {key}={value!r:.60}: {reason}")
+    return str(value).strip() and str(value)
+
+
+def _turns_of_column(row: Row, form: Form, where: str) -> tuple[str, ...]:
     column, value = form.column, row[form.column]
     if isinstance(value, Sequence) and not isinstance(value, str) and value:
         if all(isinstance(item, str) for item in value):
@@ -117,8 +147,7 @@ def turns_of(row: Row, form: Form, where: str) -> tuple[str, ...]:
     if column in LISTS or not _is_text(value):
         expected = LISTS.get(column, "some text")
         raise ConfigError(f"{where}: {column}={value!r}: expected {expected}")
-    more = row.get("input") if form.name == "Alpaca" else None
-    return (f"{value}\n\n{more}" if _is_text(more) else value,)
+    return (value,)
 
 
 def _turns_of_messages(messages: Sequence[Any], where: str) -> tuple[str, ...]:

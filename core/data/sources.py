@@ -1,5 +1,7 @@
 """Data: reads the prompts to measure on, from the demo set, a file, or the Hugging Face hub."""
 
+import csv as files
+import io
 import itertools
 from pathlib import Path
 from typing import Annotated
@@ -29,7 +31,10 @@ def own() -> list[Prompt]:
 
 @checked("data")
 def jsonl(
-    path: Annotated[str, ExistingFile()], limit: int | None = None, column: str | None = None
+    path: Annotated[str, ExistingFile()],
+    limit: int | None = None,
+    column: str | None = None,
+    skip: bool = False,
 ) -> list[Prompt]:
     """Returns the prompts in a file with a JSON object per line, in a form of `outrider.data.rows`.
 
@@ -38,18 +43,75 @@ def jsonl(
         Defaults to that of the row's form.
     limit: how many to take, evenly spaced over the file, so that its categories stay mixed.
         Defaults to all.
+    skip: leave out rows that are not usable, and say how many.
     """
-    return spaced(read_jsonl(path, column), limit)
+    return spaced(read_jsonl(path, column, skip=skip), limit)
+
+
+@checked("data")
+def csv(
+    path: Annotated[str, ExistingFile()],
+    limit: int | None = None,
+    column: str | None = None,
+    skip: bool = False,
+    delimiter: str | None = None,
+) -> list[Prompt]:
+    """Returns the prompts in a CSV file; its first line names the columns, like keys of `jsonl`.
+
+    path: the file.
+    column, limit, skip: as for `jsonl`.
+    delimiter: the character between columns. Defaults to a tab in a .tsv file, and a comma
+        otherwise.
+
+    Raises:
+        ConfigError: the file is missing, empty or no text, or a row is in no known form.
+    """
+    delimiter = delimiter or ("\t" if path.endswith(".tsv") else ",")
+    require(len(delimiter) == 1, "data.delimiter", delimiter, "one character")
+    content = _read_text(path).removeprefix("\ufeff")
+    files.field_size_limit(max(len(content), 1))  # a column may hold any text
+    try:
+        rows = [*files.DictReader(io.StringIO(content), delimiter=delimiter, strict=True)]
+    except files.Error as error:
+        raise ConfigError(f"data.path={path!r}: expected a CSV file ({error})") from error
+    items = (
+        (f"{path}, row {number}", {key: cell for key, cell in row.items() if key and cell})
+        for number, row in enumerate(rows, start=1)
+    )
+    return spaced(collect(items, path, column, skip=skip), limit)
+
+
+@checked("data")
+def lines(path: Annotated[str, ExistingFile()], limit: int | None = None) -> list[Prompt]:
+    """Returns the lines of a text file, each a prompt; empty ones are left out.
+
+    path: the file.
+    limit: as for `jsonl`.
+
+    Raises:
+        ConfigError: the file is missing, empty, or not text.
+    """
+    content, name = _read_text(path).removeprefix("\ufeff"), Path(path).stem
+    prompts = [
+        Prompt(str(number), name, (line.strip(),))
+        for number, line in enumerate(content.split("\n"), start=1)
+        if line.strip()
+    ]
+    require(len(prompts) > 0, "data.path", path, "at least one line in it")
+    return spaced(prompts, limit)
 
 
 @checked("data")
 def parquet(
-    path: Annotated[str, ExistingFile()], limit: int | None = None, column: str | None = None
+    path: Annotated[str, ExistingFile()],
+    limit: int | None = None,
+    column: str | None = None,
+    skip: bool = False,
 ) -> list[Prompt]:
     """Returns the prompts in a parquet file; its columns are named like the keys of `jsonl`.
 
     path: the file.
-    column, limit: as for `jsonl`.
+    column, limit, skip: as for `jsonl`.
 
     Raises:
         ConfigError: pyarrow is not installed, the file is missing, empty or damaged, or a row is
@@ -57,18 +119,18 @@ def parquet(
     """
     require_installed("data=parquet", "pyarrow")
     import pyarrow
-    from pyarrow import parquet as files
+    from pyarrow import parquet as tables
 
     file = Path(path).expanduser()
     try:
-        rows = files.read_table(file).to_pylist()
+        rows = tables.read_table(file).to_pylist()
     except pyarrow.ArrowException as error:
         line = " ".join(str(error).split())
         raise ConfigError(
             f"data.path={path!r}: expected a parquet file that can be read ({line})"
         ) from error
     names = (f"{path}, row {number}" for number in range(1, len(rows) + 1))
-    return spaced(collect(zip(names, rows, strict=True), path, column), limit)
+    return spaced(collect(zip(names, rows, strict=True), path, column, skip=skip), limit)
 
 
 @checked("data")
@@ -84,11 +146,7 @@ def text(
     Raises:
         ConfigError: the file is missing, empty, or not text.
     """
-    file = Path(path).expanduser()
-    try:
-        content = file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"data.path={path!r}: expected text in UTF-8 ({error.reason})") from error
+    file, content = Path(path).expanduser(), _read_text(path)
     # Cut the text itself rather than join its words, so that white space inside a chunk is kept.
     starts = _word_starts(content)
     require(len(starts) > 0, "data.path", path, "at least one word in it")
@@ -103,13 +161,15 @@ def hub(
     subset: str | None = None,
     column: str | None = None,
     limit: int | None = None,
+    *,
+    skip: bool = False,
 ) -> list[Prompt]:
     """Returns the prompts in a data set of the Hugging Face hub, or in a local copy of one.
 
     name: OWNER/SET on the hub, or a folder.
     split: the part of the data set.
     subset: its configuration, if it has several.
-    column, limit: as for `jsonl`.
+    column, limit, skip: as for `jsonl`.
 
     Raises:
         ConfigError: the `datasets` library is not installed, or the data set can't be loaded.
@@ -123,7 +183,15 @@ def hub(
         line = " ".join(str(error).split())
         raise ConfigError(f"data.name={name!r} can't be loaded: {line}") from error
     names = (f"{name}, row {number}" for number in range(1, len(rows) + 1))
-    return spaced(collect(zip(names, rows, strict=True), name, column), limit)
+    return spaced(collect(zip(names, rows, strict=True), name, column, skip=skip), limit)
+
+
+def _read_text(path: str) -> str:
+    """Returns a file's content; raises `ConfigError` if it is not in UTF-8."""
+    try:
+        return Path(path).expanduser().read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"data.path={path!r}: expected text in UTF-8 ({error.reason})") from error
 
 
 def _word_starts(content: str) -> list[int]:

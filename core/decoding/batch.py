@@ -61,7 +61,6 @@ class Batch:
                 if not room:
                     return
             text.policy.reset()
-            text.drafter.reset()
             self.writing[index] = self._reading.pop(index)
 
     def _read(self, index: int, room: int) -> int:

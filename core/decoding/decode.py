@@ -16,6 +16,7 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Verifier
 from outrider.decoding.batch import Batch, rounds_together
+from outrider.decoding.handed_over import check_rule_says, check_says
 from outrider.decoding.rounds import finish, propose, remember
 from outrider.decoding.run import ActiveText, Run, begin_text
 from outrider.plugins.registry import installed
@@ -99,7 +100,6 @@ def decode(  # noqa: PLR0913  the options of a run, by name
 
 def _rounds(run: Run, text: ActiveText) -> Iterator[Round]:
     text.policy.reset()
-    text.drafter.reset()
     stop = None
     while stop is None:
         with run.target.at_work():
@@ -116,7 +116,7 @@ def _rounds(run: Run, text: ActiveText) -> Iterator[Round]:
 @checked()
 def decode_together(  # noqa: PLR0913  the options of a run, by name
     target: Target,
-    drafters: Sequence[Drafter],
+    drafter: Drafter,
     verifier: Verifier,
     prompts: Sequence[Sequence[int]],
     *,
@@ -140,8 +140,9 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
     writes for the same prompt, with the prompt's index as `number`: the other texts change its
     logits by rounding alone. So above temperature 0, equal prompts get different texts.
 
-    drafters, policies, chances, constraints: one for each prompt, since each holds the state of one
-        text; see `Drafter.fork`. The defaults are those of `decode`.
+    drafter: opened once for each text; see `Drafter.open`.
+    policies, chances, constraints: one for each prompt, since each holds the state of one text. The
+        defaults are those of `decode`.
     batch_size: the most texts in progress at once. Defaults to 64.
 
     Raises:
@@ -159,37 +160,40 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
         draft_timeout=draft_timeout,
         logprobs=logprobs,
     )
-    require(len(drafters) == len(prompts), "drafters", len(drafters), "one for each prompt")
+    for name, parts in (("policies", policies), ("chances", chances), ("constraints", constraints)):
+        fits = parts is None or len(parts) == len(prompts)
+        require(fits, name, len(parts or ()), f"one for each prompt, {len(prompts)} of them")
     _check_parts(policies or (), constraints or ())
     encoded = [target.encode(prompt) for prompt in prompts]
-    for drafter in drafters:
-        prepare(target, drafter, verifier)
+    prepare(target, drafter, verifier)
 
     def begin(index: int, session: Session) -> ActiveText:
         return begin_text(
             run,
             encoded[index],
             session,
-            drafters[index],
+            drafter,
             policy=policies[index] if policies else None,
             chance=chances[index] if chances else None,
             number=index,
             constraint=constraints[index] if constraints else None,
         )
 
-    needs = frozenset[str]().union(*(drafter.needs for drafter in drafters))
-    return rounds_together(run, Batch(target, encoded, needs, batch_size, begin))
+    return rounds_together(run, Batch(target, encoded, drafter.needs, batch_size, begin))
 
 
 def prepare(target: Target, drafter: Drafter, verifier: Verifier) -> None:
     """Checks that drafter, rule and target fit each other, and binds the drafter to the target.
 
     Raises:
-        ConfigError: the drafter is of another class, or needs what the target does not offer, or
+        ConfigError: the drafter is of another class, drafter or rule say of themselves what none
+            can be, or the drafter needs what the target does not offer, or
             may branch where the rule or the target takes only chains, or refuses the target for a
             reason of its own.
     """
     require_instance("drafter", drafter, Drafter)
+    check_says(drafter)
+    check_rule_says(verifier)
     name = type(drafter).__name__
     if missing := sorted(drafter.needs - target.offers):
         offered = ", ".join(sorted(name for name in target.offers if "." not in name)) or "nothing"

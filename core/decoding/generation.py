@@ -11,7 +11,7 @@ from outrider.contract.logprobs import TokenLogprob
 from outrider.contract.round import Round
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
-from outrider.decoding.decode import decode, decode_together, prepare
+from outrider.decoding.decode import decode, decode_together
 from outrider.plugins.registry import make
 
 
@@ -118,7 +118,7 @@ def generate_together(
     Each text ends on its own. It is the one that `generate` writes with the prompt's index as
     `number`. A prompt that is listed several times gets independent texts above temperature 0.
 
-    drafter: a name or an instance. Each text gets a fork of it.
+    drafter: a name or an instance.
     options: the options of `outrider.decode_together`.
 
     Raises:
@@ -127,10 +127,8 @@ def generate_together(
     """
     model: Target = make("target", target)
     encoded = [model.encode(prompt, chat=chat) for prompt in prompts]
-    rule, first = make("verifier", verifier), make("drafter", drafter)
-    prepare(model, first, rule)  # before it is forked, so that the forks share what is loaded
-    drafters = [first.fork() for _ in prompts]
-    rounds = decode_together(model, drafters, rule, encoded, **options)
+    rule, proposer = make("verifier", verifier), make("drafter", drafter)
+    rounds = decode_together(model, proposer, rule, encoded, **options)
     generations = [Generation() for _ in prompts]
     try:
         for number, round in rounds:

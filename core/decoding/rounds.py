@@ -1,7 +1,6 @@
 """One round of one text: propose a draft, have it scored, verify it, commit the result."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import final
@@ -9,11 +8,11 @@ from typing import final
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.base.errors import ANY_FAULT, DrafterError, OutriderError, described
+from outrider.base.errors import DrafterError
 from outrider.contract.constraint import Guide, constrained
 from outrider.contract.context import Context
 from outrider.contract.draft import ROOT, Draft
-from outrider.contract.drafter import Drafter
+from outrider.contract.drafter import Drafter, check_returned
 from outrider.contract.kinds import departure
 from outrider.contract.logprobs import TokenLogprob, token_logprobs
 from outrider.contract.pen import Pen
@@ -21,7 +20,8 @@ from outrider.contract.policy import Policy
 from outrider.contract.round import Round
 from outrider.contract.target import check_finite
 from outrider.contract.verifier import Scores, Verdict
-from outrider.decoding.run import ActiveText, Run
+from outrider.decoding.handed_over import checked_verdict
+from outrider.decoding.run import ActiveText, Run, named_errors
 from outrider.decoding.time_limit import TimeUp, time_limit
 
 
@@ -73,7 +73,11 @@ def propose(run: Run, text: ActiveText) -> Proposal:
     if reason := departure(draft, text.drafter.kind):
         name, kind = type(text.drafter).__name__, text.drafter.kind
         raise DrafterError(f"drafter {name} says kind={kind!r}, but {reason}")
-    return Proposal(context, draft, pen.questions(), perf_counter() - began)
+    questions = pen.questions()
+    if questions and not text.drafter.asks:
+        name = type(text.drafter).__name__
+        raise DrafterError(f"drafter {name} asks the target: expected it to override answer()")
+    return Proposal(context, draft, questions, perf_counter() - began)
 
 
 def _guide(text: ActiveText) -> Guide | None:
@@ -102,6 +106,7 @@ def finish(
     score_seconds: the time that they took; in a batch, this text's share of it.
 
     Raises:
+        PluginError: the rule returned what is no verdict on the draft.
         TargetError: the logits hold NaN or infinity, or a constraint forbids every token.
         DrafterError: the drafter failed in `answer` or `observe`.
     """
@@ -115,14 +120,16 @@ def finish(
     shown = None if run.verifier.lossless else text.context
     scores = Scores(logits, run.sampling, len(text.ids), shown)
     verdict = run.verifier.verify(draft, scores, text.chance)
+    verdict = checked_verdict(run.verifier, verdict, draft, run.target.vocab_size)
     text.session.commit(verdict)
-    with named_errors(text.drafter):
+    emission = _emit(run, text, draft, verdict)
+    logprobs = _logprobs(run, own_logits, verdict, emission)
+    text.ids.extend(emission.tokens)
+    with named_errors(text.drafter):  # it may write into what it is shown: nothing reads it again
         if questions:
             text.drafter.answer(questions, answers)
         if text.drafter.observes:
-            text.drafter.observe(proposal.context, draft, own_logits)
-    emission = _emit(run, text, draft, verdict)
-    text.ids.extend(emission.tokens)
+            text.drafter.observe(proposal.context, draft, own_logits, verdict)
     drafted, tested, accepted = _counts(draft, verdict, emission)
     seconds = {"draft": proposal.seconds, "score": score_seconds, "verify": perf_counter() - began}
     round = Round(
@@ -137,7 +144,7 @@ def finish(
         accepted=accepted,
         seconds=seconds,
         stop=emission.stop,
-        logprobs=_logprobs(run, own_logits, verdict, emission),
+        logprobs=logprobs,
     )
     text.policy.observe(round)
     return round
@@ -156,7 +163,7 @@ def call_drafter(
     with named_errors(drafter):
         try:
             with time_limit(timeout):
-                drafter.propose_batch(pairs)
+                check_returned(drafter.propose_batch(pairs))
         except TimeUp as error:
             drafts = "a draft" if len(pairs) == 1 else f"{len(pairs)} drafts"
             raise DrafterError(
@@ -170,20 +177,6 @@ def remember(texts: Iterable[ActiveText]) -> None:
         if text.drafter.remembers:
             with named_errors(text.drafter):
                 text.drafter.remember(text.context)
-
-
-@contextmanager
-def named_errors(drafter: Drafter) -> Iterator[None]:
-    """Names the drafter in whatever error it raises, as a `DrafterError`."""
-    name = type(drafter).__name__
-    try:
-        yield
-    except DrafterError as error:
-        raise DrafterError(f"drafter {name} {error}") from error
-    except OutriderError:
-        raise
-    except ANY_FAULT as error:
-        raise DrafterError(f"drafter {name} raised {described(error)}") from error
 
 
 @final

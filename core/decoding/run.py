@@ -1,11 +1,20 @@
 """What decoding works on: a run, the same for every text, and each text in progress."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, final
 
 from outrider.base.bounds import AtLeast, Count, Seconds, checked
-from outrider.base.errors import is_int, require, require_instance
+from outrider.base.errors import (
+    ANY_FAULT,
+    DrafterError,
+    OutriderError,
+    described,
+    is_int,
+    require,
+    require_instance,
+)
 from outrider.contract.chance import DRAFTER, TARGET, Chance, SampledChance
 from outrider.contract.constraint import Constraint
 from outrider.contract.context import Context, Tokens
@@ -69,6 +78,7 @@ class ActiveText:
     drafter_chance, chance: what the drafter's pen draws with, and what the rule decides by. They
         are independent of each other, so a drafter can't know what will be accepted.
     ids: the prompt and the text so far; the list grows with each round.
+    prompt_length: how many of them come before the answer.
     source: the encoder's input, None for a decoder-only target.
     limit: the most ids that the text may have, prompt included.
     limit_reason: what sets that limit, "max_new_tokens" or the target's "max_length".
@@ -82,6 +92,7 @@ class ActiveText:
     chance: Chance
     constraint: Constraint | None
     ids: list[int]
+    prompt_length: int
     source: Tokens | None
     limit: int
     limit_reason: str
@@ -90,7 +101,8 @@ class ActiveText:
     @property
     def context(self) -> Context:
         """Returns what the drafter may look at now."""
-        return Context(Tokens(self.ids, len(self.ids)), self.source, self.session.features())
+        tokens, features = Tokens(self.ids, len(self.ids)), self.session.features()
+        return Context(tokens, self.source, features, self.prompt_length)
 
 
 def begin_text(  # noqa: PLR0913  all that belongs to one text
@@ -109,27 +121,72 @@ def begin_text(  # noqa: PLR0913  all that belongs to one text
     policy: None for `Fixed`.
     chance: None for that of text `number` under the run's `sampling.seed`.
     """
+    policy = Fixed() if policy is None else policy
     chance = SampledChance.seeded(run.sampling.seed, number) if chance is None else chance
-    if drafter.remembered and not run.verifier.coupled:
-        # A text in memory may have been written with this chance, and would reveal its decisions.
-        chance = chance.named(f"after/{drafter.remembered}")
+    if not run.verifier.coupled:
+        chance = _independent(chance, drafter, policy)
     ids, source = run.target.begin(prompt)
     limit, reason = len(ids) + run.max_new_tokens, "max_new_tokens"
     if run.target.max_length is not None and run.target.max_length < limit:
         limit, reason = run.target.max_length, "max_length"
     return ActiveText(
         session=session,
-        drafter=drafter,
-        policy=Fixed() if policy is None else policy,
+        drafter=_opened(drafter),
+        policy=policy,
         drafter_chance=chance.named(DRAFTER),
         chance=chance.named(TARGET),
         constraint=None if constraint is None else constraint.begin(run.target, ids),
         ids=ids,
+        prompt_length=len(ids),
         source=source,
         limit=limit,
         limit_reason=reason,
         stream=TextStream(run.target.tokenizer, run.stops, ids),
     )
+
+
+def _independent(chance: Chance, drafter: Drafter, policy: Policy) -> Chance:
+    """Returns a chance of whose decisions neither drafter nor policy can know anything.
+
+    An earlier text may have been written with the same chance. A drafter that has it in memory, or
+    a policy that has seen its rounds, could tell what will be accepted.
+    """
+    if drafter.remembered:
+        chance = chance.named(f"after/{drafter.remembered}")
+    if isinstance(policy, Fixed):
+        return chance
+    if policy.texts_before:
+        chance = chance.named(f"policy/{policy.texts_before}")
+    if chance.label is None:
+        return chance
+    before = policy.texts.get(chance.label, 0)
+    policy.texts[chance.label] = before + 1
+    return chance.named(f"again/{before}") if before else chance
+
+
+def _opened(drafter: Drafter) -> Drafter:
+    """Returns the drafter of one text."""
+    with named_errors(drafter):
+        opened = drafter.open()
+        if not isinstance(opened, Drafter):
+            raise DrafterError(f"opened {type(opened).__name__}: expected a Drafter")
+        if drafter.observes and opened is drafter:
+            raise DrafterError("observes, so open() has to return another one for each text")
+        return opened
+
+
+@contextmanager
+def named_errors(drafter: Drafter) -> Iterator[None]:
+    """Names the drafter in whatever error it raises, as a `DrafterError`."""
+    name = type(drafter).__name__
+    try:
+        yield
+    except DrafterError as error:
+        raise DrafterError(f"drafter {name} {error}") from error
+    except OutriderError:
+        raise
+    except ANY_FAULT as error:
+        raise DrafterError(f"drafter {name} raised {described(error)}") from error
 
 
 def check_stop_ids(ids: Collection[int], vocab_size: int) -> None:

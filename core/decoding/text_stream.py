@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, final
 
+from outrider.base.bounds import check
 from outrider.base.errors import ConfigError, require
 from outrider.decoding.detokenizer import Detokenizer
 
@@ -32,8 +33,7 @@ class TextStream:
     ) -> None:
         if isinstance(stops, str):  # not one stop string for each of its characters
             stops = (stops,)
-        is_list = isinstance(stops, Sequence)
-        require(is_list, "stop", stops, "a list of strings")
+        check({"stop": Sequence[str]}, {"stop": stops})
         for stop in stops:
             require(
                 isinstance(stop, str) and stop != "", "stop", stop, "strings that are not empty"

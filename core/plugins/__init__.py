@@ -1,4 +1,4 @@
-"""Plugins: what is registered, by whom, and how a name or a config becomes an object.
+"""What is registered, by whom, and how a name or a config becomes an object.
 
 Drafters, acceptance rules, commands and all other parts are plugins, the built-in ones included.
 `hookspecs` lists the hooks that a plugin implements; start there to write one. `registry` calls the

@@ -28,6 +28,7 @@ TARGETS = {
 }
 
 COMMANDS = "outrider.cli.commands"
+SETTINGS = "outrider.cli.settings"
 
 
 @cache
@@ -63,7 +64,7 @@ def register_constraints(register: Register) -> None:
 
 @hookimpl
 def register_data_sources(register: Register) -> None:
-    for name in ("demo", "own", "jsonl", "parquet", "text"):
+    for name in ("demo", "own", "jsonl", "csv", "lines", "parquet", "text"):
         register(name, f"outrider.data.sources:{name}")
     register("hub", "outrider.data.sources:hub", extra="hub")
 
@@ -71,20 +72,51 @@ def register_data_sources(register: Register) -> None:
 @hookimpl
 def register_commands(register: Callable[[Command], None]) -> None:
     for command in (
-        Command("generate", "write a text", f"{COMMANDS}.generate:generate", json=True, ranks=True),
-        Command("beams", "faster beam search", f"{COMMANDS}.beams:beams", json=True),
         Command(
-            "compare", "drafters side by side", f"{COMMANDS}.compare:compare", json=True, ranks=True
+            "generate",
+            "write a text",
+            f"{COMMANDS}.generate:generate",
+            json=True,
+            ranks=True,
+            settings=f"{SETTINGS}:Generate",
         ),
-        Command("demo", "the same, ready to run", f"{COMMANDS}.demo:demo", json=True),
+        Command(
+            "beams",
+            "faster beam search",
+            f"{COMMANDS}.beams:beams",
+            json=True,
+            settings=f"{SETTINGS}:Beams",
+        ),
+        Command(
+            "compare",
+            "drafters side by side",
+            f"{COMMANDS}.compare:compare",
+            json=True,
+            ranks=True,
+            settings=f"{SETTINGS}:Compare",
+        ),
+        Command(
+            "demo",
+            "the same, ready to run",
+            f"{COMMANDS}.demo:demo",
+            json=True,
+            settings=f"{SETTINGS}:Compare",
+        ),
         Command(
             "theory",
             "the papers' predictions",
             f"{COMMANDS}.theory:theory",
             json=True,
+            settings=f"{SETTINGS}:Theory",
             extra="view",  # for its figures alone
         ),
-        Command("check", "prove a part", f"{COMMANDS}.check:check", json=True),
+        Command(
+            "check",
+            "prove a part",
+            f"{COMMANDS}.check:check",
+            json=True,
+            settings=f"{SETTINGS}:Check",
+        ),
         Command(
             "plugins",
             "what is registered, by whom",

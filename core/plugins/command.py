@@ -1,7 +1,8 @@
-"""Command: what the console script has to know of a command before it imports one."""
+"""What the console script has to know of a command before it imports one."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pkgutil import resolve_name
 from typing import Any, final
 
 
@@ -17,6 +18,9 @@ class Command:
     plain: whether it takes arguments as other programs do, and has no config.
     json: whether `--json` makes it print its result as JSON; see `outrider.base.terminal`.
     ranks: whether it may run on several ranks, started by torchrun.
+    settings: the dataclass of its settings, or `"module:name"`: their types and bounds, which a
+        line `- NAME_schema` among the file's defaults brings in. `run` is then given an instance
+        instead of the config. Its module should import little.
     extra: the group of the distribution's optional dependencies that it needs, if any.
     """
 
@@ -26,4 +30,10 @@ class Command:
     plain: bool = False
     json: bool = False
     ranks: bool = False
+    settings: type | str | None = None
     extra: str | None = None
+
+    @property
+    def settings_class(self) -> Any:
+        """Returns the dataclass of its settings, which is imported only now; None without one."""
+        return resolve_name(self.settings) if isinstance(self.settings, str) else self.settings

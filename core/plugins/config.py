@@ -1,8 +1,10 @@
-"""Configs: composed from the YAML files of `conf` and the options of the registered parts."""
+"""A command's config, composed of `conf`'s YAML files and the registered parts' options."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from functools import lru_cache
+from inspect import signature
 from typing import Any
 
 from hydra import compose as hydra_compose
@@ -13,10 +15,12 @@ from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
+from outrider.base.bounds import expected
 from outrider.base.errors import ConfigError, OutriderError, RankEnded, described, nearest
 from outrider.plugins.options import offer_options
-from outrider.plugins.registry import installed
+from outrider.plugins.registry import command_entry, installed
 from outrider.plugins.roles import ROLES, plural
+from outrider.plugins.schema import hint_of
 
 CONF_MODULE = "outrider.conf"
 GROUPS = (*ROLES, "sampling")
@@ -25,12 +29,19 @@ GROUPS = (*ROLES, "sampling")
 ONLY_GENERATE = ("penalties", "constraint")
 """Settings that change the distribution of a text; measurements are of the target's own."""
 
+ADDED = ("experiment", "paper")
+"""Groups that commands have no default of."""
+
 MAY_SWEEP = ("-", "+", "~", "hydra=", "hydra.mode", "hydra.searchpath")
 """Prefixes of arguments that are flags, or that may change Hydra's mode."""
 
 
 def compose(command: str, overrides: Sequence[str] = ()) -> DictConfig:
-    """Returns the config of a command, composed as on the command line."""
+    """Returns the config of a command, composed as on the command line; `build` makes its parts.
+
+    >>> config = outrider.compose("generate", ["drafter=bigram", "drafter.order=3"])
+    >>> outrider.build(config.drafter)
+    """
     offer_options()
     with initialize_config_module(CONF_MODULE, version_base="1.3"):
         return hydra_compose(command, overrides=list(overrides))
@@ -62,14 +73,18 @@ def build(node: Any) -> Any:
         ConfigError: it can't be made for another reason.
     """
     try:
-        return instantiate(node, _convert_="all")
+        return instantiate(node, _convert_="object")
     except InstantiationException as error:
         cause = error.__cause__
         if isinstance(cause, OutriderError):
             raise cause from error
         if isinstance(cause, ModuleNotFoundError):
             raise _needs(str(node["_target_"]), cause) from error
-        raise ConfigError(_line(error)) from error
+        if cause is not None:
+            name = str(node.get("_target_")).rpartition(".")[2]
+            where = getattr(error, "full_key", None) or name
+            raise ConfigError(f"{where}: {name} raised {described(cause)}") from error
+        raise ConfigError(_line(error).partition(", set env var")[0]) from error
     except RankEnded:
         raise
     except SystemExit as error:
@@ -171,19 +186,55 @@ def explain_error(error: Exception, command: str, overrides: Sequence[str]) -> s
     message = _line(error)
     if isinstance(error, MissingConfigException) and error.options is not None:
         group, _, name = (error.missing_cfg_file or "").rpartition("/")
-        return f"{group}={name!r}: {nearest(name, error.options)}"
+        own = "; is the package with one of your own installed?" if group in ROLES else ""
+        return f"{group}={name!r}: {nearest(name, error.options)}{own}"
     if isinstance(error, MissingMandatoryValue):
         return f"{error.full_key}: expected a value: {error.full_key}=..."
     if isinstance(error, ConfigCompositionException) and "Could not override '" in message:
         key = message.split("Could not override '")[1].split("'")[0]
         if key.partition(".")[0] in ONLY_GENERATE and command != "generate":
             return f"{key}: only `outrider generate` takes it, {command} uses the target as it is"
-        chosen = [override for override in overrides if override.partition("=")[0] in GROUPS]
-        return f"{key}: no such setting; {nearest(key, _keys(compose(command, chosen)))}"
+        config = compose(command, _chosen(overrides, but=key))
+        return f"{key}: no such setting; {_hint(key, overrides, _keys(config))}"
     if isinstance(error, ConfigCompositionException) and error.__cause__ is not None:
-        reason = str(error.__cause__).splitlines()[0]
-        return f"{message.removeprefix('Error merging override ')}: {reason}"
+        override = message.removeprefix("Error merging override ")
+        key, _, value = override.lstrip("+").partition("=")
+        hint = _hint_of(key, command, overrides)
+        if hint is not Any:
+            return f"{key}={value!r}: expected {expected(hint, value)}"
+        return f"{override}: {str(error.__cause__).splitlines()[0]}"
     return message
+
+
+def _hint(key: str, overrides: Sequence[str], known: Sequence[str]) -> str:
+    """Returns where a setting that the command does not have may be meant to be."""
+    group, _, name = key.partition(".")
+    if not name and group in ROLES and plural(group) in known:
+        given = [value for each in overrides for value in [each.partition("=")] if value[0] == key]
+        return f"the command takes {plural(group)}=[{given[0][2] if given else '...'}]"
+    if key in ADDED:
+        return f"add it with a plus sign: +{key}=..."
+    if name and group in ROLES:
+        for entry in installed().of(group).values():
+            with suppress(Exception):  # a part that can't be imported takes no part in this
+                if name in signature(entry.factory).parameters:
+                    return f"{group}={entry.name} has it; {nearest(key, known)}"
+    return nearest(key, known)
+
+
+def _chosen(overrides: Sequence[str], but: str) -> list[str]:
+    """Returns the overrides that choose a part by name, all but the one that is at fault."""
+    names = ((override, override.partition("=")[0]) for override in overrides)
+    return [override for override, name in names if name in GROUPS and name != but]
+
+
+def _hint_of(key: str, command: str, overrides: Sequence[str]) -> Any:
+    """Returns the annotation of a setting of the command, or of one of its chosen parts."""
+    config = compose(command, _chosen(overrides, but=key))
+    group = key.partition(".")[0]
+    node = config.get(group) if group != key and group in ROLES else None
+    factories = {} if node is None else {group: factory_of(node)}
+    return hint_of(key, command_entry(command).source.settings_class, factories)
 
 
 def plain_values(node: Any) -> Any:

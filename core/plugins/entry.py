@@ -1,4 +1,4 @@
-"""Entry: a registered part, which is imported and checked when it is first used."""
+"""A registered part, which is imported and checked when it is first used."""
 
 import inspect
 from collections.abc import Callable

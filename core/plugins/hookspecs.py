@@ -46,6 +46,11 @@ def register_targets(register: Register) -> None:
 
 
 @hookspec
+def register_engines(register: Register) -> None:
+    """Registers engines, which run the passes of models: `register("packed", PackedWeights)`."""
+
+
+@hookspec
 def register_constraints(register: Register) -> None:
     """Registers constraints on texts: `register("regex", regex)`."""
 

@@ -1,9 +1,12 @@
-"""Options: what Hydra finds of registered parts, whose signatures are their configs."""
+"""What Hydra finds of registered parts, whose signatures are their configs."""
 
 import inspect
-from copy import copy, deepcopy
+from contextlib import suppress
+from copy import deepcopy
 from dataclasses import field, make_dataclass
-from functools import cache, partial
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from hydra.core.config_search_path import ConfigSearchPath
@@ -15,11 +18,12 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from outrider.base.bounds import hints_of, plain_type
+from outrider.base.bounds import hints_of
 from outrider.base.errors import PluginError
 from outrider.plugins.entry import Entry
-from outrider.plugins.registry import installed
+from outrider.plugins.registry import builtin, installed
 from outrider.plugins.roles import ROLES
+from outrider.plugins.schema import offer_schema, typed_field
 
 SCHEME = "outrider"
 
@@ -32,6 +36,7 @@ class PluginConfigs(SearchPathPlugin):
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         for path in installed().search_paths:
+            check_presets(path)
             search_path.append(provider="outrider-plugin", path=path)
         search_path.append(provider=SCHEME, path=f"{SCHEME}://")
 
@@ -67,9 +72,36 @@ class Options(ConfigSource):
 
 
 def offer_options() -> None:
-    """Makes every registered part a Hydra option; calling it again changes nothing."""
+    """Makes all parts and schemas known to Hydra; calling it again changes nothing."""
     for plugin in (PluginConfigs, Options):
         Plugins.instance().register(plugin)
+    for command in installed().commands.values():
+        with suppress(Exception):  # a command of a broken plugin says so when it is run
+            offer_schema(command)
+
+
+@cache
+def check_presets(path: str) -> None:
+    """Looks at a folder of presets that a plugin names.
+
+    Raises:
+        PluginError: there is none, or a preset would take the place of a built-in part.
+    """
+    package = path.removeprefix("pkg://").replace("/", ".")
+    try:
+        folder = files(package) if path.startswith("pkg://") else Path(path.removeprefix("file://"))
+    except ModuleNotFoundError:
+        folder = None
+    if folder is None or not folder.is_dir():
+        raise PluginError(f"search path {path!r} of a plugin: expected a package or a folder")
+    for role in ROLES:
+        presets = folder.joinpath(role)
+        for entry in builtin().of(role).values():
+            if presets.joinpath(f"{entry.name}.yaml").is_file():
+                raise PluginError(
+                    f"search path {path!r} of a plugin: {role}/{entry.name}.yaml would replace the"
+                    f" built-in {role} {entry.name!r}: expected another name"
+                )
 
 
 @cache
@@ -86,17 +118,7 @@ def option_schema(entry: Entry) -> DictConfig:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
         default = "???" if parameter.default is parameter.empty else parameter.default
-        typed = (
-            name,
-            plain_type(hints.get(name, Any)),
-            field(default_factory=partial(copy, default)),
-        )
-        try:
-            OmegaConf.structured(make_dataclass("Probe", [typed]))
-        except OmegaConfBaseException:
-            # OmegaConf does not know the type; the part checks the value itself when it is made.
-            typed = (name, Any, typed[2])
-        fields.append(typed)
+        fields.append(typed_field(name, hints.get(name, Any), default))
     try:
         schema: DictConfig = OmegaConf.structured(make_dataclass(factory.__name__, fields))
     except OmegaConfBaseException as error:

@@ -1,4 +1,4 @@
-"""Origin: which distribution, version and source a class or function comes from."""
+"""Which distribution, version and source a class or function comes from."""
 
 import hashlib
 import importlib

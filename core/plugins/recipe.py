@@ -1,4 +1,4 @@
-"""Recipe: trains a part with what `outrider train` hands to it, a job."""
+"""Trains a part with what `outrider train` hands to it, a job."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -78,13 +78,14 @@ class Registrar:
                 is given by its place, "module:name", is checked when it is imported.
         """
         if isinstance(part, Command):
-            part, factory, extra = part.name, part, part.extra
-        entry = Entry(self.role, part, factory, self.plugin, self.distribution, extra)
-        if (self.role == "command") != isinstance(factory, Command):
-            raise PluginError(f"{entry.claim} is {factory!r}: expected an outrider.Command")
-        if not isinstance(factory, str | Command):
+            entry = Entry(self.role, part.name, part, self.plugin, self.distribution, part.extra)
+        else:
+            entry = Entry(self.role, part, factory, self.plugin, self.distribution, extra)
+        if (self.role == "command") != isinstance(entry.source, Command):
+            raise PluginError(f"{entry.claim} is {entry.source!r}: expected an outrider.Command")
+        if not isinstance(entry.source, str | Command):
             _ = entry.factory
-        if (other := self.registry.of(self.role).get(part)) is not None:
+        if (other := self.registry.of(self.role).get(entry.name)) is not None:
             raise PluginError(
                 f"{entry.claim} is taken: {other.distribution} registered that name before"
             )

@@ -38,6 +38,11 @@ ROLES: dict[str, Role] = {
         "register_verifiers", "the acceptance rule", "outrider.contract.verifier:Verifier"
     ),
     "policy": Role("register_policies", "how long to draft", "outrider.contract.policy:Policy"),
+    "engine": Role(
+        "register_engines",
+        "what runs a model's passes",
+        "outrider.targets.passes.engine:Engine",
+    ),
     "constraint": Role(
         "register_constraints",
         "what texts must follow, such as regex",

@@ -1,4 +1,4 @@
-"""Policies: how long to draft, one file each, all of them ordinary plugins.
+"""How long to draft, one file each, all of them ordinary plugins.
 
 A policy implements `outrider.contract.policy.Policy`: `depth` before a draft, `more` after each of
 its tokens, `observe` after the round. `heuristic`, `optimal`, `goodput`, `utility` and `bandit`

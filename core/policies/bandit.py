@@ -50,7 +50,7 @@ class Bandit(Policy):
         self._gains: dict[int, float] = {}  # by arm, the sum of tokens per second
         self._arm = 1
         self._first = True
-        self._memory = Memory("Bandit", state)
+        self._memory = Memory(self, state)
         for arm, pulls, gains in self._memory.load({"_learned": []})["_learned"]:
             self._pulls[arm], self._gains[arm] = pulls, gains
 

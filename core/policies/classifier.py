@@ -1,4 +1,4 @@
-"""Classifier: drafts on while a small trained network expects the newest token to be accepted."""
+"""Drafts on while a small trained network expects the newest token to be accepted."""
 
 from collections.abc import Mapping
 from pathlib import Path

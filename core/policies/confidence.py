@@ -55,7 +55,7 @@ class Confidence(Policy):
     def __init__(
         self, threshold: Share = 0.4, refit: bool = False, state: str | None = None
     ) -> None:
-        self._memory = Memory("Confidence", state)
+        self._memory = Memory(self, state)
         learned = self._memory.load({"threshold": threshold, "_seen": []})
         self.threshold: float = learned["threshold"]
         self._refit = refit

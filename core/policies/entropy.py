@@ -1,4 +1,4 @@
-"""Entropy: drafts on while the drafter's distribution is sharp enough to promise acceptance."""
+"""Drafts on while the drafter's distribution is sharp enough to promise acceptance."""
 
 import math
 from typing import ClassVar, final

@@ -41,7 +41,7 @@ class Goodput(Policy):
         probe: Count = 16,
         state: str | None = None,
     ) -> None:
-        self._memory = Memory("Goodput", state)
+        self._memory = Memory(self, state)
         learned = self._memory.load({"alpha": alpha, "_calls": [], "_drafts": []})
         self.alpha: float = learned["alpha"]
         self._calls: list[tuple[int, float]] = learned["_calls"]  # rows scored, seconds

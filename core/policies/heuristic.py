@@ -1,4 +1,4 @@
-"""Heuristic: two more tokens after a draft that was fully accepted, one fewer after any other."""
+"""Two more tokens after a draft that was fully accepted, one fewer after any other."""
 
 from typing import ClassVar, final
 

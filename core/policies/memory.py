@@ -7,18 +7,20 @@ from typing import Any, final
 
 from outrider.base.errors import ConfigError
 from outrider.base.folders import write_whole
+from outrider.contract.policy import Policy
 
 
 @final
 class Memory:
     """The learned values of one policy, in a JSON file.
 
-    policy: the name under which the file holds the values.
+    policy: whose they are; the file holds them under the name of its class.
     path: the file; None keeps nothing from run to run.
     """
 
-    def __init__(self, policy: str, path: str | None) -> None:
-        self._policy, self._setting = policy, path
+    def __init__(self, policy: Policy, path: str | None) -> None:
+        self._owner, self._setting = policy, path
+        self._policy = type(policy).__name__
         self._path = None if path is None else Path(path).expanduser()
 
     def load(self, initial: Mapping[str, Any]) -> dict[str, Any]:
@@ -30,7 +32,10 @@ class Memory:
         if self._path is None or not self._path.is_file():
             return dict(initial)
         try:
-            learned = json.loads(self._path.read_text(encoding="utf-8"))[self._policy]
+            content = json.loads(self._path.read_text(encoding="utf-8"))
+            learned = content[self._policy]
+            # A file of an earlier version does not say how many there were.
+            self._owner.texts_before = int(content.get("texts", 1))
             return {name: learned[name] for name in initial}
         except (ValueError, KeyError, TypeError) as error:
             raise ConfigError(
@@ -44,4 +49,5 @@ class Memory:
         """
         if self._path is not None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(self._path, json.dumps({self._policy: dict(values)}))
+            texts = self._owner.texts_before + sum(self._owner.texts.values())
+            write_whole(self._path, json.dumps({self._policy: dict(values), "texts": texts}))

@@ -43,7 +43,7 @@ class Optimal(Policy):
         state: str | None = None,
     ) -> None:
         self._c = c
-        self._memory = Memory("Optimal", state)
+        self._memory = Memory(self, state)
         learned = self._memory.load(
             {
                 "_accepted": alpha * weight,

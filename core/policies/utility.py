@@ -1,4 +1,4 @@
-"""Utility: tries out which draft length pays most, and drafts only while one pays."""
+"""Tries out which draft length pays most, and drafts only while one pays."""
 
 from typing import final
 

@@ -1,4 +1,4 @@
-"""Targets: the models whose text is wanted.
+"""The models whose text is wanted.
 
 Start with `transformers`: any text model of that library, loaded by `loading`, with a session for
 each text (`session`), for a batch of them (`together`), or without drafts (`batch`). `self_test`

@@ -1,4 +1,4 @@
-"""Adapters: a folder that PEFT wrote, read as the model that it adapts with the changes in it."""
+"""A folder that PEFT wrote, read as the model that it adapts with the changes in it."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Batch: many texts written at once by a transformers model, without a draft."""
+"""Many texts written at once by a transformers model, without a draft."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -141,12 +141,12 @@ def _fill(
             beside = [writing.session for writing in batch.values()]
             batch[number] = _Writing(turns, join_sessions(beside, []))
     elif joining:
-        room = max(
+        capacity = max(
             sum(len(turn.ids) + turn.max_new_tokens for turn in turns) for turns in joining.values()
         )
         window = context_window(model)
-        room = room if window is None else min(room, window)
-        opened = open_sessions(model, [[] for _ in joining], frozenset(), room)
+        capacity = capacity if window is None else min(capacity, window)
+        opened = open_sessions(model, [[] for _ in joining], frozenset(), capacity)
         for (number, turns), session in zip(joining.items(), opened, strict=True):
             batch[number] = _Writing(turns, session)
     return bool(batch)

@@ -1,7 +1,8 @@
-"""Kept self-tests: results on disk, each for the same weights, settings and code."""
+"""Results of self-tests on disk, each for the same weights, settings and code."""
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import cache
@@ -14,8 +15,8 @@ import torch
 from torch import Tensor
 
 from outrider.base.folders import write_whole
-from outrider.extras.cpu.packed_linear import PackedLinear, packing
 from outrider.plugins.origin import source_hash
+from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.ranks import is_sharded
 from outrider.targets.plain_parts import plain_parts
 from outrider.targets.self_test import SelfTest, is_exempt, self_test
@@ -23,16 +24,20 @@ from outrider.targets.self_test import SelfTest, is_exempt, self_test
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-CODE = ("outrider.contract", "outrider.extras.cpu", "outrider.targets")
-"""The folders of Outrider whose code decides the result."""
+CODE = ("outrider.contract", "outrider.targets")
+"""The folders of Outrider whose code decides the result, beside the engine's."""
 
 WORD = 8
 """The bytes of the integers that a checksum adds up."""
 
 
 def kept_folder() -> Path:
-    """Returns the folder of results: `outrider/self-tests` in the user's cache directory."""
-    return Path(platformdirs.user_cache_path("outrider")) / "self-tests"
+    """Returns the folder of results: `outrider/self-tests` in the user's cache directory.
+
+    The environment variable OUTRIDER_SELF_TESTS names another.
+    """
+    given = os.environ.get("OUTRIDER_SELF_TESTS")
+    return Path(given or platformdirs.user_cache_path("outrider") / "self-tests")
 
 
 def kept_self_test(model: "PreTrainedModel", start: Sequence[int] = ()) -> SelfTest:
@@ -65,9 +70,9 @@ def _key(model: "PreTrainedModel", start: Sequence[int]) -> str:
         model.config.to_json_string(),
         [str(getattr(model.config, f"_{name}_implementation", None)) for name in _BACKENDS],
         list(start),
-        [str(model.dtype), device, packing(model), model.training],
+        [str(model.dtype), device, engine_of(model).layout(model), model.training],
     ]
-    request = [_code(), _versions(), settings, _checksum(model)]
+    request = [_code(model), _versions(), settings, _checksum(model)]
     return hashlib.sha256(json.dumps(request).encode()).hexdigest()
 
 
@@ -79,9 +84,10 @@ def _versions() -> list[str]:
     return [version(name) for name in ("outrider", "torch", "transformers")]
 
 
-def _code() -> str:
-    """Returns a hash of Outrider's own sources, which change under an editable install."""
-    return source_hash(*CODE)
+def _code(model: "PreTrainedModel") -> str:
+    """Returns a hash of sources, which change under an editable install: ours and the engine's."""
+    module = type(engine_of(model)).__module__
+    return source_hash(*CODE, module.rpartition(".")[0] or module)
 
 
 def _checksum(model: "PreTrainedModel") -> str:
@@ -102,13 +108,14 @@ def _checksum(model: "PreTrainedModel") -> str:
 
 
 def _tensors(model: "PreTrainedModel") -> Iterator[tuple[str, Tensor]]:
-    """Yields each tensor once, with its name; packed ones in their plain form."""
+    """Yields each tensor once, with its name; those of an engine's own layers in plain form."""
     for tensors in (model.named_parameters(), model.named_buffers()):
         for name, tensor in tensors:
             yield from plain_parts(name, tensor)
     for name, module in model.named_modules():
-        if isinstance(module, PackedLinear):
-            yield f"{name}.weight", module.weight
+        weight = None if "weight" in module._parameters else getattr(module, "weight", None)
+        if isinstance(weight, Tensor):
+            yield f"{name}.weight", weight
 
 
 def _read(path: Path) -> SelfTest | None:

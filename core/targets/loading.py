@@ -1,4 +1,4 @@
-"""Loading: a transformers model and its tokenizer, from a hub id, a folder or a GGUF file."""
+"""A transformers model and its tokenizer, from a hub id, a folder or a GGUF file."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

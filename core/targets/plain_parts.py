@@ -1,4 +1,4 @@
-"""Plain parts: the tensors that a wrapping one, such as torchao's rounded weights, is made of."""
+"""The tensors that a wrapping one, such as torchao's rounded weights, is made of."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Self-test: finds in a few tiny passes which abilities of a model can be relied on."""
+"""Finds in a few tiny passes which abilities of a model can be relied on."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -9,9 +9,8 @@ import torch
 
 from outrider.base.errors import ConfigError, TargetError
 from outrider.contract.target import check_finite
-from outrider.extras.cpu import fused_decoder as flat
 from outrider.targets.passes.cached_model import CachedModel
-from outrider.targets.passes.compiled_cache import is_compiled
+from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.first_layers import depth, first_layers
 from outrider.targets.passes.launch import lost
 from outrider.targets.passes.ranks import is_sharded
@@ -85,8 +84,7 @@ _results: "WeakKeyDictionary[PreTrainedModel, SelfTest]" = WeakKeyDictionary()
 def self_test(model: "PreTrainedModel", start: Sequence[int] = ()) -> SelfTest:
     """Returns what holds for a model, tested once.
 
-    The flat pass, packed or compiled, is not tested: its masks and positions are Outrider's own,
-    and each size of pass would leave a kernel or a graph in memory.
+    It reads through the model's engine, unless that vouches for its passes.
 
     start: the first tokens of an encoder-decoder's text.
 
@@ -101,12 +99,12 @@ def self_test(model: "PreTrainedModel", start: Sequence[int] = ()) -> SelfTest:
 
 
 def is_exempt(model: "PreTrainedModel") -> bool:
-    """Returns whether a model's passes are Outrider's own, which needs no test."""
-    return is_compiled(model) or flat.is_used_for(model)
+    """Returns whether a model's engine vouches for its passes."""
+    return engine_of(model).vouches(model)
 
 
 def run_self_test(model: "PreTrainedModel", start: Sequence[int] = ()) -> SelfTest:
-    """Returns what holds for a model that is not compiled, tested now, also on the flat pass.
+    """Returns what holds for a model, tested now, whatever its engine vouches for.
 
     The test's text exceeds a window of up to 64 tokens. A longer window is shortened for the test,
     since its masks are computed in the same way.

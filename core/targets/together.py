@@ -1,4 +1,4 @@
-"""Together: the texts of one batch, each a session of its own."""
+"""Sessions of one batch: the texts share a cache and their passes."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, final
@@ -10,9 +10,11 @@ from torch import Tensor
 from outrider.contract.draft import Draft
 from outrider.contract.target import Session
 from outrider.contract.verifier import Verdict
+from outrider.targets.passes.batch_cache import BatchCache
 from outrider.targets.passes.cached_model import HIDDEN, state_number
-from outrider.targets.passes.growing import GrowingTensor
-from outrider.targets.passes.ragged import Ragged
+from outrider.targets.passes.engine import engine_of
+from outrider.targets.passes.growing_tensor import GrowingTensor
+from outrider.targets.passes.padded_batch import PaddedBatch
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -32,7 +34,7 @@ class TogetherSession(Session):
     """
 
     def __init__(
-        self, group: Ragged, number: int, tokens: Sequence[int], needs: frozenset[str]
+        self, group: BatchCache, number: int, tokens: Sequence[int], needs: frozenset[str]
     ) -> None:
         self.group = group
         self.number = number
@@ -84,13 +86,15 @@ def open_sessions(
     model: "PreTrainedModel",
     prompts: Sequence[Sequence[int]],
     needs: frozenset[str],
-    room: int = 0,
+    capacity: int = 0,
 ) -> list[TogetherSession]:
     """Returns a session for each prompt, all on one cache.
 
-    room: how many tokens of each text to make room for at first, if not only for the prompts.
+    capacity: how many tokens of each text to make room for at first, if not only for the prompts.
     """
-    group = Ragged(model, len(prompts), max([room, *map(len, prompts)]))
+    count, capacity = len(prompts), max([capacity, *map(len, prompts)])
+    group = engine_of(model).new_batch(model, count, capacity)
+    group = group or PaddedBatch(model, count, capacity)
     return [TogetherSession(group, number, prompt, needs) for number, prompt in enumerate(prompts)]
 
 

@@ -1,35 +1,30 @@
-"""TransformersTarget: any text model of transformers, from a hub id, a folder or a GGUF file."""
+"""Any text model of transformers, from a hub id, a folder or a GGUF file."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, final
+from typing import TYPE_CHECKING, Any, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from outrider.base.bounds import checked
-from outrider.base.errors import ConfigError, require
+from outrider.base.errors import require
 from outrider.contract.chance import Chance
 from outrider.contract.context import Tokens
 from outrider.contract.draft import Draft
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import PathScorer, Session, Target
 from outrider.contract.turns import Turn
-from outrider.extras.cpu import fused_decoder as flat
-from outrider.extras.cpu.packed_linear import NATIVE, can_pack, pack, packing
-from outrider.extras.cpu.packed_matrix import is_unwrapped
-from outrider.extras.cpu.quantized_model import require_native
-from outrider.extras.cpu.threads import one_thread
 from outrider.targets.batch import write, write_encoded, write_turns
 from outrider.targets.kept_tests import kept_self_test
 from outrider.targets.loading import Dtype, load
 from outrider.targets.passes import launch, ranks
 from outrider.targets.passes.cached_model import CACHE, HIDDEN, SOURCE, CachedModel, refuse_stateful
-from outrider.targets.passes.compiled_cache import compile_passes, is_compiled
 from outrider.targets.passes.encoded import decoder_start
+from outrider.targets.passes.engine import AUTO, NONE, engine_of, require_engine, use_engine
 from outrider.targets.passes.first_layers import depth
 from outrider.targets.passes.recurrent import has_states
 from outrider.targets.passes.text_tree import TextTree
@@ -55,10 +50,11 @@ class TransformersTarget(Target):
     dtype: float32, bfloat16, float16, float64, or auto: float32 on a CPU, and the checkpoint's own
         elsewhere.
     device: cpu, cuda, cuda:1, ..., or auto: the accelerator if there is one.
-    optimize: packed stores the weights in the memory layout of the processor's kernels, which
-        changes `model` in place; compile makes passes of fixed sizes into graphs (CUDA graphs on a
-        GPU), each on its first use; none leaves the model unchanged; auto is packed for a decoder
-        that is loaded here, on a CPU, and none for all others.
+    optimize: the engine that runs the passes: packed stores the weights in the memory layout of
+        the processor's kernels, which changes `model` in place; compile makes passes of fixed sizes
+        into graphs (CUDA graphs on a GPU), each on its first use; none leaves the model unchanged;
+        auto is packed for a decoder that is loaded here, on a CPU, and none for all others. A
+        plugin may register more.
     quantize: int8 packs the weights of linear layers as eight bits, with a scale for each 32 inputs
         of an output, and rounds the inputs in the same way where the processor multiplies bytes:
         passes of a few rows take a third of the time, and the text is that of the rounded numbers.
@@ -84,10 +80,11 @@ class TransformersTarget(Target):
         *,
         dtype: Dtype = "auto",
         device: str = "auto",
-        optimize: Literal["auto", "none", "packed", "compile"] = "auto",
-        quantize: Literal["int8"] | None = None,
+        optimize: str = "auto",
+        quantize: str | None = None,
         tensor_parallel: bool = False,
     ) -> None:
+        require_engine(optimize, "target.optimize")
         is_name = isinstance(model, str | Path)
         if tensor_parallel:
             _require_spreadable(model, device, optimize)
@@ -99,24 +96,11 @@ class TransformersTarget(Target):
         self._spread = tensor_parallel
         if tensor_parallel:
             ranks.take_part(model)
-        wrapped = _wrapped_weights(model)
-        if wrapped is not None:  # such as torchao's rounded ones
-            allowed, expected = (
-                ("auto", "none", "compile"),
-                f"none, since its weights are {wrapped}",
-            )
-            require(optimize in allowed, "target.optimize", optimize, expected)
-        if optimize == "auto":
-            optimize = "packed" if is_name and not self._start and not tensor_parallel else "none"
-        if quantize is not None:
-            _require_packed(quantize, optimize)
-            require_native(model, f"target.quantize={quantize!r}")
-        if optimize == "packed" and can_pack(model):
-            pack(model, bits=None if quantize is None else 8)
+        if optimize == AUTO and (not is_name or self._start or tensor_parallel):
+            optimize = NONE
+        use_engine(model, optimize, quantize)
         test = kept_self_test if is_name else self_test  # the code of a loaded model is unknown
         self.tested: SelfTest = test(model, self._start)
-        if optimize == "compile":
-            _compile(model)
         self.model: PreTrainedModel = model
         self.tokenizer: PreTrainedTokenizerBase | None = tokenizer
         self._fingerprint: str | None = None
@@ -125,9 +109,9 @@ class TransformersTarget(Target):
     def test_again(self) -> SelfTest | None:
         """Runs the self-test again, ignoring a kept result, and offers what holds now.
 
-        Returns None for compiled passes, whose sizes are not those of the test.
+        Returns None if the engine has passes of a few sizes alone, which are not those of the test.
         """
-        if is_compiled(self.model):
+        if not engine_of(self.model).can_repeat_test(self.model):
             return None
         self.tested = run_self_test(self.model, self._start)
         self._describe()
@@ -189,7 +173,7 @@ class TransformersTarget(Target):
         return score_sessions(batch, drafts)
 
     def at_work(self) -> AbstractContextManager[None]:
-        return one_thread() if packing(self.model) == NATIVE else nullcontext()
+        return engine_of(self.model).threads(self.model)
 
     def path_scorer(self, prompt: Sequence[int]) -> PathScorer:
         return TextTree(CachedModel(self.model), prompt).logits
@@ -226,17 +210,6 @@ class TransformersTarget(Target):
         return self._fingerprint
 
 
-def _wrapped_weights(model: "PreTrainedModel") -> str | None:
-    """Returns the class of weights that wrap others; None if all have numbers of their own."""
-    kinds = (type(weight).__name__ for weight in model.parameters() if not is_unwrapped(weight))
-    return next(kinds, None)
-
-
-def _require_packed(quantize: str, optimize: str) -> None:
-    """Raises `ConfigError` unless weights can be quantized with the other settings."""
-    require(optimize == "packed", "target.optimize", optimize, "packed with target.quantize")
-
-
 def _require_spreadable(model: Any, device: str, optimize: str) -> None:
     """Raises `ConfigError` unless the settings go with `tensor_parallel`."""
     is_name = isinstance(model, str | Path)
@@ -244,17 +217,3 @@ def _require_spreadable(model: Any, device: str, optimize: str) -> None:
     require(is_plain, "target.optimize", optimize, "none or auto with target.tensor_parallel")
     require(is_name, "model", type(model).__name__, "a hub id or a folder to be spread")
     require(device == "auto", "device", device, "auto: each rank takes the device of its number")
-
-
-def _compile(model: "PreTrainedModel") -> None:
-    """Has a model's passes compiled.
-
-    Raises:
-        ConfigError: models of this kind can't be compiled.
-    """
-    if not flat.supports(model):
-        raise ConfigError(
-            f"target.optimize='compile': {type(model).__name__} is none of the kinds that are"
-            f" compiled ({', '.join(flat.KINDS)}): expected none or packed"
-        )
-    compile_passes(model)

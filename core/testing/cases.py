@@ -141,6 +141,8 @@ def _chains() -> Iterator[Case]:
         for gamma, sampling in itertools.product((1, 2), SETTINGS):
             yield Case(f"{name} draft", target, drafter, gamma, sampling)
         yield Case(f"{name} draft", target, drafter, 3)
+    small = TabularTarget(2)
+    yield Case("drawn draft of five tokens", small, ChainDrafter(small, "drawn"), 5)
     for vocab in (5, 7):
         target = TabularTarget(vocab)
         yield Case(f"drawn draft of {vocab} tokens", target, ChainDrafter(target, "drawn"), 1)
@@ -166,6 +168,9 @@ def _trees(kind: str) -> Iterator[Case]:
     if kind == "iid":
         drafter = TreeDrafter(target, kind, seed=8, shape={(): 4})  # the fourth decides, too
         yield Case("4 iid siblings of another table", target, drafter, 1)
+        other = TabularTarget(4)
+        drafter = TreeDrafter(other, kind, seed=8, shape={(): 3})
+        yield Case("3 iid siblings of another table of 4 tokens", other, drafter, 1)
     if kind == "distinct":
         yield from _unlike_siblings()
     if kind == "paths":

@@ -1,4 +1,4 @@
-"""Chi-square: how likely counts are to stray this far from what is expected."""
+"""How likely counts are to stray this far from what is expected."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping

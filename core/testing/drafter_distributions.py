@@ -34,6 +34,7 @@ from outrider.testing.stage import (
     draft_after,
     same_draft,
     stage,
+    staged,
     unbound_stage,
 )
 from outrider.verifiers.sample_match import SampleMatch
@@ -58,8 +59,7 @@ def check_tokens_follow_recorded_distributions(make: Make) -> None:
     All outcomes of all draws are taken, so this is exact: among the drafts that begin alike, the
     next token has the distribution that is recorded for it.
     """
-    drafter = make()
-    target = stage(drafter)
+    drafter, target = staged(make)
     wide = 3 if drafter.trees else None
     deep = 6 if drafter.trees else None
     cases = (
@@ -90,8 +90,7 @@ def check_every_length(make: Make) -> None:
 
 
 def _check_contexts(make: Make, lengths: Iterable[int], gamma: int) -> None:
-    drafter = make()
-    target = stage(drafter)
+    drafter, target = staged(make)
     for length in lengths:
         _assert_honest(drafter, target, repetitive(length, VOCAB_SIZE), gamma)
 
@@ -116,8 +115,7 @@ def _check_vocabularies(make: Make, sizes: Iterable[int], contexts: int) -> str 
     for vocab_size in sizes:
         if reason := refusal(make, vocab_size):
             return reason
-        drafter = make()
-        target = stage(drafter, vocab_size)
+        drafter, target = staged(make, vocab_size)
         for length in range(2, 2 + contexts):
             _assert_honest(drafter, target, repetitive(length, vocab_size), 1)
         rule: Verifier = Traversal() if drafter.trees else Token()
@@ -159,13 +157,12 @@ def check_sampled_texts_have_the_targets_distribution(make: Make) -> None:
     """Texts that the loop samples, each with its own chance, have the target's distribution, by a
     chi-square test with a fixed seed; a batch writes the texts that are written alone.
     """
-    drafter = make()
-    target = stage(drafter)
+    drafter, target = staged(make)
     rule: Verifier = Traversal() if drafter.trees else Token()
     count = TEXTS if isinstance(target, TabularTarget) else TEXTS // 10
     budget, prompt = _budget(drafter), [0, 1, 2, 0, 1]
     together = decode_together(
-        target, [drafter.fork() for _ in range(count)], rule, [prompt] * count,
+        target, drafter, rule, [prompt] * count,
         gamma=2, budget=budget, sampling=SAMPLED, max_new_tokens=2,
     )  # fmt: skip
     texts: dict[int, list[int]] = defaultdict(list)
@@ -209,8 +206,7 @@ def _assert_recorded(outcomes: Iterable[tuple[float, Draft]], prompt: Sequence[i
 
 def check_is_autoregressive_if_it_says_so(make: Make) -> None:
     """An `autoregressive` drafter gives a token the same distribution at every depth of a draft."""
-    drafter = make()
-    target = stage(drafter)
+    drafter, target = staged(make)
     if not drafter.autoregressive or drafter.trees:
         return
     for prompt, seed in itertools.product(PROMPTS, range(4)):
@@ -227,8 +223,7 @@ def check_is_autoregressive_if_it_says_so(make: Make) -> None:
 
 def check_output_distribution_is_the_targets(make: Make) -> None:
     """The text has the target's distribution, over all outcomes of a round and of the loop."""
-    drafter = make()
-    target = stage(drafter)
+    drafter, target = staged(make)
     rules: list[Verifier] = [SampleMatch(), Traversal()]
     if not drafter.trees:
         rules.append(Token())
@@ -252,16 +247,18 @@ def check_the_source_is_part_of_the_context(make: Make) -> None:
 
     (Not checked for a drafter that needs a model or its states.)
     """
-    used, target = make(), TabularTarget(VOCAB_SIZE, encoder=True)
-    if not used.needs <= {SOURCE}:
+    made, target = make(), TabularTarget(VOCAB_SIZE, encoder=True)
+    if not made.needs <= {SOURCE}:
         return
-    used.bind(target)
+    made.bind(target)
+    used = made.open()
     sources = ([0, 1, 2, 3, 1], [2, 1], [0, 1, 2, 3, 1])
     texts: tuple[list[int], ...] = ([], [1], [1, 2, 1, 0], [3, 1])
     for text, source in itertools.product(texts, sources):  # another source, the same text
         new = make()
         new.bind(target)
-        draft, expected = (draft_after(part, target, source, 4, text=text) for part in (used, new))
+        parts = (used, new.open())
+        draft, expected = (draft_after(part, target, source, 4, text=text) for part in parts)
         assert same_draft(draft, expected), (
             f"after {text} of the source {source} it wrote {draft.tokens}, a new one"
             f" {expected.tokens}: something was left over from an earlier source"

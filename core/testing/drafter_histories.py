@@ -1,13 +1,16 @@
 """Checks of a drafter whose drafts depend on what it has observed, or on earlier texts."""
 
+import itertools
 from collections.abc import Callable, Sequence
 
+from outrider.contract.chance import Chance
 from outrider.contract.drafter import Drafter
 from outrider.contract.target import Target
 from outrider.decoding.decode import decode
 from outrider.testing.drafter_distributions import assert_equal, refusal
-from outrider.testing.exact import Setup, loop_distribution, target_distribution
-from outrider.testing.stage import SAMPLED, VOCAB_SIZE, draft_after, same_draft, stage
+from outrider.testing.exact import Setup, distribution_of, loop_distribution, target_distribution
+from outrider.testing.seeded import Seed, SeededChance
+from outrider.testing.stage import SAMPLED, VOCAB_SIZE, draft_after, same_draft, stage, staged
 from outrider.verifiers.sample_match import SampleMatch
 from outrider.verifiers.token import Token
 from outrider.verifiers.traversal import Traversal
@@ -40,6 +43,29 @@ def check_memory_leaves_the_text_exact(make: Make) -> None:
         _check_loop(make, earlier=EARLIER[:1])
 
 
+def check_memory_tells_nothing_of_a_seed(make: Make) -> None:
+    """With a text in memory that had the same seed, the next one has the target's distribution."""
+    if not make().remembers:
+        return
+    made = make()
+    target = stage(made, 2 if refusal(make, 2) is None else VOCAB_SIZE)
+    rule = Traversal() if made.trees else Token()
+    exact = target_distribution(target, [0, 1], 2, SAMPLED, rule)
+
+    def play(chance: Chance) -> tuple[int, ...]:
+        made.forget()
+        seed, text = Seed(chance), tuple[int, ...]()
+        for _ in range(2):
+            rounds = decode(
+                target, made, rule, [0, 1], gamma=1, budget=2, sampling=SAMPLED,
+                chance=SeededChance(seed, "text"), max_new_tokens=2,
+            )  # fmt: skip
+            text = tuple(itertools.chain.from_iterable(round.tokens for round in rounds))
+        return text
+
+    assert_equal(distribution_of(play), exact)
+
+
 def _check_loop(
     make: Make, size: tuple[int, int] | None = None, earlier: Sequence[Sequence[int]] = ()
 ) -> None:
@@ -50,8 +76,7 @@ def _check_loop(
     earlier: the prompts of texts in memory.
     """
     vocab_size, length = size or ((VOCAB_SIZE, 3) if refusal(make, 2) else (2, 5))
-    drafter = make()
-    target = stage(drafter, vocab_size)
+    drafter, target = staged(make, vocab_size)
     if size is None and target.model is not None:
         length = 3  # each of many outcomes takes passes of a model
     for rule in (SampleMatch(), Traversal() if drafter.trees else Token()):
@@ -63,21 +88,20 @@ def _check_loop(
 
 
 def check_observations_end_with_the_text(make: Make) -> None:
-    """What it observed is forgotten before the next text, and a fork knows nothing of it."""
-    used, new = make(), make()
-    if not used.observes:
+    """What it observed in one text is not known in another, whichever of them was opened first."""
+    made, new = make(), make()
+    if not made.observes:
         return
-    target = stage(used)
+    used, target = made, stage(made)
     new.bind(target)
     prompt = [0, 1, 2, 0, 1]
+    early = used.open()
     text = _written(target, used, prompt)
-    fork = used.fork()
-    used.reset()
-    for drafter in (used, fork):
+    for drafter in (used, early):
         drafter.forget()
     for tokens in (text, prompt, [3]):  # the next text may begin with all of this one
-        expected = draft_after(new, target, tokens, 3)
-        for drafter, name in ((fork, "its fork"), (used, "it")):
+        expected = draft_after(new.open(), target, tokens, 3)
+        for drafter, name in ((early, "one opened before"), (used.open(), "one opened after")):
             draft = draft_after(drafter, target, tokens, 3)
             assert same_draft(draft, expected), (
                 f"after {tokens} {name} wrote {draft.tokens}, a new one {expected.tokens}:"
@@ -85,36 +109,35 @@ def check_observations_end_with_the_text(make: Make) -> None:
             )
 
 
-def check_memory_is_shared_by_forks(make: Make) -> None:
-    """A drafter that `remembers` counts its texts, shares them with its forks, and can forget them
-    without the forks; the same texts lead to the same drafts.
+def check_memory_is_shared_by_texts(make: Make) -> None:
+    """A drafter that `remembers` counts its texts, shares them with those that it has opened, and
+    can forget them without these; the same texts lead to the same drafts.
     """
     used, other, new = make(), make(), make()
     if not used.remembers:
         return
     target = stage(used)
-    early = used.fork()
+    early = used.open()
     for drafter in (other, new):
         drafter.bind(target)
     assert used.remembered == 0, f"remembers {used.remembered} texts before the first"
     for count, prompt in enumerate(EARLIER, start=1):
         for drafter in (used, other):
             _written(target, drafter, prompt)
-        for drafter, name in ((used, "it"), (early, "its fork")):
+        for drafter, name in ((used, "it"), (early, "one opened before")):
             assert drafter.remembered == count, (
                 f"{name} says {drafter.remembered} texts in memory after {count}"
             )
-    late = used.fork()
+    late = used.open()
     used.forget()
     assert used.remembered == 0, f"remembers {used.remembered} texts once they are forgotten"
-    for drafter in (used, other):
-        drafter.reset()
     for prompt in EARLIER:
-        by_memory, by_none = (draft_after(part, target, prompt, 3) for part in (other, new))
+        parts = (other.open(), new.open())
+        by_memory, by_none = (draft_after(part, target, prompt, 3) for part in parts)
         for drafter, expected, name in (
-            (early, by_memory, "a fork made before the texts"),
-            (late, by_memory, "a fork made after the texts"),
-            (used, by_none, "one that has forgotten them"),
+            (early, by_memory, "one opened before the texts"),
+            (late, by_memory, "one opened after the texts"),
+            (used.open(), by_none, "one that has forgotten them"),
         ):
             draft = draft_after(drafter, target, prompt, 3)
             assert same_draft(draft, expected), (

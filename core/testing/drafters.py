@@ -3,17 +3,19 @@
 import itertools
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 
 from outrider.contract.chance import SampledChance
-from outrider.contract.context import Context, Tokens
+from outrider.contract.context import Tokens
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.kinds import departure
 from outrider.contract.pen import Pen
 from outrider.contract.sampling import Sampling
 from outrider.decoding.decode import decode
+from outrider.targets.tabular import TabularTarget
 from outrider.testing.drafter_distributions import (
     NARROW,
     check_every_length,
@@ -27,8 +29,9 @@ from outrider.testing.drafter_distributions import (
     check_tokens_follow_recorded_distributions,
 )
 from outrider.testing.drafter_histories import (
-    check_memory_is_shared_by_forks,
+    check_memory_is_shared_by_texts,
     check_memory_leaves_the_text_exact,
+    check_memory_tells_nothing_of_a_seed,
     check_observations_end_with_the_text,
     check_observations_leave_the_text_exact,
     check_observations_over_more_rounds,
@@ -36,12 +39,14 @@ from outrider.testing.drafter_histories import (
 from outrider.testing.examples import check_its_examples_of_drafts_hold
 from outrider.testing.stage import (
     SAMPLED,
+    VOCAB_SIZE,
     context_after,
     draft_after,
     play_draft,
     play_drafts,
     same_draft,
     stage,
+    staged,
     unbound_stage,
 )
 from outrider.verifiers.sample_match import SampleMatch
@@ -55,8 +60,7 @@ SAME = 1e-6
 
 def check_stays_within_gamma(make: Make) -> None:
     """A draft is at most gamma tokens deep, and holds only ids of the vocabulary."""
-    drafter = make()
-    target = stage(drafter)
+    drafter, target = staged(make)
     for prompt, gamma in itertools.product(PROMPTS, (0, 1, 2, 5)):
         draft = draft_after(drafter, target, prompt, gamma)
         assert gamma > 0 or len(draft) == 0, f"wrote {len(draft)} tokens where gamma is 0"
@@ -64,8 +68,7 @@ def check_stays_within_gamma(make: Make) -> None:
 
 def check_siblings_are_of_the_declared_kind(make: Make) -> None:
     """Siblings come about as the drafter's kind says, by the pen's record of how it wrote them."""
-    drafter = make()
-    target = stage(drafter)
+    drafter, target = staged(make)
     contexts = [context_after(drafter, target, prompt) for prompt in PROMPTS]
     for context, sampling in itertools.product(contexts, (SAMPLED, NARROW, Sampling())):
         # Tokens that are drawn twice show whether equal texts go on equally.
@@ -77,10 +80,9 @@ def check_siblings_are_of_the_declared_kind(make: Make) -> None:
 
 def check_paths_are_of_one_length(make: Make) -> None:
     """All paths of a draft of "paths" have one length, wherever the budget ends the draft."""
-    drafter = make()
-    if drafter.kind != "paths":
+    if make().kind != "paths":
         return
-    target = stage(drafter)
+    drafter, target = staged(make)
     context = context_after(drafter, target, PROMPTS[0])
     for budget, sampling in itertools.product(range(1, 8), (SAMPLED, Sampling())):
         pen = Pen(
@@ -101,8 +103,7 @@ def check_draws_only_from_chance(make: Make) -> None:
     """The same seed gives the same draft; global generators are neither read nor moved."""
     drafts = []
     for noise in (1, 2):
-        drafter = make()
-        target = stage(drafter)
+        drafter, target = staged(make)
         torch.manual_seed(noise)
         random.seed(noise)
         before = (torch.get_rng_state(), random.getstate())
@@ -114,9 +115,8 @@ def check_draws_only_from_chance(make: Make) -> None:
 
 
 def check_depends_only_on_context(make: Make) -> None:
-    """A used drafter and its fork draft as a new one does, whatever texts came before."""
-    used = make()
-    target = stage(used)
+    """A used drafter, and one that it opens, draft as a new one, whatever texts came before."""
+    used, target = staged(make)
     history = (
         [0, 1, 2, 0, 1],
         [0, 1, 2, 0, 1, 3, 0],  # some tokens accepted
@@ -129,8 +129,8 @@ def check_depends_only_on_context(make: Make) -> None:
     for tokens in history:
         new = make()
         new.bind(target)
-        expected = draft_after(new, target, tokens, 4)
-        for drafter, name in ((used.fork(), "its fork"), (used, "it")):
+        expected = draft_after(new.open(), target, tokens, 4)
+        for drafter, name in ((used.open(), "one that it opened"), (used, "it")):
             draft = draft_after(drafter, target, tokens, 4)
             assert same_draft(draft, expected), (
                 f"after {tokens} {name} wrote {draft.tokens}, a new one {expected.tokens}:"
@@ -138,15 +138,39 @@ def check_depends_only_on_context(make: Make) -> None:
             )
 
 
+def check_goes_back_to_a_shorter_text(make: Make) -> None:
+    """A drafter that has drafted after a text drafts as a new one after the same text without its
+    last tokens.
+
+    (After fewer texts for a drafter that needs a model.)
+    """
+    generator = random.Random(0)
+    cheap = isinstance(unbound_stage(make()), TabularTarget)
+    for length in range(4, 34 if cheap else 10):
+        phrase = generator.choices(range(VOCAB_SIZE), k=3)
+        text = [*phrase, *generator.choices(range(VOCAB_SIZE), k=length), *phrase, *phrase]
+        for dropped in (1, 2, 5):
+            used, target = staged(make)
+            draft_after(used, target, text, 4)
+            new = make()
+            new.bind(target)
+            shorter = text[:-dropped]
+            expected = draft_after(new.open(), target, shorter, 4)
+            draft = draft_after(used, target, shorter, 4)
+            assert same_draft(draft, expected), (
+                f"after {text} and then {shorter} it wrote {draft.tokens}, a new one"
+                f" {expected.tokens}: something was left over from the longer text"
+            )
+
+
 def check_leaves_the_context_alone(make: Make) -> None:
     """Drafting changes neither the tokens nor the source nor the features of the context."""
-    drafter = make()
-    target = stage(drafter)
+    drafter, target = staged(make)
     for prompt in PROMPTS:
         original = context_after(drafter, target, prompt)
         ids, source, features = original.tokens[:], list(original.source or ()), original.features
         before = {name: rows.clone() for name, rows in features.items()}
-        context = Context(Tokens(ids), original.source and Tokens(source), features)
+        context = replace(original, tokens=Tokens(ids), source=original.source and Tokens(source))
         play_draft(drafter, target, context, gamma=4, sampling=SAMPLED)
         assert ids == original.tokens, f"changed the context from {original.tokens[:]} to {ids}"
         assert source == list(original.source or ()), f"changed the source to {source}"
@@ -156,8 +180,7 @@ def check_leaves_the_context_alone(make: Make) -> None:
 
 def check_is_deterministic_when_greedy(make: Make) -> None:
     """At temperature 0 the draft does not depend on the seed."""
-    drafter = make()
-    target = stage(drafter)
+    drafter, target = staged(make)
     for prompt in PROMPTS:
         first, *others = (
             draft_after(drafter, target, prompt, 5, sampling=Sampling(), seed=seed)
@@ -185,8 +208,7 @@ def check_batched_drafts_equal_single_ones(make: Make) -> None:
     prefixes = [text[:length] for length in range(3, len(text) + 1)]
     for texts, gamma in ((prefixes, 1), (list(PROMPTS), 4)):
         for sampling in (SAMPLED, Sampling()):
-            drafter = make()
-            target = stage(drafter)
+            drafter, target = staged(make)
             contexts = [context_after(drafter, target, tokens) for tokens in texts]
             drafts = play_drafts(drafter, target, contexts, gamma=gamma, sampling=sampling)
             for seed, (tokens, draft) in enumerate(zip(texts, drafts, strict=True)):
@@ -202,6 +224,7 @@ CHECKS = (
     check_paths_are_of_one_length,
     check_draws_only_from_chance,
     check_depends_only_on_context,
+    check_goes_back_to_a_shorter_text,
     check_leaves_the_context_alone,
     check_is_deterministic_when_greedy,
     check_greedy_text_is_the_targets,
@@ -216,7 +239,8 @@ CHECKS = (
     check_observations_leave_the_text_exact,
     check_observations_end_with_the_text,
     check_memory_leaves_the_text_exact,
-    check_memory_is_shared_by_forks,
+    check_memory_tells_nothing_of_a_seed,
+    check_memory_is_shared_by_texts,
     check_its_examples_of_drafts_hold,
 )
 THOROUGH = (

@@ -73,7 +73,7 @@ class Conditionals:
         if verifier.lossless:
             return None
         before, source = self._target.begin(self._prompt)
-        return Context(Tokens([*before, *text]), source)
+        return Context(Tokens([*before, *text]), source, prompt_length=len(before))
 
     def scores(self, draft: Draft, sampling: Sampling, verifier: Verifier) -> Scores:
         """Returns what a rule is given of the target's scores of a draft."""
@@ -120,7 +120,8 @@ def possible_drafts(
 
 def _writer(setup: Setup, make_policy: Callable[[], Policy]) -> Callable[[Chance], Draft]:
     """Returns the function that writes the draft after the prompt."""
-    context = context_after(setup.drafter, setup.target, setup.prompt)
+    drafter = setup.drafter.open()
+    context = context_after(drafter, setup.target, setup.prompt)
 
     def write(chance: Chance) -> Draft:
         policy = make_policy()
@@ -133,7 +134,7 @@ def _writer(setup: Setup, make_policy: Callable[[], Policy]) -> Callable[[Chance
             more=policy.more,
             start=0 if setup.verifier.coupled else None,
         )
-        setup.drafter.propose_batch([(context, pen)])
+        drafter.propose_batch([(context, pen)])
         return pen.finish()
 
     return write

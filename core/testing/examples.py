@@ -54,16 +54,17 @@ def _drafted(drafter: Drafter, example: DrafterExample) -> Draft:
     missing = ", ".join(sorted(drafter.needs - target.offers))
     assert not missing, f"the target of an example offers no {missing}"
     drafter.bind(target)
+    drafter = drafter.open()
     for earlier in example.earlier:
         _draft(drafter, example, earlier)
         drafter.remember(Context(Tokens(list(earlier))))
-    text = list(example.text)
+    if not example.rounds:
+        return _draft(drafter, example, example.text)
     rounds = decode(
-        target, drafter, SampleMatch(), text, gamma=example.gamma, budget=example.budget
+        target, drafter, SampleMatch(), example.text, gamma=example.gamma, budget=example.budget
     )
-    for round in itertools.islice(rounds, example.rounds):
-        text += round.tokens
-    return _draft(drafter, example, text)
+    round = next(itertools.islice(rounds, example.rounds, None))
+    return Draft(round.draft, round.parents, (None,) * len(round.draft))
 
 
 def _draft(drafter: Drafter, example: DrafterExample, text: Sequence[int]) -> Draft:

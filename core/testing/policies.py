@@ -10,21 +10,24 @@ from typing import final
 
 import torch
 
-from outrider.contract.chance import SampledChance
+from outrider.contract.chance import Chance, SampledChance
 from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import Draft
 from outrider.contract.pen import Pen
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
+from outrider.decoding.decode import decode
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.exact import (
     Distribution,
     Setup,
+    distribution_of,
     loop_distribution,
     output_distribution,
     target_distribution,
 )
 from outrider.testing.examples import check_its_examples_of_lengths_hold
+from outrider.testing.seeded import Seed, SeededChance
 from outrider.testing.stage import SAMPLED
 from outrider.testing.staged_drafters import ChainDrafter, TreeDrafter
 from outrider.verifiers.block import Block
@@ -115,6 +118,27 @@ def check_several_rounds_and_trees(make: Make) -> None:
             _assert_close(probs, exact, f"after {past}, {kind} tree")
 
 
+def check_the_second_text_of_a_seed(make: Make) -> None:
+    """The same holds for a second text with the seed of the first, whose rounds it has seen."""
+    target = TabularTarget(2)
+    exact = target_distribution(target, [0, 1], 3, SAMPLED, Token())
+    drafter = ChainDrafter(target, "drawn")
+
+    def play(chance: Chance) -> tuple[int, ...]:
+        seed, policy = Seed(chance), _MadeUpTimes(make)
+        text: tuple[int, ...] = ()
+        for _ in range(2):
+            rounds = decode(
+                target, drafter, Token(), [0, 1], gamma=2, sampling=SAMPLED, policy=policy,
+                chance=SeededChance(seed, "text"), max_new_tokens=3,
+            )  # fmt: skip
+            text = tuple(itertools.chain.from_iterable(round.tokens for round in rounds))
+        return text
+
+    if make().learns:
+        _assert_close(distribution_of(play), exact, "the second text of a seed")
+
+
 def check_many_rounds(make: Make) -> None:
     """The same holds over longer texts and more rounds."""
     target = TabularTarget(2)
@@ -144,6 +168,10 @@ class _MadeUpTimes(Policy):
 
     def reset(self) -> None:
         self._policy.reset()
+
+    @property
+    def texts(self) -> dict[str, int]:
+        return self._policy.texts
 
 
 def _after(make: Make, past: str, gamma: int) -> Policy:
@@ -211,6 +239,7 @@ CHECKS = (
     check_the_same_rounds_give_the_same_answers,
     check_output_distribution_is_the_targets,
     check_several_rounds_and_trees,
+    check_the_second_text_of_a_seed,
     check_its_examples_of_lengths_hold,
 )
 THOROUGH = (check_many_rounds,)

@@ -1,7 +1,7 @@
 """The stage: tiny targets with known conditionals, for drafters to write drafts on."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -15,6 +15,7 @@ from outrider.contract.pen import Pen
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verdict
+from outrider.decoding.handed_over import check_says
 from outrider.targets.passes.cached_model import CACHE, HIDDEN, SOURCE
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
@@ -30,9 +31,17 @@ def stage(drafter: Drafter, vocab_size: int = VOCAB_SIZE) -> Target:
     Raises:
         ConfigError: the drafter can't be bound to a vocabulary of this size.
     """
+    check_says(drafter)
     target = unbound_stage(drafter, vocab_size)
     drafter.bind(target)
     return target
+
+
+def staged(make: Callable[[], Drafter], vocab_size: int = VOCAB_SIZE) -> tuple[Drafter, Target]:
+    """Returns a drafter that is opened for texts, and its target of `stage`."""
+    drafter = make()
+    target = stage(drafter, vocab_size)
+    return drafter.open(), target
 
 
 def unbound_stage(drafter: Drafter, vocab_size: int = VOCAB_SIZE) -> Target:
@@ -87,11 +96,11 @@ def context_after(
     tokens = [*before, *text]
     needs_features = any(name == CACHE or name.startswith(HIDDEN) for name in drafter.needs)
     if not needs_features or len(tokens) < 2:
-        return Context(Tokens(tokens), source)
+        return Context(Tokens(tokens), source, prompt_length=len(before))
     session = target.open(tokens[:-1], drafter.needs)
     session.score(Draft())
     session.commit(Verdict((), tokens[-1]))
-    return Context(Tokens(tokens), None, session.features())
+    return Context(Tokens(tokens), None, session.features(), len(before))
 
 
 def play_drafts(

@@ -1,4 +1,4 @@
-"""Staged drafters: they write every kind of draft, from tables that are known."""
+"""Drafters for the kit, which write every kind of draft from tables that are known."""
 
 from collections.abc import Mapping, Sequence
 from typing import final

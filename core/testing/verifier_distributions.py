@@ -104,14 +104,14 @@ def check_sampled_texts_have_the_enumerated_distribution(make: Make) -> None:
     """
     verifier, target = make(), TabularTarget(VOCAB)
     kinds = [kind for kind in TREES if kind in verifier.takes][:1]
-    parts: list[Drafter] = [ChainDrafter(target, "drawn")]
+    parts: list[Drafter] = [ChainDrafter(target, "drawn"), ChainDrafter(target, "silent")]
     parts += [TreeDrafter(target, kind) for kind in kinds]
     for drafter in parts:
         setup = Setup(target, drafter, verifier, [0, 1], gamma=1, sampling=SAMPLED, budget=2)
         exact = loop_distribution(setup, 2)
         texts: dict[int, list[int]] = defaultdict(list)
         together = decode_together(
-            target, [drafter] * TEXTS, verifier, [[0, 1]] * TEXTS,
+            target, drafter, verifier, [[0, 1]] * TEXTS,
             gamma=1, budget=2, sampling=SAMPLED, max_new_tokens=2,
         )  # fmt: skip
         for number, round in together:

@@ -15,6 +15,7 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.sampling import Sampling
 from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.decoding.decode import decode
+from outrider.decoding.handed_over import check_rule_says, checked_verdict
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.cases import SETTINGS, VOCAB
 from outrider.testing.exact import assert_is_path
@@ -38,11 +39,13 @@ Make = Callable[[], Verifier]
 def check_accepts_a_path(make: Make) -> None:
     """The accepted nodes form a path from the root, and the next token is of the vocabulary."""
     verifier, target = make(), TabularTarget(VOCAB)
+    check_rule_says(verifier)
     for name, drafter in drafters(verifier, target):
         for seed in range(30):
             draft, verdict = _verdict(verifier, drafter, target, seed)
             assert_is_path(verdict, draft)
             assert 0 <= verdict.next_token < VOCAB, f"next token {verdict.next_token}: {name} draft"
+            checked_verdict(verifier, verdict, draft, VOCAB)
 
 
 def check_draws_only_from_chance(make: Make) -> None:

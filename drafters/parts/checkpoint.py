@@ -1,4 +1,4 @@
-"""Checkpoints: a folder with a network's tensors and a small config, and checks that they fit."""
+"""A folder with a network's tensors and a small config, and checks that they fit."""
 
 import json
 from collections.abc import Mapping

@@ -9,10 +9,9 @@ from typing import Any
 
 import torch
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from outrider.base.errors import is_int, require
+from outrider.base.errors import require
 from outrider.base.folders import append_line, claimed, write_whole
 from outrider.base.interruption import advising
 from outrider.base.optional import require_installed
@@ -34,21 +33,23 @@ from outrider.extras.bench.peers import Entrant
 from outrider.extras.bench.plots import plot_curves
 from outrider.extras.bench.report import BenchResult, bench_lines, bench_table
 from outrider.extras.bench.roofline import memory_bandwidth
+from outrider.extras.bench.settings import Bench
 from outrider.extras.bench.worker import Worker
 from outrider.plugins.config import build, option_configs, plain_values
+from outrider.plugins.schema import plain_settings
 
 RUNS = "runs.jsonl"
 """The file of a bench's runs, in its folder."""
 
 
-def bench(config: DictConfig) -> None:
+def bench(config: Bench) -> None:
     """Prints the table; each run, the curves and their plots are saved in Hydra's run dir."""
     require_installed("outrider bench", "matplotlib")
     _check(config)
     folder = Path(HydraConfig.get().runtime.output_dir)
     is_new = not (folder / RUNS).exists()
     require(is_new, "hydra.run.dir", str(folder), f"a folder without the {RUNS} of another bench")
-    settings = plain_values(config)
+    settings = plain_settings(config)
     listed = option_configs("drafter", settings["drafters"])
     settings["drafters"] = {name: plain_values(node) for name, node in listed.items()}
     prompts = build(config.data)  # before engines are started, which takes minutes
@@ -102,21 +103,18 @@ def bench(config: DictConfig) -> None:
     _report(result, settings, f"{what}, one core busy" if config.neighbour else what, folder)
 
 
-def _check(config: DictConfig) -> None:
-    for name in ("repeats", "turns"):
-        is_count = is_int(config[name]) and config[name] >= 1
-        require(is_count, name, config[name], "a whole number of at least 1")
+def _check(config: Bench) -> None:
     is_greedy = config.sampling.temperature == 0
     require(is_greedy, "sampling.temperature", config.sampling.temperature, "0: texts are compared")
 
 
-def _dtype(config: DictConfig) -> torch.dtype:
+def _dtype(config: Bench) -> torch.dtype:
     name = config.target.get("dtype", "auto")
     dtype: torch.dtype = torch.float32 if name == "auto" else getattr(torch, name)
     return dtype
 
 
-def _rounded_for_vllm(config: DictConfig, model: str, stack: ExitStack) -> str | None:
+def _rounded_for_vllm(config: Bench, model: str, stack: ExitStack) -> str | None:
     """Returns a folder with the weights in eight bits if the target's are; `stack` removes it."""
     if config.target.get("quantize") is None:
         return None
@@ -140,9 +138,7 @@ def _start_workers(
     return workers
 
 
-def _encode_prompts(
-    config: DictConfig, prompts: Sequence[Prompt], worker: Worker
-) -> list[list[int]]:
+def _encode_prompts(config: Bench, prompts: Sequence[Prompt], worker: Worker) -> list[list[int]]:
     """Returns the ids of each prompt's turns, as Outrider's target encodes them."""
     return [
         worker.ask({"ask": "encode", "turns": list(prompt.turns[: config.turns])})["ids"]
@@ -151,7 +147,7 @@ def _encode_prompts(
 
 
 def _measure_runs(
-    config: DictConfig,
+    config: Bench,
     workers: Mapping[str, Worker],
     prompts: Sequence[list[int]],
     folder: Path,
@@ -168,7 +164,7 @@ def _measure_runs(
 
 
 def _measure_drafting(
-    config: DictConfig,
+    config: Bench,
     workers: Mapping[str, Worker],
     prompts: Sequence[list[int]],
     runs: Sequence[Run],

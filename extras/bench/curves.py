@@ -1,4 +1,4 @@
-"""Curves: how time grows with the rows of a pass and its context, and throughput with the batch."""
+"""How time grows with the rows of a pass and its context, and throughput with the batch."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Drafting: what a draft costs, beside the time that reading its matrices takes."""
+"""What a draft costs, beside the time that reading its matrices takes."""
 
 import statistics
 from collections.abc import Mapping, Sequence

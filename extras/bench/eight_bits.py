@@ -1,4 +1,4 @@
-"""Eight bits: a checkpoint with weights of eight bits, in the layout that vLLM reads."""
+"""A checkpoint with weights of eight bits, in the layout that vLLM reads."""
 
 import json
 from pathlib import Path

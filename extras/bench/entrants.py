@@ -1,4 +1,4 @@
-"""Entrants: who takes part in a bench, each as the command and config of a worker."""
+"""Who takes part in a bench, each as the command and config of a worker."""
 
 import sys
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Measure: the entrants write each prompt in turn; their speeds and texts are compared."""
+"""The entrants write each prompt in turn; their speeds and texts are compared."""
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence

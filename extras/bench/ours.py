@@ -22,10 +22,10 @@ from outrider.contract.target import Target
 from outrider.decoding.decode import decode, decode_together
 from outrider.decoding.generation import Generation
 from outrider.extras.bench.protocol import Answer, serve
-from outrider.extras.cpu.byte_counter import Reads
+from outrider.extras.cpu.byte_counter import ByteCounter
 from outrider.plugins.config import build
-from outrider.targets.passes.cache import GrowingCache
 from outrider.targets.passes.cached_model import SOURCE
+from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.run_pass import run_pass
 from outrider.verifiers.token import Token
@@ -103,7 +103,7 @@ def counted(drafter: Drafter) -> Iterator[list[int]]:
     draft_bytes: list[int] = []
 
     def propose_counted(pairs: Sequence[tuple[Context, Pen]]) -> None:
-        with Reads() as reads:
+        with ByteCounter() as reads:
             propose(pairs)
         draft_bytes.append(reads.bytes)
 
@@ -159,7 +159,7 @@ def batch_speed(
     began = time.perf_counter()
     rounds = decode_together(
         target,
-        [drafter.fork() for _ in prompts],
+        drafter,
         Token(),
         prompts,
         batch_size=question["batch"],
@@ -181,7 +181,7 @@ def batch_speed(
 
 def _weight_bytes(target: Target) -> int:
     """Returns the bytes of the matrices that a pass over a single token multiplies with."""
-    with target.at_work(), torch.no_grad(), Reads() as read:
+    with target.at_work(), torch.no_grad(), ByteCounter() as read:
         ids = torch.tensor([[TOKEN]], device=target.model.device)
         run_pass(target.model, GrowingCache(), PassInput(ids, 1))
     return read.bytes

@@ -1,4 +1,4 @@
-"""Peers: other libraries in a bench, each with the counterpart of Outrider's drafter."""
+"""Other libraries in a bench, each with the counterpart of Outrider's drafter."""
 
 import os
 import sys

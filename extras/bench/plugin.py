@@ -9,4 +9,6 @@ from outrider.plugins.hookspecs import hookimpl
 @hookimpl
 def register_commands(register: Callable[[Command], None]) -> None:
     run = "outrider.extras.bench.command:bench"
-    register(Command("bench", "beside other libraries", run, json=True, extra="bench"))
+    settings = "outrider.extras.bench.settings:Bench"
+    about = "beside other libraries"
+    register(Command("bench", about, run, json=True, settings=settings, extra="bench"))

@@ -1,4 +1,4 @@
-"""Report: what a bench measured, as a table, as lines of text, and as JSON."""
+"""What a bench measured, as a table, as lines of text, and as JSON."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass

@@ -1,4 +1,4 @@
-"""Worker: a process that answers the bench's questions, one at a time."""
+"""A process that answers the bench's questions, one at a time."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Attention of the flat pass: positions, masks and products, without a copy of shared keys."""
+"""Attention of the fused decoder: positions, masks and products, without a copy of shared keys."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,50 +24,50 @@ def rotated(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
     return torch.addcmul(x * rotation[0], x.roll(x.shape[-1] // 2, -1), rotation[1])
 
 
-def folded_mask(
-    mask: Tensor | None, count: int, known: int, shared: int, x: Tensor
-) -> Float[Tensor, "batch 1 rows all"] | None:
+def gqa_mask(
+    mask: Tensor | None, count: int, cached: int, queries_per_key: int, x: Tensor
+) -> Float[Tensor, "batch 1 rows kv_length"] | None:
     """Returns the additive mask of attention, repeated for the heads that share keys.
 
     Those heads are stacked as rows, so that no key is repeated for them. None if no mask is needed:
     a single token sees everything before it, and the first pass over a chain is causal.
 
-    count, known: the numbers of new tokens and of cached ones.
-    shared: how many query heads share a key head.
+    count, cached: the numbers of new tokens and of cached ones.
+    queries_per_key: how many query heads share a key head.
     """
     if mask is None:
-        if count == 1 or known == 0:
+        if count == 1 or cached == 0:
             return None
-        mask = additive_mask(causal(count, known + count, x.device), x.dtype)[None, None]
-    return mask.to(x.dtype).repeat(1, 1, shared, 1)
+        mask = additive_mask(causal(count, cached + count, x.device), x.dtype)[None, None]
+    return mask.to(x.dtype).repeat(1, 1, queries_per_key, 1)
 
 
 def attention(
     queries: Float[Tensor, "batch tokens heads dim"],
-    keys: Float[Tensor, "batch narrow all dim"],
-    values: Float[Tensor, "batch narrow all dim"],
+    keys: Float[Tensor, "batch kv_heads kv_length dim"],
+    values: Float[Tensor, "batch kv_heads kv_length dim"],
     scale: float,
     *,
-    folded: Tensor | None,
+    mask: Tensor | None,
     widths: Sequence[int] | None,
 ) -> Float[Tensor, "batch tokens width"]:
     """Returns attention's output, all heads side by side.
 
     scale: the factor of the products of queries and keys.
-    folded: the mask added to them, as `folded_mask` returns it.
+    mask: what is added to them, as `gqa_mask` returns it.
     widths: for each text of a batch, how many keys it reads; all of them by default.
     """
     batch, count, _, dim = queries.shape
-    if folded is None and count > 1:
+    if mask is None and count > 1:
         mixed = scaled_dot_product_attention(
             queries.transpose(1, 2), keys, values, is_causal=True, scale=scale, enable_gqa=True
         )
         return mixed.transpose(1, 2).reshape(batch, count, -1)
-    narrow = keys.shape[1]
-    rows = queries.view(batch, count, narrow, -1, dim).permute(0, 2, 3, 1, 4)
-    rows = rows.reshape(batch, narrow, -1, dim)
+    kv_heads = keys.shape[1]
+    rows = queries.view(batch, count, kv_heads, -1, dim).permute(0, 2, 3, 1, 4)
+    rows = rows.reshape(batch, kv_heads, -1, dim)
     if widths is None:
-        mixed = scaled_dot_product_attention(rows, keys, values, attn_mask=folded, scale=scale)
+        mixed = scaled_dot_product_attention(rows, keys, values, attn_mask=mask, scale=scale)
     else:  # text by text, so that a short one is not read as far as the longest
         texts = [slice(text, text + 1) for text in range(batch)]
         mixed = torch.cat(
@@ -76,11 +76,11 @@ def attention(
                     rows[text],
                     keys[text, :, :width],
                     values[text, :, :width],
-                    attn_mask=None if folded is None else folded[text, :, :, :width],
+                    attn_mask=None if mask is None else mask[text, :, :, :width],
                     scale=scale,
                 )
                 for text, width in zip(texts, widths, strict=True)
             ]
         )
-    mixed = mixed.view(batch, narrow, -1, count, dim).permute(0, 3, 1, 2, 4)
+    mixed = mixed.view(batch, kv_heads, -1, count, dim).permute(0, 3, 1, 2, 4)
     return mixed.reshape(batch, count, -1)

@@ -1,4 +1,4 @@
-"""Reads: counts the bytes of the matrices that products multiply with."""
+"""Counts the bytes of weights and caches that matrix products read."""
 
 from typing import Any, Self, final
 
@@ -21,12 +21,12 @@ MATRICES: dict[str, tuple[int, ...]] = {
 Attention multiplies with the keys and the values.
 """
 
-_counters: "list[Reads]" = []
+_counters: "list[ByteCounter]" = []
 _Mode: Any = TorchDispatchMode  # which has no annotations
 
 
 @final
-class Reads(_Mode):  # type: ignore[misc]
+class ByteCounter(_Mode):  # type: ignore[misc]
     """Counts, inside a block, the bytes of each matrix once for each product with it.
 
     These are weights, and the keys and values of a cache. Rows that are looked up in a table don't
@@ -57,7 +57,7 @@ class Reads(_Mode):  # type: ignore[misc]
 
 
 def is_counting() -> bool:
-    """Returns whether reads are being counted."""
+    """Returns whether any counter is active."""
     return bool(_counters)
 
 

@@ -1,4 +1,4 @@
-"""Native layout: what the native library is handed, in the layout of its own structures."""
+"""What the native library is handed, in the layout of its own structures."""
 
 import ctypes
 from typing import final
@@ -39,9 +39,9 @@ class Layer(ctypes.Structure):
 
 @final
 class Store(ctypes.Structure):
-    """Where a layer's keys and values lie: [texts, narrow, room, dim]."""
+    """Where a layer's keys and values lie: [texts, kv_heads, capacity, dim]."""
 
-    _fields_ = (("keys", POINTER), ("values", POINTER), ("room", NUMBER))
+    _fields_ = (("keys", POINTER), ("values", POINTER), ("capacity", NUMBER))
 
 
 @final
@@ -49,13 +49,13 @@ class NativePass(ctypes.Structure):
     """A pass over some rows."""
 
     _fields_ = (
-        *((name, NUMBER) for name in ("rows", "width", "dim", "heads", "narrow")),
+        *((name, NUMBER) for name in ("rows", "width", "dim", "heads", "kv_heads")),
         *((name, NUMBER) for name in ("texts", "threads")),
         *((name, POINTER) for name in ("x", "normed", "qkv", "mixed", "active")),
         *((name, POINTER) for name in ("cosine", "sine", "keys", "values")),
-        *((name, NUMBER) for name in ("is_short", "text_stride", "head_stride", "all")),
+        *((name, NUMBER) for name in ("is_bfloat16", "text_stride", "head_stride", "kv_length")),
         ("mask", POINTER),
         *((name, NUMBER) for name in ("mask_text_stride", "mask_row_stride")),
-        *((name, POINTER) for name in ("owners", "slots", "origins", "counts")),
+        *((name, POINTER) for name in ("owners", "slots", "prefix_owners", "prefix_lengths")),
         ("scaling", ctypes.c_float),
     )

@@ -1,6 +1,6 @@
-"""The flat pass: a decoder of Llama's kind as one loop, without the overhead of its modules."""
+"""A decoder of Llama's kind as one loop, without the overhead of its modules."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, final
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding, pad, rms_norm
 
 from outrider.extras.cpu import native_pass
-from outrider.extras.cpu.attention import attention, folded_mask, rotated, rotation_of
+from outrider.extras.cpu.attention import attention, gqa_mask, rotated, rotation_of
 from outrider.extras.cpu.native_weights import native_weights
 from outrider.extras.cpu.packed_linear import (
     NATIVE,
@@ -30,30 +30,25 @@ if TYPE_CHECKING:
 KINDS = ("llama", "mistral", "qwen2", "qwen3")
 """The model types whose layers are: norm, attention, norm, gated feed-forward."""
 
-Watch = Callable[[Tensor, Tensor, float], None]
-"""Called by each layer with its queries [batch, tokens, heads, dim] and keys
-[batch, heads, all, dim], both rotated, and the scale of their products."""
-
 
 @final
 @dataclass(frozen=True, slots=True)
-class _Attending:
+class _AttentionInputs:
     """What attention needs besides a layer's own weights; the same for all layers of a pass.
 
-    kept: the precision of the cache.
+    cache_dtype: the precision of the cache.
     texts: the number of texts, and the number of new tokens of each.
     rotation: cosine and sine of the positions.
-    folded: the mask added to the scores, as `folded_mask` returns it.
+    gqa_mask: the mask added to the scores, as `attention.gqa_mask` returns it.
     widths: as in `PassInput`.
     """
 
     cache: "Cache"
-    kept: torch.dtype
+    cache_dtype: torch.dtype
     texts: tuple[int, int]
     rotation: tuple[Tensor, Tensor]
-    folded: Tensor | None
+    gqa_mask: Tensor | None
     widths: Sequence[int] | None
-    watch: Watch | None
 
     def text_by_text(self, x: Float[Tensor, "rows width"], *dim: int) -> Tensor:
         """Returns the rows as [batch, tokens, width], without the padding of their number.
@@ -65,12 +60,12 @@ class _Attending:
 
 
 def is_used_for(model: "PreTrainedModel") -> bool:
-    """Returns whether the flat pass runs a model: it is supported, and its weights are packed."""
+    """Returns whether it runs a model: the kind is supported, and the weights are packed."""
     return isinstance(_head(model), PackedLinear) and supports(model)
 
 
 def supports(model: "PreTrainedModel") -> bool:
-    """Returns whether the flat pass can run a model.
+    """Returns whether the fused decoder can run a model.
 
     Models with attention windows or another activation function, and those that wrap another
     model, as PEFT's do, are left to transformers.
@@ -86,14 +81,14 @@ def supports(model: "PreTrainedModel") -> bool:
     )
 
 
-def takes_places(model: "PreTrainedModel") -> bool:
-    """Returns whether a pass reads tokens of several texts side by side, without padding."""
+def is_native(model: "PreTrainedModel") -> bool:
+    """Returns whether the native library runs a model's layers."""
     return is_used_for(model) and native_pass.is_used_for(model)
 
 
-def kept_precision(model: "PreTrainedModel") -> torch.dtype:
+def cache_dtype(model: "PreTrainedModel") -> torch.dtype:
     """Returns the precision of the keys and values in a model's cache."""
-    return native_weights(model).kept if takes_places(model) else _precision(model)
+    return native_weights(model).cache_dtype if is_native(model) else _precision(model)
 
 
 def _precision(model: "PreTrainedModel") -> torch.dtype:
@@ -101,30 +96,22 @@ def _precision(model: "PreTrainedModel") -> torch.dtype:
 
     It is the weights' own, or float32 if the native library multiplies them.
     """
-    is_native = is_used_for(model) and packing(_head(model)) == NATIVE
-    return torch.float32 if is_native else model.dtype
+    multiplies = is_used_for(model) and packing(_head(model)) == NATIVE
+    return torch.float32 if multiplies else model.dtype
 
 
-def flat_pass(
-    model: "PreTrainedModel", cache: "Cache", inputs: PassInput, watch: Watch | None = None
-) -> Pass:
+def fused_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> Pass:
     """Appends tokens to a cache, and returns their logits and states.
 
-    A long chain is read in parts, unless there is a `watch`.
+    A long chain is read in parts.
     """
-    special = (inputs.mask, inputs.positions, inputs.widths, watch)
-    if watch is None and native_pass.is_used_for(model):
-        run = native_pass.native_pass
-    else:
-        run = partial(_run_layers, watch=watch)
-    if any(option is not None for option in special):
+    run = native_pass.native_pass if native_pass.is_used_for(model) else _run_layers
+    if any(option is not None for option in (inputs.mask, inputs.positions, inputs.widths)):
         return run(model, cache, inputs)
     return in_parts(inputs, partial(run, model, cache))
 
 
-def _run_layers(
-    model: "PreTrainedModel", cache: "Cache", inputs: PassInput, watch: Watch | None = None
-) -> Pass:
+def _run_layers(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> Pass:
     """Runs all layers over the tokens at once.
 
     All products run on a rounded number of rows, which suits the packed kernels. The rows added to
@@ -132,18 +119,18 @@ def _run_layers(
     """
     base: Any = model.base_model
     config: Any = model.config
-    (batch, count), known = inputs.ids.shape, int(cache.get_seq_length())
+    (batch, count), cached = inputs.ids.shape, int(cache.get_seq_length())
     x = embedding(inputs.ids, base.embed_tokens.weight).to(_precision(model))
     # A single token of each text sees everything up to its width, and needs no mask.
     unmasked = inputs.widths is not None and count == 1
-    shared = config.num_attention_heads // config.num_key_value_heads
-    folded = None if unmasked else folded_mask(inputs.mask, count, known, shared, x)
+    queries_per_key = config.num_attention_heads // config.num_key_value_heads
+    mask = None if unmasked else gqa_mask(inputs.mask, count, cached, queries_per_key, x)
     positions = inputs.positions
     if positions is None:
-        positions = torch.arange(known, known + count, device=x.device)[None]
+        positions = torch.arange(cached, cached + count, device=x.device)[None]
     rotation = rotation_of(base.rotary_emb, x, positions)
-    attending = _Attending(
-        cache, kept_precision(model), (batch, count), rotation, folded, inputs.widths, watch
+    attending = _AttentionInputs(
+        cache, cache_dtype(model), (batch, count), rotation, mask, inputs.widths
     )
     x = _flattened(x)
     states: dict[int, Tensor] = {}
@@ -173,7 +160,7 @@ def _flattened(x: Float[Tensor, "batch tokens width"]) -> Float[Tensor, "rows wi
 
 
 def _attend(
-    layer: Any, index: int, x: Float[Tensor, "rows width"], attending: _Attending
+    layer: Any, index: int, x: Float[Tensor, "rows width"], attending: _AttentionInputs
 ) -> Float[Tensor, "rows width"]:
     """Returns the states after a layer's attention."""
     module = layer.self_attn
@@ -185,13 +172,11 @@ def _attend(
     if hasattr(module, "q_norm"):
         queries, keys = _norm(module.q_norm, queries), _norm(module.k_norm, keys)
     queries, keys = rotated(queries, attending.rotation), rotated(keys, attending.rotation)
-    keys, values = (part.transpose(1, 2).to(attending.kept) for part in (keys, values))
+    keys, values = (part.transpose(1, 2).to(attending.cache_dtype) for part in (keys, values))
     keys, values = attending.cache.update(keys, values, index)
     keys, values = keys.to(x.dtype), values.to(x.dtype)
-    if attending.watch is not None:
-        attending.watch(queries, keys, module.scaling)
-    folded, widths = attending.folded, attending.widths
-    mixed = attention(queries, keys, values, module.scaling, folded=folded, widths=widths)
+    mask, widths = attending.gqa_mask, attending.widths
+    mixed = attention(queries, keys, values, module.scaling, mask=mask, widths=widths)
     return merged(module.o_proj, _flattened(mixed), x, "add")
 
 

@@ -1,4 +1,4 @@
-"""Huge pages: tensors in pages of two megabytes, which a processor looks up far less often."""
+"""Tensors in pages of two megabytes, which a processor looks up far less often."""
 
 import mmap
 from threading import Lock

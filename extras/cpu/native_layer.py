@@ -1,4 +1,4 @@
-"""NativeLayer: a trained network's decoder layer, in two calls of the native library."""
+"""A trained network's decoder layer, in two calls of the native library."""
 
 import ctypes
 import math
@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from outrider.drafters.parts.networks.layer import KeysAndValues, RMSNorm, rotation
-from outrider.extras.cpu import byte_counter as reads
+from outrider.extras.cpu import byte_counter
 from outrider.extras.cpu.c_structures import Entry, Exit, NativePass
 from outrider.extras.cpu.library import library
 from outrider.extras.cpu.native_pass import LANES, ROWS
@@ -23,32 +23,19 @@ PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj")
 GATED = ("gate_proj", "up_proj", "down_proj")
 
 
-def layer_output(
-    layer: Any,
-    inputs: Float[Tensor, "batch tokens input"],
-    residual: Float[Tensor, "batch tokens hidden"],
-    *,
-    positions: Int[Tensor, "batch tokens"],
-    sees: Bool[Tensor, "batch 1 tokens all"] | None,
-    cache: KeysAndValues,
-) -> Float[Tensor, "batch tokens hidden"]:
-    """Returns the residual after attention to the inputs, and after a feed-forward network.
+def native_layer(
+    layer: nn.Module, inputs: Float[Tensor, "batch tokens input"], residual: Tensor, **options: Any
+) -> Float[Tensor, "batch tokens hidden"] | None:
+    """Returns what `outrider.drafters.parts.networks.layer.layer_output` does.
 
-    On a packed network, the native library does it if the tokens are few, as in a draft.
-
-    layer: has `self_attn`, `post_attention_layernorm` and `mlp`.
-    sees, cache: as for `Attention`.
+    Returns None for layers that the library does not run, and for more tokens than a draft has.
     """
-    count = inputs.shape[:-1].numel()
-    if len(inputs) == 1 and count <= ROWS and inputs.dtype is torch.float32:
-        if layer not in _native:
-            _native[layer] = _NativeLayer(layer) if _is_supported(layer) else None
-        native = _native[layer]
-        if native is not None:
-            return native.run(inputs, residual, positions, sees, cache)
-    x = residual + layer.self_attn(inputs, positions, sees, cache)
-    out: Tensor = x + layer.mlp(layer.post_attention_layernorm(x))
-    return out
+    if len(inputs) > 1 or inputs.shape[:-1].numel() > ROWS or inputs.dtype is not torch.float32:
+        return None
+    if layer not in _native:
+        _native[layer] = _NativeLayer(layer) if _is_supported(layer) else None
+    native = _native[layer]
+    return None if native is None else native.run(inputs, residual, **options)
 
 
 @final
@@ -59,7 +46,7 @@ class _NativeLayer:
         projections = [getattr(layer.self_attn, name) for name in PROJECTIONS]
         gated = [getattr(layer.mlp, name) for name in GATED]
         self._config = layer.self_attn.config
-        self._sizes = sum(reads.stored_bytes(part.packed) for part in (*projections, *gated))
+        self._sizes = sum(byte_counter.stored_bytes(part.packed) for part in (*projections, *gated))
         self._inner: int = gated[0].out_features
         norm: RMSNorm = layer.post_attention_layernorm
         self._norm = norm.weight.detach()  # kept alive, since the library has only its address
@@ -77,6 +64,7 @@ class _NativeLayer:
         self,
         inputs: Float[Tensor, "1 tokens input"],
         residual: Float[Tensor, "1 tokens hidden"],
+        *,
         positions: Int[Tensor, "1 tokens"],
         sees: Bool[Tensor, "1 1 tokens all"] | None,
         cache: KeysAndValues,
@@ -84,19 +72,23 @@ class _NativeLayer:
         """Returns what `layer_output` does."""
         native, config, count = library(), self._config, inputs.shape[1]
         assert native is not None
-        heads, narrow, dim = config.num_attention_heads, config.num_key_value_heads, config.head_dim
+        heads, kv_heads, dim = (
+            config.num_attention_heads,
+            config.num_key_value_heads,
+            config.head_dim,
+        )
         inputs, x = inputs.contiguous(), residual.clone(memory_format=torch.contiguous_format)
         table = _angles(1 << int(positions.max()).bit_length(), dim, config.rope_theta)
         cosine, sine = (part[positions[0]] for part in table)
         normed, mixed = torch.empty_like(inputs), x.new_empty(count, heads * dim)
-        qkv = x.new_empty(1, count, heads + 2 * narrow, dim)
+        qkv = x.new_empty(1, count, heads + 2 * kv_heads, dim)
         active = x.new_empty(count, self._inner)
         native_pass = NativePass(
             rows=count,
             width=inputs.shape[-1],
             dim=dim,
             heads=heads,
-            narrow=narrow,
+            kv_heads=kv_heads,
             texts=1,
             threads=native_threads(),
             x=inputs.data_ptr(),
@@ -110,16 +102,16 @@ class _NativeLayer:
         )
         native.outrider_enter(ctypes.byref(native_pass), ctypes.byref(self._entry))
         new = qkv[:, :, heads:].transpose(1, 2)
-        keys, values = cache.extend(new[:, :narrow], new[:, narrow:])
+        keys, values = cache.extend(new[:, :kv_heads], new[:, kv_heads:])
         native_pass.keys, native_pass.values = keys.data_ptr(), values.data_ptr()
-        native_pass.head_stride, native_pass.all = keys.stride(1), keys.shape[2]
+        native_pass.head_stride, native_pass.kv_length = keys.stride(1), keys.shape[2]
         mask = None if sees is None else additive_mask(sees, x.dtype)
         if mask is not None:
             native_pass.mask, native_pass.mask_row_stride = mask.data_ptr(), mask.stride(2)
         native_pass.x, native_pass.width = x.data_ptr(), x.shape[-1]
         native.outrider_leave(ctypes.byref(native_pass), ctypes.byref(self._exit))
-        if reads.is_counting():
-            reads.add(self._sizes + keys.nbytes + values.nbytes)
+        if byte_counter.is_counting():
+            byte_counter.add(self._sizes + keys.nbytes + values.nbytes)
         return x
 
 

@@ -1,21 +1,23 @@
-"""The native pass: runs a decoder of Llama's kind in the native library, all layers in one call."""
+"""Runs a decoder of Llama's kind in the native library, all layers in one call."""
 
 import ctypes
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, final
 
 import torch
+from jaxtyping import Int
 from torch import Tensor
 from torch.nn.functional import embedding
 
-from outrider.extras.cpu import byte_counter as reads
-from outrider.extras.cpu.attention import attention, folded_mask
+from outrider.extras.cpu import byte_counter
+from outrider.extras.cpu.attention import attention, gqa_mask
 from outrider.extras.cpu.c_structures import Layer, NativePass, Store
 from outrider.extras.cpu.library import library
 from outrider.extras.cpu.native_weights import NativeWeights, is_packed, native_weights
 from outrider.extras.cpu.packed_linear import product
 from outrider.extras.cpu.threads import native_threads
-from outrider.targets.passes.cache import blocks
+from outrider.targets.passes.growing_cache import extend_buffers
 from outrider.targets.passes.pass_input import Pass, PassInput
 
 if TYPE_CHECKING:
@@ -32,15 +34,32 @@ For more, PyTorch does. Chains of any number of rows are the library's, and text
 """
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """Where the tokens of several sequences lie, which a pass reads as if they were one.
+
+    places: the row of each token's sequence, and the token's position there. Without a mask, it
+        sees all of its row up to that position.
+    prefixes: for each row of the cache, the row that owns its first tokens, and how many of them.
+        By default each row owns its tokens.
+    """
+
+    places: Int[Tensor, "2 tokens"]
+    prefixes: Int[Tensor, "2 rows"] | None
+
+
 def is_used_for(model: "PreTrainedModel") -> bool:
-    """Returns whether the library runs a model that the flat pass supports."""
+    """Returns whether the library runs a model that the fused decoder supports."""
     base: Any = model.base_model
     attention = base.layers[0].self_attn
     sizes = (model.config.hidden_size, attention.head_dim)
     return is_packed(attention.q_proj) and not any(size % LANES for size in sizes)
 
 
-def native_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> Pass:
+def native_pass(
+    model: "PreTrainedModel", cache: "Cache", inputs: PassInput, packing: Packing | None = None
+) -> Pass:
     """Appends tokens to a cache, and returns their logits and states.
 
     A row's logits don't depend on the rows beside it, to the last bit, as long as the pass has at
@@ -48,20 +67,22 @@ def native_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> 
 
     Whatever the precision of the weights, the states between layers and the logits are float32. The
     cache is too, unless its numbers are rounded to bfloat16 anyway.
+
+    packing: where the tokens of several sequences lie. By default each row of the input has one.
     """
     base: Any = model.base_model
     config: Any = model.config
-    count, known = inputs.ids.shape[1], int(cache.get_seq_length())
+    count, cached = inputs.ids.shape[1], int(cache.get_seq_length())
     x = embedding(inputs.ids, base.embed_tokens.weight).float()
     positions = inputs.positions
     if positions is None:
-        positions = torch.arange(known, known + count)[None]
+        positions = torch.arange(cached, cached + count)[None]
     weights = native_weights(model)
-    rows = _Rows(model, x, weights.rotation(positions, x), inputs, known)
+    rows = _Rows(model, x, weights.rotation(positions, x), inputs, cached, packing=packing)
     states: dict[int, Tensor] = {}
     layers: int = config.num_hidden_layers
     stops = {0, layers, *(number for number in inputs.states if 0 <= number < layers)}
-    stores = rows.stores(cache, layers, weights.kept) if rows.attend_there else None
+    stores = rows.stores(cache, layers, weights.cache_dtype) if rows.attend_there else None
     for first, last in pairwise(sorted(stops)):
         if first in inputs.states:
             states[first] = x.to(model.dtype, copy=True)
@@ -69,9 +90,10 @@ def native_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> 
             rows.run(weights, stores, first, last)
         else:
             rows.run_one_by_one(weights, cache, first, last)
-    if reads.is_counting():
-        reads.add(sum(weights.sizes[:layers]))
-        reads.add(rows.cached_bytes(cache, weights.kept) * layers if rows.attend_there else 0)
+    if byte_counter.is_counting():
+        byte_counter.add(sum(weights.sizes[:layers]))
+        if rows.attend_there:
+            byte_counter.add(rows.cached_bytes(cache, weights.cache_dtype) * layers)
     head: Any = model.lm_head
     if asked := set(inputs.states) & {layers, -1}:
         x = weights.normalized(x)
@@ -87,22 +109,30 @@ class _Rows:
     keys, values: the newest layer's, of the new tokens: [batch, heads, tokens, dim].
     x: the states [batch, tokens, width], which each layer replaces in place.
     rotation: cosine and sine of each row's position, as `rotation_of` returns them.
-    known: the number of tokens in the cache.
+    cached: the number of tokens in the cache.
+    packing: as in `native_pass`.
     """
 
     def __init__(
-        self, model: Any, x: Tensor, rotation: tuple[Tensor, Tensor], inputs: PassInput, known: int
+        self,
+        model: Any,
+        x: Tensor,
+        rotation: tuple[Tensor, Tensor],
+        inputs: PassInput,
+        cached: int,
+        *,
+        packing: Packing | None,
     ) -> None:
         layer = model.base_model.layers[0]
-        self._attention, self._inputs = layer.self_attn, inputs
+        self._attention, self._inputs, self._packing = layer.self_attn, inputs, packing
         batch, count, width = x.shape
         rows, dim = batch * count, layer.self_attn.head_dim
-        self._heads, self._narrow = (
+        self._heads, self._kv_heads = (
             projection.out_features // dim
             for projection in (layer.self_attn.q_proj, layer.self_attn.k_proj)
         )
-        self._qkv = x.new_empty(batch, count, self._heads + 2 * self._narrow, dim)
-        keys, values = torch.split(self._qkv[:, :, self._heads :], self._narrow, dim=2)
+        self._qkv = x.new_empty(batch, count, self._heads + 2 * self._kv_heads, dim)
+        keys, values = torch.split(self._qkv[:, :, self._heads :], self._kv_heads, dim=2)
         self.keys, self.values = keys.transpose(1, 2), values.transpose(1, 2)
         self._mixed = x.new_empty(batch, count, self._heads * dim)
         buffers = {
@@ -120,21 +150,23 @@ class _Rows:
             width=width,
             dim=dim,
             heads=self._heads,
-            narrow=self._narrow,
+            kv_heads=self._kv_heads,
             texts=batch,
             threads=native_threads(),
             scaling=layer.self_attn.scaling,
             **{name: tensor.data_ptr() for name, tensor in buffers.items()},
         )
-        if inputs.places is not None:
-            self._pass.owners, self._pass.slots = (part.data_ptr() for part in inputs.places)
-        if inputs.origins is not None:
-            self._pass.origins, self._pass.counts = (part.data_ptr() for part in inputs.origins)
+        if packing is not None:
+            self._pass.owners, self._pass.slots = (part.data_ptr() for part in packing.places)
+            if packing.prefixes is not None:
+                owners, lengths = packing.prefixes
+                self._pass.prefix_owners = owners.data_ptr()
+                self._pass.prefix_lengths = lengths.data_ptr()
         self._set_mask()
-        self._folded: Tensor | None = None
+        self._gqa_mask: Tensor | None = None
         if not self.attend_there:
-            shared = self._heads // self._narrow
-            self._folded = folded_mask(inputs.mask, count, known, shared, x)
+            queries_per_key = self._heads // self._kv_heads
+            self._gqa_mask = gqa_mask(inputs.mask, count, cached, queries_per_key, x)
 
     @property
     def attend_there(self) -> bool:
@@ -142,28 +174,28 @@ class _Rows:
         is_chain = self._pass.texts == 1 and self._inputs.mask is None
         return bool(self._pass.rows <= ROWS or is_chain or self._pass.owners)
 
-    def cached_bytes(self, cache: "Cache", kept: torch.dtype) -> int:
+    def cached_bytes(self, cache: "Cache", dtype: torch.dtype) -> int:
         """Returns the bytes of a layer's keys and values in a cache, all texts together."""
         heads = self.keys[..., 0, :]
-        return 2 * heads.numel() * kept.itemsize * int(cache.get_seq_length())
+        return 2 * heads.numel() * dtype.itemsize * int(cache.get_seq_length())
 
-    def stores(self, cache: "Cache", layers: int, kept: torch.dtype) -> ctypes.Array[Store] | None:
-        """Counts the new tokens into a cache, and returns where each layer's are to be put."""
-        number = self.keys.new_empty(1, dtype=kept)
+    def stores(self, cache: "Cache", layers: int, dtype: torch.dtype) -> ctypes.Array[Store] | None:
+        """Reserves cache space for the new tokens; returns each layer's buffers."""
+        number = self.keys.new_empty(1, dtype=dtype)
         keys, values = number.expand_as(self.keys), number.expand_as(self.values)
-        rooms = blocks(cache, keys, values, layers)
-        if rooms is None:
+        buffers = extend_buffers(cache, keys, values, layers)
+        if buffers is None:
             return None
-        self._pass.is_short = rooms[0][0].dtype is torch.bfloat16
-        self._pass.all = self._width(cache)
+        self._pass.is_bfloat16 = buffers[0][0].dtype is torch.bfloat16
+        self._pass.kv_length = self._width(cache)
         return (Store * layers)(
-            *(Store(keys.data_ptr(), values.data_ptr(), keys.shape[2]) for keys, values in rooms)
+            *(Store(keys.data_ptr(), values.data_ptr(), keys.shape[2]) for keys, values in buffers)
         )
 
     def _width(self, cache: "Cache") -> int:
         """Returns how far into a cache the rows may see."""
-        if self._inputs.places is not None:
-            return int(self._inputs.places[1].max()) + 1
+        if self._packing is not None:
+            return int(self._packing.places[1].max()) + 1
         return int(cache.get_seq_length())
 
     def run(
@@ -187,12 +219,12 @@ class _Rows:
         for index in range(first, last):
             layer = weights.array[index]
             native.outrider_enter(native_pass, ctypes.byref(layer.entry))
-            keys, values = self.keys.to(weights.kept), self.values.to(weights.kept)
+            keys, values = self.keys.to(weights.cache_dtype), self.values.to(weights.cache_dtype)
             self._attend(*cache.update(keys, values, index))
             native.outrider_leave(native_pass, ctypes.byref(layer.exit))
 
     def _attend(self, keys: Tensor, values: Tensor) -> None:
-        """Attends to some keys and values [batch, heads, all, dim], or has `leave` do it."""
+        """Attends to some keys and values [batch, heads, kv_length, dim], or has `leave` do it."""
         if not self.attend_there:
             self._mixed.copy_(
                 attention(
@@ -200,17 +232,17 @@ class _Rows:
                     keys.float(),
                     values.float(),
                     self._attention.scaling,
-                    folded=self._folded,
+                    mask=self._gqa_mask,
                     widths=self._inputs.widths,
                 )
             )
             return
         assert keys.stride() == values.stride()
         assert keys.stride()[2:] == (keys.shape[3], 1)
-        self._pass.is_short = keys.dtype is torch.bfloat16
+        self._pass.is_bfloat16 = keys.dtype is torch.bfloat16
         self._pass.keys, self._pass.values = keys.data_ptr(), values.data_ptr()
         self._pass.text_stride, self._pass.head_stride = keys.stride()[:2]
-        self._pass.all = keys.shape[2]
+        self._pass.kv_length = keys.shape[2]
 
     def _set_mask(self) -> None:
         mask = self._inputs.mask

@@ -1,4 +1,4 @@
-"""Native weights: where the library finds a model's matrices, norms and rotation."""
+"""Where the native library finds a model's matrices, norms and rotation."""
 
 import ctypes
 from typing import TYPE_CHECKING, Any, final
@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from outrider.extras.cpu import byte_counter as reads
 from outrider.extras.cpu.attention import rotation_of
+from outrider.extras.cpu.byte_counter import stored_bytes
 from outrider.extras.cpu.c_structures import Entry, Exit, Layer
 from outrider.extras.cpu.library import library
 from outrider.extras.cpu.packed_matrix import KINDS, Matrix, Panels
@@ -26,7 +26,7 @@ class NativeWeights:
     """The addresses of each layer's weights, which never move.
 
     array: all layers, next to each other.
-    kept: the precision of keys and values in the cache.
+    cache_dtype: the precision of keys and values in the cache.
     sizes: the bytes of each layer's matrices.
     """
 
@@ -36,9 +36,9 @@ class NativeWeights:
         self.array = (Layer * len(layers))(
             *(Layer(self._entry(layer), self._exit(layer)) for layer in layers)
         )
-        self.kept = _kept(layers)
+        self.cache_dtype = _cache_dtype(layers)
         self.sizes = [
-            sum(reads.stored_bytes(part.packed) for part in layer.modules() if is_packed(part))
+            sum(stored_bytes(part.packed) for part in layer.modules() if is_packed(part))
             for layer in layers
         ]
         self._rotary: Any = model.base_model.rotary_emb
@@ -100,7 +100,7 @@ class NativeWeights:
         return self._norms[-1].data_ptr()
 
 
-def _kept(layers: Any) -> torch.dtype:
+def _cache_dtype(layers: Any) -> torch.dtype:
     """Returns the precision of the keys and values that some layers keep.
 
     It is bfloat16 if the library rounds keys and values anyway.
@@ -112,8 +112,8 @@ def _kept(layers: Any) -> torch.dtype:
         for layer in layers
         for name in ("q_proj", "k_proj", "v_proj", "o_proj")
     }
-    is_short = kinds == {KINDS[torch.bfloat16]} and native.outrider_attends_in_short(*kinds)
-    return torch.bfloat16 if is_short else torch.float32
+    is_bfloat16 = kinds == {KINDS[torch.bfloat16]} and native.outrider_attends_in_short(*kinds)
+    return torch.bfloat16 if is_bfloat16 else torch.float32
 
 
 _weights: "WeakKeyDictionary[PreTrainedModel, NativeWeights]" = WeakKeyDictionary()

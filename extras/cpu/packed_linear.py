@@ -1,8 +1,5 @@
-"""PackedLinear: a linear layer with weights in the memory layout of the processor's kernels."""
+"""A linear layer with weights in the memory layout of the processor's kernels."""
 
-import ctypes
-import mmap
-from pathlib import Path
 from typing import Any, final
 
 import torch
@@ -10,7 +7,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import pad, silu
 
-from outrider.extras.cpu import byte_counter as reads
+from outrider.base.errors import ConfigError
+from outrider.extras.cpu import byte_counter
+from outrider.extras.cpu.mapped_files import mapped_files, release
 from outrider.extras.cpu.packed_matrix import Panels, can_panel, is_unwrapped
 
 ROWS = 16
@@ -100,8 +99,8 @@ def product(layer: nn.Module, x: Tensor, then: str = "none") -> Tensor:
         )
         return _cut(result, x)
     packed = getattr(layer, "packed", None)
-    if isinstance(packed, Panels) and reads.is_counting():
-        reads.add(reads.stored_bytes(packed))
+    if isinstance(packed, Panels) and byte_counter.is_counting():
+        byte_counter.add(byte_counter.stored_bytes(packed))
     result = packed.product(x) if isinstance(packed, Panels) else layer(x)
     return silu(result) if then == "swish" else result
 
@@ -156,8 +155,8 @@ def can_pack(model: nn.Module) -> bool:
         return False
     if not all(map(is_unwrapped, model.parameters())):
         return False
-    is_short = first.dtype is torch.bfloat16
-    return can_panel(first) or not is_short or torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    is_bfloat16 = first.dtype is torch.bfloat16
+    return can_panel(first) or not is_bfloat16 or torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
 def pack(model: nn.Module, *, bits: int | None = None) -> None:
@@ -170,7 +169,7 @@ def pack(model: nn.Module, *, bits: int | None = None) -> None:
     """
     modules = list(model.modules())
     tables = {id(module.weight) for module in modules if isinstance(module, nn.Embedding)}
-    files = _mapped()
+    files = mapped_files()
     for module in modules:
         for name, child in module.named_children():
             if type(child) is nn.Linear:
@@ -178,32 +177,21 @@ def pack(model: nn.Module, *, bits: int | None = None) -> None:
                 packed = PackedLinear(child, shared=shared, bits=bits, short_inputs=bits == 8)
                 setattr(module, name, packed)
                 if not shared:
-                    _release(child.weight.detach(), files)
+                    release(child.weight.detach(), files)
 
 
-def _mapped() -> list[tuple[int, int]]:
-    """Returns the address ranges of memory-mapped files; only on Linux, else none."""
-    maps = Path("/proc/self/maps")
-    lines = [line.split() for line in maps.read_text().splitlines()] if maps.is_file() else []
-    ranges = [line[0].split("-") for line in lines if line[4] != "0"]
-    return [(int(first, 16), int(last, 16)) for first, last in ranges]
-
-
-def _within(tensor: Tensor, files: list[tuple[int, int]]) -> bool:
-    return any(first <= tensor.data_ptr() < last for first, last in files)
-
-
-def _release(weight: Tensor, files: list[tuple[int, int]]) -> None:
-    """Releases the memory of a weight in a mapped file.
-
-    A file stays mapped while one of its tensors is in use, and what was read of it counts as the
-    process's memory, so packing would take a model's memory twice. The weight can still be read: it
-    is then loaded from the file again.
-    """
-    page = mmap.PAGESIZE
-    first = -(-weight.data_ptr() // page) * page
-    length = (weight.data_ptr() + weight.nbytes) // page * page - first
-    if length > 0 and _within(weight, files):
-        ctypes.CDLL(None).madvise(
-            ctypes.c_void_p(first), ctypes.c_size_t(length), mmap.MADV_DONTNEED
+def require_native(model: nn.Module, setting: str) -> None:
+    """Raises `ConfigError` unless the native library can quantize a model's weights."""
+    for name, parameter in model.named_parameters():
+        if not is_unwrapped(parameter):
+            raise ConfigError(
+                f"{setting}: expected plain weights, {name} is of {type(parameter).__name__}"
+            )
+    if not all(can_panel(parameter) for parameter in model.parameters()):
+        raise ConfigError(
+            f"{setting}: rounded weights need a model in float32 or bfloat16 on a CPU,"
+            " and a C compiler"
         )
+    layers = [module for module in model.modules() if isinstance(module, PackedLinear)]
+    if any(isinstance(layer.packed, Panels) and layer.packed.bits for layer in layers):
+        raise ConfigError(f"{setting}: the model's weights have eight bits already")

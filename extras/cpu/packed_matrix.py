@@ -1,4 +1,4 @@
-"""Panels: a matrix in the memory layout of the native library."""
+"""A matrix in the memory layout of the native library."""
 
 import ctypes
 from typing import final

@@ -1,6 +1,12 @@
-"""Registers what the engine makes drafters of."""
+"""Registers the engines, and the drafter that rounds the target's weights."""
 
 from outrider.plugins.hookspecs import Register, hookimpl
+
+
+@hookimpl
+def register_engines(register: Register) -> None:
+    register("packed", "outrider.extras.cpu.engine:PackedWeights")
+    register("compile", "outrider.extras.cpu.compiled_passes:CompiledPasses")
 
 
 @hookimpl

@@ -1,7 +1,8 @@
-"""Quantized: the target itself drafts, with weights of four or eight bits."""
+"""The target itself drafts, with weights of four or eight bits."""
 
+import copy
 from collections.abc import Sequence
-from typing import Any, Literal, final
+from typing import Any, Literal, Self, final
 
 from outrider.base.bounds import Count, checked
 from outrider.contract.context import Context
@@ -72,6 +73,11 @@ class Quantized(Drafter):
         exact = LentDrafting(model, target.vocab_size, self._shape)
         self._is_lent = self._cache == "target" and exact.can_start(target)
         self._target = target
+
+    def open(self) -> Self:
+        text = copy.copy(self)
+        text._drafter, text._lent = self._drafter.open(), self._lent.fresh()
+        return text
 
     def propose(self, context: Context, pen: Pen) -> None:
         self.propose_batch([(context, pen)])

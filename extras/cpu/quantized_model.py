@@ -1,4 +1,4 @@
-"""Quantized: a copy of a model whose linear layers have weights of eight or four bits."""
+"""A copy of a model whose linear layers have weights of eight or four bits."""
 
 import copy
 from typing import TYPE_CHECKING, Any
@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from outrider.base.errors import ConfigError
-from outrider.extras.cpu.packed_linear import PackedLinear
-from outrider.extras.cpu.packed_matrix import DEPTH, Panels, can_panel, is_unwrapped
-from outrider.targets.passes.module_copies import with_replaced
+from outrider.extras.cpu.engine import PackedWeights
+from outrider.extras.cpu.packed_linear import PackedLinear, require_native
+from outrider.extras.cpu.packed_matrix import DEPTH, Panels
+from outrider.targets.passes.engine import note_engine
+from outrider.targets.passes.module_copies import replace_modules
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -42,25 +43,9 @@ def quantized(model: "PreTrainedModel", setting: str, bits: int | None = 8) -> "
         is_kept = bits == 4 or torch.equal(result.weight, module.weight.to(result.weight))
         return result if is_kept else _quantized(module, 8)
 
-    result: PreTrainedModel = with_replaced(model, replaced)
+    result: PreTrainedModel = replace_modules(model, replaced)
+    note_engine(result, PackedWeights())
     return result
-
-
-def require_native(model: nn.Module, setting: str) -> None:
-    """Raises `ConfigError` unless the native library can quantize a model's weights."""
-    for name, parameter in model.named_parameters():
-        if not is_unwrapped(parameter):
-            raise ConfigError(
-                f"{setting}: expected plain weights, {name} is of {type(parameter).__name__}"
-            )
-    if not all(can_panel(parameter) for parameter in model.parameters()):
-        raise ConfigError(
-            f"{setting}: rounded weights need a model in float32 or bfloat16 on a CPU,"
-            " and a C compiler"
-        )
-    layers = [module for module in model.modules() if isinstance(module, PackedLinear)]
-    if any(isinstance(layer.packed, Panels) and layer.packed.bits for layer in layers):
-        raise ConfigError(f"{setting}: the model's weights have eight bits already")
 
 
 def _quantized(layer: "nn.Linear | PackedLinear", bits: int) -> "nn.Linear | PackedLinear":

@@ -1,4 +1,4 @@
-"""Threads: the native library uses all of them, and PyTorch's small operations one."""
+"""The native library uses all of them, and PyTorch's small operations one."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Fuzzing: checks what is promised on random combinations of targets, drafters, rules and settings.
+"""Checks what is promised on random combinations of targets, drafters, rules and settings.
 
 An `Example` describes one combination in plain values. `run.run_example` runs it and raises
 AssertionError if a promise is broken: the greedy text is the target's own, a lossless rule keeps

@@ -8,19 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from outrider.base.errors import OutriderError, described, is_int, is_number, require
+from outrider.base.errors import OutriderError, described, require
 from outrider.base.folders import claimed, write_whole
 from outrider.base.terminal import plain, print_json, remarks, results
+from outrider.extras.fuzzing.command_settings import Fuzz
 from outrider.extras.fuzzing.example import Example
 from outrider.extras.fuzzing.run import run_example
 from outrider.extras.fuzzing.tally import Tally
 from outrider.lab.runs.identity import LIBRARIES, provenance
-from outrider.plugins.config import plain_values
 from outrider.plugins.origin import origin
 from outrider.plugins.registry import installed
 
@@ -32,7 +31,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
 """By setting, the groups of targets."""
 
 
-def fuzz(config: DictConfig) -> None:
+def fuzz(settings: Fuzz) -> None:
     """Runs examples, prints what was checked, and writes `fuzz.json` in Hydra's run dir.
 
     Raises:
@@ -40,10 +39,13 @@ def fuzz(config: DictConfig) -> None:
         OutriderError: an example failed; the line above it is the command that repeats it.
     """
     console = results(soft_wrap=True)
-    if config.example is not None:
-        _run_one(Example.of(plain_values(config.example)), console)
+    if settings.example is not None:
+        _run_one(Example.of(settings.example), console)
         return
-    settings = _checked(plain_values(config))
+    is_limited = settings.seconds is not None or settings.runs is not None
+    require(is_limited, "seconds", None, "a number, or one for runs=")
+    for name in settings.drafters:
+        installed().find("drafter", name)
     path, tally = Path(HydraConfig.get().runtime.output_dir) / "fuzz.json", Tally()
     with claimed(path.parent):
         try:
@@ -73,44 +75,22 @@ def _run_one(example: Example, console: Console) -> None:
         console.print(f"every promise was kept ({', '.join(outcome.kinds)})")
 
 
-def _checked(settings: dict[str, Any]) -> dict[str, Any]:
-    """Returns the settings of a campaign.
-
-    Raises:
-        ConfigError: one of them has a value that it can't have.
-    """
-    seconds, runs, seed = (settings[name] for name in ("seconds", "runs", "seed"))
-    valid = seconds is None or (is_number(seconds) and seconds > 0)
-    require(valid, "seconds", seconds, "a number above 0, or null")
-    valid = runs is None or (is_int(runs) and runs >= 1)
-    require(valid, "runs", runs, "a whole number of at least 1, or null")
-    require(seconds is not None or runs is not None, "seconds", None, "a number, or one for runs=")
-    require(is_int(seed) and seed >= 0, "seed", seed, "a whole number of at least 0")
-    names = settings["targets"]
-    require(names in TARGETS, "targets", names, f"one of {', '.join(TARGETS)}")
-    valid = isinstance(settings["drafters"], list)
-    require(valid, "drafters", settings["drafters"], "a list of names")
-    for name in settings["drafters"]:
-        installed().find("drafter", name)
-    return settings
-
-
-def _run_groups(settings: dict[str, Any], tally: Tally) -> None:
+def _run_groups(settings: Fuzz, tally: Tally) -> None:
     """Runs the examples of each group of targets, until one fails."""
     from outrider.extras.fuzzing.campaign import run_campaign
 
-    groups = TARGETS[settings["targets"]]
-    seconds, runs = settings["seconds"], settings["runs"]
+    groups = TARGETS[settings.targets]
+    seconds, runs = settings.seconds, settings.runs
     with _progress(tally) as show:
         for number, group in enumerate(groups):
             if tally.failure is None:
                 run_campaign(
                     group,
                     tally,
-                    seed=settings["seed"],
+                    seed=settings.seed,
                     seconds=None if seconds is None else seconds / len(groups),
                     runs=None if runs is None else (runs + number) // len(groups),
-                    drafters=settings["drafters"],
+                    drafters=settings.drafters,
                     progress=show,
                 )
 
@@ -145,14 +125,14 @@ def _table(tally: Tally) -> Table:
     return table
 
 
-def _report(settings: dict[str, Any], tally: Tally, overrides: Sequence[str]) -> dict[str, Any]:
+def _report(settings: Fuzz, tally: Tally, overrides: Sequence[str]) -> dict[str, Any]:
     """Returns what `fuzz.json` holds."""
     failure = None
     if tally.failure is not None:
         example, reason = tally.failure
         failure = {"reason": reason, "command": example.command(), "example": example.plain()}
     return {
-        **{name: settings[name] for name in ("seed", "targets", "drafters")},
+        **{name: getattr(settings, name) for name in ("seed", "targets", "drafters")},
         "runs": tally.runs,
         "texts": tally.texts,
         "seconds": round(tally.seconds, 3),

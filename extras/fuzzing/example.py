@@ -1,11 +1,12 @@
-"""Example: one combination of parts and settings, in plain values that a command line can hold."""
+"""One combination of parts and settings, in plain values that a command line can hold."""
 
 import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, final
+from typing import Annotated, Any, final
 
+from outrider.base.bounds import AtLeast, OneOf, check
 from outrider.base.errors import ConfigError, nearest, require
 
 Settings = Mapping[str, Any]
@@ -51,7 +52,7 @@ class Example:
         Raises:
             ConfigError: a field is missing or unknown.
         """
-        require(isinstance(values, Mapping), "example", values, "a mapping, as a failure prints it")
+        check({"example": Mapping[str, Any]}, {"example": values})
         known = {item.name for item in fields(cls)}
         for name in values:
             if name not in known:
@@ -59,8 +60,11 @@ class Example:
         for name in ("target", "drafter", "verifier", "policy", "prompts"):
             require(name in values, f"example.{name}", None, "a value")
         example = cls(**{str(name): value for name, value in values.items()})
-        require(example.mode in MODES, "example.mode", example.mode, f"one of {', '.join(MODES)}")
-        require(len(example.prompts) > 0, "example.prompts", example.prompts, "one or more")
+        hints = {
+            "mode": Annotated[str, OneOf(MODES)],
+            "prompts": Annotated[Sequence[Any], AtLeast(1)],
+        }
+        check(hints, {name: getattr(example, name) for name in hints}, "example")
         return example
 
     @property

@@ -1,4 +1,4 @@
-"""Invariants: what holds for the rounds of every text; each check raises AssertionError."""
+"""What holds for the rounds of every text; each check raises AssertionError."""
 
 from collections.abc import Sequence
 

@@ -9,4 +9,6 @@ from outrider.plugins.hookspecs import hookimpl
 @hookimpl
 def register_commands(register: Callable[[Command], None]) -> None:
     run = "outrider.extras.fuzzing.command:fuzz"
-    register(Command("fuzz", "try random combinations", run, json=True, extra="fuzzing"))
+    settings = "outrider.extras.fuzzing.command_settings:Fuzz"
+    about = "try random combinations"
+    register(Command("fuzz", about, run, json=True, settings=settings, extra="fuzzing"))

@@ -79,14 +79,13 @@ class Stage:
     def together(self) -> list[list[Round]]:
         """Returns the rounds of all texts, written in one batch."""
         prompts = self.example.prompts
-        first = self.drafter()
         befores = [len(self.oracle(number).before) for number in range(len(prompts))]
         made = [constraint_of(self.example, before)() for before in befores]
         constraints = [constraint for constraint in made if constraint is not None]
         batch: list[list[Round]] = [[] for _ in prompts]
         for number, round in decode_together(
             self.target,
-            [first.fork() for _ in prompts],
+            self.drafter(),
             self.verifier,
             prompts,
             policies=[make_policy(self.example.policy) for _ in prompts],

@@ -1,4 +1,4 @@
-"""Strategies: how hypothesis draws examples, over tables and over tiny transformers."""
+"""How hypothesis draws examples, over tables and over tiny transformers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

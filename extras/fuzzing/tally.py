@@ -1,4 +1,4 @@
-"""Tally: what a campaign has run, by target, by what was checked, and by refusal."""
+"""What a campaign has run, by target, by what was checked, and by refusal."""
 
 from collections import Counter
 from dataclasses import dataclass, field

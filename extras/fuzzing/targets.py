@@ -2,11 +2,11 @@
 
 import copy
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 
-from outrider.base.errors import nearest, require
+from outrider.base.bounds import OneOf, check
 from outrider.contract.target import Target
 from outrider.extras.fuzzing.example import Settings
 from outrider.targets.tabular import TabularTarget
@@ -40,7 +40,7 @@ def make_target(settings: Settings) -> Target:
     if kind == TABLE:
         target: Target = _table(**values)
     else:
-        require(kind in MODELS, "example.target.kind", kind, nearest(str(kind), (TABLE, *MODELS)))
+        check({"kind": Annotated[str, OneOf((TABLE, *MODELS))]}, {"kind": kind}, "example.target")
         target = copy.copy(_model_target(kind, **values))
     target.eos = frozenset(eos)
     if longest is not None:

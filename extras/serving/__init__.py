@@ -1,4 +1,4 @@
-"""Serving: drafters at work inside vLLM and inside transformers' own `generate`.
+"""Drafters at work inside vLLM and inside transformers' own `generate`.
 
 `transformers` puts a drafter and a rule in the place of a model's decoding loop, with `call` (what
 one call of `generate` asks for) and `row` (one text of its batch). `vllm` holds the proposer that

@@ -1,4 +1,4 @@
-"""Call: what one call of transformers' `generate` asks for, and whether drafts allow it."""
+"""What one call of transformers' `generate` asks for, and whether drafts allow it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Check: the same prompts decoded by Outrider and by a server, texts and counts side by side."""
+"""The same prompts decoded by Outrider and by a server, texts and counts side by side."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""Export: writes learned drafters in vLLM's own formats, to run there without Outrider."""
+"""Writes learned drafters in vLLM's own formats, to run there without Outrider."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -10,9 +10,12 @@ SERVING = "outrider.extras.serving"
 
 @hookimpl
 def register_commands(register: Callable[[Command], None]) -> None:
-    run = f"{SERVING}.serve_config:serve_config"
-    register(Command("serve-config", "the same drafter in vLLM", run, extra="serving"))
-    run = f"{SERVING}.audit.command:audit"
-    register(Command("audit", "whether a server is lossless", run, json=True, extra="serving"))
-    run = f"{SERVING}.serve_check:serve_check"
-    register(Command("serve-check", "compare it with vLLM's", run, json=True, extra="serving"))
+    run, settings = f"{SERVING}.serve_config:serve_config", f"{SERVING}.settings:ServeConfig"
+    about = "the same drafter in vLLM"
+    register(Command("serve-config", about, run, settings=settings, extra="serving"))
+    run, settings = f"{SERVING}.audit.command:audit", f"{SERVING}.settings:Audit"
+    about = "whether a server is lossless"
+    register(Command("audit", about, run, json=True, settings=settings, extra="serving"))
+    run, settings = f"{SERVING}.serve_check:serve_check", f"{SERVING}.settings:ServeCheck"
+    about = "compare it with vLLM's"
+    register(Command("serve-check", about, run, json=True, settings=settings, extra="serving"))

@@ -1,4 +1,4 @@
-"""Requests: which request each row of an engine's batch belongs to, and which drafter it has."""
+"""Which request each row of an engine's batch belongs to, and which drafter it has."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Row: one text of transformers' `generate`, with its logits processors and stopping criteria."""
+"""One text of transformers' `generate`, with its logits processors and stopping criteria."""
 
 from collections.abc import Sequence
 from typing import Any, final

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any, final
 
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from outrider.base.errors import OutriderError, is_int, require
+from outrider.base.errors import OutriderError, require
 from outrider.base.folders import write_whole
 from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.contract.drafter import Drafter
@@ -22,8 +21,10 @@ from outrider.extras.bench.entrants import weights_location
 from outrider.extras.serving.check import Difference, ask, differences, lab_counts
 from outrider.extras.serving.serve_config import vllm_settings
 from outrider.extras.serving.server import Drafted, Server, version_in
+from outrider.extras.serving.settings import ServeCheck
 from outrider.extras.serving.vllm import check_version
 from outrider.plugins.config import build, option_configs, plain_values
+from outrider.plugins.schema import plain_settings
 
 
 @final
@@ -65,14 +66,14 @@ class Launcher:
         )
 
 
-def serve_check(config: DictConfig) -> None:
+def serve_check(config: ServeCheck) -> None:
     """Prints the table, and writes `serve-check.json` in Hydra's run dir.
 
     Raises:
         OutriderError: a text differs from what vLLM writes without drafts, other than at a tie.
     """
     _check(config)
-    python, settings = Path(str(config.vllm)).expanduser(), plain_values(config)
+    python, settings = Path(config.vllm).expanduser(), plain_settings(config)
     check_version(version_in(python))
     folder = Path(HydraConfig.get().runtime.output_dir)
     nodes = option_configs("drafter", settings["drafters"])
@@ -108,15 +109,13 @@ def serve_check(config: DictConfig) -> None:
         raise OutriderError(f"{wrong} texts are not those that vLLM writes without drafts")
 
 
-def _check(config: DictConfig) -> None:
+def _check(config: ServeCheck) -> None:
     is_greedy = config.sampling.temperature == 0
     require(is_greedy, "sampling.temperature", config.sampling.temperature, "0: texts are compared")
-    is_count = is_int(config.clients) and config.clients >= 1
-    require(is_count, "clients", config.clients, "a whole number of at least 1")
 
 
 def _compare(
-    config: DictConfig,
+    config: ServeCheck,
     target: Target,
     prompts: Sequence[list[int]],
     drafters: Mapping[str, Drafter],

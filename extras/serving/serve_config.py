@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig
 from rich.console import Console
 
 from outrider.base.errors import ConfigError
@@ -15,8 +14,10 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Fixed
 from outrider.extras.bench.entrants import weights_location
 from outrider.extras.serving.export import exported
+from outrider.extras.serving.settings import ServeConfig
 from outrider.extras.serving.vllm import VARIABLE
-from outrider.plugins.config import build, factory_of, plain_values
+from outrider.plugins.config import build, factory_of
+from outrider.plugins.schema import plain_settings
 from outrider.verifiers.token import Token
 
 PROPOSER = "outrider.extras.serving.vllm.OutriderProposer"
@@ -28,9 +29,9 @@ VLLM_PARTS: dict[str, tuple[str, type]] = {"verifier": ("token", Token), "policy
 """By role, the name and class of the only part that vLLM can stand in for."""
 
 
-def serve_config(config: DictConfig) -> None:
+def serve_config(config: ServeConfig) -> None:
     """Prints one line for a shell; converted weights are saved in Hydra's run dir."""
-    settings = plain_values(config)
+    settings = plain_settings(config)
     folder = Path(HydraConfig.get().runtime.output_dir) / "drafter"
     environment, speculative = vllm_settings(settings, build(config.drafter), folder)
     command = ["vllm", "serve", weights_location(settings)]

@@ -19,7 +19,7 @@ from outrider.contract.policy import Policy
 from outrider.contract.round import Round
 from outrider.contract.sampling import Sampling
 from outrider.contract.verifier import Verifier
-from outrider.decoding.decode import decode, decode_together, prepare
+from outrider.decoding.decode import decode, decode_together
 from outrider.decoding.generation import Generation
 from outrider.extras.serving.call import Call
 from outrider.extras.serving.row import Row, unwarped
@@ -40,7 +40,7 @@ class Speculation:
     `generate` hands neither its `streamer` nor its `stop_strings` to a callable: it ignores the one
     and refuses the other. The method `generate` below, and `attach`, take both.
 
-    drafter: a name or an instance; each row gets a fork of it.
+    drafter: a name or an instance; opened once for each row.
     verifier: a name or an instance.
     gamma, budget: as for `outrider.decode`.
     policy: a name or an instance; each row gets a copy of it.
@@ -163,10 +163,9 @@ class Speculation:
         constraints = [AllOf(row, *extra) for row in rows]
         options = self._lengths | {"sampling": sampling, "max_new_tokens": call.max_new_tokens}
         if len(rows) > 1:
-            prepare(target, self._drafter, self._verifier)  # before it has forks
             return decode_together(
                 target,
-                [self._drafter.fork() for _ in rows],
+                self._drafter,
                 self._verifier,
                 [row.prompt for row in rows],
                 policies=[copy.deepcopy(self._policy) for _ in rows],

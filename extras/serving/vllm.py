@@ -135,7 +135,7 @@ class OutriderProposer:
             raise ConfigError(f"drafter {name} observes: inside vLLM a drafter sees only tokens")
         drafter.bind(self._target)
         self._title = title(drafter)
-        return drafter
+        return drafter.open()
 
 
 def title(drafter: Drafter) -> str:

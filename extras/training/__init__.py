@@ -1,4 +1,4 @@
-"""Training: recipes that fit tables, a policy and drafters to what a target writes.
+"""Recipes that fit tables, a policy and drafters to what a target writes.
 
 - `drafters`, `tables`, `classifier`: the recipes; `conf/recipe/` has a file for each use of them.
 - `corpus`, `writing`, `states`: the texts that the target writes, and its hidden states along them.

@@ -1,4 +1,4 @@
-"""Blocks: DFlash learns to fill blocks of masks, each of which begins at some token of a text."""
+"""DFlash learns to fill blocks of masks, each of which begins at some token of a text."""
 
 from dataclasses import dataclass
 from functools import partial

@@ -1,4 +1,4 @@
-"""Cards: what trained weights were made from, how well they do, and how to make them again."""
+"""What trained weights were made from, how well they do, and how to make them again."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,22 +1,24 @@
 """`outrider train`: trains a policy or a drafter by a recipe."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig
 
-from outrider.base.errors import require
+from outrider.base.errors import ConfigError
 from outrider.base.folders import claimed
 from outrider.base.interruption import advising
 from outrider.base.optional import require_installed
 from outrider.base.terminal import plain, remarks
 from outrider.contract.target import Target
 from outrider.extras.training.identity import FILE, begin, finish, identity, unfinished
-from outrider.plugins.config import build, plain_values, set_arguments
+from outrider.extras.training.settings import Train
+from outrider.plugins.config import build, set_arguments
 from outrider.plugins.recipe import Job, Recipe
+from outrider.plugins.registry import installed
+from outrider.plugins.schema import plain_settings
 
 KEPT_FILES = ("file", "states")
 """The settings of a recipe that say where files are kept."""
@@ -25,17 +27,18 @@ PATH_SETTINGS = ("out=", "recipe.file=", "recipe.states=")
 """Settings that are paths on this machine: the record of the command leaves them out."""
 
 
-def train(config: DictConfig) -> None:
+def train(config: Train) -> None:
     """Runs the recipe, which prints what it wrote."""
     require_installed("outrider train", "accelerate", "matplotlib")
     folder = Path(HydraConfig.get().runtime.output_dir)
+    _check_family(config)
     recipe: Recipe = build(config.recipe)
     target, prompts = build(config.target), build(config.data)
     facts = identity(_deciding_settings(config), target, prompts)
     _say_what_is_unfinished(folder, facts)
     with claimed(folder), advising(lambda: _advice(folder)):
         begin(folder, facts)
-        recipe(
+        made = recipe(
             Job(
                 target=target,
                 writer=partial(_writer, config, target),
@@ -44,7 +47,7 @@ def train(config: DictConfig) -> None:
                 sampling=build(config.sampling),
                 prompts=prompts,
                 chat=config.chat,
-                openings=list(config.openings),
+                openings=config.openings,
                 question_tokens=config.question_tokens,
                 gamma=config.gamma,
                 max_new_tokens=config.max_new_tokens,
@@ -56,24 +59,42 @@ def train(config: DictConfig) -> None:
             )
         )
         finish(folder)
+    settings = " ".join(_settings_of(made))
+    remarks(stderr=False).print(plain(f"to use it: {settings}"), soft_wrap=True)
 
 
-def _writer(config: DictConfig, target: Target) -> Target:
+def _settings_of(made: Mapping[str, Any]) -> Iterator[str]:
+    """Yields the settings that load what a recipe made: the role's name first."""
+    role = next(iter(made))
+    yield f"{role}={made[role]}"
+    yield from (f"{role}.{name}={value}" for name, value in made.items() if name != role)
+
+
+def _check_family(config: Train) -> None:
+    """Raises `ConfigError` if another drafter was asked for than the recipe trains."""
+    family = config.recipe.get("family")
+    asked = [each for each in HydraConfig.get().overrides.task if each.startswith("drafter=")]
+    if family is None or not asked or family not in installed().of("drafter"):
+        return
+    if installed().find("drafter", family).path != config.drafter["_target_"]:
+        raise ConfigError(
+            f"{asked[-1]}: expected drafter={family}, which the recipe trains, or no drafter"
+        )
+
+
+def _writer(config: Train, target: Target) -> Target:
     """Returns the target that writes the texts, with the settings in `writer` if there are any."""
-    settings = plain_values(config.writer)
-    if settings is None:
+    if config.writer is None:
         return target
-    is_valid = isinstance(settings, Mapping)
-    require(is_valid, "writer", settings, "settings of the target, such as {quantize: int8}")
     node = config.target.copy()
-    set_arguments(node, settings, "writer")
+    set_arguments(node, config.writer, "writer")
     writer: Target = build(node)
     return writer
 
 
-def _deciding_settings(config: DictConfig) -> dict[str, Any]:
+def _deciding_settings(config: Train) -> dict[str, Any]:
     """Returns the settings that decide the result: all but paths that are written to."""
-    settings: dict[str, Any] = plain_values(config)
+    settings = plain_settings(config)
     recipe = {name: value for name, value in settings["recipe"].items() if name not in KEPT_FILES}
     return {**settings, "recipe": recipe, "out": None, "draft_timeout": None}
 

@@ -1,4 +1,4 @@
-"""Contamination: which prompts a drafter was trained on, as fingerprints beside its weights."""
+"""Which prompts a drafter was trained on, as fingerprints beside its weights."""
 
 import hashlib
 from collections.abc import Sequence

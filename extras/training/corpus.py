@@ -1,4 +1,4 @@
-"""Corpus: the texts that a drafter learns from, written by its target and kept line by line."""
+"""The texts that a drafter learns from, written by its target and kept line by line."""
 
 import json
 from abc import ABC, abstractmethod

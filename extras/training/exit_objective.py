@@ -1,4 +1,4 @@
-"""Exit objective: how an adapter behind the target's first layers learns."""
+"""How an adapter behind the target's first layers learns."""
 
 from dataclasses import dataclass
 from functools import partial

@@ -1,4 +1,4 @@
-"""Families: the networks that can be trained, by name."""
+"""The networks that can be trained, by name."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

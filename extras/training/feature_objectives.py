@@ -1,4 +1,4 @@
-"""Feature objectives: how EAGLE, EAGLE-3, MTP and Falcon learn, on the target's states."""
+"""How EAGLE, EAGLE-3, MTP and Falcon learn, on the target's states."""
 
 from dataclasses import dataclass, replace
 from functools import partial

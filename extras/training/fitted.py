@@ -1,4 +1,4 @@
-"""Fitted: the card and the figures of a drafter that is made in one step, such as a table."""
+"""The card and the figures of a drafter that is made in one step, such as a table."""
 
 import time
 from collections.abc import Mapping

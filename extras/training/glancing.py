@@ -1,4 +1,4 @@
-"""Glancing: Falcon learns from its own blocks, with glances at the target's states and tokens."""
+"""Falcon learns from its own blocks, with glances at the target's states and tokens."""
 
 import torch
 from jaxtyping import Bool, Float, Int

@@ -1,4 +1,4 @@
-"""Head objectives: how Medusa's heads learn, and networks whose stages read drafted tokens."""
+"""How Medusa's heads learn, and networks whose stages read drafted tokens."""
 
 from dataclasses import dataclass
 from functools import partial

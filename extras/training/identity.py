@@ -1,4 +1,4 @@
-"""Identity: what decides the result of a training run, kept in its folder for the next start."""
+"""What decides the result of a training run, kept in its folder for the next start."""
 
 import hashlib
 import json

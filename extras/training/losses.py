@@ -1,4 +1,4 @@
-"""Losses: how far a drafter's predictions are from the target's, position by position."""
+"""How far a drafter's predictions are from the target's, position by position."""
 
 from collections.abc import Callable
 

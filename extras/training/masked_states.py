@@ -1,4 +1,4 @@
-"""Masked states: P-EAGLE learns to predict several tokens in one pass, behind masks."""
+"""P-EAGLE learns to predict several tokens in one pass, behind masks."""
 
 from dataclasses import dataclass
 from functools import partial

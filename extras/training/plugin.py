@@ -28,7 +28,9 @@ NETWORKS = (
 @hookimpl
 def register_commands(register: Callable[[Command], None]) -> None:
     run = f"{TRAINING}.command:train"
-    register(Command("train", "train a drafter or a policy", run, extra="training"))
+    settings = f"{TRAINING}.settings:Train"
+    about = "train a drafter or a policy"
+    register(Command("train", about, run, settings=settings, extra="training"))
 
 
 @hookimpl

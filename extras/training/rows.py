@@ -1,4 +1,4 @@
-"""Rows: the tokens of a text, and masks behind many of them, that a network learns from at once."""
+"""The tokens of a text, and masks behind many of them, that a network learns from at once."""
 
 from dataclasses import dataclass
 from typing import Annotated, final

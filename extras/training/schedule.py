@@ -1,4 +1,4 @@
-"""Schedules: how long to train, in what steps, and at what learning rate."""
+"""How long to train, in what steps, and at what learning rate."""
 
 import math
 from dataclasses import dataclass

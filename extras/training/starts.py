@@ -1,4 +1,4 @@
-"""Starts: initial weights that are better than random ones."""
+"""Initial weights that are better than random ones."""
 
 from collections.abc import Iterable
 

@@ -19,8 +19,8 @@ from outrider.base.folders import claimed, replacing
 from outrider.base.terminal import plain
 from outrider.contract.target import Target
 from outrider.extras.training.writing import Text
-from outrider.targets.passes.cache import GrowingCache
 from outrider.targets.passes.cached_model import state_number
+from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.run_pass import run_pass
 

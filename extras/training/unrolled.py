@@ -1,4 +1,4 @@
-"""Unrolled: a feature network learns from its own output, as many steps ahead as it will draft."""
+"""A feature network learns from its own output, as many steps ahead as it will draft."""
 
 from dataclasses import dataclass
 from typing import final

@@ -1,4 +1,4 @@
-"""Whitening: each matrix learns in a basis in which its inputs vary more evenly."""
+"""Each matrix learns in a basis in which its inputs vary more evenly."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial

@@ -1,4 +1,4 @@
-"""Writing: a target writes questions of its own, and answers to questions."""
+"""A target writes questions of its own, and answers to questions."""
 
 import itertools
 from collections.abc import Iterator, Sequence

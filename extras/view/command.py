@@ -5,9 +5,11 @@ import socket
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Annotated
 
 from rich.console import Console
 
+from outrider.base.bounds import Within, check
 from outrider.base.errors import ConfigError, require
 from outrider.base.terminal import is_quiet
 from outrider.cli.usage import argument_parser
@@ -47,7 +49,7 @@ def view(arguments: Sequence[str]) -> None:
     require(has_content, "view", "", expected)
     for folder in folders:
         require(folder.is_dir(), "view", str(folder), "a folder that exists")
-    require(0 <= options.port < 65536, "--port", options.port, "a number from 0 to 65535")
+    check({"--port": Annotated[int, Within("[0, 65535]")]}, {"--port": options.port})
     serve(folders, options.port, Console(), options.play)
 
 

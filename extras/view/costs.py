@@ -1,4 +1,4 @@
-"""Costs: the time of the target's calls, and the tokens of a round against its cost."""
+"""The time of the target's calls, and the tokens of a round against its cost."""
 
 import statistics
 from collections.abc import Mapping, Sequence

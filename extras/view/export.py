@@ -1,4 +1,4 @@
-"""Export: a run as parquet tables with fixed columns, for notebooks."""
+"""A run as parquet tables with fixed columns, for notebooks."""
 
 from collections.abc import Mapping
 from dataclasses import asdict

@@ -18,6 +18,7 @@ from outrider.extras.view.plotting import (
 )
 from outrider.extras.view.task_figures import categories_height, plots_by_task, speedups_height
 from outrider.lab.runs.table import columns_of
+from outrider.lab.statistics.intervals import FEWEST
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -97,6 +98,12 @@ def _plot_depths(axes: "Axes", rows: Rows) -> None:
         for row in run:
             field = "alpha_at" if "alpha_at" in row.depths else "tested_at"
             values = row.depths.get(field, ())
+            counts = row.depths.get("tested_at_n", ()) if field == "tested_at" else ()
+            if counts:  # a share of a few says nothing
+                values = [
+                    value if count >= FEWEST else None
+                    for value, count in zip(values, counts, strict=True)
+                ]
             if any(values):
                 plot_line(axes, rows, label, row.drafter, values)
     axes.set_ylim(-0.02, 1.02)

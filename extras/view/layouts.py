@@ -1,4 +1,4 @@
-"""Layouts: a sweep of runs as the papers' tables and figures show it."""
+"""A sweep of runs as the papers' tables and figures show it."""
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -148,12 +148,14 @@ def _sample_seconds(summary: Summary, row: Row) -> Point:
 
 def _efficiency(summary: Summary, row: Row) -> Point:
     tokens = row.rates["block_efficiency"]
-    assert tokens is not None, "it has decoded"
+    assert tokens is not None, "a row that was not decoded has no counts or times"
     return theory.filled_share(tokens.value, _gamma(summary.run)), 0.0
 
 
 def _round_milliseconds(summary: Summary, row: Row) -> Point:
-    assert row.seconds is not None and row.counts is not None, "it has decoded"
+    assert row.seconds is not None and row.counts is not None, (
+        "a row that was not decoded has no counts or times"
+    )
     return 1000 * row.seconds["total"] / row.counts.rounds, 0.0
 
 

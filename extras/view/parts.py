@@ -1,4 +1,4 @@
-"""Parts: what writes a text, from settings as they are typed after `outrider generate`."""
+"""What writes a text, from settings as they are typed after `outrider generate`."""
 
 import json
 import re
@@ -32,8 +32,9 @@ def parts_of(settings: Sequence[str]) -> Parts:
     """
     for setting in settings:
         name = re.split(r"[.=]", setting, maxsplit=1)[0]
-        require("=" in setting, "settings", setting, "SETTING=VALUE")
-        require(name in SETTINGS, "settings", setting, f"a known one; {nearest(name, SETTINGS)}")
+        is_set = "=" in setting
+        expected = f"a known one; {nearest(name, SETTINGS)}" if is_set else "SETTING=VALUE"
+        require(is_set and name in SETTINGS, "settings", setting, expected)
     try:
         config = compose("generate", settings)
         values = {name: plain_values(config[name]) for name in SETTINGS}

@@ -1,4 +1,4 @@
-"""Plotting: what all figures of a comparison share: their size, colours and files."""
+"""What all figures of a comparison share: their size, colours and files."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import Annotated, Any, final
 
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 
-from outrider.base.errors import nearest, require
+from outrider.base.bounds import OneOf, check
 from outrider.base.folders import write_whole
 from outrider.base.terminal import plain, results
 from outrider.extras.view.layouts import FIGURES, TABLES
@@ -36,7 +36,7 @@ def print_layout(name: str, summaries: Sequence[Summary], folder: Path) -> None:
     Raises:
         ConfigError: there is no such layout.
     """
-    require(name in NAMES, "layout", name, f"a layout; {nearest(name, NAMES)}")
+    check({"layout": Annotated[str, OneOf(NAMES)]}, {"layout": name})
     measured = [summary for summary in summaries if summary.rows]
     if name in TABLES:
         results().print(TABLES[name](measured))

@@ -1,4 +1,4 @@
-"""Report: one self-contained page about any number of runs, with its figures."""
+"""One self-contained page about any number of runs, with its figures."""
 
 import json
 from collections.abc import Mapping, Sequence

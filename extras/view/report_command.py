@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -15,10 +15,14 @@ from outrider.extras.view.page.contents import plain_rows
 from outrider.extras.view.print_layouts import NAMES, print_layout
 from outrider.extras.view.report import labels
 from outrider.lab.runs.across import config_differences, pairs_across
-from outrider.lab.runs.store import gather
+from outrider.lab.runs.best_gamma import best_gamma_lines, best_gammas
+from outrider.lab.runs.detail_tables import detail_tables
+from outrider.lab.runs.pooling import pooled
+from outrider.lab.runs.store import Run, gather
 from outrider.lab.runs.summary import Summary
 from outrider.lab.runs.table import pair_table, settings_table, table
-from outrider.lab.statistics.pairs import Pair
+from outrider.lab.runs.table_formats import FORMATS, rates_table
+from outrider.lab.statistics.pairs import Pair, check_reference
 
 
 def report(arguments: Sequence[str]) -> None:
@@ -40,8 +44,23 @@ def report(arguments: Sequence[str]) -> None:
         metavar="NAME",
         help=f"print them in the layout of a paper: {', '.join(NAMES)}",
     )
+    parser.add_argument(
+        "--format",
+        choices=list(FORMATS),
+        help="print the tables for a paper or a spreadsheet, with stars for significance",
+    )
+    parser.add_argument(
+        "--details",
+        action="store_true",
+        help="print latency, and acceptance by position in the draft, in the text and by context",
+    )
+    parser.add_argument(
+        "--reference",
+        metavar="DRAFTER",
+        help="test this drafter against the others (default: as the run was started)",
+    )
     options = parser.parse_args(arguments)
-    runs = gather(options.folders)
+    runs = _gathered(options.folders, options.reference)
     summaries = {label: Summary(run) for label, run in zip(labels(runs), runs, strict=True)}
     folder: Path = options.out or options.folders[0]
     folder.mkdir(parents=True, exist_ok=True)
@@ -53,7 +72,19 @@ def report(arguments: Sequence[str]) -> None:
     write_whole(folder / "report.json", as_json)
     print_json(as_json)
     console = results()
-    console.print(table(rows, f"{len(runs)} run{'s' if len(runs) > 1 else ''}"))
+    title = f"{len(runs)} run{'s' if len(runs) > 1 else ''}"
+    if options.format is not None:
+        families = [*(summary.pairs for summary in summaries.values()), pairs]
+        tables = [rates_table(summaries, title), *map(pair_table, filter(None, families))]
+        tables += detail_tables(rows) if options.details else []
+        text = "\n".join(FORMATS[options.format](each) for each in tables)
+        console.print(plain(text), end="", soft_wrap=True)
+        return
+    console.print(table(rows, title))
+    for line in best_gamma_lines(best_gammas(list(summaries.values()))):
+        console.print(plain(line), soft_wrap=True)
+    for each in detail_tables(rows) if options.details else ():
+        console.print(each)
     if options.layout is not None:
         print_layout(options.layout, list(summaries.values()), folder)
     if options.pairs:
@@ -65,6 +96,16 @@ def report(arguments: Sequence[str]) -> None:
             console.print(plain(line))
     for path in written:
         remarks(stderr=False).print(plain(path), soft_wrap=True)
+
+
+def _gathered(folders: Sequence[Path], reference: str | None) -> list[Run]:
+    """Returns the runs in some folders, shards put together; reference: that of all of them."""
+    runs = pooled(gather(folders))
+    if reference is None:
+        return runs
+    for run in runs:
+        check_reference(reference, run.facts["drafters"])
+    return [replace(run, facts={**run.facts, "reference": reference}) for run in runs]
 
 
 def _print_pairs(console: Console, summaries: Mapping[str, Summary], pairs: Sequence[Pair]) -> None:

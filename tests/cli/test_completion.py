@@ -20,7 +20,7 @@ from outrider.plugins.entry import Entry
         ("outrider train recipe=eagle recipe.schedule.e", ["recipe.schedule.epochs=",
                                                            "recipe.schedule.evaluate="]),
         ("outrider compare +experiment=chen", ["+experiment=chen", "+experiment=chen_table1"]),
-        ("outrider compare data=hub data.s", ["data.split=", "data.subset="]),
+        ("outrider compare data=hub data.su", ["data.subset="]),
         ("outrider compare data=gone data.", []),
     ],
 )  # fmt: skip

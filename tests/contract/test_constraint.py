@@ -95,12 +95,12 @@ def test_the_text_ends_where_the_guide_says(scripted: Any) -> None:
 
 
 def test_each_of_several_texts_has_its_own() -> None:
-    drafters, constraints = [Random(), Random()], [Until(1), Until(2)]
+    constraints = [Until(1), Until(2)]
     texts: dict[int, list[int]] = {0: [], 1: []}
     sampling = Sampling(temperature=1.0, seed=4)
     for number, round in decode_together(
         TARGET,
-        drafters,
+        Random(),
         Token(),
         [[0], [2]],
         constraints=constraints,

@@ -1,22 +1,19 @@
 """What a drafter does unless it says otherwise."""
 
-from collections import deque
-from functools import partial
-from types import SimpleNamespace
+from collections.abc import Iterator
 from typing import Any
 
-import torch
+import pytest
 from torch import nn
 
 from outrider import Context, Drafter, Pen, SampledChance, Sampling, Tokens
-from outrider.drafters.eagle import Eagle
-from outrider.drafters.hierarchy import Hierarchy
-from outrider.drafters.hybrid import Hybrid
-from outrider.drafters.ngram import NGram
-from outrider.drafters.parts.texts.ngrams import NGramTable
-from outrider.drafters.prompt_lookup import PromptLookup
+from outrider.drafters.lookahead_decoding import LookaheadDecoding
+from outrider.drafters.suffix import Suffix
+from outrider.drafters.token_recycling import TokenRecycling
+from outrider.plugins.registry import make
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
+from outrider.testing.stage import draft_after, same_draft
 
 
 class Counting(Drafter):
@@ -37,73 +34,59 @@ def test_a_batch_is_drafted_one_after_another() -> None:
     assert not drafter.trees
 
 
-def test_a_fork_shares_read_only_data_and_nothing_of_a_text(llama: Any) -> None:
-    target = TransformersTarget(llama())
-    eagle: Any = Eagle(path="untrained")
-    eagle.bind(target)
-    other = eagle.fork()
-    assert other._target is target
-    assert other._drafting is not eagle._drafting
-    assert other._drafting._network is eagle._drafting._network
-    nested: Any = Hierarchy("prompt_lookup", layers=2)
-    nested.bind(target)
-    assert nested.fork()._small._model is nested._small._model
-    several: Any = Hybrid(["prompt_lookup", {"drafter": "eagle", "path": "untrained"}])
-    several.bind(target)
-    parts, forks = several._drafters, several.fork()._drafters
-    assert forks[1]._drafting._network is parts[1]._drafting._network
-    assert forks[0]._text is not parts[0]._text
-    lookup: Any = PromptLookup()
-    pen = Pen(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=9, gamma=1)
-    lookup.propose(Context(Tokens([1, 2, 1])), pen)
-    fork = lookup.fork()
-    fork.propose(Context(Tokens([3, 4, 3])), pen)
-    assert lookup._text == [1, 2, 1]
+def test_by_default_a_drafter_serves_all_texts_and_has_no_abilities() -> None:
+    drafter = Counting()
+    assert drafter.open() is drafter
+    assert (drafter.asks, drafter.observes, drafter.remembers) == (False, False, False)
 
 
-def test_a_fork_shares_networks_in_any_attribute() -> None:
-    class Keeps(Counting):
-        def __init__(self) -> None:
-            self.network = nn.Linear(2, 2)
-            self.by_name = {"a": nn.Linear(2, 2), "b": [nn.Linear(2, 2)]}
+def test_a_drafter_has_the_abilities_that_it_overrides() -> None:
+    class Able(Counting):
+        def answer(self, *_: Any) -> None: ...
+        def observe(self, *_: Any) -> None: ...
+        def remember(self, *_: Any) -> None: ...
 
-    drafter = Keeps()
-    fork = drafter.fork()
-    assert fork.network is drafter.network
-    assert fork.by_name is not drafter.by_name
-    assert fork.by_name["a"] is drafter.by_name["a"]
-    assert fork.by_name["b"][0] is drafter.by_name["b"][0]
-
-
-def test_a_fork_shares_the_tensors_of_a_drafter_in_whatever_holds_them() -> None:
-    class Slotted:
-        __slots__ = ("empty", "network")
-
-    class Keeps(Counting):
-        def __init__(self) -> None:
-            self.table = torch.zeros(3)
-            self.weights = {"a": torch.zeros(3)}
-            self.layers = deque([(torch.zeros(3), {"b": torch.zeros(3)})])
-            self.slotted = Slotted()
-            self.slotted.network = nn.Linear(2, 2)
-            self.partial = partial(nn.Linear.forward, nn.Linear(2, 2))
-            self.method = nn.Linear(2, 2).forward
-            self.cache = SimpleNamespace(room=torch.zeros(3))
-
-    drafter: Any = Keeps()
-    fork = drafter.fork()
-    assert fork.table is drafter.table
-    assert fork.weights is not drafter.weights and fork.weights["a"] is drafter.weights["a"]
-    assert fork.layers is not drafter.layers and fork.layers[0][0] is drafter.layers[0][0]
-    assert fork.layers[0][1]["b"] is drafter.layers[0][1]["b"]
-    assert fork.slotted is not drafter.slotted and fork.slotted.network is drafter.slotted.network
-    assert fork.partial.args[0] is drafter.partial.args[0]
-    assert fork.method.__self__ is drafter.method.__self__
-    # A cache of a text is written in place, so it is copied.
-    assert fork.cache.room is not drafter.cache.room
+    able = Able()
+    assert able.asks and able.observes and able.remembers
+    lookahead, recycling = LookaheadDecoding(), TokenRecycling(remember=False)
+    assert (lookahead.asks, lookahead.observes, lookahead.remembers) == (True, False, False)
+    assert (recycling.asks, recycling.observes, recycling.remembers) == (False, True, False)
+    assert Suffix().remembers and not Suffix(remember=False).remembers
 
 
-def test_a_fork_shares_the_counts_of_n_grams() -> None:
-    drafter: Any = NGram(2)
-    drafter._table = NGramTable.fit([[1, 2, 3]], 2, 9)
-    assert drafter.fork()._table is drafter._table
+@pytest.mark.parametrize(
+    "name", ["prompt_lookup", "bigram", "suffix", "lookahead_decoding", "token_recycling", "eagle",
+             "small_lm", "early_exit", "swift", "self_sparse", "peagle", "hybrid", "hierarchy"]
+)  # fmt: skip
+def test_an_opened_drafter_shares_networks_and_nothing_of_a_text(name: str, llama: Any) -> None:
+    """Two texts in turn: each is drafted as if it were alone."""
+    settings = {"eagle": {"path": "untrained"}, "peagle": {"path": "untrained"},
+                "small_lm": {"layers": 1}, "hierarchy": {"layers": 1}}.get(name, {})  # fmt: skip
+    if name == "hybrid":
+        settings = {"chain": ["prompt_lookup", {"drafter": "small_lm", "layers": 1}]}
+    target, drafter = TransformersTarget(llama()), make("drafter", name, **settings)
+    drafter.bind(target)
+    texts = ([3, 4, 5, 3, 4], [6, 7, 6, 7, 6, 7])
+    alone = [draft_after(drafter.open(), target, text, 3) for text in texts]
+    opened = [drafter.open() for _ in texts]
+    assert {id(part) for part in opened}.isdisjoint([id(drafter)])
+    for length in (1, 0):
+        drafts = [
+            draft_after(part, target, text[: len(text) - length], 3)
+            for part, text in zip(opened, texts, strict=True)
+        ]
+    assert all(map(same_draft, drafts, alone))
+    held_by = [list(networks(part)) for part in (drafter, *opened)]
+    assert held_by[0] == held_by[1] == held_by[2]
+
+
+def networks(part: Any) -> Iterator[int]:
+    """Yields the identities of all torch modules below an object of Outrider."""
+    if isinstance(part, nn.Module):
+        yield id(part)
+    elif isinstance(part, tuple | list):
+        for item in part:
+            yield from networks(item)
+    elif type(part).__module__.startswith("outrider.drafters"):
+        for item in getattr(part, "__dict__", {}).values():
+            yield from networks(item)

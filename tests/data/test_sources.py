@@ -5,6 +5,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pyarrow
 import pyarrow.parquet
@@ -48,6 +49,10 @@ def test_a_line_is_a_prompt(tmp_path: Path) -> None:
         (
             ({"turns": ["x"]},),
             "line 1: expected question_id and category and turns (Spec-Bench)",
+        ),
+        (
+            ({"instruction": "x", "input": ["a", 1]},),
+            "line 1: input=['a', 1]: expected a text; data.column=KEY leaves it out",
         ),
         (({"turns": ["x"]},), "data.column=KEY names the key of the prompt, out of turns"),
         (({"promt": "x"},), "did you mean 'prompt' by 'promt'?"),
@@ -141,6 +146,26 @@ SETS: dict[str, tuple[dict[str, object], tuple[str, str, tuple[str, ...]]]] = {
     "alpaca": (
         {"instruction": "Translate.", "input": "Hallo", "output": "Hello"},
         ("x, line 1", "instruction", ("Translate.\n\nHallo",)),
+    ),
+    "alpaca with a number": (
+        {"instruction": "Double it.", "input": 21, "output": "42"},
+        ("x, line 1", "instruction", ("Double it.\n\n21",)),
+    ),
+    "dolly": (
+        {"instruction": "Who is it?", "context": "It is Ada.", "response": "Ada"},
+        ("x, line 1", "instruction", ("Who is it?\n\nIt is Ada.",)),
+    ),
+    "ultrachat": (
+        {"prompt": "Hello\nyou", "messages": MESSAGES, "prompt_id": "f"},
+        ("x, line 1", "chat", ("Be brief.\n\nHello\nyou", "And then?")),
+    ),
+    "sharegpt with a system prompt": (
+        {"system": "Be brief.", "conversations": SHARED},
+        ("x, line 1", "chat", ("Be brief.\n\nHello", "And then?")),
+    ),
+    "openorca": (
+        {"system_prompt": "Be brief.", "question": "How many?", "answer": "3"},
+        ("x, line 1", "math", ("Be brief.\n\nHow many?",)),
     ),
     "alpaca without input": (
         {"instruction": "Name three rivers.", "input": "", "output": "Nile, ..."},
@@ -271,3 +296,71 @@ def test_the_configs_read_the_same(tmp_path: Path) -> None:
         chosen = [] if column is None else [f"data.column={column}"]
         config = compose("compare", ["data=jsonl", f"data.path={path}", *chosen])
         assert build(config.data) == data.read_jsonl(path, column)
+
+
+USABLE = {"id": "a", "prompt": "yes"}
+UNUSABLE = [
+    {"conversations": []},
+    {"conversations": [{"from": "gpt", "value": "x"}]},
+    "{oops",
+    {"id": "a", "prompt": "again"},
+    {"prompt": "half \ud800"},
+    3,
+]
+
+
+def test_rows_that_are_not_usable_are_skipped_and_counted(tmp_path: Path, capsys: Any) -> None:
+    path = written(tmp_path, USABLE, *UNUSABLE, {"id": "b", "prompt": "too"})
+    prompts = data.jsonl(path, skip=True)
+    assert [prompt.id for prompt in prompts] == ["a", "b"]
+    line = capsys.readouterr().err.replace("\n", "")
+    assert "6 of 8 rows are skipped" in line
+    assert "line 2: conversations=[]: expected a list of messages" in line
+    assert data.jsonl(path, skip=True, limit=1) == prompts[:1]
+    with pytest.raises(ConfigError, match=r"line 2: conversations=\[\]"):
+        data.jsonl(path)
+    with pytest.raises(ConfigError, match="expected at least one prompt"):
+        data.jsonl(written(tmp_path, *UNUSABLE[:2]), skip=True)
+
+
+def test_a_csv_file_names_its_columns(tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "rows.csv"
+    text = '\ufeffid,prompt,category\n1,"Name three, or\nfour.",\n2,,chat\n3,Then?,chat\n'
+    path.write_text(text, encoding="utf-8")
+    prompts = data.csv(str(path), skip=True)
+    assert prompts == [
+        data.Prompt("1", "prompt", ("Name three, or\nfour.",)),
+        data.Prompt("3", "chat", ("Then?",)),
+    ]
+    assert "1 of 3 rows are skipped" in capsys.readouterr().err
+    with pytest.raises(ConfigError, match=r"rows\.csv, row 2: expected"):
+        data.csv(str(path))
+    tabs = tmp_path / "rows.tsv"
+    tabs.write_text("question\tanswer\n" + "x" * 200_000 + "\t3\n")
+    assert data.csv(str(tabs))[0].turns == ("x" * 200_000,)
+    tabs.write_text('prompt\n"never closed')
+    with pytest.raises(ConfigError, match=r"rows\.tsv'?: expected a CSV file"):
+        data.csv(str(tabs))
+
+
+def test_each_line_of_a_file_is_a_prompt(tmp_path: Path) -> None:
+    path = tmp_path / "mine.txt"
+    path.write_text("Name three rivers.\r\n\n And lakes?\n")
+    assert data.lines(str(path)) == [
+        data.Prompt("1", "mine", ("Name three rivers.",)),
+        data.Prompt("3", "mine", ("And lakes?",)),
+    ]
+    path.write_text(" \n")
+    with pytest.raises(ConfigError, match="at least one line in it"):
+        data.lines(str(path))
+    path.write_bytes(b"\xff")
+    with pytest.raises(ConfigError, match="expected text in UTF-8"):
+        data.lines(str(path))
+
+
+def test_the_settings_reach_each_source(tmp_path: Path) -> None:
+    path = written(tmp_path, USABLE, *UNUSABLE)
+    config = compose("compare", ["data=jsonl", f"data.path={path}", "data.skip=true"])
+    assert [prompt.id for prompt in build(config.data)] == ["a"]
+    config = compose("compare", ["data=lines", f"data.path={path}", "data.limit=1"])
+    assert len(build(config.data)) == 1

@@ -187,7 +187,7 @@ def test_a_part_of_another_class_is_refused_at_the_call(field: str) -> None:
     line = f"^{field}='token': expected an instance of {field.title()}$"
     with pytest.raises(ConfigError, match=line):
         decode(**parts, tokens=PROMPT)
-    plurals = {"drafter": "drafters", "policy": "policies", "constraint": "constraints"}
+    plurals = {"policy": "policies", "constraint": "constraints"}
     lists = {plurals[name]: [parts.pop(name)] for name in plurals if name in parts}
     with pytest.raises(ConfigError, match=line):
         decode_together(**parts, **lists, prompts=[PROMPT])
@@ -249,24 +249,6 @@ def test_a_policy_stops_paths_where_all_are_as_long() -> None:
     assert next(rounds).drafted == 4
 
 
-def test_a_batch_is_opened_with_the_needs_of_all_drafters() -> None:
-    class Needy(NoDraft):  # type: ignore[misc]
-        def __init__(self, need: str) -> None:
-            self.needs = frozenset({need})
-
-    class Offers(TabularTarget):  # type: ignore[misc]
-        asked = frozenset[str]()
-
-        def open(self, tokens: Sequence[int], needs: frozenset[str] = frozenset()) -> Session:
-            self.asked |= needs
-            return TARGET.open(tokens)
-
-    target = Offers(6)
-    target.offers = frozenset({"first", "second"})
-    next(decode_together(target, [Needy("first"), Needy("second")], Token(), [PROMPT] * 2))
-    assert target.asked == {"first", "second"}
-
-
 class Fails(Drafter):
     def __init__(self, way: str) -> None:
         self.way, self.rounds = way, 0
@@ -324,8 +306,6 @@ def test_a_target_that_scores_nothing_is_named(monkeypatch: Any) -> None:
 
 class Parrot(Drafter):
     """Writes the token that came first in the latest text in memory."""
-
-    remembers = True
 
     def __init__(self) -> None:
         self.texts: list[int] = []

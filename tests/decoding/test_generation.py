@@ -1,7 +1,8 @@
 """One call from a prompt to its text."""
 
+import copy
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -73,6 +74,9 @@ class Late(Drafter):
     """Fails at its fourth draft."""
 
     calls = 0
+
+    def open(self) -> Self:
+        return copy.copy(self)
 
     def propose(self, context: Context, pen: Pen) -> None:
         self.calls += 1

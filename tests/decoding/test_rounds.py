@@ -1,12 +1,13 @@
 """One round: what is scored, what is added to the text, and what is counted."""
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import torch
 
-from outrider import Constraint, Context, Draft, Drafter, Pen
+from outrider import Constraint, Context, Draft, Drafter, Pen, Verdict
 from outrider.base.errors import DrafterError
 from outrider.decoding.rounds import Proposal, finish, propose
 from outrider.decoding.run import ActiveText, Run, begin_text
@@ -21,7 +22,6 @@ class Asks(Drafter):
     """Writes one token, and asks about two others."""
 
     kind = "deterministic"
-    asks = True
 
     def __init__(self) -> None:
         self.answers: list[tuple[Draft, torch.Tensor]] = []
@@ -116,17 +116,22 @@ class Observes(Drafter):
     """Writes a token of each kind, and keeps what it is shown."""
 
     kind = "deterministic"
-    observes = True
 
     def __init__(self) -> None:
-        self.shown: list[tuple[list[int], Draft, torch.Tensor]] = []
+        self.shown: list[tuple[list[int], Draft, torch.Tensor, Verdict]] = []
+
+    def open(self) -> "Observes":
+        return copy.copy(self)
 
     def propose(self, context: Context, pen: Pen) -> None:
         pen.write(2)
         pen.write(3, after=-1)
 
-    def observe(self, context: Context, draft: Draft, logits: torch.Tensor) -> None:
-        self.shown.append((context.tokens[:], draft, logits))
+    def observe(
+        self, context: Context, draft: Draft, logits: torch.Tensor, verdict: Verdict
+    ) -> None:
+        self.shown.append((context.tokens[:], draft, logits.clone(), verdict))
+        logits.zero_()
 
 
 class AllowsOne(Constraint):
@@ -142,14 +147,15 @@ def test_an_observer_is_shown_the_targets_own_logits_at_every_node() -> None:
     run, text = begun(drafter, AllowsOne())
     round = finish(run, text, *scored(run, text), 0.0)
     assert (round.tokens, round.accepted) == ((5,), 0)
-    ((tokens, draft, logits),) = drafter.shown
+    ((tokens, draft, logits, verdict),) = drafter.shown
+    assert verdict == Verdict((), 5)
     assert (tokens, draft.tokens) == (PROMPT, (2, 3))
     for row, own in zip(([], [2], [3]), logits, strict=True):
         torch.testing.assert_close(own, TARGET.logits([*PROMPT, *row]))
 
 
 class Stumbles(Observes):
-    def observe(self, context: Context, draft: Draft, logits: torch.Tensor) -> None:
+    def observe(self, *_: Any) -> None:
         raise ValueError("too much")
 
 

@@ -91,7 +91,7 @@ def test_a_stop_must_be_some_text(bytes_tokenizer: Any, stop: Any) -> None:
 
 def test_stops_must_be_a_list(bytes_tokenizer: Any) -> None:
     stops: Any = 5
-    with pytest.raises(ConfigError, match="stop=5: expected a list of strings"):
+    with pytest.raises(ConfigError, match="stop=5: expected a list, each text"):
         TextStream(bytes_tokenizer, stops)
 
 

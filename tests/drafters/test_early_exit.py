@@ -183,9 +183,9 @@ def test_a_draft_that_is_interrupted_leaves_nothing_wrong(llama: Any, part: str)
         "keys": adapter.self_attn.v_proj,
     }
     first, second = (context_after(new, target, TEXT[:length]) for length in (5, 7))
-    expected = play_draft(new.fork(), target, second, gamma=3, sampling=SAMPLED)
+    expected = play_draft(new.open(), target, second, gamma=3, sampling=SAMPLED)
     for last in range(3):
-        drafter = new.fork()
+        drafter = new.open()
         play_draft(drafter, target, first, gamma=3, sampling=SAMPLED)
         with interrupted(parts[part], after=last):
             play_draft(drafter, target, second, gamma=3, sampling=SAMPLED)

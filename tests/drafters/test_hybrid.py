@@ -1,6 +1,6 @@
 """The first of several drafters with a draft writes it, just as it would alone."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -9,6 +9,7 @@ import torch
 
 from outrider import (
     ConfigError,
+    Constraint,
     Context,
     Draft,
     Drafter,
@@ -18,6 +19,7 @@ from outrider import (
     Tokens,
     decode,
 )
+from outrider.contract.constraint import Guide
 from outrider.drafters.hybrid import Hybrid
 from outrider.plugins.registry import make
 from outrider.targets.tabular import TabularTarget
@@ -144,6 +146,28 @@ def test_a_merged_tree_keeps_the_distribution() -> None:
         assert max(abs(probs.get(text, 0.0) - p) for text, p in exact.items()) < 1e-12
 
 
+class OnlyTwo(Constraint):
+    """Allows 2 after the prompt, and then 1 alone."""
+
+    def logits(self, ids: Sequence[int], logits: torch.Tensor) -> torch.Tensor:
+        allowed = torch.full_like(logits, float("-inf"))
+        allowed[2 if len(ids) == 1 else 1] = 0.0
+        return allowed
+
+    def steering(self) -> Constraint:
+        return self
+
+
+def test_merged_drafts_all_begin_at_the_root_of_a_constraint() -> None:
+    pen = Pen(
+        sampling=Sampling(temperature=1.0), chance=SampledChance.seeded(0), vocab_size=VOCAB_SIZE,
+        gamma=2, budget=4, guide=Guide(OnlyTwo(), [3]),
+    )  # fmt: skip
+    Hybrid(merge=[Two(), "random"]).propose(Context(Tokens([3])), pen)
+    draft = pen.finish()
+    assert (draft.tokens, draft.parents) == ((1, 2, 2, 1), (-1, 0, -1, 2))
+
+
 def test_the_policy_ends_the_whole_chain() -> None:
     pen = Pen(
         sampling=Sampling(),
@@ -176,9 +200,9 @@ def test_a_hybrid_has_the_abilities_of_its_drafters() -> None:
 
 
 class Silent(Drafter):
-    asks = True
-
     def propose(self, context: Context, pen: Pen) -> None: ...
+
+    def answer(self, questions: Draft, logits: torch.Tensor) -> None: ...
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def test_an_interruption_leaves_a_drafter_right(llama: Any, name: str) -> None:
     calls, ended = 0, False
     while not ended:
         calls += 1
-        used = new.fork()
+        used = new.open()
         interruption = Interruption(calls)
         try:
             with interruption:

@@ -112,5 +112,5 @@ def test_a_config_without_a_size_is_refused(name: str, llama: Any, tmp_path: Pat
     config = {"num_draft_layers": 1, "exit_dim": 12}
     del config[name]
     (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ConfigError, match=f"{name}=None: expected a number"):
+    with pytest.raises(ConfigError, match=f"{name}=None: expected a whole number"):
         ReDrafter(str(tmp_path)).bind(TransformersTarget(llama()))

@@ -11,6 +11,7 @@ from transformers import DynamicCache, GPT2Config, GPT2LMHeadModel
 from outrider import ConfigError, Context, Sampling, decode
 from outrider.drafters.none import NoDraft
 from outrider.drafters.self_sparse import POOL, SelfSparse
+from outrider.targets.passes import attention_weights
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
 from outrider.testing.stage import context_after, play_draft
@@ -126,10 +127,12 @@ def test_a_text_shorter_than_the_sink_is_kept_whole(target: Any) -> None:
     assert texts[0] == texts[1]
 
 
-def test_masked_positions_are_not_picked() -> None:
+def test_a_target_that_hides_its_attention_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with torch.random.fork_rng(devices=[]):
         model = GPT2LMHeadModel(GPT2Config(vocab_size=32, n_embd=16, n_layer=2, n_head=2))
     target = TransformersTarget(model.eval())
+    SelfSparse(sink=1, window=2, picked=3).bind(target)
+    monkeypatch.setattr(attention_weights, "attention_weights", lambda *_: [])
     SelfSparse(sink=1, window=2).bind(target)
     with pytest.raises(ConfigError, match=r"drafter\.picked=3: expected 0.*GPT2LMHeadModel"):
         SelfSparse(picked=3).bind(target)

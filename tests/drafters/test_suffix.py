@@ -47,7 +47,7 @@ def test_earlier_texts_help_where_this_one_does_not() -> None:
     drafter = Suffix(factor=2)
     drafter.remember(Context(Tokens([1, 2, 3, 4, 5, 6])))
     assert draft(drafter, [7, 1, 2]) == (3, 4, 5, 6)
-    assert draft(drafter.fork(), [2, 9, 2, 8, 1, 2]) == (3, 4, 5, 6)  # likelier than 9 or 8
+    assert draft(drafter.open(), [2, 9, 2, 8, 1, 2]) == (3, 4, 5, 6)  # likelier than 9 or 8
     drafter.remember(Context(Tokens([2, 8, 9])))  # while a text is under way
     assert draft(drafter, [7, 1, 2, 8]) == (9,)
     alone = Suffix(remember=False)

@@ -76,9 +76,9 @@ def test_a_draft_that_is_interrupted_leaves_nothing_wrong(deep_llama: Any, layer
     new = Swift()
     new.bind(target)
     first, second = (context_after(new, target, TEXT[:length]) for length in (5, 7))
-    expected = play_draft(new.fork(), target, second, gamma=3, sampling=SAMPLED)
+    expected = play_draft(new.open(), target, second, gamma=3, sampling=SAMPLED)
     for last in range(3):
-        drafter = new.fork()
+        drafter = new.open()
         play_draft(drafter, target, first, gamma=3, sampling=SAMPLED)
         with interrupted(target.model.model.layers[layer], after=last):
             play_draft(drafter, target, second, gamma=3, sampling=SAMPLED)
@@ -100,9 +100,9 @@ def test_texts_decide_which_layers_are_skipped(deep_llama: Any) -> None:
         rates.append(sum(round.accepted for round in rounds) / drafted)
     assert held(drafter, Past).skipped == (1, 2)
     assert rates[0] < rates[-1] == 1.0
-    fork = drafter.fork()
+    text = drafter.open()
     drafter.forget()
-    assert (drafter.remembered, fork.remembered) == (0, 4)
+    assert (drafter.remembered, text.remembered) == (0, 4)
     assert not Swift(remember=False).remembers
 
 

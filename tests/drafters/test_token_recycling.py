@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from outrider import ConfigError, Context, Draft, Sampling, Tokens, Verifier, decode
+from outrider import ConfigError, Context, Draft, Sampling, Tokens, Verdict, Verifier, decode
 from outrider.contract.counts import Counts
 from outrider.drafters.token_recycling import TokenRecycling
 from outrider.targets.tabular import TabularTarget
@@ -58,7 +58,7 @@ def test_a_draft_is_a_tree_of_the_targets_likeliest_tokens() -> None:
     # After 2 come 3, 4; after 3 comes 5, 0. The second node with 3 is deeper, and does not count.
     for row, (first, second) in enumerate(((3, 4), (5, 0), (1, 0), (0, 1))):
         logits[row, first], logits[row, second] = 2.0, 1.0
-    drafter.observe(context, Draft((3, 4, 3), (-1, -1, 1), (None,) * 3), logits)
+    drafter.observe(context, Draft((3, 4, 3), (-1, -1, 1), (None,) * 3), logits, Verdict((), 0))
     draft = play_draft(drafter, target, context, gamma=2, sampling=SAMPLED)
     assert [draft.tokens[node] for node in draft.children(-1)] == [3, 4]
     assert {

@@ -61,8 +61,14 @@ def test_the_format_of_the_file_does_not_change(
     path = tmp_path / "state.json"
     taught(make, path, outcome, sure)
     learned = json.loads(path.read_text())
-    assert list(learned) == [make.__name__]
+    assert list(learned) == [make.__name__, "texts"]
     assert list(learned[make.__name__]) == names
+
+
+def test_a_file_without_a_number_of_texts_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    path.write_text('{"Bandit": {"_learned": [[1, 4, 2.0]]}}')
+    assert Bandit(state=str(path)).texts_before == 1
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"Goodput": {}}'])

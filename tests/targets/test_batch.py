@@ -12,7 +12,7 @@ from outrider.contract.chance import SampledChance
 from outrider.contract.target import Target
 from outrider.contract.turns import Turn
 from outrider.targets import batch
-from outrider.targets.passes.ragged import Ragged
+from outrider.targets.passes.padded_batch import PaddedBatch
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 
@@ -88,13 +88,13 @@ def test_no_turn_is_read_twice(llama: Any, monkeypatch: pytest.MonkeyPatch) -> N
     target = TransformersTarget(llama().double())
     target.eos = frozenset()
     counts: list[int] = []
-    feed = Ragged.feed
+    feed = PaddedBatch.feed
 
-    def counted(self: Ragged, numbers: Any, pending: Any, drafts: Any, states: Any) -> Any:
+    def counted(self: PaddedBatch, numbers: Any, pending: Any, drafts: Any, states: Any) -> Any:
         counts.append(sum(map(len, pending)))
         return feed(self, numbers, pending, drafts, states)
 
-    monkeypatch.setattr(Ragged, "feed", counted)
+    monkeypatch.setattr(PaddedBatch, "feed", counted)
     list(target.write_turns(conversations(Sampling(), [6, 7, 8])))
     assert counts == [sum(map(len, PROMPTS)), *[4] * 5, 4 + 4 * 3, *[4] * 8]
 

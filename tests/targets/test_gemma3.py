@@ -193,9 +193,8 @@ def test_past_the_window_every_mode_writes_the_text_of_transformers(
     ):
         rounds = list(decode(target, drafter, rule, prompts[0], budget=6, **options))
         assert [token for round in rounds for token in round.tokens] == texts[0]
-        drafters = [drafter.fork() for _ in prompts]
         together: list[list[int]] = [[], []]
-        for number, round in decode_together(target, drafters, rule, prompts, budget=6, **options):
+        for number, round in decode_together(target, drafter, rule, prompts, budget=6, **options):
             together[number] += round.tokens
         assert together == texts
     chances = [SampledChance.seeded(0)] * 2

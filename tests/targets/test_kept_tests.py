@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from outrider.extras.cpu.packed_linear import pack
 from outrider.targets import kept_tests
 from outrider.targets.kept_tests import kept_self_test
+from outrider.targets.passes.engine import use_engine
 from outrider.targets.self_test import SelfTest
 from outrider.targets.transformers import TransformersTarget
 
@@ -19,7 +19,7 @@ from outrider.targets.transformers import TransformersTarget
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder for results."""
     kept = tmp_path / "kept"
-    monkeypatch.setattr(kept_tests, "kept_folder", lambda: kept)
+    monkeypatch.setenv("OUTRIDER_SELF_TESTS", str(kept))
     return kept
 
 
@@ -82,7 +82,7 @@ def test_other_versions_or_sources_are_tested_again(
     results: Path, runs: list[Any], llama: Any, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     kept_self_test(llama())
-    monkeypatch.setattr(kept_tests, what, lambda: "another")
+    monkeypatch.setattr(kept_tests, what, lambda *_: "another")
     kept_self_test(llama())
     assert len(runs) == 2
 
@@ -113,7 +113,7 @@ def test_targets_keep_the_results_of_their_own_loading_only(
     results: Path, runs: list[Any], folder: Path, llama: Any
 ) -> None:
     TransformersTarget(llama())
-    TransformersTarget(str(folder))  # its flat pass needs no test
+    TransformersTarget(str(folder))  # its engine vouches for its passes
     assert not results.exists()
     runs.clear()
     plain = [TransformersTarget(str(folder), optimize="none") for _ in range(2)]
@@ -137,7 +137,7 @@ def test_packed_weights_and_odd_sizes_count(results: Path, llama: Any) -> None:
     model, other = llama(), changed_weight(llama())
     for one in (model, other):
         one.register_buffer("odd", torch.zeros(11, dtype=torch.uint8)[8:])
-        pack(one)
+        use_engine(one, "packed")
     checksum = kept_tests._checksum
     sums = {checksum(one) for one in (model, other)}
     model.odd[2] = 1

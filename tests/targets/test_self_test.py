@@ -103,8 +103,7 @@ def test_windows_and_chunks_are_kept_in_trees_and_batches(make: Any) -> None:
         rounds = decode(target, NGram(tree="top:2x2"), Candidates(), prompt, **options)
         assert [token for round in rounds for token in round.tokens] == text
     together: list[list[int]] = [[], []]
-    drafters = [PromptLookup(), PromptLookup()]
-    for number, round in decode_together(target, drafters, Token(), PROMPTS, **options):
+    for number, round in decode_together(target, PromptLookup(), Token(), PROMPTS, **options):
         together[number] += round.tokens
     assert together == texts
     chances: list[Chance] = [SampledChance.seeded(0) for _ in PROMPTS]
@@ -251,9 +250,8 @@ def test_masks_and_positions_that_are_ignored_leave_chains_one_by_one(model_clas
     chances: list[Chance] = [SampledChance.seeded(0) for _ in PROMPTS]
     assert target.write(PROMPTS, Sampling(), chances, 12) == texts
     together: list[list[int]] = [[], []]
-    drafters = [PromptLookup(), PromptLookup()]
     options: dict[str, Any] = {"max_new_tokens": 12}
-    for number, round in decode_together(target, drafters, Token(), PROMPTS, **options):
+    for number, round in decode_together(target, PromptLookup(), Token(), PROMPTS, **options):
         together[number] += round.tokens
     assert together == texts
 

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.drafters import InTurn
 
 from outrider import ConfigError, Constraint, SampledChance, Sampling, decode
+from outrider.contract.policy import Fixed
 from outrider.decoding import batch
 from outrider.decoding.decode import decode_together
 from outrider.drafters.eagle import Eagle
@@ -18,8 +20,7 @@ from outrider.drafters.random import Random
 from outrider.drafters.self_sparse import SelfSparse
 from outrider.drafters.small_lm import SmallLM
 from outrider.drafters.token_recycling import TokenRecycling
-from outrider.extras.cpu.packed_linear import pack
-from outrider.targets.passes.ragged import Ragged
+from outrider.targets.passes.engine import use_engine
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.candidates import Candidates
@@ -45,7 +46,7 @@ DRAFTERS: dict[str, tuple[Callable[[], Any], Any]] = {
 def target(request: Any, llama: Any) -> Any:
     model = copy.deepcopy(llama(max_position_embeddings=400))
     if request.param == "packed":
-        pack(model)
+        use_engine(model, "packed")
     return TransformersTarget(model)
 
 
@@ -65,10 +66,7 @@ def test_a_text_in_a_batch_is_the_text_written_alone(
         for number, prompt in enumerate(PROMPTS)
     ]
     together: list[list[Any]] = [[] for _ in PROMPTS]
-    first = make()
-    first.bind(target)
-    drafters = [first.fork() for _ in PROMPTS]
-    for number, round in decode_together(target, drafters, rule, PROMPTS, **options):
+    for number, round in decode_together(target, make(), rule, PROMPTS, **options):
         together[number].append((round.tokens, round.draft, round.path, round.stop))
     assert together == alone
     assert len({len(rounds) for rounds in alone}) > 1  # they don't end in step
@@ -85,13 +83,9 @@ def test_texts_that_join_others_are_those_written_alone(
     monkeypatch.setattr(batch, "READ", 7)  # so that prompts are read in parts
     make, rule = DRAFTERS[name]
     options: dict[str, Any] = {"gamma": 3, "budget": 6, "max_new_tokens": 12}
-    first = make()
-    first.bind(target)
     texts: dict[int, list[Any]] = {number: [] for number in range(len(LONGER))}
     in_progress: set[int] = set()
-    together = decode_together(
-        target, [first.fork() for _ in LONGER], rule, LONGER, batch_size=size, **options
-    )
+    together = decode_together(target, make(), rule, LONGER, batch_size=size, **options)
     for number, round in together:
         texts[number].append((round.tokens, round.draft, round.path, round.stop))
         in_progress.add(number)
@@ -110,20 +104,20 @@ def test_a_prompt_that_joins_is_read_between_the_rounds_of_others(
 ) -> None:
     monkeypatch.setattr(batch, "READ", 10)
     parts: list[int] = []
-    read = Ragged.read
+    kind = type(target.open_together([[3]])[0].group)
+    read = kind.read
 
-    def watched(self: Ragged, number: int, tokens: Any, states: Any) -> Any:
+    def watched(self: Any, number: int, tokens: Any, states: Any) -> Any:
         parts.append(len(tokens))
         return read(self, number, tokens, states)
 
-    monkeypatch.setattr(Ragged, "read", watched)
+    monkeypatch.setattr(kind, "read", watched)
     prompts = [[3, 4, 5] * 10, [6, 5, 4], [7, 8] * 16]
     monkeypatch.setattr(target, "eos", frozenset())
-    rule, drafters = Token(), [NoDraft() for _ in prompts]
     constraints: list[Any] = [Ends(99), Ends(2), Ends(2)]  # the second text ends early
     rounds = list(
         decode_together(
-            target, drafters, rule, prompts,
+            target, NoDraft(), Token(), prompts,
             batch_size=2, max_new_tokens=9, constraints=constraints,
         )
     )  # fmt: skip
@@ -160,9 +154,8 @@ def test_a_target_that_lets_no_text_join_gets_one_batch_after_the_other(
     target.eos = frozenset({3})
     options: dict[str, Any] = {"sampling": Sampling(temperature=1.0), "max_new_tokens": 9}
     prompts = [[1], [2], [0], [4], [1]]
-    drafters = [NoDraft() for _ in prompts]
     texts: list[list[int]] = [[] for _ in prompts]
-    together = decode_together(target, drafters, Token(), prompts, batch_size=2, **options)
+    together = decode_together(target, NoDraft(), Token(), prompts, batch_size=2, **options)
     for number, round in together:
         texts[number] += round.tokens
     assert opened == [2, 2, 1]
@@ -173,13 +166,13 @@ def test_a_target_that_lets_no_text_join_gets_one_batch_after_the_other(
 
 def test_a_batch_has_at_least_one_text() -> None:
     with pytest.raises(ConfigError, match="batch_size=0: expected a whole number of at least 1"):
-        decode_together(TabularTarget(), [NoDraft()], Token(), [[1]], batch_size=0)
+        decode_together(TabularTarget(), NoDraft(), Token(), [[1]], batch_size=0)
 
 
 def test_texts_outgrow_the_initial_room(target: Any) -> None:
     prompts = [[3, 4, 5], [5, 6, 7] * 80]
     options: dict[str, Any] = {"gamma": 4, "max_new_tokens": 40}
-    rounds = decode_together(target, [PromptLookup(), PromptLookup()], Token(), prompts, **options)
+    rounds = decode_together(target, PromptLookup(), Token(), prompts, **options)
     texts: list[list[int]] = [[], []]
     for number, round in rounds:
         texts[number] += round.tokens
@@ -192,10 +185,9 @@ def test_each_text_may_have_a_chance_of_its_own() -> None:
     target = TabularTarget(vocab_size=5, order=1)
     options: dict[str, Any] = {"sampling": Sampling(temperature=1.0), "max_new_tokens": 12}
     chances = [SampledChance.seeded(seed) for seed in (1, 2)]
-    drafters = [NoDraft(), NoDraft()]
     texts: list[list[int]] = [[], []]
     for number, round in decode_together(
-        target, drafters, Token(), [[1], [1]], chances=chances, **options
+        target, NoDraft(), Token(), [[1], [1]], chances=chances, **options
     ):
         texts[number] += round.tokens
     for seed, text in zip((1, 2), texts, strict=True):
@@ -205,9 +197,11 @@ def test_each_text_may_have_a_chance_of_its_own() -> None:
     assert texts[0] != texts[1]
 
 
-def test_every_prompt_has_a_drafter() -> None:
-    with pytest.raises(ConfigError, match="drafters=1: expected one for each prompt"):
-        decode_together(TabularTarget(), [NoDraft()], Token(), [[1], [2]])
+@pytest.mark.parametrize("name", ["policies", "chances", "constraints"])
+def test_every_prompt_has_its_own_parts(name: str) -> None:
+    parts: Any = {"policies": Fixed(), "chances": SampledChance.seeded(0), "constraints": Ends(2)}
+    with pytest.raises(ConfigError, match=f"{name}=1: expected one for each prompt, 2 of them"):
+        decode_together(TabularTarget(), NoDraft(), Token(), [[1], [2]], **{name: [parts[name]]})
 
 
 def test_states_are_those_of_the_text(target: Any) -> None:
@@ -229,8 +223,8 @@ def test_states_are_those_of_the_text(target: Any) -> None:
                 }
             super().propose(context, pen)
 
-    drafters = [Spy() for _ in PROMPTS]
-    for _ in decode_together(target, drafters, Token(), PROMPTS, gamma=3, max_new_tokens=20):
+    drafter = InTurn([Spy() for _ in PROMPTS])
+    for _ in decode_together(target, drafter, Token(), PROMPTS, gamma=3, max_new_tokens=20):
         pass
     together = list(features_by_length)
     for number, prompt in enumerate(PROMPTS):

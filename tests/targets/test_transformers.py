@@ -12,8 +12,8 @@ from transformers import MistralConfig, MistralForCausalLM
 from outrider import ConfigError, Draft, Sampling, Verdict, decode
 from outrider.drafters.none import NoDraft
 from outrider.drafters.random import Random
-from outrider.extras.cpu.packed_linear import pack
 from outrider.targets.passes import cached_model
+from outrider.targets.passes.engine import use_engine
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.token import Token
 
@@ -52,7 +52,7 @@ def test_a_prompt_is_read_ahead_of_a_tree(
 ) -> None:
     model = _windowed() if kind == "windowed" else copy.deepcopy(llama())
     if kind == "packed":
-        pack(model)
+        use_engine(model, "packed")
     masks, known = [], cached_model.run_pass
 
     def run_pass(model: Any, cache: Any, inputs: Any) -> Any:

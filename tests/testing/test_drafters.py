@@ -3,7 +3,8 @@
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from types import SimpleNamespace
+from itertools import pairwise
+from typing import Self
 
 import pytest
 import torch
@@ -21,6 +22,8 @@ from outrider import (
     SampledChance,
     Sampling,
     Target,
+    Tokens,
+    Verdict,
     decode,
 )
 from outrider.base.errors import DrafterError, OutriderError
@@ -93,6 +96,24 @@ class ForgetsToRollBack(Drafter):
             self.text.append(pen.draw(NEXT_LOGITS(self.text)))
 
 
+class OneBehind(Drafter):
+    """Knows the pairs of all tokens but the last, and drops them only for a text without these."""
+
+    def __init__(self) -> None:
+        self.known = Tokens([])
+        self.after: dict[int, int] = {}
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        text = context.tokens
+        if self.known.shared(text) < len(self.known):
+            self.known, self.after = Tokens([]), {}
+        self.known = Tokens(text[:-1]) if len(text) > len(self.known) else self.known
+        self.after |= pairwise(self.known)
+        token: int | None = text[-1]
+        while pen.open and (token := self.after.get(token)) is not None:
+            pen.write(token)
+
+
 class KeepsOldStates(Drafter):
     """Never replaces the first hidden states that it saw."""
 
@@ -106,22 +127,6 @@ class KeepsOldStates(Drafter):
             self.state = context.features["hidden_states"][-1]
         while self.state is not None and pen.open:
             pen.draw(self.state[: pen.vocab_size])
-
-
-class LeavesItsForkUnbound(Drafter):
-    """Makes a new drafter as its fork, which is never bound to the target."""
-
-    shift = 0
-
-    def bind(self, target: Target) -> None:
-        self.shift = 1
-
-    def propose(self, context: Context, pen: Pen) -> None:
-        while pen.open:
-            pen.write(self.shift)
-
-    def fork(self) -> "LeavesItsForkUnbound":
-        return LeavesItsForkUnbound()
 
 
 class SpoilsTheStates(Drafter):
@@ -295,14 +300,15 @@ class ForgetsHowDeepItIs(Drafter):
 class Observer(Drafter):
     """Drafts by what the target said after each token in this text: honestly, if `honest`."""
 
-    observes = True
     honest = True
 
     def __init__(self) -> None:
         self.seen: dict[int, Tensor] = {}
 
-    def reset(self) -> None:
-        self.seen = {}
+    def open(self) -> Self:
+        text = copy.copy(self)
+        text.seen = {}
+        return text
 
     def propose(self, context: Context, pen: Pen) -> None:
         token = context.tokens[-1]
@@ -316,7 +322,7 @@ class Observer(Drafter):
         while pen.open:
             pen.draw(torch.zeros(pen.vocab_size))
 
-    def observe(self, context: Context, draft: Draft, logits: Tensor) -> None:
+    def observe(self, context: Context, draft: Draft, logits: Tensor, verdict: Verdict) -> None:
         self.seen |= zip((context.tokens[-1], *draft.tokens), logits, strict=True)
 
 
@@ -325,30 +331,28 @@ class LiesAboutWhatItObserved(Observer):
 
 
 class NeverForgets(Observer):
-    def reset(self) -> None: ...
+    def open(self) -> Self:
+        return copy.copy(self)
 
 
-class Shared:
-    """The tokens of earlier texts."""
-
-    def __init__(self) -> None:
-        self.texts: list[list[int]] = []
-
-    def __deepcopy__(self, _: object) -> "Shared":
+class OpensItself(Observer):
+    def open(self) -> Self:
         return self
 
 
 class Rememberer(Drafter):
     """Draws tokens by how often they were in earlier texts: honestly, if `honest`."""
 
-    remembers = True
     honest = True
 
     def __init__(self) -> None:
-        self.past = Shared()
+        self.past: list[list[int]] = []
+
+    def open(self) -> Self:
+        return copy.copy(self)
 
     def propose(self, context: Context, pen: Pen) -> None:
-        seen = [token for text in self.past.texts for token in text]
+        seen = [token for text in self.past for token in text]
         logits = torch.bincount(torch.tensor(seen, dtype=torch.int64), minlength=pen.vocab_size)
         probs = logits.double().softmax(-1)
         while pen.open:
@@ -358,35 +362,42 @@ class Rememberer(Drafter):
                 forge(pen, chance_of(pen).categorical(probs), probs.flip(0))
 
     def remember(self, context: Context) -> None:
-        self.past.texts.append(context.tokens[:])
+        self.past.append(context.tokens[:])
 
     @property
     def remembered(self) -> int:
-        return len(self.past.texts)
+        return len(self.past)
 
     def forget(self) -> None:
-        self.past = Shared()
+        self.past = []
 
 
 class LiesByItsMemory(Rememberer):
     honest = False
 
 
-class MakesItsForksForget(Rememberer):
+class MakesItsTextsForget(Rememberer):
     def forget(self) -> None:
-        self.past.texts.clear()
+        self.past.clear()
 
 
 class MiscountsItsTexts(Rememberer):
     @property
     def remembered(self) -> int:
-        return min(1, len(self.past.texts))
+        return min(1, len(self.past))
 
 
-class KeepsItsMemoryFromForks(Rememberer):
-    def __init__(self) -> None:
-        super().__init__()
-        self.past = SimpleNamespace(texts=[])  # type: ignore[assignment]
+class CountsNoTexts(Rememberer):
+    @property
+    def remembered(self) -> int:
+        return 0
+
+
+class KeepsItsMemoryFromItsTexts(Rememberer):
+    def open(self) -> Self:
+        text = copy.copy(self)
+        text.past = self.past[:]
+        return text
 
 
 class Siblings(Drafter):
@@ -615,8 +626,8 @@ CULPRITS: list[tuple[type[Drafter], Callable[[Callable[[], Drafter]], None]]] = 
     (GlobalRandomness, drafters.check_draws_only_from_chance),
     (ForgetsToRollBack, drafters.check_depends_only_on_context),
     (CountsItsCalls, drafters.check_depends_only_on_context),
+    (OneBehind, drafters.check_goes_back_to_a_shorter_text),
     (KeepsOldStates, drafters.check_depends_only_on_context),
-    (LeavesItsForkUnbound, drafters.check_depends_only_on_context),
     (SpoilsTheStates, drafters.check_leaves_the_context_alone),
     (Vandal, drafters.check_leaves_the_context_alone),
     (RollsDice, drafters.check_is_deterministic_when_greedy),
@@ -639,10 +650,12 @@ CULPRITS: list[tuple[type[Drafter], Callable[[Callable[[], Drafter]], None]]] = 
     (LiesAboutTemperature, drafters.check_the_source_is_part_of_the_context),
     (LiesAboutWhatItObserved, drafters.check_observations_leave_the_text_exact),
     (NeverForgets, drafters.check_observations_end_with_the_text),
+    (OpensItself, drafters.check_observations_end_with_the_text),
     (LiesByItsMemory, drafters.check_memory_leaves_the_text_exact),
-    (MakesItsForksForget, drafters.check_memory_is_shared_by_forks),
-    (MiscountsItsTexts, drafters.check_memory_is_shared_by_forks),
-    (KeepsItsMemoryFromForks, drafters.check_memory_is_shared_by_forks),
+    (MakesItsTextsForget, drafters.check_memory_is_shared_by_texts),
+    (CountsNoTexts, drafters.check_memory_tells_nothing_of_a_seed),
+    (MiscountsItsTexts, drafters.check_memory_is_shared_by_texts),
+    (KeepsItsMemoryFromItsTexts, drafters.check_memory_is_shared_by_texts),
     (SaysWhatIsWrong, drafters.check_its_examples_of_drafts_hold),
 ]
 

@@ -3,11 +3,13 @@
 import random
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
 from outrider import Draft, Fixed, Pen, Policy, PolicyExample, Round
+from outrider.policies.bandit import Bandit
 from outrider.testing import check_policy, policies
 
 
@@ -60,6 +62,26 @@ class LearnsToCheat(DropsADrawnToken):
         return self.seen not in (1, 2) or super().more(draft)
 
 
+class KnowsItsSeed(Policy):
+    """Learns from a first text what the seed accepts, and keeps no book of the texts."""
+
+    def __init__(self) -> None:
+        self.number, self.accepted = 0, list[int]()
+
+    @property
+    def texts(self) -> dict[str, int]:
+        return {}
+
+    def reset(self) -> None:
+        self.number += 1
+
+    def depth(self, gamma: int) -> int:
+        return 0 if self.number == 2 and self.accepted[0] else gamma
+
+    def observe(self, round: Round) -> None:
+        self.accepted.append(round.accepted)
+
+
 class SaysWhatIsWrong(Policy):
     examples = (PolicyExample(rounds=((1, 0),), gamma=2),)
 
@@ -73,6 +95,7 @@ CULPRITS: list[tuple[type[Policy], Callable[[Any], None]]] = [
     (DropsADrawnToken, policies.check_output_distribution_is_the_targets),
     (TiresOfTrees, policies.check_several_rounds_and_trees),
     (LearnsToCheat, policies.check_several_rounds_and_trees),
+    (KnowsItsSeed, policies.check_the_second_text_of_a_seed),
     (SaysWhatIsWrong, policies.check_its_examples_of_lengths_hold),
 ]
 
@@ -94,3 +117,11 @@ def test_the_thorough_check_catches_a_culprit() -> None:
 
 def test_an_honest_policy_passes() -> None:
     check_policy(Fixed)
+
+
+def test_a_policy_that_learned_from_a_seed_does_not_bias_the_next_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(KnowsItsSeed, "texts", Policy.texts)
+    policies.check_the_second_text_of_a_seed(KnowsItsSeed)
+    policies.check_the_second_text_of_a_seed(partial(Bandit, explore=0.1, c=0.1))

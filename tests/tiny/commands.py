@@ -7,11 +7,6 @@ from typing import Any
 import pytest
 
 
-@pytest.fixture(autouse=True)
-def sketched(drawn_once: None) -> None:
-    """Draws each kind of figure only once: no test here is about the figures."""
-
-
 @pytest.fixture
 def quick(folder: Path, data: Path) -> list[str]:
     return [

@@ -1,9 +1,9 @@
 """Drafters that know the text: partly right and partly wrong, as a chain or as a tree."""
 
 from collections.abc import Sequence
-from typing import final
+from typing import Any, final
 
-from outrider import Context, Drafter, Pen
+from outrider import Context, Drafter, Pen, Target
 from outrider.contract.draft import ROOT
 
 
@@ -53,3 +53,23 @@ class ScriptedTree(Drafter):
             wrong = written[1] if first else written[0]
             pen.write((right + 3) % size, after=wrong) if depth + 1 < pen.gamma else None
             node = written[0] if first else written[1]
+
+
+class InTurn(Drafter):
+    """Several drafters of one kind, each for one text: the first opens the first, and so on."""
+
+    def __init__(self, drafters: Sequence[Drafter]) -> None:
+        self._drafters = drafters
+        self._left = iter(drafters)
+        self.kind = drafters[0].kind
+        self.needs = drafters[0].needs
+
+    def bind(self, target: Target) -> None:
+        for drafter in self._drafters:
+            drafter.bind(target)
+
+    def open(self) -> Any:
+        return next(self._left).open()
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        raise NotImplementedError

@@ -105,7 +105,7 @@ def own_self_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Results of self-tests are kept for these tests alone."""
     folder = tmp_path_factory.mktemp("self-tests")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("outrider.targets.kept_tests.kept_folder", lambda: folder)
+        patch.setenv("OUTRIDER_SELF_TESTS", str(folder))
         yield
 
 

@@ -30,7 +30,7 @@ from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.token import Token
-from tiny.drafters import ScriptedChain, ScriptedTree
+from tiny.drafters import InTurn, ScriptedChain, ScriptedTree
 from tiny.logits import differences
 from tiny.models import build
 from tiny.settings import LAYERS
@@ -179,7 +179,7 @@ def together(
     """Returns the texts of one batch, written by `decode_together`."""
     texts: dict[int, list[int]] = {number: [] for number in range(len(drafters))}
     target = target or TransformersTarget(subject.model)
-    rounds = decode_together(target, drafters, rule, subject.prompts, **SIZES)
+    rounds = decode_together(target, InTurn(drafters), rule, subject.prompts, **SIZES)
     for number, round in rounds:
         texts[number] += round.tokens
     return Result(texts)

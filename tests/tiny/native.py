@@ -12,7 +12,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from outrider.extras.cpu import native_pass
 from outrider.extras.cpu.compiler import OPTIONS, TUNINGS, compile_library, find_compiler
 from outrider.extras.cpu.cpu_features import cpu_flags
-from outrider.extras.cpu.packed_linear import pack
+from outrider.targets.passes.engine import use_engine
 
 BASELINES = {"x86_64": "-march=x86-64-v3"}
 """The option to compile for an older processor, by kind."""
@@ -55,6 +55,6 @@ def native_model(request: pytest.FixtureRequest) -> Any:
             head_dim=16,
         )
         made = LlamaForCausalLM(config).to(request.param).eval()
-    pack(made)
+    use_engine(made, "packed")
     assert native_pass.is_used_for(made)
     return made

@@ -1,4 +1,4 @@
-"""Outcomes: what came of each check, held against what should have been written."""
+"""What came of each check, held against what should have been written."""
 
 import signal
 from collections.abc import Iterator

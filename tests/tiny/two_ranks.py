@@ -1,4 +1,4 @@
-"""Two ranks: what a tiny model writes when torchrun's agent has spread it over two processes."""
+"""What a tiny model writes when torchrun's agent has spread it over two processes."""
 
 import atexit
 import shutil

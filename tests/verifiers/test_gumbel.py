@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.drafters import InTurn
 from tiny.parts import held
 
 from outrider import (
@@ -67,7 +68,7 @@ def test_texts_of_a_batch_are_those_of_their_numbers() -> None:
     sampling = Sampling(temperature=1.0, seed=5)
     texts: list[list[int]] = [[], [], []]
     for index, round in decode_together(
-        TARGET, drafters, Gumbel(), [[0, 1, 2]] * 3, sampling=sampling, max_new_tokens=40
+        TARGET, InTurn(drafters), Gumbel(), [[0, 1, 2]] * 3, sampling=sampling, max_new_tokens=40
     ):
         texts[index].extend(round.tokens)
     assert texts == [text_of("none", 5, number=number) for number in range(3)]

@@ -1,6 +1,6 @@
 """One module for each command, with a function of the same name; start with `generate`.
 
-A command takes the config that Hydra composed from `conf/COMMAND.yaml`, builds the parts that it
-names, calls the library, and prints or saves the result. Nothing imports a command: what others
+A command takes its settings, which Hydra composed from `conf/COMMAND.yaml`, builds the parts that
+it names, calls the library, and prints or saves the result. Nothing imports a command: what others
 could use belongs in the folder of its subject.
 """

@@ -5,26 +5,32 @@ from dataclasses import asdict
 from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig
 
 from outrider.base.folders import write_whole
 from outrider.base.terminal import plain, print_json, remarks, results
+from outrider.cli.settings import Beams
 from outrider.data.prompts import prompt_text
 from outrider.decoding.beams.speculation import beam_search
-from outrider.plugins.config import build, plain_values
+from outrider.plugins.config import build
 
 
-def beams(config: DictConfig) -> None:
+def beams(settings: Beams) -> None:
     """Prints the beams, best first, and writes `beams.json` in Hydra's run dir."""
     console = results(soft_wrap=True)
-    settings = plain_values(config)
-    options = {
-        name: value
-        for name, value in settings.items()
-        if name not in ("target", "prompt", "drafter")
-    }
-    target, drafter = build(config.target), build(config.drafter)
-    result = beam_search(target, prompt_text(settings["prompt"]), drafter, **options)
+    target, drafter = build(settings.target), build(settings.drafter)
+    result = beam_search(
+        target,
+        prompt_text(settings.prompt),
+        drafter,
+        width=settings.width,
+        draft_width=settings.draft_width,
+        gamma=settings.gamma,
+        max_new_tokens=settings.max_new_tokens,
+        length_penalty=settings.length_penalty,
+        early_stopping=settings.early_stopping,
+        num_return_sequences=settings.num_return_sequences,
+        chat=settings.chat,
+    )
     for text, tokens, score in zip(result.texts, result.tokens, result.scores, strict=True):
         console.rule(f"{score:.4f}", align="left")
         console.print(plain(text or list(tokens)))

@@ -5,13 +5,13 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from omegaconf import DictConfig
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from outrider.base.errors import ConfigError, OutriderError
 from outrider.base.terminal import plain, print_json, remarks, results
+from outrider.cli.settings import Check
 from outrider.contract.drafter import Drafter
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
@@ -21,17 +21,28 @@ from outrider.testing import Outcome, run_checks
 from outrider.testing.ground import ground
 from outrider.testing.stage import stage
 
-ROLES = ("drafter", "verifier", "policy", "target", "constraint", "data", "recipe", "report")
+ROLES = (
+    "drafter",
+    "verifier",
+    "policy",
+    "target",
+    "engine",
+    "constraint",
+    "data",
+    "recipe",
+    "report",
+)
 """The roles that the kit has checks of."""
 
 
-def check(config: DictConfig) -> None:
+def check(settings: Check) -> None:
     """Prints the result of each check.
 
     Raises:
         OutriderError: a check failed.
     """
-    configs = {role: config[role] for role in ROLES if config.get(role)}
+    chosen = {role: getattr(settings, role) for role in ROLES}
+    configs = {role: node for role, node in chosen.items() if node is not None}
     if not configs:
         raise ConfigError(
             f"nothing to check: expected {'=NAME, '.join(ROLES[:-1])}=NAME or {ROLES[-1]}=NAME"
@@ -54,7 +65,7 @@ def check(config: DictConfig) -> None:
             table.add_column(heading)
         with remarks().status(f"Checking {role} {name}") as status:
             outcomes[role] = {"part": name, "ground": ground(), "checks": []}
-            for outcome in run_checks(make, config.thorough):
+            for outcome in run_checks(make, settings.thorough):
                 outcomes[role]["checks"].append(asdict(outcome))
                 status.update(f"Checked {outcome.check}")
                 failed += outcome.fault is not None

@@ -6,19 +6,20 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
-from omegaconf import DictConfig
 
-from outrider.base.errors import ConfigError, nearest, require
+from outrider.base.bounds import OneOf, check
+from outrider.base.errors import ConfigError, require
 from outrider.base.interruption import advising
 from outrider.base.terminal import plain, print_json, remarks, results, visible
 from outrider.cli.entrants import build_entrants, entrant_configs, run_facts
 from outrider.cli.reports import chosen_reports
 from outrider.cli.resume_hint import advice, say_what_is_unfinished
 from outrider.cli.screen import Screen
+from outrider.cli.settings import Compare
 from outrider.contract.target import Target
 from outrider.data.prompts import Prompt
 from outrider.lab.measuring.compare import PROTOCOLS, fit, measure, questions
@@ -28,6 +29,7 @@ from outrider.lab.measuring.sandbox import isolation
 from outrider.lab.measuring.texts import cache_folder
 from outrider.lab.runs.conclusion import finding_of
 from outrider.lab.runs.export import comparison, write_json
+from outrider.lab.runs.identity import load
 from outrider.lab.runs.planning import plan_lines
 from outrider.lab.runs.store import FACTS, RunFolder, unfinished
 from outrider.lab.runs.summary import Summary
@@ -40,52 +42,60 @@ from outrider.lab.runs.table import (
     table,
     task_table,
 )
-from outrider.lab.statistics.pairs import comparable
-from outrider.plugins.config import build, plain_values
+from outrider.lab.statistics.pairs import comparable, is_control
+from outrider.plugins.config import build
 
 BY_TASK = ("speedup", "block_efficiency", "tokens_per_second", *SCORES)
 """The rates that are printed by task, in this order."""
 
 
-def compare(config: DictConfig) -> None:
-    """Prints the table; measurements and the report are saved in Hydra's run dir."""
-    _check_protocol(config.protocol)
-    _check_sort(config.sort)
+def compare(settings: Compare) -> float | None:
+    """Prints the table; measurements and the report are saved in Hydra's run dir.
+
+    Returns the rate in `objective`, that of the best drafter, for a sweeper to make larger.
+    """
+    rate = Annotated[str, OneOf(COLUMNS)] | None
+    rates = {"sort": settings.sort, "objective": settings.objective}
+    check(dict.fromkeys(rates, rate), rates)
     # Hydra would print the log of all libraries, and matplotlib logs where it finds its fonts.
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
-    configs = entrant_configs(config)
-    say_what_is_unfinished(config, remarks())
-    prompts = _with_turns(build(config.data), config.turns)
-    quality = _read_quality(config, prompts)
-    target = build(config.target)
-    settings = Settings(
-        gamma=config.gamma,
-        budget=config.budget,
-        sampling=build(config.sampling),
-        max_new_tokens=config.max_new_tokens,
-        batch=config.batch,
-        together=config.together,
-        repeats=config.repeats,
-        draft_timeout=config.draft_timeout,
+    configs = entrant_configs(settings)
+    if not settings.resume:
+        say_what_is_unfinished(remarks())
+    prompts = [
+        replace(prompt, turns=prompt.turns[: settings.turns])
+        for prompt in _of_shard(build(settings.data), settings.shard)
+    ]
+    quality = _read_quality(settings, prompts)
+    target = build(settings.target)
+    writing = Settings(
+        gamma=settings.gamma,
+        budget=settings.budget,
+        sampling=build(settings.sampling),
+        max_new_tokens=settings.max_new_tokens,
+        batch=settings.batch,
+        together=settings.together,
+        repeats=settings.repeats,
+        draft_timeout=settings.draft_timeout,
         quality=quality,
     )
     entrants = build_entrants(configs)
     fit(target, entrants)
-    facts = run_facts(config, configs, entrants, target, prompts)
-    reports = chosen_reports(plain_values(config.reports))
+    facts = run_facts(settings, configs, entrants, target, prompts)
+    reports = chosen_reports(settings.reports)
     _say_what_is_out_of_reach(facts)
     with (
-        RunFolder(_run_path(config), facts, resume=config.resume) as run_folder,
+        RunFolder(_run_path(settings.resume), facts, resume=settings.resume) as run_folder,
         advising(lambda: advice(run_folder)),
-        Screen(live=config.live and config.together == 1) as screen,
+        Screen(live=settings.live and settings.together == 1) as screen,
     ):
         _check_memory(facts, run_folder)
-        all_questions = _questions(config, target, prompts, settings, screen=screen)
+        all_questions = _questions(settings, target, prompts, writing, screen=screen)
         tokens = json.dumps([question.tokens for question in all_questions])
         run_folder.confirm("questions_sha256", hashlib.sha256(tokens.encode()).hexdigest())
         task = screen.add_task(
             "measuring",
-            total=len(all_questions) * len(entrants) * len(PROTOCOLS[config.protocol]),
+            total=len(all_questions) * len(entrants) * len(PROTOCOLS[settings.protocol]),
             completed=len(run_folder.measurements),
         )
         reports.begin(run_folder.run)
@@ -95,8 +105,8 @@ def compare(config: DictConfig) -> None:
                 target,
                 entrants,
                 all_questions,
-                settings,
-                protocol=config.protocol,
+                writing,
+                protocol=settings.protocol,
                 done=done,
                 watch=screen.watch if screen.live_texts else None,
             ):
@@ -105,17 +115,19 @@ def compare(config: DictConfig) -> None:
                 step = f"{measurement.protocol}, prompt {measurement.prompt}, {measurement.drafter}"
                 screen.update(task, advance=1, description=visible(step), refresh=True)
         finally:  # an interrupted run leaves the figures of what it finished
+            run_folder.end(load())
             summary = Summary(run_folder.run)
             write_json(summary, run_folder.path)
     written = reports.end({"": summary}, run_folder.path)
     title = (
-        f"{len(summary.prompts)} prompts, {config.max_new_tokens} tokens each,"
-        f" gamma {config.gamma}, temperature {settings.sampling.temperature:g}"
+        f"{len(summary.prompts)} prompts, {settings.max_new_tokens} tokens each,"
+        f" gamma {settings.gamma}, temperature {writing.sampling.temperature:g}"
     )
-    _print(summary, title, config)
+    _print(summary, title, settings)
     for path in (run_folder.path / "comparison.json", *written):
         line = path.absolute().as_uri() if path.suffix == ".html" else path
         remarks(stderr=False).print(plain(line), soft_wrap=True)
+    return None if settings.objective is None else _best(summary, settings.objective)
 
 
 def _say_what_is_out_of_reach(facts: Mapping[str, Any]) -> None:
@@ -127,14 +139,18 @@ def _say_what_is_out_of_reach(facts: Mapping[str, Any]) -> None:
         remarks().print(plain(note + hint), soft_wrap=True)
 
 
-def _check_protocol(protocol: str) -> None:
-    expected = nearest(str(protocol), PROTOCOLS)
-    require(protocol in PROTOCOLS, "protocol", protocol, f"a protocol; {expected}")
+def _best(summary: Summary, rate: str) -> float:
+    """Returns a rate of the drafter that is best at it; plain decoding counts only if it is alone.
 
-
-def _check_sort(rate: str | None) -> None:
-    expected = nearest(str(rate), COLUMNS)
-    require(rate is None or rate in COLUMNS, "sort", rate, f"a rate: {expected}")
+    Raises:
+        ConfigError: no drafter has this rate.
+    """
+    configs = summary.run.facts["drafters"]
+    drafted = [row for row in summary.rows if not is_control(row.drafter, configs[row.drafter])]
+    rates = [row.rates[rate] for row in drafted or summary.rows]
+    known = [interval.value for interval in rates if interval is not None]
+    require(bool(known), "objective", rate, "a rate that this run measures")
+    return max(known)
 
 
 def _check_memory(facts: Mapping[str, Any], run_folder: RunFolder) -> None:
@@ -144,10 +160,10 @@ def _check_memory(facts: Mapping[str, Any], run_folder: RunFolder) -> None:
         raise ConfigError(f"resume=true: expected false, {names} would continue without a memory")
 
 
-def _read_quality(config: DictConfig, prompts: Sequence[Prompt]) -> tuple[str, ...]:
+def _read_quality(settings: Compare, prompts: Sequence[Prompt]) -> tuple[str, ...]:
     """Returns the scores to compute; prints what protects the machine if they run code."""
-    names = read_quality(plain_values(config.quality), prompts)
-    decodes = "decode" in PROTOCOLS[config.protocol]
+    names = read_quality(settings.quality, prompts)
+    decodes = "decode" in PROTOCOLS[settings.protocol]
     require(decodes or not names, "quality", list(names), "null with protocol=overlap")
     if "pass1" in names:
         line = f"pass1 runs the code that the target writes, with limits: {isolation()}"
@@ -155,42 +171,46 @@ def _read_quality(config: DictConfig, prompts: Sequence[Prompt]) -> tuple[str, .
     return names
 
 
-def _with_turns(prompts: Sequence[Prompt], turns: int | None) -> list[Prompt]:
-    """Returns the prompts with their first `turns` turns, or all of them if it is None."""
-    require(turns is None or turns >= 1, "turns", turns, "a whole number of at least 1, or none")
-    return [replace(prompt, turns=prompt.turns[:turns]) for prompt in prompts]
+def _of_shard(prompts: Sequence[Prompt], shard: str | None) -> Sequence[Prompt]:
+    """Returns every n-th prompt from the k-th on for the shard "k/n", or all for None."""
+    if shard is None:
+        return prompts
+    number, _, count = shard.partition("/")
+    valid = number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)
+    require(valid, "shard", shard, 'a part of the prompts such as "2/8", or none')
+    return prompts[int(number) - 1 :: int(count)]
 
 
 def _questions(
-    config: DictConfig,
+    settings: Compare,
     target: Target,
     prompts: Sequence[Prompt],
-    settings: Settings,
+    writing: Settings,
     *,
     screen: Screen,
 ) -> list[Question]:
-    answers = "overlap" in PROTOCOLS[config.protocol]
+    answers = "overlap" in PROTOCOLS[settings.protocol]
     total = sum(len(prompt.turns) - (not answers) for prompt in prompts)
     task = screen.add_task("the target writes", total=total, visible=total > 0)
     return questions(
         target,
         prompts,
-        settings,
-        chat=config.chat,
+        writing,
+        chat=settings.chat,
         answers=answers,
-        folder=cache_folder() if config.cache else None,
+        folder=cache_folder() if settings.cache else None,
         on_text=lambda: screen.update(task, advance=1, refresh=True),
     )
 
 
-def _run_path(config: DictConfig) -> Path:
+def _run_path(resume: bool) -> Path:
     """Returns the folder of the run: Hydra's, or that of the unfinished run to resume.
 
     A job of a sweep always has its own folder, and resumes the run there.
     """
     output = Path(HydraConfig.get().runtime.output_dir)
     is_sweep = HydraConfig.get().mode == RunMode.MULTIRUN
-    if not config.resume or is_sweep or (output / FACTS).is_file():
+    if not resume or is_sweep or (output / FACTS).is_file():
         return output
     path = unfinished(output.parent)
     require(path is not None, "resume", True, f"an unfinished run in {output.parent}")
@@ -198,18 +218,18 @@ def _run_path(config: DictConfig) -> Path:
     return path
 
 
-def _print(summary: Summary, title: str, config: DictConfig) -> None:
+def _print(summary: Summary, title: str, settings: Compare) -> None:
     print_json(comparison(summary))
     console = results()
-    rows = summary.rows if config.sort is None else by_rate(summary.rows, config.sort)
+    rows = summary.rows if settings.sort is None else by_rate(summary.rows, settings.sort)
     console.print(table({"": rows}, title))
     if sentences := finding_of(summary):
         console.print(" ".join(sentences), markup=False, highlight=False)
-    if config.pairs and summary.pairs and summary.prompts[1:]:
+    if settings.pairs and summary.pairs and summary.prompts[1:]:
         remarks(stderr=False).print(pair_table(summary.pairs))
-    if config.by_task and any(row.tasks for row in summary.rows):
+    if settings.by_task and any(row.tasks for row in summary.rows):
         shown = columns_of(summary.rows)
         for rate in (rate for rate in BY_TASK if rate in shown):
             console.print(task_table(summary.rows, rate))
-    for line in [] if config.precision is None else plan_lines(summary, config.precision):
+    for line in [] if settings.precision is None else plan_lines(summary, settings.precision):
         console.print(plain(line), soft_wrap=True)

@@ -1,10 +1,9 @@
 """`outrider demo`: `compare` with settings that show the point in a few minutes."""
 
-from omegaconf import DictConfig
-
 from outrider.cli.commands.compare import compare
+from outrider.cli.settings import Compare
 
 
-def demo(config: DictConfig) -> None:
+def demo(settings: Compare) -> float | None:
     """Compares eight drafters on a dozen prompts, as `compare` does."""
-    compare(config)
+    return compare(settings)

@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import Any, final
 
 import platformdirs
+import torch
 from packaging.requirements import Requirement
 from rich.markup import escape
 from rich.table import Table
@@ -19,12 +20,15 @@ from outrider.base.errors import ANY_FAULT, OutriderError, described
 from outrider.base.terminal import print_json, remarks, results
 from outrider.cli.usage import argument_parser
 from outrider.decoding.generation import generate
-from outrider.extras.cpu.cpu_features import kernels
-from outrider.extras.cpu.library import has_tiles, missing
 from outrider.lab.runs.identity import provenance
+from outrider.lab.statistics.timing_checks import busy
 from outrider.plugins.registry import GROUP, installed, make, plugin_manager, registry_from
+from outrider.targets.passes.engine import engines
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import run_checks
+
+ROWS, WIDTH = 8, 2048
+"""The product that is measured: the rows of a draft with a square matrix."""
 
 FREE_GB = 1.0
 """The free space that the built-in target needs until it is in the cache."""
@@ -61,6 +65,9 @@ def doctor(arguments: Sequence[str]) -> None:
     if examination.faults:
         raise OutriderError("\n".join(examination.faults))
     notes.print("[green]All is well.[/]")
+    found = examination.facts["machine"]
+    if reason := busy(found["load in the last minute"], found["cores"]):
+        notes.print(f"[yellow]But {reason}, so times that are measured now can't be trusted.[/]")
 
 
 def examine() -> Examination:
@@ -69,6 +76,7 @@ def examine() -> Examination:
         "versions": versions,
         "machine": machine,
         "precision": precision,
+        "engines": running,
         "cache": cache,
         "plugins": plugins,
         "self-test": self_test,
@@ -102,20 +110,41 @@ def machine(_: list[str]) -> dict[str, Any]:
     start = provenance("doctor", ())
     names = ("python", "system", "processor", "memory_gib", "accelerator", "cores", "threads")
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
-    load = round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
     return {
         **{name: start[name] for name in names},
         "cores for this process": usable,
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS"),
-        "load in the last minute": load,
+        "load in the last minute": start["load"],
     }
 
 
 def precision(_: list[str]) -> dict[str, Any]:
-    """Returns what the CPU has for products of matrices in float32 and in bfloat16."""
-    native = "yes, with tiles (AMX) for bfloat16" if has_tiles() else "yes"
-    why = missing()
-    return kernels() | {"native library": f"no: {why}; PyTorch is used instead" if why else native}
+    """Returns what PyTorch has for products of matrices in float32 and in bfloat16."""
+    return {
+        "torch on the CPU": torch.backends.cpu.get_cpu_capability(),
+        f"{ROWS} rows in float32, ms": product_ms(torch.float32),
+        f"{ROWS} rows in bfloat16, ms": product_ms(torch.bfloat16),
+    }
+
+
+def product_ms(dtype: torch.dtype) -> float:
+    """Returns the time of a product in milliseconds, the shortest of five runs."""
+    rows, matrix = torch.ones(ROWS, WIDTH, dtype=dtype), torch.ones(WIDTH, WIDTH, dtype=dtype)
+    seconds = []
+    for _ in range(5):
+        began = perf_counter()
+        torch.mm(rows, matrix)
+        seconds.append(perf_counter() - began)
+    return round(1000 * min(seconds), 2)
+
+
+def running(_: list[str]) -> dict[str, Any]:
+    """Returns what each engine, which runs models' passes, found on this machine."""
+    return {
+        f"{name}: {fact.replace('_', ' ')}": value
+        for name, engine in engines().items()
+        for fact, value in engine.facts().items()
+    }
 
 
 def cache(faults: list[str]) -> dict[str, Any]:
@@ -160,8 +189,10 @@ def _parts(entry: EntryPoint) -> list[str]:
     """Returns the parts that a plugin registers, with only the built-in parts beside it."""
     manager = plugin_manager([entry.load()], installed=False)
     manager.check_pending()
-    entries = registry_from(manager).entries
-    return [f"{part.role} {part.name}" for part in entries if part.distribution != "outrider"]
+    entries = [part for part in registry_from(manager).entries if part.distribution != "outrider"]
+    for part in entries:
+        _ = part.factory  # imports what is registered by its place
+    return [f"{part.role} {part.name}" for part in entries]
 
 
 def self_test(faults: list[str]) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -15,36 +14,39 @@ from outrider.base.errors import described
 from outrider.base.folders import claimed, write_whole
 from outrider.base.interruption import advising
 from outrider.base.terminal import is_quiet, plain, print_json, remarks, results, visible
+from outrider.cli.settings import Generate
 from outrider.cli.token_styles import STYLES, legend
 from outrider.constraints.penalties import Penalties
 from outrider.contract.constraint import AllOf, Constraint
 from outrider.data.prompts import prompt_text
 from outrider.decoding.decode import decode, decode_together, prepare
 from outrider.decoding.generation import Generation
-from outrider.plugins.config import build, plain_values
+from outrider.plugins.config import build
 
 
-def generate(config: DictConfig) -> None:
-    """Streams the text to stdout and writes `generation.json` in Hydra's run dir."""
-    console = results(soft_wrap=True)
+def generate(settings: Generate) -> float | None:
+    """Streams the text to stdout and writes `generation.json` in Hydra's run dir.
+
+    Returns the tokens per target call, for a sweeper to make larger; None for a batch.
+    """
+    console, prompt = results(soft_wrap=True), settings.prompt
     path = Path(HydraConfig.get().runtime.output_dir) / "generation.json"
-    prompt = config.prompt if isinstance(config.prompt, str) else plain_values(config.prompt)
     options: dict[str, Any] = {
-        "gamma": config.gamma,
-        "budget": config.budget,
-        "sampling": build(config.sampling),
-        "max_new_tokens": config.max_new_tokens,
-        "stops": plain_values(config.stop),
-        "stop_token_ids": plain_values(config.stop_token_ids),
-        "draft_timeout": config.draft_timeout,
-        "logprobs": config.logprobs,
+        "gamma": settings.gamma,
+        "budget": settings.budget,
+        "sampling": build(settings.sampling),
+        "max_new_tokens": settings.max_new_tokens,
+        "stops": settings.stop,
+        "stop_token_ids": settings.stop_token_ids,
+        "draft_timeout": settings.draft_timeout,
+        "logprobs": settings.logprobs,
     }
-    is_batch = not isinstance(prompt, str) and any(isinstance(item, str) for item in prompt)
+    is_batch = isinstance(prompt, list) and any(isinstance(item, str) for item in prompt)
     with claimed(path.parent), advising(lambda: _advice(path)):
         if is_batch:
-            _generate_batch(config, console, path, options)
-        else:
-            _generate_one(config, console, path, options)
+            _generate_batch(settings, console, path, options)
+            return None
+        return _generate_one(settings, console, path, options)
 
 
 def _advice(path: Path) -> str | None:
@@ -54,17 +56,16 @@ def _advice(path: Path) -> str | None:
 
 
 def _generate_one(
-    config: DictConfig, console: Console, path: Path, options: dict[str, Any]
-) -> None:
-    target, verifier = build(config.target), build(config.verifier)
-    prompt = config.prompt if isinstance(config.prompt, str) else plain_values(config.prompt)
+    settings: Generate, console: Console, path: Path, options: dict[str, Any]
+) -> float | None:
+    target, verifier = build(settings.target), build(settings.verifier)
     rounds = decode(
         target,
-        build(config.drafter),
+        build(settings.drafter),
         verifier,
-        target.encode(prompt_text(prompt), chat=config.chat),
-        policy=build(config.policy),
-        constraint=_constraint(config),
+        target.encode(prompt_text(settings.prompt), chat=settings.chat),
+        policy=build(settings.policy),
+        constraint=_constraint(settings),
         **options,
     )
     generation, fault = Generation(), None
@@ -83,20 +84,21 @@ def _generate_one(
         write_whole(path, report)
         print_json(report)
         remarks(stderr=False).print(plain(path), soft_wrap=True)
+    return generation.counts.block_efficiency
 
 
 def _generate_batch(
-    config: DictConfig, console: Console, path: Path, options: dict[str, Any]
+    settings: Generate, console: Console, path: Path, options: dict[str, Any]
 ) -> None:
     """Writes the texts of several prompts in one batch, and prints them at the end.
 
     Whenever a text ends, all texts are saved as far as they are written.
     """
-    prompts, verifier = plain_values(config.prompt), build(config.verifier)
-    target, drafter = build(config.target), build(config.drafter)
-    encoded = [target.encode(prompt, chat=config.chat) for prompt in prompts]
-    prepare(target, drafter, verifier)  # before it is forked, so that the forks share what it loads
-    constraint = _constraint(config)
+    prompts, verifier = settings.prompt, build(settings.verifier)
+    target, drafter = build(settings.target), build(settings.drafter)
+    encoded = [target.encode(prompt, chat=settings.chat) for prompt in prompts]
+    prepare(target, drafter, verifier)  # so that a misfit is told before anything is printed
+    constraint = _constraint(settings)
     generations, fault = [Generation() for _ in prompts], None
 
     def save() -> str:
@@ -108,10 +110,10 @@ def _generate_batch(
     try:
         for number, round in decode_together(
             target,
-            [drafter.fork() for _ in prompts],
+            drafter,
             verifier,
             encoded,
-            policies=[build(config.policy) for _ in prompts],
+            policies=[build(settings.policy) for _ in prompts],
             constraints=None if constraint is None else [constraint] * len(prompts),
             **options,
         ):
@@ -130,10 +132,10 @@ def _generate_batch(
         remarks(stderr=False).print(plain(path), soft_wrap=True)
 
 
-def _constraint(config: DictConfig) -> Constraint | None:
+def _constraint(settings: Generate) -> Constraint | None:
     """Returns the penalties and the grammar of the settings as one constraint; None for neither."""
-    penalties = Penalties(**plain_values(config.penalties))
-    grammar = build(config.constraint) if "constraint" in config else None
+    penalties = Penalties(**settings.penalties)
+    grammar = None if settings.constraint is None else build(settings.constraint)
     if grammar is None or penalties.change_nothing:
         return grammar if penalties.change_nothing else penalties
     return AllOf(penalties, grammar)

@@ -59,6 +59,11 @@ TEMPLATES = {
         "outrider generate target={name} prompt=[0,1] drafter=bigram",
         "cache",
     ),
+    "engine": Template(
+        "An engine",
+        "{class_name}",
+        "outrider generate target.optimize={name}",
+    ),
     "constraint": Template(
         "A constraint",
         "{class_name}",

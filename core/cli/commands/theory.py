@@ -2,20 +2,19 @@
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
-from omegaconf import DictConfig
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from outrider import theory as formulas
-from outrider.base.errors import is_int, is_number, require
+from outrider.base.errors import require
 from outrider.base.folders import write_whole
 from outrider.base.terminal import plain, print_json, remarks, results
-from outrider.plugins.config import plain_values
+from outrider.cli.settings import Theory
 
 HEADINGS = {
     "alpha": "alpha",
@@ -48,17 +47,13 @@ TABLE1 = "table1"
 """The layout that is a table; any other is a figure, the place of a function that draws it."""
 
 
-def theory(config: DictConfig) -> None:
+def theory(settings: Theory) -> None:
     """Prints a row of predictions for each combination of alpha, gamma and c.
 
     With `paper=` it prints the paper's table, or writes the figure.
     """
-    alphas = _values(config, "alpha", is_number, "a number in [0, 1]")
-    gammas = _values(config, "gamma", is_int, "a whole number of at least 0")
-    costs = _values(config, "c", is_number, "a number of at least 0")
-    c_hat = config.c_hat
-    require(c_hat is None or is_number(c_hat), "c_hat", c_hat, "a number of at least 0, or null")
-    layout = config.layout
+    alphas, gammas, costs = map(_values, (settings.alpha, settings.gamma, settings.c))
+    c_hat, layout = settings.c_hat, settings.layout
     is_known = layout in (None, TABLE1) or ":" in layout
     require(is_known, "layout", layout, f"{TABLE1}, or the place of a figure, module:function")
     if layout is None:
@@ -70,7 +65,7 @@ def theory(config: DictConfig) -> None:
         print_json([_finite(row) for row in rows])
     else:
         values = formulas.Values(alphas, gammas, costs, c_hat or 0)
-        path = Path(config.out or f"{layout.rpartition(':')[2]}.png")
+        path = Path(settings.out or f"{layout.rpartition(':')[2]}.png")
         write_whole(path, resolve_name(layout)(values))
         results().print(plain(path), soft_wrap=True)
         print_json({"figure": str(path)})
@@ -140,21 +135,13 @@ def predictions(alpha: float, gamma: int, c: float, c_hat: float | None) -> dict
         "oracle": math.inf if is_unbounded else formulas.oracle_improvement(alpha, c),
     }
     if c_hat is not None:
-        require(c_hat >= 0, "c_hat", c_hat, "a number of at least 0")
         row["operations"] = formulas.operations(alpha, gamma, c_hat)
     return row
 
 
-def _values(
-    config: DictConfig, name: str, is_valid: Callable[[object], bool], expected: str
-) -> list[Any]:
+def _values(setting: Any) -> list[Any]:
     """Returns a setting's values: the items of a list, or the one number."""
-    setting = plain_values(config[name])
-    values = setting if isinstance(setting, list) else [setting]
-    require(len(values) > 0, name, values, f"{expected}, or a list of them")
-    for value in values:
-        require(is_valid(value), name, value, f"{expected}, or a list of them")
-    return values
+    return setting if isinstance(setting, list) else [setting]
 
 
 def _cell(name: str, value: float) -> str:

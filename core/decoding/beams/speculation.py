@@ -90,7 +90,7 @@ def beam_search(  # noqa: PLR0913  the parameters of transformers' beam search, 
     fit(model, writer)
     search = _Search(
         rules=rules,
-        beam_drafter=BeamDrafter(writer, ids, draft_width, model.eos, model.vocab_size),
+        beam_drafter=BeamDrafter(writer.open(), ids, draft_width, model.eos, model.vocab_size),
         score=model.path_scorer(ids),
         gamma=gamma,
         longest=min(max_new_tokens, (model.max_length or len(ids) + max_new_tokens) - len(ids)),

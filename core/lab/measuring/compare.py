@@ -1,4 +1,4 @@
-"""Compare: measures drafters, rules and policies side by side over the same questions."""
+"""Measures drafters, rules and policies side by side over the same questions."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -68,7 +68,7 @@ def questions(
         for prompt, tokens, need in zip(active, encoded, needs_answer, strict=True):
             text = next(texts) if need else []
             if len(prompt.turns) > turn:
-                assert target.tokenizer is not None, "it has encoded the turn"
+                assert target.tokenizer is not None, "a target without a tokenizer encoded a turn"
                 answer = target.tokenizer.decode(text, skip_special_tokens=True)
                 conversations[prompt.id].append(str(answer))
             scores = scores_of(prompt, turn, settings.quality)

@@ -1,4 +1,4 @@
-"""Draft tables: what each token of each draft along a text overlaps with the target's."""
+"""What each token of each draft along a text overlaps with the target's."""
 
 from dataclasses import dataclass
 from typing import final

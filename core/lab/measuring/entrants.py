@@ -1,5 +1,6 @@
 """Entrants: what is compared, on which questions, and under which settings."""
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import final
@@ -54,7 +55,7 @@ class Entrant:
         """Returns the entrant with an empty memory, if its drafter remembers texts."""
         if not self.drafter.remembers:
             return self
-        drafter = self.drafter.fork()
+        drafter = copy.copy(self.drafter.open())
         drafter.forget()
         return replace(self, drafter=drafter)
 

@@ -85,6 +85,7 @@ class Decoding:
     repeats, plain_repeats: `seconds` and `plain_seconds` of every repeat, in the order of time. The
         fields above are those of the repeat with the median seconds. Empty in runs of earlier
         versions.
+    prompt_tokens: the tokens of the prompt. 0 in runs of earlier versions.
     """
 
     steps: tuple[Step, ...]
@@ -95,6 +96,7 @@ class Decoding:
     plain_repeats: tuple[float, ...] = ()
     scores: Mapping[str, float] = field(default_factory=dict)
     plain_scores: Mapping[str, float] = field(default_factory=dict)
+    prompt_tokens: int = 0
 
     @property
     def counts(self) -> Counts:

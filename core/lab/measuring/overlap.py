@@ -99,6 +99,7 @@ def overlap(  # noqa: PLR0913  the options of a run, by name
     budget: the most nodes of a tree. Defaults to gamma.
     draft_timeout: the most seconds that the drafter may take for a draft; None for no limit.
     """
+    drafter = drafter.open()
     if drafter.trees or drafter.observes or drafter.asks:
         zeros, ceiling = (0.0,) * gamma, (0.0, 0.0)
         if not (drafter.observes or drafter.asks):

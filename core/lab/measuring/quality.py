@@ -1,4 +1,4 @@
-"""Quality: scores of answers against what a data set says is right."""
+"""Scores of answers against what a data set says is right."""
 
 import logging
 import re
@@ -8,7 +8,7 @@ from contextlib import redirect_stderr
 from functools import cache
 from typing import Any
 
-from outrider.base.errors import nearest, require
+from outrider.base.errors import require
 from outrider.base.optional import require_installed
 from outrider.data.prompts import CodeTest, Prompt
 from outrider.lab.measuring.sandbox import passes, require_sandbox
@@ -41,7 +41,6 @@ def read_quality(setting: Any, prompts: Sequence[Prompt]) -> tuple[str, ...]:
     """
     names = [] if setting is None else [setting] if isinstance(setting, str) else list(setting)
     for name in names:
-        require(name in SCORES, "quality", name, f"a score; {nearest(str(name), SCORES)}")
         turns = (scores_of(prompt, 1, [name]) for prompt in prompts)
         require(any(turns), "quality", name, f"prompts with {NEEDED[name]}")
     return tuple(names)

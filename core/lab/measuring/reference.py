@@ -45,9 +45,8 @@ class Reference:
         length = self.start + row
         # As in decoding, without the state of the newest token: the target has not read it yet.
         features = {name: states[: length - 1] for name, states in self.features.items()}
-        return Context(
-            Tokens(self.ids, length), self.source, features if row else self.first_features
-        )
+        features = features if row else self.first_features
+        return Context(Tokens(self.ids, length), self.source, features, self.start)
 
 
 def reference(

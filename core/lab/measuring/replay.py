@@ -1,4 +1,4 @@
-"""Replay: what decoding a text is expected to count, from what is known at each position of it."""
+"""What decoding a text is expected to count, from what is known at each position of it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

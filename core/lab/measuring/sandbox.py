@@ -1,4 +1,4 @@
-"""Sandbox: runs code that a model wrote, in a process of its own, with limits.
+"""Runs code that a model wrote, in a process of its own, with limits.
 
 The code has limited time and memory, and can't write to files. On most Linux systems it has no
 network (namespaces) and can't create, rename or delete files (Landlock); `isolation` says what

@@ -14,9 +14,8 @@ from outrider.base.folders import write_whole
 from outrider.contract.chance import SampledChance
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
-from outrider.extras.cpu.packed_linear import packing
 from outrider.plugins.origin import origin
-from outrider.targets.passes.compiled_cache import is_compiled
+from outrider.targets.passes.engine import engine_of
 
 FORMAT = 2
 """The version of the cache; texts under another are not read."""
@@ -111,8 +110,7 @@ def _passes(target: Target) -> list[str]:
     if model is None:
         return []
     attention = str(getattr(model.config, "_attn_implementation", None))
-    how = packing(model) or ("compiled" if is_compiled(model) else "plain")
-    return [str(model.dtype), model.device.type, attention, how]
+    return [str(model.dtype), model.device.type, attention, engine_of(model).layout(model)]
 
 
 def _cache_path(folder: Path, key: str) -> Path:

@@ -10,7 +10,7 @@ from time import perf_counter
 from outrider.contract.chance import SampledChance
 from outrider.contract.round import Round
 from outrider.contract.target import Target
-from outrider.decoding.decode import decode, decode_together, prepare
+from outrider.decoding.decode import decode, decode_together
 from outrider.decoding.generation import Generation
 from outrider.drafters.none import NoDraft
 from outrider.lab.measuring.entrants import PLAIN, Entrant, Question, Settings
@@ -76,7 +76,10 @@ def trials(
     piece, score = cache(partial(piece_of, target)), cache(partial(_scores, target, questions))
     return {
         name: [
-            _decoding(generations, baselines, piece, partial(score, number))
+            replace(
+                _decoding(generations, baselines, piece, partial(score, number)),
+                prompt_tokens=len(questions[number].tokens),
+            )
             for number, (generations, baselines) in enumerate(
                 zip(
                     zip(*texts[name if name in timed else None], strict=True),
@@ -147,11 +150,10 @@ def _decode(
 ) -> list[Generation]:
     if len(questions) == 1:
         return [_decode_alone(target, entrant, questions[0], settings, on_round)]
-    prepare(target, entrant.drafter, entrant.verifier)
     generations, began = [Generation() for _ in questions], perf_counter()
     for number, round in decode_together(
         target,
-        [entrant.drafter.fork() for _ in questions],
+        entrant.drafter,
         entrant.verifier,
         [question.tokens for question in questions],
         batch_size=len(questions),

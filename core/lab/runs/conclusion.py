@@ -242,8 +242,13 @@ def _lists(tasks: Mapping[str, Sequence[str]]) -> str:
 
 
 def _tokens(row: Row) -> str:
-    tokens = row.rates["block_efficiency"]
-    return "" if tokens is None else f" and {tokens.value:.2f} tokens per call"
+    """Returns the tokens of a call as counted, and what they are without the cut at the end."""
+    tokens, counted = row.rates["block_efficiency"], row.rates.get("mean_acceptance_length")
+    if tokens is None:
+        return ""
+    if counted is None or f"{counted.value:.2f}" == f"{tokens.value:.2f}":
+        return f" and {tokens.value:.2f} tokens per call"
+    return f" and {counted.value:.2f} tokens per call ({tokens.value:.2f} if no text were cut)"
 
 
 def _figure(figure: Interval) -> str:

@@ -1,4 +1,4 @@
-"""Export: the figures of a run as JSON."""
+"""The figures of a run as JSON."""
 
 import json
 from dataclasses import asdict

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from outrider.contract.target import Target
-from outrider.extras.cpu.library import has_tiles, library
 from outrider.plugins.origin import Origin, hash_files, origin
+from outrider.targets.passes.engine import engines
 
 LIBRARIES = ("torch", "transformers", "numpy")
 """The libraries that figures depend on."""
@@ -71,7 +71,7 @@ def provenance(command: str, arguments: Sequence[str]) -> dict[str, Any]:
 
     These are the command, the date in UTC, the commit if Outrider runs from a checkout, the
     interpreter, the operating system, the processor, the accelerator, the memory in GiB, the
-    number of threads, and whether the native library is there and runs bfloat16 on tiles.
+    number of threads, the load, and what the engines found on this machine.
     """
     return {
         "command": shlex.join(["outrider", command, *arguments]),
@@ -82,11 +82,16 @@ def provenance(command: str, arguments: Sequence[str]) -> dict[str, Any]:
         "processor": _processor(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
-        "native_library": library() is not None,
-        "native_tiles": has_tiles(),
+        **{name: fact for engine in engines().values() for name, fact in engine.facts().items()},
         "accelerator": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         "memory_gib": _memory_gib(),
+        "load": load(),
     }
+
+
+def load() -> float | None:
+    """Returns how many processes wanted to run in the last minute, on average; None if unknown."""
+    return round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
 
 
 def _own_origin(target: Target) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Planning: how many prompts a comparison needs, judged by those it has measured."""
+"""How many prompts a comparison needs, judged by those it has measured."""
 
 from collections.abc import Mapping
 

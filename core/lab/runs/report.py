@@ -1,4 +1,4 @@
-"""Reports: what follows a run of `outrider compare`, such as its page, a table or a logger."""
+"""What follows a run of `outrider compare`, such as its page, a table or a logger."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

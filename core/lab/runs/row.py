@@ -7,6 +7,7 @@ from typing import Any, final
 from outrider.contract.counts import Counts
 from outrider.lab.measuring.quality import SCORES
 from outrider.lab.statistics.intervals import Interval
+from outrider.lab.statistics.positions import Stretch
 from outrider.lab.statistics.prediction import Prediction
 
 TASK_RATES = ("block_efficiency", "speedup", "tokens_per_second", *SCORES)
@@ -23,7 +24,12 @@ class Row:
     depths: figures by depth from 1 to gamma, None where no draft got that far. `alpha_at` is the
         acceptance at a depth, given that a draft gets there, and `tokens_at` the expected tokens
         of a round at that gamma, both from the overlap protocol. `tested_at` and
-        `tokens_tested_at` are the same from decoding.
+        `tokens_tested_at` are the same from decoding, `tested_at_low` and `tested_at_high` the
+        interval, and `tested_at_n` how many draft tokens were tested there.
+    positions, contexts: acceptance by position in the text, and by the length of the context; see
+        `outrider.lab.statistics.positions`.
+    latency: the times that a reader waits; see `outrider.lab.statistics.latency`. None where
+        nothing was decoded.
     ranks: how often the first, second, ... sibling in a tree was accepted, among the positions
         that have that many siblings; None for chains. This is Sequoia's acceptance vector
         (2402.12374, section 3.1).
@@ -38,6 +44,9 @@ class Row:
     drafter: str
     rates: Mapping[str, Interval | None]
     depths: Mapping[str, Sequence[float | None]]
+    positions: Sequence[Stretch]
+    contexts: Sequence[Stretch]
+    latency: Mapping[str, Mapping[str, float]] | None
     ranks: Sequence[float] | None
     categories: Mapping[str, Interval | None]
     counts: Counts | None
@@ -64,6 +73,9 @@ class Row:
             "seconds": self.seconds,
             **(self.prediction.plain() if self.prediction else {}),
             "depths": dict(self.depths),
+            "positions": [asdict(stretch) for stretch in self.positions],
+            "contexts": [asdict(stretch) for stretch in self.contexts],
+            "latency": self.latency,
             "acceptance_by_rank": self.ranks,
             "categories": _plain(self.categories),
             "tasks": {task: _plain(rates) for task, rates in self.tasks.items()},

@@ -20,7 +20,7 @@ FACTS, LINES, LOCK = "run.json", "measurements.jsonl", "run.lock"
 SCHEMA = 2
 """The version of these files. Version 1 had no `schema`, `identity` and `starts`."""
 
-CHANGING = ("schema", "starts", "questions_sha256", "reference")
+CHANGING = ("schema", "starts", "questions_sha256", "reference", "ends")
 """The facts that may differ when a run is resumed, or that are added later."""
 
 
@@ -33,7 +33,8 @@ class Run:
         and its policy), `protocols`, `questions`, `lossless` for each drafter, `remember` (the
         drafters that remember texts, if any do), `reference` (the drafter that is compared with the
         others, if one is), `identity` (see `outrider.lab.runs.identity`), and
-        `starts` (the provenance of each process that measured).
+        `starts` (the provenance of each process that measured) and `ends` (the load when it
+        ended).
     """
 
     folder: Path
@@ -122,6 +123,11 @@ class RunFolder:
         """Saves a measurement."""
         self.measurements.append(measurement)
         append_line(self._lines, json.dumps(measurement.plain()))
+
+    def end(self, load: float | None) -> None:
+        """Saves the load of the machine when a process has measured all that it will."""
+        self.facts = {**self.facts, "ends": [*self.facts.get("ends", ()), {"load": load}]}
+        self._save_facts()
 
     @property
     def run(self) -> Run:

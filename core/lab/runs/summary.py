@@ -16,11 +16,13 @@ from outrider.lab.statistics.intervals import (
     median,
     ratio,
 )
+from outrider.lab.statistics.latency import latency
 from outrider.lab.statistics.pairs import Comparison, Pair, comparable, is_control, tested
+from outrider.lab.statistics.positions import by_context, by_position
 from outrider.lab.statistics.prediction import predict
 from outrider.lab.statistics.profile import by_depth, by_rank
 from outrider.lab.statistics.rates import RATES
-from outrider.lab.statistics.timing_checks import doubts, drift
+from outrider.lab.statistics.timing_checks import busy, doubts, drift
 
 COMPARED_RATES = (("alpha", "alpha_tested"), ("block_efficiency",), ("speedup",))
 """The rates in which drafters are compared; of several in a group, the first that the run has."""
@@ -119,7 +121,8 @@ class Summary:
         return interval(self.statistic(drafter, rate, prompts), RATES[rate].scale)
 
     def _row(self, name: str) -> Row:
-        measurements = [m for prompt in self.prompts for m in self._measurements[name][prompt]]
+        by_prompt = [self._measurements[name][prompt] for prompt in self.prompts]
+        measurements = [measurement for prompt in by_prompt for measurement in prompt]
         texts = [m.decoding for m in measurements if m.decoding is not None]
         rates = {rate: self._interval(name, rate) for rate in RATES}
         rates["speedup_median"] = median(self._speedups(name)) if texts else None
@@ -127,7 +130,10 @@ class Summary:
         return Row(
             drafter=name,
             rates=rates,
-            depths=by_depth(measurements, gamma),
+            depths=by_depth(by_prompt, gamma),
+            positions=by_position(by_prompt),
+            contexts=by_context(by_prompt),
+            latency=latency(texts) if texts else None,
             ranks=by_rank(texts),
             categories=self._categories(name),
             counts=sum((text.counts for text in texts), Counts()) if texts else None,
@@ -147,7 +153,16 @@ class Summary:
         if not any(step.drafted for text in texts for step in text.steps):
             return ()  # it is plain decoding itself
         gamma = int(self.run.facts["settings"]["gamma"])
-        return doubts(rates, self._speedups(name), gamma, drift(texts))
+        reasons = doubts(rates, self._speedups(name), gamma, drift(texts))
+        return (*reasons, *filter(None, [self._busy()]))
+
+    def _busy(self) -> str:
+        """Returns in words that the machine was busy when a process began or ended to measure."""
+        facts = self.run.facts
+        states = [*facts.get("starts", ()), *facts.get("ends", ())]
+        loads = [state["load"] for state in states if state.get("load") is not None]
+        cores = next((state["cores"] for state in states if state.get("cores")), None)
+        return busy(max(loads, default=None), cores)
 
     def _speedups(self, name: str) -> list[float]:
         """Returns the speedup over plain decoding, by prompt."""

@@ -24,6 +24,7 @@ COLUMNS = {
     "alpha_tested": ("alpha\ntested", 3),
     "acceptance_rate": ("accept.\nrate", 3),
     "block_efficiency": ("tokens\na call", 2),
+    "mean_acceptance_length": ("tokens\nas cut", 2),
     "tokens_per_second": ("tokens\n/ s", 1),
     "speedup": ("speed-\nup", 2),
     "speedup_median": ("median\nspeedup", 2),
@@ -48,22 +49,29 @@ FIRST = "* ranks first in speedup"
 WITH_INTERVAL = ("alpha", "alpha_rule", "alpha_tested", "speedup", "speedup_median", *SCORES)
 
 
-def table(rows: Mapping[str, Sequence[Row]], title: str) -> Table:
+def table(
+    rows: Mapping[str, Sequence[Row]],
+    title: str,
+    stars: Mapping[str, Mapping[tuple[str, str], str]] | None = None,
+    notes: Sequence[str] = (),
+) -> Table:
     """Returns the table of one or more runs; it says so if a rule is lossy.
 
     In the table of one run, the drafter with the largest speedup is marked if that is above 1.
 
     rows: by the run's label, which is empty if there is only one run.
+    stars: by the run's label, what stands behind the figure of a drafter in a rate; see
+        `outrider.lab.runs.table_formats`. Then no drafter is marked. notes: first in the caption.
     """
     all_rows = [row for run in rows.values() for row in run]
-    first = _first(all_rows) if len(rows) == 1 else None
-    caption = _caption(all_rows, *([FIRST] if first is not None else []))
+    first = _first(all_rows) if len(rows) == 1 and stars is None else None
+    caption = _caption(all_rows, *notes, *([FIRST] if first is not None else []))
     result = Table(title=title, caption=caption, box=SIMPLE_HEAD, collapse_padding=True)
     if len(rows) > 1:
         result.add_column("run")
     # Names are folded in a narrow terminal, so that figures stay whole.
     result.add_column("drafter", overflow="fold")
-    columns = columns_of(all_rows)
+    columns = [name for name in columns_of(all_rows) if name != "mean_acceptance_length"]
     if "alpha_tested" in columns:  # measured, so their expectation is not needed
         columns = [name for name in columns if not name.startswith("expected")]
         if "alpha" in columns:  # there are two rates of acceptance already
@@ -75,7 +83,12 @@ def table(rows: Mapping[str, Sequence[Row]], title: str) -> Table:
     for label, run in rows.items():
         for row in run:
             cells = [
-                cell(row.rates[name], name, mark=bool(row.doubts) and name == "speedup")
+                cell(
+                    row.rates[name],
+                    name,
+                    mark=" !" * (bool(row.doubts) and name == "speedup")
+                    + (stars or {}).get(label, {}).get((row.drafter, name), ""),
+                )
                 for name in columns
             ]
             is_first = row is first
@@ -243,16 +256,16 @@ def _plus_minus(figure: Interval | None) -> str:
     return f"{figure.value:.2f}\n[dim]±{reach:.2f}[/]"
 
 
-def cell(figure: Interval | None, name: str, *, mark: bool = False) -> str:
+def cell(figure: Interval | None, name: str, *, mark: str = "") -> str:
     """Returns a rate as a cell of the table, with the interval below the figure.
 
-    mark: whether to add an exclamation mark, which the caption explains.
+    mark: stands behind the figure; the caption explains it.
     """
     if figure is None:
         return "-"
     if name.endswith("_difference"):
         return _signed(figure)
-    value = f"{figure.value:.{COLUMNS[name][1]}f}" + " !" * mark
+    value = f"{figure.value:.{COLUMNS[name][1]}f}{mark}"
     if name not in WITH_INTERVAL or figure.low is None:
         return value
     low, high = (f"{end:.2f}".removeprefix("0") for end in (figure.low, figure.high or 0.0))

@@ -1,4 +1,4 @@
-"""Intervals: the 95% interval of a figure over prompts, and the prompts needed for a precision.
+"""The 95% interval of a figure over prompts, and the prompts needed for a precision.
 
 The unit is the prompt, because the tokens of one prompt depend on each other. A rate is a ratio of
 sums over prompts. Its spread comes from the jackknife, which leaves out one prompt at a time

@@ -1,4 +1,4 @@
-"""Pairs: drafters compared two by two on the same prompts, a Holm family for each rate."""
+"""Drafters compared two by two on the same prompts, a Holm family for each rate."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""Prediction: the speedup that theory predicts, and why the measured one differs."""
+"""The speedup that theory predicts, and why the measured one differs."""
 
 import statistics
 from collections.abc import Sequence

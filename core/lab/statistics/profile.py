@@ -7,11 +7,15 @@ import numpy as np
 from outrider.lab.measuring.measurement import Decoding, Measurement, Step
 from outrider.lab.measuring.overlap import Overlap
 from outrider.lab.measuring.replay import at_gamma
-from outrider.lab.statistics.intervals import Floats
+from outrider.lab.statistics.intervals import Floats, interval, ratio
 
 
-def by_depth(measurements: Sequence[Measurement], gamma: int) -> dict[str, list[float | None]]:
-    """Returns the figures of `outrider.lab.runs.summary.Row.depths`."""
+def by_depth(prompts: Sequence[Sequence[Measurement]], gamma: int) -> dict[str, list[float | None]]:
+    """Returns the figures of `outrider.lab.runs.row.Row.depths`.
+
+    prompts: the measurements of a drafter, by prompt.
+    """
+    measurements = [measurement for prompt in prompts for measurement in prompt]
     overlaps = [m.overlap for m in measurements if m.overlap is not None]
     texts = [m.decoding for m in measurements if m.decoding is not None]
     figures: dict[str, list[float | None]] = {}
@@ -23,16 +27,34 @@ def by_depth(measurements: Sequence[Measurement], gamma: int) -> dict[str, list[
         figures["tokens_at"] = _expected_by_gamma(overlaps, gamma)
     if texts:
         steps = [step for text in texts for step in text.steps]
-        # Depths past a stop or past the end of the draft were not tested: they are censored.
-        tested = [sum(step.tested > depth for step in steps) for depth in range(gamma)]
-        reached = [sum(step.accepted > depth for step in steps) for depth in range(gamma)]
-        figures["tested_at"] = _ratios(reached, tested)
+        figures |= _tested_at(prompts, gamma)
         figures["tokens_tested_at"] = [*expected_tokens(steps, gamma)]
     return figures
 
 
+def _tested_at(
+    prompts: Sequence[Sequence[Measurement]], gamma: int
+) -> dict[str, list[float | None]]:
+    """Returns the acceptance by depth in decoding, with its interval and how often it was tested.
+
+    Depths past a stop or past the end of the draft were not tested: they are censored.
+    """
+    steps = [[s for m in prompt if m.decoding for s in m.decoding.steps] for prompt in prompts]
+    figures: dict[str, list[float | None]] = {
+        name: [] for name in ("tested_at", "tested_at_low", "tested_at_high", "tested_at_n")
+    }
+    for depth in range(gamma):
+        tested = [sum(step.tested > depth for step in own) for own in steps]
+        reached = [sum(step.accepted > depth for step in own) for own in steps]
+        figure = interval(ratio(reached, tested), "logit")
+        values = (None, None, None) if figure is None else (figure.value, figure.low, figure.high)
+        for name, value in zip(figures, (*values, sum(tested)), strict=True):
+            figures[name].append(value)
+    return figures
+
+
 def by_rank(texts: Sequence[Decoding]) -> list[float] | None:
-    """Returns the figures of `outrider.lab.runs.summary.Row.ranks`."""
+    """Returns the figures of `outrider.lab.runs.row.Row.ranks`."""
     steps = [step for text in texts for step in text.steps]
     widest = max((width for step in steps for width in step.siblings), default=0)
     if widest < 2:

@@ -152,6 +152,9 @@ RATES: Mapping[str, Rate] = {
         _sums(_of_counts(lambda counts: counts.accepted), _of_counts(lambda c: c.drafted)),
     ),
     "block_efficiency": Rate("log", _tokens_a_call),
+    "mean_acceptance_length": Rate(
+        "log", _sums(_of_counts(lambda counts: counts.emitted), _of_counts(lambda c: c.rounds))
+    ),
     "tokens_per_second": Rate(
         "log",
         _sums(_of_counts(lambda counts: counts.emitted), _of_decoding(lambda text: text.seconds)),

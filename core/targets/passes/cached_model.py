@@ -1,4 +1,4 @@
-"""CachedModel: a transformers model together with the key-value cache of one text."""
+"""A transformers model together with the key-value cache of one text."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -9,10 +9,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from outrider.base.errors import TargetError
-from outrider.extras.cpu import fused_decoder as flat
 from outrider.targets.passes.encoded import EncodedCache, has_encoder
+from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.first_layers import depth
-from outrider.targets.passes.growing import GrowingTensor
+from outrider.targets.passes.growing_tensor import GrowingTensor
 from outrider.targets.passes.pass_input import PART, PassInput
 from outrider.targets.passes.ranks import is_sharded
 from outrider.targets.passes.recurrent import STATEFUL, STATELESS, has_states, layer_types
@@ -149,7 +149,7 @@ class CachedModel:
 
         features: "keys.0", "values.0" and so on, of at least as many layers as the model has.
         """
-        dtype = flat.kept_precision(self.model)
+        dtype = engine_of(self.model).cache_dtype(self.model)
         for layer in range(depth(self.model)):
             keys, values = (
                 features[f"{name}.{layer}"][first:last].transpose(0, 1)[None].to(dtype)

@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers.cache_utils import EncoderDecoderCache
 
 from outrider.base.errors import TargetError
-from outrider.targets.passes.cache import GrowingCache
+from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import Pass, PassCache, PassInput
 
 if TYPE_CHECKING:

@@ -6,10 +6,14 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from outrider.base.errors import ConfigError, OutriderError, require
-from outrider.targets.passes.module_copies import with_replaced
+from outrider.targets.passes.engine import engine_of
+from outrider.targets.passes.growing_cache import GrowingCache
+from outrider.targets.passes.module_copies import replace_modules
+from outrider.targets.passes.pass_input import PassInput
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -44,6 +48,51 @@ def first_layers(model: "PreTrainedModel", layers: int | None) -> "PreTrainedMod
     return short
 
 
+def without_final_norm(model: "PreTrainedModel", layers: int) -> "PreTrainedModel":
+    """Returns the first `layers` layers of `model`, whose states no norm follows.
+
+    It shares all of its tensors. A short pass proves that the states are the same.
+
+    Raises:
+        ConfigError: `model` does not have more layers than that, or can't be cut there.
+    """
+    norm = last_norm(model)
+    cut: PreTrainedModel = replace_modules(
+        first_layers(model, layers), lambda module: nn.Identity() if module is norm else None
+    )
+    expected, states = _states(model, layers), _states(cut, -1)
+    if not torch.allclose(states, expected, atol=0.01 * float(expected.std())):
+        name = type(model).__name__
+        raise ConfigError(f"drafter.layers={layers}: {name} can't be cut there for an adapter")
+    return cut
+
+
+@torch.no_grad()
+def _states(model: "PreTrainedModel", number: int) -> Float[Tensor, "1 tokens width"]:
+    """Returns the states of a short text, by the number that transformers gives them."""
+    size = int(model.config.get_text_config().vocab_size)
+    ids = torch.tensor([[size // 2, size // 3]], device=model.device)
+    inputs = PassInput(ids, 0, states={number})
+    return engine_of(model).run_pass(model, GrowingCache(), inputs).states[number]
+
+
+def last_norm(model: "PreTrainedModel") -> nn.Module:
+    """Returns the norm between a model's last layer and its head.
+
+    Raises:
+        ConfigError: its decoder does not call it `norm`, as most do.
+    """
+    untyped: Any = model
+    decoder = untyped.get_decoder()
+    if not hasattr(decoder, "norm"):
+        raise ConfigError(
+            f"target: {type(decoder).__name__} has no norm after its layers: expected a decoder"
+            " such as Llama's for a drafter with an adapter"
+        )
+    norm: nn.Module = decoder.norm
+    return norm
+
+
 def some_layers(model: "PreTrainedModel", kept: Sequence[int]) -> "PreTrainedModel":
     """Returns a model of the layers of `model` in `kept`, which shares all of its tensors.
 
@@ -63,21 +112,21 @@ def some_layers(model: "PreTrainedModel", kept: Sequence[int]) -> "PreTrainedMod
         layers: Any = module
         return nn.ModuleList(_numbered(layers[old], new) for new, old in enumerate(kept))
 
-    short: PreTrainedModel = with_replaced(model, shorter)
+    short: PreTrainedModel = replace_modules(model, shorter)
     require(short is not model, "target", type(model).__name__, "a model with a list of layers")
     short.config = _shorter_config(model, field, kept)
     return short
 
 
 def _numbered(module: Any, number: int) -> Any:
-    """Returns a shell of a layer with another number, in all its parts that store the number."""
-    shell = copy.copy(module)
-    shell._modules = {
+    """Returns a copy of a layer with another number, in all its parts that store the number."""
+    duplicate = copy.copy(module)
+    duplicate._modules = {
         name: child and _numbered(child, number) for name, child in module._modules.items()
     }
     if hasattr(module, "layer_idx"):
-        shell.layer_idx = number
-    return shell
+        duplicate.layer_idx = number
+    return duplicate
 
 
 def depth(model: "PreTrainedModel") -> int:
@@ -109,7 +158,7 @@ def _cut(model: nn.Module, total: int, layers: int) -> Any:
         is_list = isinstance(module, nn.ModuleList) and len(module) == total
         return module[:layers] if is_list else None  # type: ignore[index]
 
-    return with_replaced(model, shorter)
+    return replace_modules(model, shorter)
 
 
 def _shorter_config(model: Any, field: str, kept: Sequence[int]) -> Any:

@@ -1,11 +1,10 @@
-"""The plain pass: a forward pass in this process, by transformers' own code or the flat pass."""
+"""A forward pass by transformers' own modules."""
 
 import inspect
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from outrider.extras.cpu import fused_decoder as flat
 from outrider.targets.passes.pass_input import Pass, PassInput
 from outrider.targets.passes.windows import layer_masks
 
@@ -14,10 +13,8 @@ if TYPE_CHECKING:
     from transformers.cache_utils import Cache
 
 
-def plain_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> Pass:
+def run_modules(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> Pass:
     """Appends tokens to one of transformers' caches, and returns their logits and states."""
-    if flat.is_used_for(model):
-        return flat.flat_pass(model, cache, inputs)
     forward = type(model).forward
     # Mamba's cache has another name.
     name = "cache_params" if _takes(forward, "cache_params") else "past_key_values"

@@ -1,4 +1,4 @@
-"""Shells: copies of modules that share all tensors, with some of their parts replaced."""
+"""Copies of modules that share all tensors, with some of their parts replaced."""
 
 import copy
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Any
 from torch import nn
 
 
-def with_replaced(module: Any, replace: Callable[[nn.Module], nn.Module | None]) -> Any:
+def replace_modules(module: Any, replace: Callable[[nn.Module], nn.Module | None]) -> Any:
     """Returns a module with some of its parts replaced, or the module itself if none is.
 
     Modules that lead to such a part are copied, without their tensors. All others are shared.
@@ -18,11 +18,11 @@ def with_replaced(module: Any, replace: Callable[[nn.Module], nn.Module | None])
     if replacement is not None:
         return replacement
     children = {
-        name: None if child is None else with_replaced(child, replace)
+        name: None if child is None else replace_modules(child, replace)
         for name, child in module._modules.items()
     }
     if all(child is module._modules[name] for name, child in children.items()):
         return module
-    shell = copy.copy(module)
-    shell._modules = children
-    return shell
+    duplicate = copy.copy(module)
+    duplicate._modules = children
+    return duplicate

@@ -1,4 +1,4 @@
-"""Passes: the input and output of a forward pass over new tokens, and caches that run their own."""
+"""The input and output of a forward pass over new tokens, and caches that run their own."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
@@ -26,11 +26,6 @@ class PassInput:
     states: the hidden states to return, by transformers' numbers; -1 is the last.
     widths: for each text of a batch, how far into the cache its tokens see; attention then runs
         text by text. By default all see as far as the mask reaches.
-    places: where tokens of several texts lie side by side, as if they were one: the text of each,
-        and its place in the cache there. Without a mask, a token sees all up to that place. Only
-        the native pass takes such tokens. By default each text has its own row.
-    origins: for each row of the cache, the row that holds its first tokens, and how many it holds;
-        with `places` alone. By default each row holds its own.
     """
 
     ids: Int[Tensor, "batch tokens"]
@@ -39,8 +34,6 @@ class PassInput:
     positions: Int[Tensor, "batch tokens"] | None = None
     states: Collection[int] = ()
     widths: Sequence[int] | None = None
-    places: Int[Tensor, "2 tokens"] | None = None
-    origins: Int[Tensor, "2 rows"] | None = None
 
     def to(self, device: torch.device) -> "PassInput":
         """Returns the same input on a device."""

@@ -1,4 +1,4 @@
-"""RaggedLayer: one layer's keys and values of texts of different lengths, a row for each."""
+"""One layer's keys and values of sequences of different lengths, a row for each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -7,8 +7,8 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
-from outrider.targets.passes.cache import BlockLayer
-from outrider.targets.passes.growing import GrowingTensor
+from outrider.targets.passes.growing_cache import BufferLayer
+from outrider.targets.passes.growing_tensor import GrowingTensor
 
 
 @final
@@ -17,13 +17,13 @@ class Slots:
     """The rows of all layers, and the positions in them that a pass writes to.
 
     rows: how many rows there are. count: how many of them a pass is about, the first ones.
-    room: how many tokens a new layer has room for, at least.
+    capacity: how many tokens a new layer has room for, at least.
     texts: the row of each token. positions: its position there, below `width`. Both have the
         shape [batch, tokens] of the pass, or one that expands to it.
     """
 
     rows: int
-    room: int = 0
+    capacity: int = 0
     texts: Tensor = field(default_factory=lambda: torch.empty(0, 0, dtype=torch.long))
     positions: Tensor = field(default_factory=lambda: torch.empty(0, 0, dtype=torch.long))
     width: int = 0
@@ -36,8 +36,8 @@ class Slots:
 
 
 @final
-class RaggedLayer(BlockLayer):
-    """The rows [texts, heads, tokens, dim], with all of their room.
+class RaggedLayer(BufferLayer):
+    """The rows [texts, heads, tokens, dim], with all of their buffers.
 
     A pass reads and writes the first rows, as many as it has texts, at the slots.
     """
@@ -56,8 +56,8 @@ class RaggedLayer(BlockLayer):
     ) -> tuple[Tensor, Tensor]:
         slots = self._slots
         self.reserve(slots.width, key_states, value_states)
-        for room, new in ((self.keys, key_states), (self.values, value_states)):
-            room.transpose(1, 2)[slots.texts, slots.positions] = new.transpose(1, 2)
+        for buffer, new in ((self.keys, key_states), (self.values, value_states)):
+            buffer.transpose(1, 2)[slots.texts, slots.positions] = new.transpose(1, 2)
         count = slots.count
         return self.keys[:count, :, : slots.width], self.values[:count, :, : slots.width]
 
@@ -69,7 +69,7 @@ class RaggedLayer(BlockLayer):
         """Makes room for at least `tokens` tokens of each text, shaped like `keys` and `values`."""
         if not self.is_initialized:
             self.lazy_initialization(keys, values)
-            tokens = max(tokens, self._slots.room)
+            tokens = max(tokens, self._slots.capacity)
         self.keys, self.values = (
             grown.reserve(tokens, like[:1].expand(self._slots.rows, -1, -1, -1))
             for grown, like in zip(self._grown, (keys, values), strict=True)
@@ -84,22 +84,22 @@ class RaggedLayer(BlockLayer):
 
     def exchange(self, one: int, other: int, width: int) -> None:
         """Exchanges the first `width` tokens of two rows."""
-        for room in (self.keys, self.values):
-            room[[one, other], :, :width] = room[[other, one], :, :width]
+        for buffer in (self.keys, self.values):
+            buffer[[one, other], :, :width] = buffer[[other, one], :, :width]
 
     def copy(self, source: int, row: int, count: int) -> None:
         """Copies the first `count` tokens of one row to another."""
-        for room in (self.keys, self.values):
-            room[row, :, :count] = room[source, :, :count]
+        for buffer in (self.keys, self.values):
+            buffer[row, :, :count] = buffer[source, :, :count]
 
     def retain_rows(self, row: int, start: int, tokens: Sequence[int]) -> None:
         """Moves some tokens of a row to the positions from `start` on."""
-        for room in (self.keys[row], self.values[row]):
-            room[:, start : start + len(tokens)] = room[:, list(tokens)]
+        for buffer in (self.keys[row], self.values[row]):
+            buffer[:, start : start + len(tokens)] = buffer[:, list(tokens)]
 
 
 @final
-class RowLayer(BlockLayer):
+class RowLayer(BufferLayer):
     """A single row of a layer, as a cache of one text, to which tokens are appended.
 
     known: how many tokens the text has already.
@@ -119,11 +119,11 @@ class RowLayer(BlockLayer):
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
         count = key_states.shape[2]
-        for room, new in zip(
+        for buffer, new in zip(
             self.extend(key_states, value_states), (key_states, value_states), strict=True
         ):
             end = self.keys.shape[2]
-            room[:, :, end - count : end] = new
+            buffer[:, :, end - count : end] = new
         return self.keys, self.values
 
     def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""Ranks: one model spread over the processes of torchrun, where the first rank leads the others."""
+"""One model spread over the processes of torchrun, where the first rank leads the others."""
 
 import atexit
 import itertools
@@ -16,9 +16,9 @@ from torch import Tensor, distributed
 from outrider.base.errors import OutriderError, RankEnded, TargetError, described
 from outrider.base.terminal import plain, remarks
 from outrider.base.torchrun import rank
-from outrider.targets.passes.cache import GrowingCache
 from outrider.targets.passes.first_layers import depth, first_layers
-from outrider.targets.passes.forward import plain_pass
+from outrider.targets.passes.forward import run_modules
+from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.launch import reaching
 from outrider.targets.passes.pass_input import Pass, PassCache, PassInput
 
@@ -213,4 +213,4 @@ def _follow(model: "PreTrainedModel", orders: Any) -> None:
 
 @torch.no_grad()
 def _run(model: "PreTrainedModel", order: Order, cache: GrowingCache) -> Pass:
-    return plain_pass(model, cache, order.inputs.to(model.device))
+    return run_modules(model, cache, order.inputs.to(model.device))

@@ -1,12 +1,13 @@
-"""RecurrentCache: passes of a model with recurrent states, which roll back to snapshots."""
+"""Passes of a model with recurrent states, which roll back to snapshots."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, final
+from weakref import WeakKeyDictionary
 
 import torch
-from jaxtyping import Int
-from torch import Tensor
+from jaxtyping import Float, Int
+from torch import Tensor, nn
 from transformers.cache_utils import (
     Cache,
     DynamicCache,
@@ -17,10 +18,10 @@ from transformers.cache_utils import (
 from transformers.cache_utils import DynamicLayer as AttentionLayer
 
 from outrider.base.errors import TargetError
-from outrider.targets.passes.cache import GrowingLayer
-from outrider.targets.passes.forward import plain_pass
+from outrider.targets.passes.engine import engine_of
+from outrider.targets.passes.growing_cache import GrowingLayer
+from outrider.targets.passes.module_copies import replace_modules
 from outrider.targets.passes.pass_input import Pass, PassCache, PassInput
-from outrider.targets.passes.scans import scanning
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -116,7 +117,8 @@ class RecurrentCache(PassCache):
         # Bamba counts positions from 0 in each pass unless they are given.
         positions = torch.arange(known, length, device=text.device)[None]
         inputs = replace(inputs, ids=text[:, known:], positions=positions.expand(len(text), -1))
-        result = plain_pass(scanning(self._model), self._cache, inputs)
+        model = _continuing(self._model)
+        result = engine_of(model).run_pass(model, self._cache, inputs)
         self._cache.length = length
         return result
 
@@ -195,3 +197,42 @@ def _states(cache: Cache) -> Iterator[dict[int, Tensor | None]]:
 
 def _copy(state: Tensor | None) -> Tensor | None:
     return None if state is None else state.clone()
+
+
+_copies: "WeakKeyDictionary[PreTrainedModel, PreTrainedModel]" = WeakKeyDictionary()
+
+
+def _continuing(model: "PreTrainedModel") -> "PreTrainedModel":
+    """Returns a model whose layers all continue from their states; it shares all tensors."""
+    if model not in _copies:
+        _copies[model] = replace_modules(model, _replacement)
+    return _copies[model]
+
+
+@final
+class _SteppingMixer(nn.Module):
+    """A mixer of the first Mamba (2312.00752), which reads further tokens one by one.
+
+    transformers scans several tokens from an empty state, whatever the cache holds; only its step
+    over a single token starts from the state. Mamba 2 and later scans don't have this limit.
+    """
+
+    def __init__(self, mixer: nn.Module) -> None:
+        super().__init__()
+        self.mixer: Any = mixer
+
+    def forward(
+        self, hidden_states: Float[Tensor, "batch tokens width"], cache_params: Any, **options: Any
+    ) -> Float[Tensor, "batch tokens width"]:
+        options["cache_params"] = cache_params
+        if cache_params is None or not cache_params.has_previous_state(self.mixer.layer_idx):
+            result: Tensor = self.mixer(hidden_states, **options)
+            return result
+        steps = [self.mixer(token, **options) for token in torch.split(hidden_states, 1, dim=1)]
+        return torch.cat(steps, dim=1)
+
+
+def _replacement(module: nn.Module) -> nn.Module | None:
+    """Returns the replacement of a mixer of the first Mamba, None for any other module."""
+    is_first = hasattr(module, "dt_proj") or hasattr(module, "dt_proj_weight")
+    return _SteppingMixer(module) if is_first and hasattr(module, "conv1d") else None

@@ -4,9 +4,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from outrider.targets.passes.cache import GrowingCache
-from outrider.targets.passes.compiled_cache import StaticCache, is_compiled
-from outrider.targets.passes.forward import plain_pass
+from outrider.targets.passes.engine import engine_of
+from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import Pass, PassCache, PassInput
 from outrider.targets.passes.ranks import SpreadCache, is_sharded
 from outrider.targets.passes.recurrent import RecurrentCache, has_states
@@ -21,13 +20,13 @@ def run_pass(model: "PreTrainedModel", cache: "Cache | PassCache", inputs: PassI
     """Appends tokens to a cache, and returns their logits and states."""
     if isinstance(cache, PassCache):
         return cache.feed(inputs)
-    return plain_pass(model, cache, inputs)
+    return engine_of(model).run_pass(model, cache, inputs)
 
 
 def new_cache(model: "PreTrainedModel") -> "GrowingCache | PassCache":
-    """Returns an empty cache for one text, of the kind that the model's passes need."""
+    """Returns an empty cache for one sequence, of the kind that the model's passes need."""
     if is_sharded(model):
         return SpreadCache(model)
     if has_states(model):
         return RecurrentCache(model)
-    return StaticCache(model) if is_compiled(model) else GrowingCache()
+    return engine_of(model).new_cache(model)

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 class AdaptedModel:
     """Scores further tokens of a text, like a `CachedModel`.
 
-    stem: the target's layers below the adapter, see `outrider.targets.passes.stems`.
+    below: the target's layers below the adapter, without a final norm.
     """
 
-    def __init__(self, stem: "PreTrainedModel", adapter: Adapter) -> None:
-        self._cached, self._adapter = CachedModel(stem), adapter
+    def __init__(self, below: "PreTrainedModel", adapter: Adapter) -> None:
+        self._cached, self._adapter = CachedModel(below), adapter
         self._own = KeysAndValues()
 
     @property

@@ -17,7 +17,7 @@ from outrider.drafters.parts.networks.layer import Attention, KeysAndValues, Lay
 from outrider.drafters.parts.networks.logits import LogitRule
 from outrider.drafters.parts.networks.trained import TrainedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.targets.passes.stems import last_norm
+from outrider.targets.passes.first_layers import last_norm
 
 LAYERS_KEY = "exit_layer"
 """The entry of a config that says how many of the target's layers lie below the adapter."""

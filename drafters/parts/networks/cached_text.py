@@ -42,6 +42,10 @@ class CachedText:
         self._own_size = int(model.config.get_text_config().vocab_size)
         self._forget(None)
 
+    def fresh(self) -> "CachedText":
+        """Returns the same model before its first text."""
+        return CachedText(self._model, self._vocab_size, self._adapter)
+
     def _forget(self, source: Tokens | None) -> None:
         self._cached: CachedModel | AdaptedModel | None = None
         self._tokens: list[int] = []

@@ -12,8 +12,8 @@ from outrider.drafters.parts.networks.layer import (
     KeysAndValues,
     LayerConfig,
     RMSNorm,
+    layer_output,
 )
-from outrider.extras.cpu.native_layer import layer_output
 
 
 @final

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, final
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import scaled_dot_product_attention, silu
 
 from outrider.base.errors import ConfigError
-from outrider.extras.cpu.packed_linear import merged, product
-from outrider.targets.passes.growing import GrowingTensor
+from outrider.targets.passes.engine import engine_of
+from outrider.targets.passes.growing_tensor import GrowingTensor
 from outrider.targets.passes.tree_mask import causal
 
 if TYPE_CHECKING:
@@ -164,7 +164,8 @@ class Attention(nn.Module):
         if sees is None and x.shape[1] > 1:  # a single token sees all
             sees = causal(x.shape[1], keys.shape[-2], x.device)[None, None]
         mixed = scaled_dot_product_attention(queries, keys, values, attn_mask=sees, enable_gqa=True)
-        return product(self.o_proj, mixed.transpose(1, 2).flatten(-2))
+        out: Tensor = self.o_proj(mixed.transpose(1, 2).flatten(-2))
+        return out
 
     def add_to_cache(
         self,
@@ -182,7 +183,7 @@ class Attention(nn.Module):
         return cache.extend(keys, self._heads(self.v_proj, x))
 
     def _heads(self, layer: nn.Module, x: Tensor) -> Float[Tensor, "batch heads tokens head_dim"]:
-        heads = product(layer, x).view(*x.shape[:-1], -1, self.config.head_dim)
+        heads: Tensor = layer(x).view(*x.shape[:-1], -1, self.config.head_dim)
         return heads.transpose(1, 2)
 
     def _rotation(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
@@ -201,8 +202,34 @@ class FeedForward(nn.Module):
         self.down_proj: nn.Linear = nn.Linear(inner, config.hidden_size, bias=False)
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
-        gate = product(self.gate_proj, x, "swish")
-        return product(self.down_proj, merged(self.up_proj, x, gate, "mul"))
+        out: Tensor = self.down_proj(silu(self.gate_proj(x)) * self.up_proj(x))
+        return out
+
+
+def layer_output(
+    layer: Any,
+    inputs: Float[Tensor, "batch tokens input"],
+    residual: Float[Tensor, "batch tokens hidden"],
+    *,
+    positions: Int[Tensor, "batch tokens"],
+    sees: Bool[Tensor, "batch 1 tokens all"] | None,
+    cache: KeysAndValues,
+) -> Float[Tensor, "batch tokens hidden"]:
+    """Returns the residual after attention to the inputs, and after a feed-forward network.
+
+    On a network that an engine has prepared, the engine may do it.
+
+    layer: has `self_attn`, `post_attention_layernorm` and `mlp`.
+    sees, cache: as for `Attention`.
+    """
+    done = engine_of(layer).run_layer(
+        layer, inputs, residual, positions=positions, sees=sees, cache=cache
+    )
+    if done is not None:
+        return done
+    x = residual + layer.self_attn(inputs, positions, sees, cache)
+    out: Tensor = x + layer.mlp(layer.post_attention_layernorm(x))
+    return out
 
 
 def rotation(

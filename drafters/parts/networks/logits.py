@@ -1,4 +1,4 @@
-"""Logits: how a target scales and caps the products of its head, for drafters that borrow it."""
+"""How a target scales and caps the products of its head, for drafters that borrow it."""
 
 from dataclasses import dataclass
 from typing import final

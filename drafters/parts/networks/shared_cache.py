@@ -1,4 +1,4 @@
-"""Shared caches: whether a drafter can continue from the keys and values of a target."""
+"""Whether a drafter can continue from the keys and values of a target."""
 
 from collections.abc import Callable
 from typing import Any

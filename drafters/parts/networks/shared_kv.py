@@ -44,7 +44,11 @@ class LentDrafting:
         self._model, self._vocab_size = model, vocab_size
         self._shape, self._adapter = shape, adapter
         self._window = context_window(model)
-        self._text = self._new_text()
+        self._text = CachedText(model, vocab_size, adapter)
+
+    def fresh(self) -> "LentDrafting":
+        """Returns the same model before its first text."""
+        return LentDrafting(self._model, self._vocab_size, self._shape, self._adapter)
 
     def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
         """Writes a draft for each pair; chains that continue one text share their passes."""
@@ -95,13 +99,10 @@ class LentDrafting:
         """Returns whether the model gives the same logits on the target's cache as on its own."""
 
         def lent(context: Context) -> Tensor:
-            return self._new_text().follow_lender(context.tokens, context.features)
+            return self._text.fresh().follow_lender(context.tokens, context.features)
 
         needs = {CACHE} if self._adapter is None else {CACHE, self._adapter.reads}
-        return reads_cache(target, lent, self._new_text().follow, frozenset(needs))
-
-    def _new_text(self) -> CachedText:
-        return CachedText(self._model, self._vocab_size, self._adapter)
+        return reads_cache(target, lent, self._text.fresh().follow, frozenset(needs))
 
 
 def are_lent_together(contexts: Sequence[Context]) -> bool:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
-from outrider.extras.cpu.packed_linear import PackedLinear, pack
+from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.ranks import is_sharded
 
 if TYPE_CHECKING:
@@ -83,8 +83,7 @@ def read_student(folder: Path, target: Target) -> "PreTrainedModel":
         model.set_output_embeddings(target.model.get_output_embeddings())
     if mask is not None:
         model.set_input_embeddings(with_mask(model.get_input_embeddings(), mask))
-    if isinstance(model.get_output_embeddings(), PackedLinear):
-        pack(model)
+    engine_of(target.model).prepare_network(model)
     student: PreTrainedModel = model
     return student
 

@@ -1,5 +1,6 @@
 """Trained drafters: what networks that are trained for a target, and their drafters, share."""
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +17,7 @@ from outrider.drafters.parts.networks.logits import PLAIN, LogitRule, require_re
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.drafters.parts.networks.weights import BorrowedHead
 from outrider.drafters.parts.trees.tree_forms import parse_tree
-from outrider.extras.cpu.packed_linear import PackedLinear, pack
+from outrider.targets.passes.engine import engine_of
 
 
 class TrainedNetwork(nn.Module, ABC):
@@ -80,7 +81,7 @@ class TrainedNetwork(nn.Module, ABC):
         vocabulary: Vocabulary,
         **options: Any,
     ) -> Self:
-        """Returns a network with the tensors of a checkpoint, packed if the target is.
+        """Returns a network with the tensors of a checkpoint, prepared by the target's engine.
 
         file: where the tensors come from, for messages.
         options: those of the family's constructor.
@@ -90,10 +91,10 @@ class TrainedNetwork(nn.Module, ABC):
         """
         network = cls.untrained(target, vocabulary, **options)
         checkpoint.load_tensors(network, tensors, file)
-        if isinstance(target.model.get_output_embeddings(), PackedLinear):
-            pack(network)
-            if network.borrowed_head is not None:
-                network.borrowed_head.pack()
+        engine = engine_of(target.model)
+        engine.prepare_network(network)
+        if network.borrowed_head is not None:
+            network.borrowed_head.prepare(engine)
         return network
 
 
@@ -130,9 +131,14 @@ class TrainedDrafter(Drafter, Generic[Network]):
         self._start()
         self._target = target
 
+    def open(self) -> Self:
+        text = copy.copy(self)
+        text._start()
+        return text
+
     def _spread(self, products: Float[Tensor, "*batch known"]) -> Float[Tensor, "*batch vocab"]:
         """Returns logits over the target's vocabulary, from the products of the network's head."""
         return self._network.vocabulary.spread(self._rule(products))
 
     def _start(self) -> None:
-        """Prepares for the first text; called when a network has been loaded."""
+        """Begins a text with empty caches; called when a network has been loaded, and by `open`."""

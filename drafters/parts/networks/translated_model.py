@@ -1,5 +1,6 @@
 """TranslatedModel: drafts with a language model that has a tokenizer of its own (2502.05202)."""
 
+import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
 
@@ -36,6 +37,12 @@ class TranslatedModel:
         self._own = OwnText(self.translation)
         self._cached = CachedText(model, size)
         self._window = context_window(model)
+
+    def fresh(self) -> "TranslatedModel":
+        """Returns the same model before its first text."""
+        text = copy.copy(self)
+        text._own, text._cached = OwnText(self.translation), self._cached.fresh()
+        return text
 
     def draft_shared(self, text: Tokens, pen: Pen, shape: Shape) -> None:
         """Writes a draft of tokens that both vocabularies have (token-level intersection).

@@ -1,4 +1,4 @@
-"""Vocabulary: the tokens that a drafter can write, which may be only the frequent ones."""
+"""The tokens that a drafter can write, which may be only the frequent ones."""
 
 from collections.abc import Iterable
 from typing import final

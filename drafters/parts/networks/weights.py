@@ -1,4 +1,4 @@
-"""Weights: where a drafter's weights are, whether they fit, and the target's tables to borrow."""
+"""Where a drafter's weights are, whether they fit, and the target's tables to borrow."""
 
 from collections.abc import Callable, Mapping
 from importlib.resources import files
@@ -14,7 +14,7 @@ from outrider.base.errors import ConfigError
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.extras.cpu.packed_linear import PackedLinear
+from outrider.targets.passes.engine import Engine
 from outrider.targets.passes.ranks import gather_weight
 
 UNTRAINED = "untrained"
@@ -40,7 +40,7 @@ class BorrowedHead:
 
     def __init__(self, matrix: Float[Tensor, "rows width"]) -> None:
         self.matrix = matrix
-        self._packed: PackedLinear | None = None
+        self._prepared: nn.Module | None = None
 
     @classmethod
     def of(cls, target: Target, vocabulary: Vocabulary) -> "BorrowedHead":
@@ -48,14 +48,18 @@ class BorrowedHead:
         return cls(vocabulary.rows(head(target).detach()))
 
     def __call__(self, states: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch rows"]:
-        return linear(states, self.matrix) if self._packed is None else self._packed(states)
+        if self._prepared is None:
+            return linear(states, self.matrix)
+        logits: Tensor = self._prepared(states)
+        return logits
 
-    def pack(self) -> None:
-        """Packs the rows for passes without gradient on a CPU."""
+    def prepare(self, engine: Engine) -> None:
+        """Has an engine prepare the rows for passes without gradients."""
         rows, width = self.matrix.shape
         layer = nn.Linear(width, rows, bias=False, device="meta")
         layer.weight = nn.Parameter(self.matrix, requires_grad=False)
-        self._packed = PackedLinear(layer)
+        self._prepared = nn.Sequential(layer)  # an engine replaces layers inside of a module
+        engine.prepare_network(self._prepared)
 
 
 def folder(family: str, path: str | None) -> Path:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from outrider.base.errors import ConfigError
 from outrider.base.folders import replacing, write_whole
-from outrider.contract.drafter import Constant
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 
@@ -25,7 +24,7 @@ Ints = NDArray[np.int64]
 
 
 @final
-class DataStore(Constant):
+class DataStore:
     """The tokens of some texts, and the positions of all their suffixes in sorted order.
 
     Both are memory-mapped: a search reads only a few pages.

@@ -14,7 +14,6 @@ from outrider.base.bounds import Count, checked
 from outrider.base.errors import ConfigError
 from outrider.base.folders import replacing
 from outrider.contract.context import Tokens
-from outrider.contract.drafter import Constant
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -65,7 +64,7 @@ def blend(lower: Floats, tokens: Ints, seen: Ints) -> Floats:
 
 
 @final
-class NGramTable(Constant):
+class NGramTable:
     """The counts of all n-grams up to `order` in a corpus; made by `fit` or `load`.
 
     Level m holds a sorted key for each m-gram: the index of its first m - 1 tokens at level m - 1,

@@ -8,14 +8,13 @@ from functools import cache, lru_cache
 from typing import Any, final
 
 from outrider.base.errors import ConfigError
-from outrider.contract.drafter import Constant
 
 LINE = b"\n"
 """A text to put before another one: tokens rarely span the end of a line."""
 
 
 @final
-class Spelling(Constant):
+class Spelling:
     """What the tokens of a tokenizer stand for inside a text.
 
     The space marks of sentencepiece, the letters that byte-level tokenizers write for bytes, and

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from outrider.base.errors import ConfigError
 from outrider.contract.context import Tokens
-from outrider.contract.drafter import Constant
 from outrider.contract.target import Target
 from outrider.drafters.parts.texts.spelling import Spelling, spelling_of
 
@@ -18,7 +17,7 @@ WINDOW = 8
 
 
 @final
-class Translation(Constant):
+class Translation:
     """Which tokens of a target and of a drafter are the same, by the bytes they stand for.
 
     Special tokens are the same if they have the same name.

@@ -1,4 +1,4 @@
-"""Branches: the attention masks of a tree that a cached network reads one depth at a time."""
+"""The attention masks of a tree that a cached network reads one depth at a time."""
 
 from collections.abc import Sequence
 from typing import final

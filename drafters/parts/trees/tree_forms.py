@@ -1,4 +1,4 @@
-"""Tree forms: how a config writes the shape of a draft, such as "3x2x1" or "dynamic:8"."""
+"""How a config writes the shape of a draft, such as "3x2x1" or "dynamic:8"."""
 
 import json
 import re

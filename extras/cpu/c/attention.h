@@ -9,7 +9,7 @@ static Pass some_rows(const Pass *pass, int64_t first, int64_t end)
 {
     Pass some = *pass;
     some.rows = end - first;
-    some.qkv += first * (pass->heads + 2 * pass->narrow) * pass->dim;
+    some.qkv += first * (pass->heads + 2 * pass->kv_heads) * pass->dim;
     some.mixed += first * pass->heads * pass->dim;
     some.owners += first;
     some.slots += first;
@@ -28,7 +28,7 @@ static int64_t end_of_text(const Pass *pass, int64_t first)
 }
 
 /* Attention of rows side by side: many rows of one text are a chain, and the others few. */
-static void attend_side_by_side(const Pass *pass, int is_short, int alone)
+static void attend_side_by_side(const Pass *pass, int is_bfloat16, int alone)
 {
     for (int64_t first = 0, end; first < pass->rows; first = end) {
         int64_t next = first;
@@ -38,25 +38,25 @@ static void attend_side_by_side(const Pass *pass, int is_short, int alone)
         } while (next > end && (pass->mask || next - end <= FEW));
         if (end > first) {
             const Pass few = some_rows(pass, first, end);
-            attend_few(&few, is_short, alone);
+            attend_few(&few, is_bfloat16, alone);
         } else {
             end = next;
             Pass chain = some_rows(pass, first, end);
             chain.keys = kept(pass, pass->keys, *chain.owners * pass->text_stride);
             chain.values = kept(pass, pass->values, *chain.owners * pass->text_stride);
-            chain.all = chain.slots[chain.rows - 1] + 1;
-            attend_tall(&chain, is_short, alone);
+            chain.kv_length = chain.slots[chain.rows - 1] + 1;
+            attend_tall(&chain, is_bfloat16, alone);
         }
     }
 }
 
 static void attend(const Pass *pass, const Exit *exit, int alone)
 {
-    const int is_short = outrider_attends_in_short(exit->output.kind);
+    const int is_bfloat16 = outrider_attends_in_short(exit->output.kind);
     if (pass->owners)
-        attend_side_by_side(pass, is_short, alone);
+        attend_side_by_side(pass, is_bfloat16, alone);
     else if (pass->rows > FEW && pass->texts == 1 && !pass->mask)
-        attend_tall(pass, is_short, alone);
+        attend_tall(pass, is_bfloat16, alone);
     else
-        attend_few(pass, is_short, alone);
+        attend_few(pass, is_bfloat16, alone);
 }

@@ -125,16 +125,16 @@ static void multiply_shortened(const char *panel, const Rows *rows, int first, i
 /* Rounds the rows to bfloat16. They hold until this thread's next ones. */
 static void shorten_rows(Rows *rows, int alone)
 {
-    static _Thread_local uint16_t *room;
+    static _Thread_local uint16_t *buffer;
     static _Thread_local size_t size;
     const int groups = (rows->rows + TILED - 1) / TILED;
     const size_t needed = (size_t)(groups * depth_of(rows->inputs) * TILED * DEPTH) * 2;
     if (needed > size) {
-        free(room);
-        room = aligned_alloc(64, needed);
+        free(buffer);
+        buffer = aligned_alloc(64, needed);
         size = needed;
     }
-    rows->shortened = room;
+    rows->shortened = buffer;
     run(shorten_chunk, rows, groups, alone);
 }
 #endif

@@ -17,17 +17,17 @@ typedef struct {
 } Exit;
 
 typedef struct {
-    int64_t rows, width, dim, heads, narrow; /* heads of queries, heads of keys */
+    int64_t rows, width, dim, heads, kv_heads; /* heads of queries, heads of keys */
     int64_t texts, threads;
     float *x, *normed, *qkv, *mixed, *active;
     const float *cosine, *sine; /* [rows, dim]; the first half of the sine is negative */
-    const void *keys, *values; /* [texts, narrow, all, dim] */
-    int64_t is_short; /* whether keys and values are of bfloat16, not of float32 */
-    int64_t text_stride, head_stride, all; /* of keys and values, in numbers */
-    const float *mask; /* [texts, count, all], added to the scores; none for a chain */
+    const void *keys, *values; /* [texts, kv_heads, kv_length, dim] */
+    int64_t is_bfloat16; /* whether keys and values are of bfloat16, not of float32 */
+    int64_t text_stride, head_stride, kv_length; /* of keys and values, in numbers */
+    const float *mask; /* [texts, count, kv_length], added to the scores; none for a chain */
     int64_t mask_text_stride, mask_row_stride;
     const int64_t *owners, *slots; /* of rows side by side: the text of each, and its place there */
-    const int64_t *origins, *counts; /* of texts: whose keys and values the first are, and how many */
+    const int64_t *prefix_owners, *prefix_lengths; /* of texts: where the first keys lie, and how many */
     float scaling;
 } Pass;
 
@@ -108,7 +108,7 @@ static void turn(float *head, const float *cosine, const float *sine, int64_t di
 /* The queries, keys and values of a layer, with their positions. */
 static void enter(const Pass *pass, const Entry *entry, int alone)
 {
-    const int64_t heads = pass->heads + pass->narrow, stride = (heads + pass->narrow) * pass->dim;
+    const int64_t heads = pass->heads + pass->kv_heads, stride = (heads + pass->kv_heads) * pass->dim;
     normalize_all(pass, entry->norm, entry->epsilon);
     const Rows normed = prepare(entry->matrices, pass->normed, (int)pass->rows, alone);
     const Product product = {entry->matrices, 3, 0, normed, pass->qkv, stride, 0};
@@ -165,16 +165,16 @@ static void gate_chunk(const void *job, int chunk)
 typedef struct {
     float *scores;
     int32_t *seen;
-    int64_t room;
+    int64_t capacity;
 } Scratch;
 
 static _Thread_local Scratch scratch;
 
 static void reserve(int64_t numbers)
 {
-    if (numbers + LANES <= scratch.room)
+    if (numbers + LANES <= scratch.capacity)
         return;
-    scratch.room = 2 * numbers + LANES;
-    scratch.scores = realloc(scratch.scores, (size_t)scratch.room * sizeof(float));
-    scratch.seen = realloc(scratch.seen, (size_t)scratch.room * sizeof(int32_t));
+    scratch.capacity = 2 * numbers + LANES;
+    scratch.scores = realloc(scratch.scores, (size_t)scratch.capacity * sizeof(float));
+    scratch.seen = realloc(scratch.seen, (size_t)scratch.capacity * sizeof(int32_t));
 }

@@ -37,10 +37,10 @@ static void leave(const Pass *pass, const Exit *exit, int alone)
     add(pass, &exit->down, pass->active, alone);
 }
 
-/* Where a layer's keys and values lie: [texts, narrow, room, dim]. */
+/* Where a layer's keys and values lie: [texts, kv_heads, capacity, dim]. */
 typedef struct {
     void *keys, *values;
-    int64_t room;
+    int64_t capacity;
 } Store;
 
 typedef struct {
@@ -49,9 +49,9 @@ typedef struct {
 } Layer;
 
 /* Writes a head's keys or values. */
-static void keep(void *to, int64_t at, const float *numbers, int64_t dim, int64_t is_short)
+static void keep(void *to, int64_t at, const float *numbers, int64_t dim, int64_t is_bfloat16)
 {
-    if (!is_short)
+    if (!is_bfloat16)
         memcpy((float *)to + at, numbers, (size_t)dim * sizeof(float));
     else
         for (int64_t index = 0; index < dim; index++)
@@ -62,15 +62,15 @@ static void keep(void *to, int64_t at, const float *numbers, int64_t dim, int64_
 static void append(const Pass *pass, const Store *store)
 {
     const int64_t dim = pass->dim, count = pass->rows / pass->texts;
-    const int64_t stride = (pass->heads + 2 * pass->narrow) * dim;
+    const int64_t stride = (pass->heads + 2 * pass->kv_heads) * dim;
     for (int64_t row = 0; row < pass->rows; row++) {
         const float *keys = pass->qkv + row * stride + pass->heads * dim;
         const int64_t text = pass->owners ? pass->owners[row] : row / count;
-        const int64_t token = pass->slots ? pass->slots[row] : pass->all - count + row % count;
-        for (int64_t head = 0; head < pass->narrow; head++, keys += dim) {
-            const int64_t at = ((text * pass->narrow + head) * store->room + token) * dim;
-            keep(store->keys, at, keys, dim, pass->is_short);
-            keep(store->values, at, keys + pass->narrow * dim, dim, pass->is_short);
+        const int64_t token = pass->slots ? pass->slots[row] : pass->kv_length - count + row % count;
+        for (int64_t head = 0; head < pass->kv_heads; head++, keys += dim) {
+            const int64_t at = ((text * pass->kv_heads + head) * store->capacity + token) * dim;
+            keep(store->keys, at, keys, dim, pass->is_bfloat16);
+            keep(store->values, at, keys + pass->kv_heads * dim, dim, pass->is_bfloat16);
         }
     }
 }
@@ -85,8 +85,8 @@ void outrider_layers(Pass *pass, const Layer *layers, const Store *stores, int c
         append(pass, store);
         pass->keys = store->keys;
         pass->values = store->values;
-        pass->head_stride = store->room * pass->dim;
-        pass->text_stride = pass->narrow * pass->head_stride;
+        pass->head_stride = store->capacity * pass->dim;
+        pass->text_stride = pass->kv_heads * pass->head_stride;
         attend(pass, &layers[index].exit, alone);
         leave(pass, &layers[index].exit, alone);
     }

@@ -54,30 +54,31 @@ static inline int next_rows(const Rows *rows, int row)
     return (left + parts - 1) / parts;
 }
 
-/* Returns up to TALLEST rows to multiply with panels of float32, or of bfloat16 if `is_short`. They hold until this thread's next ones. */
-static Rows few_rows(const float *x, int64_t inputs, int count, int is_short)
+/* Returns up to TALLEST rows to multiply with panels of float32, or of bfloat16 if `is_bfloat16`.
+   They hold until this thread's next ones. */
+static Rows few_rows(const float *x, int64_t inputs, int count, int is_bfloat16)
 {
     Rows rows = {x, inputs, count, TALLEST, NULL, NULL, 0, 0};
 #if defined(HAS_FAST_SHORT)
-    static _Thread_local uint16_t *room;
+    static _Thread_local uint16_t *buffer;
     static _Thread_local size_t size;
     const size_t needed = (size_t)(depth_of(inputs) * TILED * DEPTH) * 2;
-    if (is_short && needed > size) {
-        free(room);
-        room = aligned_alloc(64, 2 * needed);
+    if (is_bfloat16 && needed > size) {
+        free(buffer);
+        buffer = aligned_alloc(64, 2 * needed);
         size = 2 * needed;
     }
-    if (is_short) {
-        rows.shortened = room;
+    if (is_bfloat16) {
+        rows.shortened = buffer;
         shorten_chunk(&rows, 0);
     }
 #endif
-    (void)is_short;
+    (void)is_bfloat16;
     return rows;
 }
 
-/* The products of few rows with one panel, of bfloat16 if `is_short`, to sums[row][output]. */
-static void multiply_few(const char *panel, const Rows *rows, int is_short, float *sums)
+/* The products of few rows with one panel, of bfloat16 if `is_bfloat16`, to sums[row][output]. */
+static void multiply_few(const char *panel, const Rows *rows, int is_bfloat16, float *sums)
 {
 #if defined(HAS_TILES)
     if (rows->shortened && has_tiles) {
@@ -91,7 +92,7 @@ static void multiply_few(const char *panel, const Rows *rows, int is_short, floa
         return;
     }
 #endif
-    (is_short ? bfloat16_tiles : float32_tiles)[rows->rows - 1](panel, rows->x, rows->inputs, sums);
+    (is_bfloat16 ? bfloat16_tiles : float32_tiles)[rows->rows - 1](panel, rows->x, rows->inputs, sums);
 }
 
 /* The products of `count` rows with one panel, to sums[row][output]. */

@@ -35,7 +35,7 @@
 #define GROUP (4 * LANES + DEPTH * LANES / 2) /* bytes of a group of four bits */
 #define AHEAD 4096 /* bytes of a panel to fetch before they are needed */
 #define NEAR 2048  /* likewise, once they are in the second cache */
-#define SHORTEST 4 /* rows whose products take no longer than their weights take to arrive */
+#define SHORTEST 4 /* below this many rows a product is memory-bound */
 #define PIECE 65536 /* bytes of panels for one thread to take, at most if they are more than one */
 #define TILED 32   /* rows of two tiles */
 #define FEW 64     /* rows whose results don't depend on their number */

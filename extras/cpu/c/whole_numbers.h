@@ -148,15 +148,15 @@ static TileOfRows *const *const BYTES_TILES_OF[] = {bytes4_tiles, bytes8_tiles, 
 /* Rounds the rows to whole numbers. They hold until this thread's next ones. */
 static void round_rows(Rows *rows, int alone)
 {
-    static _Thread_local Group *room;
+    static _Thread_local Group *buffer;
     static _Thread_local size_t size;
     const size_t needed = (size_t)(rows->rows * (rows->inputs / DEPTH)) * sizeof(Group);
     if (needed > size) {
-        free(room);
-        room = malloc(needed);
+        free(buffer);
+        buffer = malloc(needed);
         size = needed;
     }
-    rows->groups = room;
+    rows->groups = buffer;
     rows->tallest = TALLEST * 2 / 3; /* with two sums for each of the others' */
     run(round_chunk, rows, rows->rows, alone || rows->rows < TALLEST);
 }

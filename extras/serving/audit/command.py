@@ -8,37 +8,35 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from outrider.base.errors import OutriderError, is_int, is_number, require
+from outrider.base.errors import OutriderError
 from outrider.base.folders import write_whole
 from outrider.base.terminal import plain, print_json, remarks, results
-from outrider.extras.serving.audit import plan
 from outrider.extras.serving.audit.audit import Auditor, Result
 from outrider.extras.serving.audit.client import OpenAIClient, Request
 from outrider.extras.serving.audit.expected import Expected, FromLogprobs, FromTarget
+from outrider.extras.serving.settings import Audit
 from outrider.plugins.config import build
 
 PROMPTS = 2
 """How many prompts are used: the same ones again and again tell more than many."""
 
 
-def audit(config: DictConfig) -> None:
+def audit(settings: Audit) -> None:
     """Prints the verdict and the evidence; writes `audit.json` and `audit.html` in Hydra's run dir.
 
     Raises:
         OutriderError: the server is broken.
     """
-    _check(config)
-    auditor = _auditor(config)
+    auditor = _auditor(settings)
     with Progress(console=remarks()) as progress:
-        task = progress.add_task("requests", total=config.requests)
-        result = auditor.run(config.requests, lambda done: progress.update(task, completed=done))
+        task = progress.add_task("requests", total=settings.requests)
+        result = auditor.run(settings.requests, lambda done: progress.update(task, completed=done))
     folder = Path(HydraConfig.get().runtime.output_dir)
-    content = json.dumps(_report(config, result), indent=1) + "\n"
+    content = json.dumps(_report(settings, result), indent=1) + "\n"
     write_whole(folder / "audit.json", content)
     page = Console(record=True, width=120, file=StringIO())
     page.print(plain(result.line), _table(result))
@@ -47,43 +45,35 @@ def audit(config: DictConfig) -> None:
     print_json(content)
     remarks(stderr=False).print(plain(folder / "audit.html"), soft_wrap=True)
     if result.verdict == "broken":
-        raise OutriderError(f"{config.url}: {result.line}")
+        raise OutriderError(f"{settings.url}: {result.line}")
     results().print(plain(result.line), soft_wrap=True)
 
 
-def _check(config: DictConfig) -> None:
-    is_level = is_number(config.level) and 0 < config.level < 1
-    require(is_level, "level", config.level, "a number above 0 and below 1")
-    fewest = plan.size([Request("", 1)])
-    is_enough = is_int(config.requests) and config.requests >= fewest
-    require(is_enough, "requests", config.requests, f"a whole number of at least {fewest}")
-
-
-def _auditor(config: DictConfig) -> Auditor:
-    options = {"model": config.model, "logprobs": config.logprobs}
-    baseline = None if config.baseline is None else OpenAIClient(config.baseline, **options)
+def _auditor(settings: Audit) -> Auditor:
+    options = {"model": settings.model, "logprobs": settings.logprobs}
+    baseline = None if settings.baseline is None else OpenAIClient(settings.baseline, **options)
     expected: Expected | None = None
     target = None
-    if config.get("target") is not None:
-        target = build(config.target)
+    if settings.target is not None:
+        target = build(settings.target)
         expected = FromTarget(target)
     elif baseline is None:
-        expected = FromLogprobs(config.logprobs)
+        expected = FromLogprobs(settings.logprobs)
     requests = []
-    for prompt in list(build(config.data))[:PROMPTS]:
+    for prompt in list(build(settings.data))[:PROMPTS]:
         asked: Any = prompt.turns[0]
-        if config.chat:
+        if settings.chat:
             asked = (("user", asked),)
         elif target is not None:
             asked = tuple(target.encode(asked))
-        requests.append(Request(asked, config.max_new_tokens))
+        requests.append(Request(asked, settings.max_new_tokens))
     return Auditor(
-        OpenAIClient(config.url, **options),
+        OpenAIClient(settings.url, **options),
         requests,
         expected,
         baseline,
-        level=config.level,
-        tie=config.tie,
+        level=settings.level,
+        tie=settings.tie,
     )
 
 
@@ -103,10 +93,10 @@ def _table(result: Result) -> Table:
     return table
 
 
-def _report(config: DictConfig, result: Result) -> dict[str, Any]:
+def _report(settings: Audit, result: Result) -> dict[str, Any]:
     """Returns the content of `audit.json`."""
     facts = asdict(result)
     for finding in facts["findings"]:
         finding["growth"] = None if math.isinf(finding["growth"]) else finding["growth"]
-    sources = {"url": config.url, "baseline": config.baseline, "line": result.line}
+    sources = {"url": settings.url, "baseline": settings.baseline, "line": result.line}
     return sources | facts

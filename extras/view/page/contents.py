@@ -16,8 +16,10 @@ from outrider.extras.view.page.texts import questions
 from outrider.extras.view.plotting import as_svg
 from outrider.lab.runs.across import config_differences, pairs_across
 from outrider.lab.runs.conclusion import finding, finding_of
+from outrider.lab.runs.detail_tables import detail_tables
 from outrider.lab.runs.summary import Summary
 from outrider.lab.runs.table import MEMORY, caveats, family
+from outrider.lab.runs.table_formats import FORMATS, SUFFIXES, contents, rates_table
 from outrider.lab.statistics.pairs import Pair
 from outrider.lab.statistics.prediction import FACTORS
 
@@ -112,9 +114,11 @@ def runs_page(
     families = _families(summaries)
     first = next(iter(summaries.values()))
     follow = served.follow if served else None
+    title = _title(summaries)
+    rates = rates_table(summaries, title)
     return render(
         "runs",
-        title=_title(summaries),
+        title=title,
         finding=_finding(summaries, [pair for pairs in families for pair in pairs]),
         leaders=leaders(summaries),
         columns=columns(all_rows),
@@ -125,6 +129,7 @@ def runs_page(
         families=[(pairs, family(pairs)) for pairs in families],
         differences=config_differences({label: run.run for label, run in summaries.items()}),
         factors=FACTORS,
+        details=[contents(each) for each in detail_tables(rows)],
         figures=[
             (name, CAPTIONS[name], Markup(as_svg(figure, name))) for name, figure in drawn.items()
         ],
@@ -142,7 +147,15 @@ def runs_page(
         ],
         settings=common_settings(runs),
         questions=[] if follow else questions(first),
-        rates_json=_encoded(summaries),
+        files={
+            "rates.json": _data_url(
+                "application/json", json.dumps({"rows": plain_rows(summaries)})
+            ),
+            **{
+                f"rates.{SUFFIXES[name]}": _data_url("text/plain", write(rates))
+                for name, write in FORMATS.items()
+            },
+        },
         downloads=served.downloads if served else [],
         more_texts=served.more_texts if served else None,
         follow=follow,
@@ -191,6 +204,6 @@ def _title(summaries: Mapping[str, Summary]) -> str:
     return f"Drafters side by side: {runs}{prompts} prompt{'' if counts[-1] == 1 else 's'}"
 
 
-def _encoded(summaries: Mapping[str, Summary]) -> str:
-    content = json.dumps({"rows": plain_rows(summaries)})
-    return base64.b64encode(content.encode()).decode()
+def _data_url(kind: str, content: str) -> str:
+    """Returns an address that holds its content. kind: the media type."""
+    return f"data:{kind};base64,{base64.b64encode(content.encode()).decode()}"

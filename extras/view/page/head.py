@@ -1,4 +1,4 @@
-"""Head: what a page says about a run before its figures."""
+"""What a page says about a run before its figures."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

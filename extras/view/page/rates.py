@@ -14,7 +14,12 @@ FIRST = ("speedup", "tokens_per_second", "block_efficiency", "alpha_tested", "al
 MEANINGS = {
     "speedup": "how many times as fast as plain decoding",
     "tokens_per_second": "the tokens of the text per second",
-    "block_efficiency": "tokens per call of the target, at most gamma + 1",
+    "block_efficiency": "tokens per call of the target, at most gamma + 1; cut rounds are censored",
+    "mean_acceptance_length": "tokens per call as counted, with the last round of a text cut where"
+    " the text ends; others call this mean acceptance length",
+    "expected_alpha_tested": "alpha tested as the distributions lead one to expect",
+    "expected_block_efficiency": "tokens per call as the distributions lead one to expect",
+    "speedup_median": "the median over prompts of the speedup",
     "alpha_tested": "the share of the tested draft tokens that were accepted",
     "alpha": "the overlap of the draft and target distributions",
     "alpha_ceiling": "the best acceptance that any lossless rule could reach",

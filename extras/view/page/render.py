@@ -1,4 +1,4 @@
-"""Render: fills the templates of this folder."""
+"""Fills the templates of this folder."""
 
 import base64
 import hashlib

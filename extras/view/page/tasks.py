@@ -1,4 +1,4 @@
-"""Tasks: which drafter is first on which task, by how much, and every rate by task."""
+"""Which drafter is first on which task, by how much, and every rate by task."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -85,7 +85,7 @@ def _leader(label: str, summary: Summary, task: str) -> Leader | None:
         return None
     first, *others = best
     speedup = (first.rates if task == OVERALL else first.tasks[task])["speedup"]
-    assert speedup is not None, "it is ranked by it"
+    assert speedup is not None, "a row without a speedup is ranked by it"
     second, lead = "", None
     if others:
         second = others[0].drafter

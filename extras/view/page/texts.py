@@ -1,4 +1,4 @@
-"""Texts: who wrote each token, round by round, for the pages."""
+"""Who wrote each token, round by round, for the pages."""
 
 import itertools
 from collections.abc import Sequence

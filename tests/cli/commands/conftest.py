@@ -1,5 +1,8 @@
 """Draws each kind of figure only once."""
 
-from tiny.commands import sketched
+import pytest
 
-__all__ = ["sketched"]
+
+@pytest.fixture(autouse=True)
+def sketched(drawn_once: None) -> None:
+    """No test here is about the figures."""

@@ -177,7 +177,7 @@ def test_adding_a_drafter_writes_no_text_again(
     ("arguments", "message"),
     [
         (["gama=3"], "gama: no such setting; did you mean 'gamma'"),
-        (["protocol=overlp"], "protocol='overlp': expected a protocol; did you mean 'overlap'"),
+        (["protocol=overlp"], "protocol='overlp': expected one of overlap, decode, both; did"),
         (["drafters=[bigram,bigram]"], "two are named 'bigram'"),
         (["turns=0"], "turns=0: expected a whole number of at least 1"),
         (["batch=0"], "batch=0: expected a whole number of at least 1"),

@@ -63,9 +63,9 @@ def test_a_small_models_distributions_are_those_of_each_text(llama: Any) -> None
 
 
 class Watches(Drafter):
-    observes = True
-
     def propose(self, context: Context, pen: Pen) -> None: ...
+
+    def observe(self, *_: Any) -> None: ...
 
 
 @pytest.mark.parametrize(

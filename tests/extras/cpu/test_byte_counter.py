@@ -11,9 +11,10 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from outrider.extras.cpu import native_pass
 from outrider.extras.cpu import packed_matrix as panels
-from outrider.extras.cpu.byte_counter import Reads
-from outrider.extras.cpu.packed_linear import PackedLinear, merged, pack, product
-from outrider.targets.passes.cache import GrowingCache
+from outrider.extras.cpu.byte_counter import ByteCounter
+from outrider.extras.cpu.packed_linear import PackedLinear, merged, product
+from outrider.targets.passes.engine import use_engine
+from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.run_pass import run_pass
 
@@ -22,7 +23,7 @@ WEIGHT = torch.randn(48, 16)
 
 
 def counted(work: Callable[[], Any]) -> int:
-    with torch.no_grad(), Reads() as reads:
+    with torch.no_grad(), ByteCounter() as reads:
         work()
     return reads.bytes
 
@@ -74,9 +75,9 @@ def test_rows_that_are_looked_up_do_not_count() -> None:
 
 def test_a_block_counts_the_products_inside() -> None:
     with torch.no_grad():
-        with Reads() as outer:
+        with ByteCounter() as outer:
             linear(X, WEIGHT)
-            with Reads() as inner:
+            with ByteCounter() as inner:
                 product(PackedLinear(nn.Linear(16, 32, bias=False)), X)
         linear(X, WEIGHT)
     assert (outer.bytes, inner.bytes) == (4 * (48 * 16 + 32 * 16), 4 * 32 * 16)
@@ -104,7 +105,7 @@ def test_a_pass_reads_all_matrices_and_the_cache(
         monkeypatch.setattr("outrider.extras.cpu.packed_linear.can_panel", lambda _: False)
     else:  # keys and values are 16 wide: half a panel
         weights += 2 * 2 * 4 * 16 * 32
-    pack(model)
+    use_engine(model, "packed")
     assert native_pass.is_used_for(model) is is_native
     cache = GrowingCache()
     run_pass(model, cache, PassInput(torch.arange(7)[None], 1))

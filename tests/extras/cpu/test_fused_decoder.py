@@ -1,4 +1,4 @@
-"""The flat pass gives transformers' own logits and states, for every kind of model and draft."""
+"""The fused decoder gives the logits and states of transformers, for all models and drafts."""
 
 import copy
 from typing import Any
@@ -14,12 +14,12 @@ from transformers import (
     Qwen3Config,
 )
 
-from outrider.extras.cpu import fused_decoder as flat
-from outrider.extras.cpu import native_pass
+from outrider.extras.cpu import fused_decoder, native_pass
 from outrider.extras.cpu import packed_linear as linear
 from outrider.extras.cpu import packed_matrix as panels
-from outrider.extras.cpu.packed_linear import pack, rounded
-from outrider.targets.passes.cache import GrowingCache
+from outrider.extras.cpu.packed_linear import rounded
+from outrider.targets.passes.engine import use_engine
+from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PART, PassInput
 from outrider.targets.passes.run_pass import run_pass
 
@@ -64,7 +64,7 @@ def make(kind: str) -> Any:
 
 def packed(plain: Any) -> Any:
     other = copy.deepcopy(plain)
-    pack(other)
+    use_engine(other, "packed")
     return other
 
 
@@ -72,7 +72,7 @@ def packed(plain: Any) -> Any:
 def test_chains_and_trees_score_as_in_transformers(kind: str) -> None:
     plain = make(kind)
     fast = packed(plain)
-    assert flat.is_used_for(fast) and not flat.is_used_for(plain)
+    assert fused_decoder.is_used_for(fast) and not fused_decoder.is_used_for(plain)
     assert native_pass.is_used_for(fast) == kind.endswith("wide")
     caches = (GrowingCache(), GrowingCache())
     ids = torch.randint(0, 40, (1, 9), generator=torch.Generator().manual_seed(1))
@@ -179,7 +179,7 @@ def test_windows_and_other_kinds_are_left_to_transformers(llama: Any) -> None:
     inputs = PassInput(torch.tensor([[1, 2, 3, 4, 5, 6]]), 2)
     for model in (windowed, other):
         right = run_pass(model.eval(), GrowingCache(), inputs).logits
-        pack(model)
-        assert not flat.is_used_for(model)
+        use_engine(model, "packed")
+        assert not fused_decoder.is_used_for(model)
         logits = run_pass(model, GrowingCache(), inputs).logits
         torch.testing.assert_close(logits, right, rtol=1e-4, atol=1e-4)

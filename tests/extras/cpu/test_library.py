@@ -13,9 +13,9 @@ from outrider.extras.cpu import library as native
 from outrider.extras.cpu import native_pass
 from outrider.extras.cpu import packed_matrix as panels
 from outrider.extras.cpu.cpu_features import cpu_flags
-from outrider.extras.cpu.packed_linear import pack
 from outrider.extras.cpu.packed_matrix import Panels
-from outrider.targets.passes.cache import GrowingCache
+from outrider.targets.passes.engine import use_engine
+from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.run_pass import run_pass
 from outrider.targets.passes.tree_mask import additive_mask, tree_mask
@@ -61,7 +61,7 @@ def test_a_long_chain_has_the_logits_of_its_tokens_up_to_rounding(
         head_dim=dim,
     )
     made: Any = LlamaForCausalLM(config).to(dtype).eval()
-    pack(made)
+    use_engine(made, "packed")
     assert native_pass.is_used_for(made)
     torch.testing.assert_close(read(made, parts), read(made, [1] * 129), rtol=most, atol=most)
 

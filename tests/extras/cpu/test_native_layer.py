@@ -9,11 +9,10 @@ import torch
 from torch import Tensor
 
 from outrider.drafters.parts.networks.decoder_layers import DecoderLayer, FusionLayer
-from outrider.drafters.parts.networks.layer import KeysAndValues, LayerConfig
+from outrider.drafters.parts.networks.layer import KeysAndValues, LayerConfig, layer_output
 from outrider.extras.cpu import native_layer
-from outrider.extras.cpu.byte_counter import Reads
-from outrider.extras.cpu.native_layer import layer_output
-from outrider.extras.cpu.packed_linear import pack
+from outrider.extras.cpu.byte_counter import ByteCounter
+from outrider.extras.cpu.engine import PackedWeights
 from outrider.targets.passes.tree_mask import tree_mask
 
 WIDTH = 32
@@ -43,7 +42,7 @@ def random(make: Callable[[], Any]) -> Any:
 
 def packed(layer: Any) -> Any:
     layer = copy.deepcopy(layer)
-    pack(layer)
+    PackedWeights().prepare_network(layer)
     return layer
 
 
@@ -98,7 +97,7 @@ def test_inputs_are_left_alone_and_products_are_counted() -> None:
     x, cache = torch.randn(1, 3, WIDTH), KeysAndValues()
     before = x.clone()
     rest: dict[str, Any] = {"positions": torch.arange(3)[None], "sees": None, "cache": cache}
-    with Reads() as counted:
+    with ByteCounter() as counted:
         out = layer_output(layer, x, x, **rest)
     assert torch.equal(x, before) and not torch.equal(out, x)
     heads, inner = 64 + 32 + 32, 96  # whole panels of 32

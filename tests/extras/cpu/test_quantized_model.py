@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from outrider import ConfigError
 from outrider.extras.cpu import library as native
 from outrider.extras.cpu import packed_matrix as panels
-from outrider.extras.cpu.packed_linear import PackedLinear, pack
+from outrider.extras.cpu.packed_linear import PackedLinear
 from outrider.extras.cpu.packed_matrix import Panels
 from outrider.extras.cpu.quantized_model import quantized
+from outrider.targets.passes.engine import use_engine
 from outrider.targets.transformers import TransformersTarget
 
 
@@ -137,7 +138,7 @@ def test_the_model_shares_all_but_its_linear_layers(
 ) -> None:
     monkeypatch.setattr(panels, "library", lambda: older_library)  # which rounds no inputs
     model = llama()
-    pack(model)
+    use_engine(model, "packed")
     small: Any = quantized(model, "drafter quantized")
     assert small.model.embed_tokens is model.model.embed_tokens
     assert small.model.layers[0].input_layernorm is model.model.layers[0].input_layernorm

@@ -48,7 +48,7 @@ def test_decoding_takes_one_where_the_library_runs_the_model(
 ) -> None:
     target, drafter = TransformersTarget(llama(), optimize=optimize), NotesThreads()
     rounds = decode(target, drafter, Token(), [3, 4], max_new_tokens=3)
-    together = decode_together(target, [drafter], Token(), [[3, 4]], max_new_tokens=3)
+    together = decode_together(target, drafter, Token(), [[3, 4]], max_new_tokens=3)
     for _ in (*rounds, *together):
         assert torch.get_num_threads() == 3  # between rounds it is the caller's
     assert drafter.noted == {threads}

@@ -77,11 +77,11 @@ def test_a_missing_hypothesis_is_one_line_with_the_installation(
 @pytest.mark.parametrize(
     ("setting", "line"),
     [
-        ("seconds=0", "seconds=0: expected a number above 0, or null"),
+        ("seconds=0", "seconds=0.0: expected a number above 0, or null"),
         ("runs=0", "runs=0: expected a whole number of at least 1, or null"),
         ("targets=table", "targets='table': expected one of tables, transformers, both"),
         ("drafters=[promt_lookup]", "did you mean 'prompt_lookup'?"),
-        ("drafters=none", "drafters='none': expected a list of names"),
+        ("drafters=none", "drafters='none': expected a list, each text"),
         ("example={targt:1}", "example.targt: did you mean 'target'?"),
     ],
 )

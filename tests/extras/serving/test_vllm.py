@@ -182,9 +182,9 @@ def test_a_drafter_that_can_not_be_made_costs_only_that_request_its_drafts(caplo
 
 
 class Watches(Drafter):
-    observes = True
-
     def propose(self, context: Context, pen: Pen) -> None: ...
+
+    def observe(self, *_: Any) -> None: ...
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def test_the_address_has_a_token_and_is_of_this_machine(
     [
         (["gone"], "expected a folder that exists"),
         ([], "expected a folder with runs"),
-        ([".", "--port", "70000"], "--port=70000: expected a number from 0 to 65535"),
+        ([".", "--port", "70000"], "--port=70000: expected a whole number in [0, 65535]"),
     ],
 )
 def test_layouts_that_cannot_be_shown_are_refused(

@@ -180,9 +180,14 @@ def test_the_head_has_the_command_and_the_date(report_at: Callable[..., Page]) -
 
 
 def test_the_rates_can_be_downloaded(report_at: Callable[..., Page]) -> None:
-    address = report_at().locator("a[download]").get_attribute("href") or ""
-    rows = json.loads(b64decode(address.partition(",")[2]))["rows"]
+    files = {
+        link.inner_text(): b64decode((link.get_attribute("href") or "").partition(",")[2]).decode()
+        for link in report_at().locator("a[download]").all()
+    }
+    rows = json.loads(files["rates.json"])["rows"]
     assert {row["drafter"] for row in rows} == {"none", "lookup", "bigram"}
+    assert files["rates.md"].startswith("**Drafters side by side")
+    assert r"\toprule" in files["rates.tex"] and files["rates.csv"].startswith("drafter,")
 
 
 @pytest.mark.parametrize("width", [1280, 820, 400, 320])

@@ -36,6 +36,18 @@ def test_a_sweep_is_gathered(run: Any, quick: list[str], tmp_path: Path) -> None
     assert "Unfinished" in (tmp_path / "all" / "report.html").read_text()
 
 
+def test_a_run_is_printed_as_a_table_for_a_paper(compared: Any, run: Any, tmp_path: Path) -> None:
+    compared("protocol=overlap")
+    folder = str(tmp_path / "out")
+    status, printed, _ = run("report", folder, "--format", "latex", "--reference", "bigram")
+    assert status == 0
+    tables = printed.split(r"\begin{table}")
+    assert len(tables) == 3 and r"\toprule" in tables[1]  # the rates, and the pairs
+    assert "bigram & prompt" in tables[2]
+    status, _, complaint = run("report", folder, "--format", "latex", "--reference", "bigrm")
+    assert status == 1 and "did you mean 'bigram'" in complaint
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

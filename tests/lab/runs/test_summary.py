@@ -96,6 +96,16 @@ def test_a_run_has_its_reference_and_tests_against_plain_decoding(whole_run: Run
     assert mine.task_pairs == []  # two prompts of a task have no interval
 
 
+def test_a_busy_machine_is_a_doubt(whole_run: Run) -> None:
+    def why(start: float, end: float) -> set[tuple[str, ...]]:
+        states = {"starts": [{"cores": 2, "load": start}], "ends": [{"load": end}]}
+        rows = Summary(replace(whole_run, facts={**whole_run.facts, **states})).rows
+        return {row.doubts[-1:] for row in rows if row.drafter != "none"}
+
+    assert why(0.4, 7.25) == why(7.25, 1.0) == {("the machine is busy: load 7.2 on 2 cores",)}
+    assert ("the machine is busy: load 2.0 on 2 cores",) not in why(2.0, 2.0)
+
+
 def test_settings_of_a_run_are_those_of_decode() -> None:
     assert Settings().gamma == 5
 

@@ -2,7 +2,7 @@
 
 from outrider.lab.measuring.measurement import Decoding
 from outrider.lab.statistics.intervals import Interval
-from outrider.lab.statistics.timing_checks import doubts, drift
+from outrider.lab.statistics.timing_checks import busy, doubts, drift
 
 
 def text(call: float, *repeats: float) -> Decoding:
@@ -32,3 +32,9 @@ def test_a_speedup_above_the_tokens_of_a_call_is_doubted() -> None:
     assert doubts(rates(1.5, 2.0), [1.2, 8.0], 5, 1.0) == ("above gamma + 1 on 1 of 2 prompts",)
     assert doubts(rates(1.5, 2.0), [1.4, 1.6], 5, 1.25) == ("plain decoding drifts by 25%",)
     assert doubts({"speedup": None, "block_efficiency": None}, [], 5, 1.0) == ()
+
+
+def test_more_to_do_than_cores_is_busy() -> None:
+    assert busy(2.0, 2) == busy(2.5, 2) == busy(None, 2) == busy(9.0, None) == ""
+    assert busy(2.6, 2) == "the machine is busy: load 2.6 on 2 cores"
+    assert busy(1.3, 1) == "the machine is busy: load 1.3 on 1 core"

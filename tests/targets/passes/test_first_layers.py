@@ -11,7 +11,8 @@ from tiny.subject import Subject, Truth, written
 from outrider import ConfigError
 from outrider.drafters.self_sparse import SelfSparse
 from outrider.drafters.small_lm import SmallLM
-from outrider.extras.cpu.packed_linear import can_pack, pack
+from outrider.extras.cpu.packed_linear import can_pack
+from outrider.targets.passes.engine import use_engine
 from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.transformers import TransformersTarget
 
@@ -69,7 +70,7 @@ def test_a_packed_model_is_cut(llama: Any) -> None:
     with torch.no_grad():
         right = first_layers(model, 2)(ids).logits
         if can_pack(model):
-            pack(model)
+            use_engine(model, "packed")
         assert torch.allclose(first_layers(model, 2)(ids).logits, right, atol=1e-4)
 
 

@@ -19,9 +19,9 @@ from transformers import CONFIG_MAPPING
 from outrider import ConfigError
 from outrider.base.errors import RankEnded
 from outrider.targets.passes import launch, ranks
-from outrider.targets.passes.cache import GrowingCache
 from outrider.targets.passes.cached_model import CachedModel
 from outrider.targets.passes.first_layers import first_layers
+from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.run_pass import new_cache
 from outrider.targets.transformers import TransformersTarget
 

@@ -8,7 +8,7 @@ from tiny.parts import held
 from transformers import Mamba2Config, Mamba2ForCausalLM
 
 from outrider import TargetError
-from outrider.targets.passes import recurrent
+from outrider.targets.passes import engine
 from outrider.targets.passes.cached_model import CachedModel
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.recurrent import AGAIN, RecurrentCache
@@ -29,13 +29,13 @@ def model() -> Any:
 def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of tokens of each pass."""
     counts: list[int] = []
-    plain_pass = recurrent.plain_pass
+    run_modules = engine.run_modules
 
     def counted(model: Any, cache: Any, inputs: PassInput) -> Any:
         counts.append(inputs.ids.shape[1])
-        return plain_pass(model, cache, inputs)
+        return run_modules(model, cache, inputs)
 
-    monkeypatch.setattr(recurrent, "plain_pass", counted)
+    monkeypatch.setattr(engine, "run_modules", counted)
     return counts
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import torch
 
-from outrider.extras.cpu.packed_linear import pack
 from outrider.targets.passes import cached_model, text_tree
 from outrider.targets.passes.cached_model import CachedModel
+from outrider.targets.passes.engine import use_engine
 from outrider.targets.passes.text_tree import TextTree
 
 
@@ -83,7 +83,7 @@ def test_tokens_that_no_text_uses_are_taken_out(llama: Any, monkeypatch: Any) ->
 
 def test_a_packed_model_says_the_same(llama: Any) -> None:
     plain, packed = llama(), llama()
-    pack(packed)
+    use_engine(packed, "packed")
     paths = [(5,), (5, 6), (7, 8)]
     logits = TextTree(CachedModel(packed), [3, 4]).logits(paths)
     torch.testing.assert_close(

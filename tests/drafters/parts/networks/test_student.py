@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from outrider import ConfigError, Sampling
 from outrider.drafters.parts.networks.student import borrows, read_student, save_student
 from outrider.drafters.small_lm import SmallLM
-from outrider.extras.cpu.packed_linear import pack
+from outrider.targets.passes.engine import use_engine
 from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.stage import context_after, play_draft
@@ -59,7 +59,7 @@ def test_a_student_drafts_as_its_targets_first_layers(folder: Path, target: Any)
 def test_a_packed_target_lends_its_tables_too(folder: Path, target: Any) -> None:
     ids = torch.tensor([[3, 4, 5, 6]])
     right = first_layers(target.model, 2)(ids).logits
-    pack(target.model)
+    use_engine(target.model, "packed")
     logits = read_student(folder, target)(ids).logits
     torch.testing.assert_close(logits, right, rtol=1e-5, atol=1e-5)
 

@@ -1,6 +1,5 @@
 """A text of one tokenizer is read in the ids of another, and logits go the other way."""
 
-import copy
 import random
 from typing import Any
 
@@ -8,7 +7,7 @@ import pytest
 import torch
 from tiny.tokenizers import byte_level, unigram
 
-from outrider import ConfigError, Context, Drafter, Pen, Tokens
+from outrider import ConfigError, Tokens
 from outrider.drafters.parts.texts.translation import OwnText, Translation, whole_characters
 from outrider.targets.tabular import TabularTarget
 
@@ -171,16 +170,3 @@ def test_an_interruption_leaves_the_ids_right(
 )
 def test_the_part_of_a_character_at_the_end_is_cut_off(text: bytes, whole: int) -> None:
     assert whole_characters(text) == text[:whole]
-
-
-class Holder(Drafter):
-    def __init__(self, held: Translation) -> None:
-        self.held = [held]
-
-    def propose(self, context: Context, pen: Pen) -> None: ...
-
-
-def test_forks_share_the_vocabularies(bpe: Any, pieces: Any) -> None:
-    both = translation(pieces, bpe)
-    assert Holder(both).fork().held[0] is both
-    assert copy.deepcopy(both) is both

@@ -1,4 +1,4 @@
-"""GrowingTensor: rows that are appended, cropped and moved, in a buffer that doubles."""
+"""Rows that are appended, cropped and moved, in a buffer that doubles."""
 
 import math
 from mmap import mmap
@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-INITIAL_ROOM = 256
+SPARE = 256
 """How many rows a new buffer has room for beyond those needed."""
 
 
@@ -16,19 +16,19 @@ INITIAL_ROOM = 256
 class GrowingTensor:
     """A tensor that grows along its second to last dimension, mostly without copying its rows.
 
-    Its content is the first part of a larger buffer, the room: appending writes after it, and
+    Its content is the first part of a larger buffer: appending writes after it, and
     cropping moves its end. In training, where a backward pass needs unchanged tensors,
     `concatenate` replaces `append`.
 
     spare: how many rows to make room for beyond those needed. Defaults to 256.
-    zeros: whether a new room is filled with zeros. By default it is uninitialised.
+    zeros: whether a new buffer is filled with zeros. By default it is uninitialised.
     """
 
-    def __init__(self, *, spare: int = INITIAL_ROOM, zeros: bool = False) -> None:
+    def __init__(self, *, spare: int = SPARE, zeros: bool = False) -> None:
         self._spare, self._zeros = spare, zeros
-        self._room: Tensor | None = None
+        self._buffer: Tensor | None = None
         self._length = 0
-        self._is_shared = False  # with a backward pass, which needs the room unchanged
+        self._is_shared = False  # with a backward pass, which needs the buffer unchanged
 
     def __len__(self) -> int:
         """Returns the number of rows that are in use."""
@@ -37,46 +37,48 @@ class GrowingTensor:
     @property
     def content(self) -> Float[Tensor, "*outer rows width"]:
         """Returns the rows in use, as a view that later calls may change."""
-        assert self._room is not None
-        return self._room.narrow(-2, 0, self._length)
+        assert self._buffer is not None
+        return self._buffer.narrow(-2, 0, self._length)
 
     def append(self, new: Float[Tensor, "*outer new width"]) -> Float[Tensor, "*outer rows width"]:
         """Appends rows, and returns all that are in use."""
         self.extend(new).narrow(-2, self._length - new.shape[-2], new.shape[-2]).copy_(new)
         return self.content
 
-    def extend(self, new: Float[Tensor, "*outer new width"]) -> Float[Tensor, "*outer room width"]:
-        """Counts as many rows in as `new` has, and returns the room that they are to be put in."""
-        room = self.reserve(self._length + new.shape[-2], new)
+    def extend(
+        self, new: Float[Tensor, "*outer new width"]
+    ) -> Float[Tensor, "*outer capacity width"]:
+        """Reserves as many rows as `new` has, and returns the buffer that they are to be put in."""
+        buffer = self.reserve(self._length + new.shape[-2], new)
         self._length += new.shape[-2]
-        return room
+        return buffer
 
     def concatenate(
         self, new: Float[Tensor, "*outer new width"]
     ) -> Float[Tensor, "*outer rows width"]:
         """Appends rows like `append`, in a new tensor that gradients flow through."""
-        self._room = torch.cat([self.content, new], dim=-2) if self._length else new
-        self._length, self._is_shared = self._room.shape[-2], True
-        return self._room
+        self._buffer = torch.cat([self.content, new], dim=-2) if self._length else new
+        self._length, self._is_shared = self._buffer.shape[-2], True
+        return self._buffer
 
     def reserve(
         self, rows: int, like: Float[Tensor, "*outer any width"]
-    ) -> Float[Tensor, "*outer room width"]:
-        """Makes room for at least `rows` rows, and returns the whole room, used and unused.
+    ) -> Float[Tensor, "*outer capacity width"]:
+        """Makes room for at least `rows` rows, and returns the whole buffer, used and unused.
 
-        like: a tensor of the shape, precision and device to use if there is no room yet.
+        like: a tensor of the shape, precision and device to use if there is no buffer yet.
         """
-        old = self._room
+        old = self._buffer
         if old is not None and rows <= old.shape[-2] and not self._is_shared:
             return old
         like = like if old is None else old
-        room = rows + self._spare if old is None else max(rows + self._spare, 2 * old.shape[-2])
-        shape = (*like.shape[:-2], room, like.shape[-1])
-        self._room = _zeros(like, shape) if self._zeros else like.new_empty(shape)
+        capacity = rows + self._spare if old is None else max(rows + self._spare, 2 * old.shape[-2])
+        shape = (*like.shape[:-2], capacity, like.shape[-1])
+        self._buffer = _zeros(like, shape) if self._zeros else like.new_empty(shape)
         if old is not None:
-            self._room.narrow(-2, 0, old.shape[-2]).copy_(old)
+            self._buffer.narrow(-2, 0, old.shape[-2]).copy_(old)
         self._is_shared = False
-        return self._room
+        return self._buffer
 
     def crop(self, length: int) -> None:
         """Keeps the first `length` rows."""
@@ -87,26 +89,26 @@ class GrowingTensor:
 
         rows: the indices of these rows, counted from the first row of the content.
         """
-        if self._room is None:
+        if self._buffer is None:
             return
-        room = self.reserve(self._length, self._room)
-        room.narrow(-2, start, len(rows)).copy_(room.index_select(-2, rows))
+        buffer = self.reserve(self._length, self._buffer)
+        buffer.narrow(-2, start, len(rows)).copy_(buffer.index_select(-2, rows))
         self._length = start + len(rows)
 
     def select(self, indices: Int[Tensor, "selected"]) -> None:
         """Keeps some entries of the first dimension, such as the texts of a batch."""
-        if self._room is not None:
-            self._room = self._room[indices]
+        if self._buffer is not None:
+            self._buffer = self._buffer[indices]
 
 
 def _zeros(like: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Returns a tensor of zeros, with the precision and device of `like`.
 
-    On a CPU the system hands out zeros where they are first used, so a room that stays partly
+    On a CPU the system hands out zeros where they are first used, so a buffer that stays partly
     unused costs neither the time nor the memory of all of it. NumPy's would come in pages of two
     megabytes, of which a text uses a part.
     """
     if like.device.type != "cpu":
         return like.new_zeros(shape)
-    room = mmap(-1, math.prod(shape) * like.element_size())
-    return torch.frombuffer(room, dtype=like.dtype, count=math.prod(shape)).view(shape)
+    memory = mmap(-1, math.prod(shape) * like.element_size())
+    return torch.frombuffer(memory, dtype=like.dtype, count=math.prod(shape)).view(shape)

@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from outrider.targets.passes.growing import INITIAL_ROOM, GrowingTensor
+from outrider.targets.passes.growing_tensor import SPARE, GrowingTensor
 
 
 def test_rows_are_those_of_a_matrix() -> None:
     rows, right = GrowingTensor(), torch.empty(0, 3)
-    for seed, count in enumerate((4, 300, INITIAL_ROOM, 1, 700)):
+    for seed, count in enumerate((4, 300, SPARE, 1, 700)):
         new = torch.randn(count, 3, generator=torch.Generator().manual_seed(seed))
         right = torch.cat([right, new])
         assert torch.equal(rows.append(new), right)
@@ -31,11 +31,11 @@ def test_an_empty_tensor_stays_empty() -> None:
 
 def test_rows_move_only_when_the_room_is_full() -> None:
     rows = GrowingTensor()
-    before = rows.append(torch.zeros(5 * INITIAL_ROOM, 3)).data_ptr()
-    for _ in range(INITIAL_ROOM):
+    before = rows.append(torch.zeros(5 * SPARE, 3)).data_ptr()
+    for _ in range(SPARE):
         assert rows.append(torch.ones(1, 3)).data_ptr() == before
     assert rows.append(torch.ones(1, 3)).data_ptr() != before
-    assert rows.content.sum() == 3 * (INITIAL_ROOM + 1)
+    assert rows.content.sum() == 3 * (SPARE + 1)
 
 
 @pytest.mark.parametrize("zeros", [False, True])

@@ -1,18 +1,17 @@
-"""StaticCache: passes of a few sizes over a cache of fixed size, which a compiler can speed up."""
+"""Passes of a few sizes over a cache of fixed size, which a compiler can speed up."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast, final
-from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
-from outrider.extras.cpu import fused_decoder as flat
-from outrider.targets.passes.growing import GrowingTensor
+from outrider.extras.cpu.fused_decoder import fused_pass
+from outrider.targets.passes.growing_tensor import GrowingTensor
 from outrider.targets.passes.pass_input import PART, Pass, PassCache, PassInput, in_parts
 from outrider.targets.passes.tree_mask import additive_mask
 
@@ -20,48 +19,16 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
     from transformers.cache_utils import Cache
 
-INITIAL_ROOM = 1024
-"""How many tokens a new cache has room for; the room doubles when it is full."""
+CAPACITY = 1024
+"""How many tokens a new cache has room for; it doubles when it is full."""
 
 SIZES = (1, 2, 4, 6, 8, 12, 16, 32)
 """The numbers of tokens of compiled passes. Fewer are padded; more than 32 run uncompiled."""
 
-GRAPHS = 64
-"""How many graphs a process may make."""
-
-Compiler = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-_compiled: "WeakKeyDictionary[PreTrainedModel, Callable[..., Any]]" = WeakKeyDictionary()
-
-
-def compile_passes(model: "PreTrainedModel", compiler: Compiler | None = None) -> None:
-    """Has the model's passes compiled, each size on its first use.
-
-    compiler: turns a plain function into a fast one. Defaults to `torch.compile`, with CUDA graphs
-        on a GPU ("reduce-overhead"). On a CPU its graphs could hold packed weights ("freezing"),
-        but each size would hold a copy, and still be slower than `packed`. A compiler must not make
-        numbers dynamic (`dynamic=False`), or it confuses which states are requested.
-    """
-    if compiler is None:
-        mode = "reduce-overhead" if model.device.type == "cuda" else "default"
-
-        def compiler(function: Callable[..., Any]) -> Callable[..., Any]:
-            return torch.compile(function, fullgraph=True, dynamic=False, mode=mode)
-
-    # One graph for each size and room is intended: raise torch's limit, which would warn.
-    dynamo: Any = torch._dynamo.config
-    dynamo.recompile_limit = max(dynamo.recompile_limit, GRAPHS)
-    _compiled[model] = compiler(_uncompiled(model))
-
-
-def is_compiled(model: "PreTrainedModel") -> bool:
-    """Returns whether the model's passes are compiled."""
-    return model in _compiled
-
 
 @final
-class _Rooms:
-    """The cache of a compiled pass, which writes at `slots` and reads the whole room."""
+class _Buffers:
+    """The cache of a compiled pass, which writes at `slots` and reads whole buffers."""
 
     def __init__(self) -> None:
         self.keys: list[Tensor] = []
@@ -85,22 +52,24 @@ class _Layer:
 
 
 @final
-class StaticCache(PassCache):
-    """Keys and values of one text, in blocks that never move.
+class CompiledCache(PassCache):
+    """Keys and values of one sequence, in buffers that never move.
 
     A rollback only changes the length; what lies beyond it is masked, and overwritten later.
+
+    run: the compiled form of `uncompiled(model)`.
     """
 
-    def __init__(self, model: "PreTrainedModel") -> None:
+    def __init__(self, model: "PreTrainedModel", run: Callable[..., Any]) -> None:
         config: Any = model.config
-        self._model, self._length = model, 0
+        self._model, self._run, self._length = model, run, 0
         layers, heads = int(config.num_hidden_layers), int(config.num_key_value_heads)
         dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         self._like = torch.empty((1, heads, 0, int(dim)), dtype=model.dtype, device=model.device)
         self._keys, self._values = (
-            [GrowingTensor(spare=INITIAL_ROOM, zeros=True) for _ in range(layers)] for _ in range(2)
+            [GrowingTensor(spare=CAPACITY, zeros=True) for _ in range(layers)] for _ in range(2)
         )
-        self._rooms = _Rooms()
+        self._buffers = _Buffers()
         self._reserve(0)
 
     @property
@@ -108,7 +77,7 @@ class StaticCache(PassCache):
         """Returns the keys and values of each layer, as transformers' caches do."""
         return [
             _Layer(keys[:, :, : self._length], values[:, :, : self._length])
-            for keys, values in zip(self._rooms.keys, self._rooms.values, strict=True)
+            for keys, values in zip(self._buffers.keys, self._buffers.values, strict=True)
         ]
 
     def get_seq_length(self) -> int:
@@ -137,16 +106,16 @@ class StaticCache(PassCache):
         count = inputs.ids.shape[1]
         size = next((size for size in sizes if size >= count), count)
         self._reserve(self._length + size)
-        self._rooms.slots = torch.arange(
+        self._buffers.slots = torch.arange(
             self._length, self._length + size, device=self._model.device
         )
-        positions = self._rooms.slots[None].clone()
+        positions = self._buffers.slots[None].clone()
         if inputs.positions is not None:
             positions[:, :count] = inputs.positions
-        run = _compiled[self._model] if size in sizes else _uncompiled(self._model)
+        run = self._run if size in sizes else uncompiled(self._model)
         logits, states = run(
             pad(inputs.ids, (0, size - count)),
-            self._rooms,
+            self._buffers,
             self._full_mask(inputs.mask, count),
             positions,
             tuple(sorted(inputs.states)),
@@ -159,11 +128,11 @@ class StaticCache(PassCache):
         )
 
     def _full_mask(
-        self, mask: Float[Tensor, "1 1 count all"] | None, count: int
-    ) -> Float[Tensor, "1 1 size room"]:
-        """Returns `mask` extended to the padded size and the whole room; the rest is a chain's."""
-        slots, room = self._rooms.slots, self._rooms.keys[0].shape[2]
-        sees = torch.arange(room, device=slots.device) <= slots[:, None]
+        self, mask: Float[Tensor, "1 1 count kv_length"] | None, count: int
+    ) -> Float[Tensor, "1 1 size capacity"]:
+        """Returns `mask` extended to the padded size and whole buffers; the rest is a chain's."""
+        slots, capacity = self._buffers.slots, self._buffers.keys[0].shape[2]
+        sees = torch.arange(capacity, device=slots.device) <= slots[:, None]
         full = additive_mask(sees, self._model.dtype)
         if mask is not None:
             full[:count, : self._length + count] = mask[0, 0]
@@ -171,20 +140,22 @@ class StaticCache(PassCache):
 
     def _reserve(self, tokens: int) -> None:
         """Makes room for at least `tokens` tokens in every layer."""
-        self._rooms.keys = [grown.reserve(tokens, self._like) for grown in self._keys]
-        self._rooms.values = [grown.reserve(tokens, self._like) for grown in self._values]
+        self._buffers.keys = [grown.reserve(tokens, self._like) for grown in self._keys]
+        self._buffers.values = [grown.reserve(tokens, self._like) for grown in self._values]
 
 
-def _uncompiled(model: "PreTrainedModel") -> Callable[..., Any]:
+def uncompiled(model: "PreTrainedModel") -> Callable[..., Any]:
+    """Returns a function that runs a pass over a cache of fixed size."""
+
     def run(
         ids: Int[Tensor, "1 size"],
-        rooms: _Rooms,
-        mask: Float[Tensor, "1 1 size room"],
+        buffers: _Buffers,
+        mask: Float[Tensor, "1 1 size capacity"],
         positions: Int[Tensor, "1 size"],
         states: Collection[int],
     ) -> tuple[Tensor, dict[int, Tensor]]:
         inputs = PassInput(ids, ids.shape[1], mask, positions, states)
-        result = flat.flat_pass(model, cast("Cache", rooms), inputs)
+        result = fused_pass(model, cast("Cache", buffers), inputs)
         return result.logits, result.states
 
     return run

@@ -13,8 +13,10 @@ from outrider import ConfigError, Draft, Verdict, decode
 from outrider.drafters.eagle import Eagle
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.self_sparse import SelfSparse
-from outrider.targets.passes import compiled_cache as static
-from outrider.targets.passes.compiled_cache import StaticCache, compile_passes
+from outrider.extras.cpu import compiled_cache
+from outrider.extras.cpu.compiled_cache import CompiledCache
+from outrider.extras.cpu.compiled_passes import CompiledPasses
+from outrider.targets.passes.engine import note_engine
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.run_pass import new_cache, run_pass
 from outrider.targets.transformers import TransformersTarget
@@ -22,12 +24,18 @@ from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.token import Token
 
 
+def compiled(model: Any, compiler: Any) -> None:
+    engine = CompiledPasses(compiler)
+    engine.prepare(model)
+    note_engine(model, engine)
+
+
 @pytest.fixture(scope="module")
 def pair(llama: Any) -> Any:
     """A plain target, and the same one compiled."""
     plain = llama(max_position_embeddings=400, num_key_value_heads=2, num_attention_heads=4)
     other = copy.deepcopy(plain)
-    compile_passes(
+    compiled(
         other,
         lambda function: torch.compile(
             function, backend="aot_eager", fullgraph=True, dynamic=False
@@ -48,7 +56,7 @@ def test_one_graph_a_size_serves_every_round(pair: Any) -> None:
         )
 
     model = copy.deepcopy(pair[0].model)
-    compile_passes(model, counted)
+    compiled(model, counted)
     target = TransformersTarget(model)
     session = target.open([3] * 40)
     for drafted in (0, 3, 3, 2, 3, 3, 2, 3):
@@ -96,8 +104,8 @@ def test_texts_are_the_same(make: Any, rule: Any, pair: Any) -> None:
     assert texts[0] == texts[1]
 
 
-def test_a_text_outgrows_its_room(pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(static, "INITIAL_ROOM", 16)
+def test_a_text_outgrows_its_buffers(pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled_cache, "CAPACITY", 16)
     options: dict[str, Any] = {"gamma": 4, "max_new_tokens": 24}
     texts = [
         [round.tokens for round in decode(target, PromptLookup(), Token(), [3, 4, 3], **options)]
@@ -107,14 +115,14 @@ def test_a_text_outgrows_its_room(pair: Any, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_long_prompt_is_read_in_parts(pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, known = [], StaticCache._full_mask
+    rows, known = [], CompiledCache._full_mask
 
     def full_mask(*arguments: Any) -> torch.Tensor:
         mask = known(*arguments)
         rows.append(mask.shape[2])
         return mask
 
-    monkeypatch.setattr(StaticCache, "_full_mask", full_mask)
+    monkeypatch.setattr(CompiledCache, "_full_mask", full_mask)
     prompt = [3, 4, 5, 9] * 65  # the last part is no size of its own
     right, logits = (target.open(prompt).score(Draft()) for target in pair)
     torch.testing.assert_close(logits, right, rtol=1e-4, atol=1e-5)
@@ -124,7 +132,7 @@ def test_a_long_prompt_is_read_in_parts(pair: Any, monkeypatch: pytest.MonkeyPat
 def test_a_rollback_moves_nothing(pair: Any) -> None:
     model = pair[1].model
     cache = new_cache(model)
-    assert isinstance(cache, StaticCache)
+    assert isinstance(cache, CompiledCache)
     run_pass(model, cache, PassInput(torch.tensor([[3, 4, 5]]), 1))
     before = [layer.keys.data_ptr() for layer in cache.layers]
     for _ in range(5):
@@ -139,7 +147,9 @@ def test_other_kinds_are_refused() -> None:
 
     with torch.random.fork_rng(devices=[]):
         model = GPT2LMHeadModel(GPT2Config(vocab_size=32, n_embd=16, n_layer=2, n_head=2))
-    with pytest.raises(ConfigError, match=r"optimize='compile': GPT2LMHeadModel is none of"):
+    with pytest.raises(
+        ConfigError, match=r"optimize='compile': .*, since GPT2LMHeadModel is none of"
+    ):
         TransformersTarget(model.eval(), optimize="compile")
     with pytest.raises(ConfigError, match=r"optimize='fast': expected one of auto, none"):
         TransformersTarget(model.eval(), optimize="fast")

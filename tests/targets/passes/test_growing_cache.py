@@ -6,8 +6,8 @@ import pytest
 import torch
 from transformers import DynamicCache
 
-from outrider.targets.passes.cache import GrowingCache
-from outrider.targets.passes.growing import INITIAL_ROOM
+from outrider.targets.passes.growing_cache import GrowingCache
+from outrider.targets.passes.growing_tensor import SPARE
 
 
 def states(count: int, seed: int) -> tuple[Any, Any]:
@@ -24,9 +24,7 @@ def same(cache: Any, other: Any) -> None:
 
 def test_the_cache_holds_the_entries_of_a_dynamic_cache() -> None:
     cache, other = GrowingCache(), DynamicCache()
-    for seed, (count, dropped) in enumerate(
-        [(200, 0), (3, 2), (INITIAL_ROOM, 5), (1, 0), (900, 899)]
-    ):
+    for seed, (count, dropped) in enumerate([(200, 0), (3, 2), (SPARE, 5), (1, 0), (900, 899)]):
         for layer in (0, 1):
             keys, values = cache.update(*states(count, seed), layer)
             right = other.update(*states(count, seed), layer)
@@ -61,7 +59,7 @@ def test_texts_leave_a_batch() -> None:
     same(cache, other)
 
 
-@pytest.mark.parametrize("prompt", [10, 5 * INITIAL_ROOM])
+@pytest.mark.parametrize("prompt", [10, 5 * SPARE])
 def test_a_round_moves_no_earlier_entry(prompt: int) -> None:
     cache = GrowingCache()
     cache.update(*states(prompt, 1), 0)

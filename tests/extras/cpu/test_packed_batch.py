@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from outrider.contract.draft import Draft
-from outrider.targets.passes import ragged
-from outrider.targets.passes import run_pass as step
-from outrider.targets.passes.cache import GrowingCache
+from outrider.extras.cpu import packed_batch
+from outrider.extras.cpu.native_pass import native_pass
+from outrider.extras.cpu.packed_batch import PackedBatch
+from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
-from outrider.targets.passes.ragged import Ragged
 from outrider.targets.passes.run_pass import run_pass
 
 IDS = torch.randint(0, 90, (1, 130), generator=torch.Generator().manual_seed(1))
@@ -21,11 +21,11 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of tokens of each pass."""
     counts: list[int] = []
 
-    def counted(model: Any, cache: Any, inputs: PassInput) -> Any:
+    def counted(model: Any, cache: Any, inputs: PassInput, packing: Any) -> Any:
         counts.append(inputs.ids.numel())
-        return step.run_pass(model, cache, inputs)
+        return native_pass(model, cache, inputs, packing)
 
-    monkeypatch.setattr(ragged, "run_pass", counted)
+    monkeypatch.setattr(packed_batch, "native_pass", counted)
     return counts
 
 
@@ -35,12 +35,12 @@ def logits_alone(model: Any, text: list[int], rows: int) -> torch.Tensor:
 
 def test_a_text_in_a_batch_has_its_own_logits(native_model: Any) -> None:
     lengths = (3, 21, 40)
-    ragged = Ragged(native_model, len(lengths))
+    group = PackedBatch(native_model, len(lengths))
     for number, length in enumerate(lengths):
-        ragged.read(number, IDS[0, :length].tolist(), ())
+        group.read(number, IDS[0, :length].tolist(), ())
     draft = Draft((5, 6), (-1, 0))
     pending = [[7], [8, 9], [10]]
-    passes = ragged.feed(range(3), pending, [draft] * 3, ())
+    passes = group.feed(range(3), pending, [draft] * 3, ())
     for number, length in enumerate(lengths):
         cache = GrowingCache()
         text = [*IDS[0, :length].tolist(), *pending[number], 5, 6]
@@ -50,7 +50,7 @@ def test_a_text_in_a_batch_has_its_own_logits(native_model: Any) -> None:
 
 def test_a_tree_in_a_batch_has_the_logits_of_its_paths(native_model: Any) -> None:
     lengths = (3, 40)
-    chains, trees = Ragged(native_model, 2), Ragged(native_model, 2)
+    chains, trees = PackedBatch(native_model, 2), PackedBatch(native_model, 2)
     for batch in (chains, trees):
         for number, length in enumerate(lengths):
             batch.read(number, IDS[0, :length].tolist(), ())
@@ -68,7 +68,7 @@ def test_a_part_of_a_prompt_is_read_in_the_pass_of_a_draft(
 ) -> None:
     """Many rows of one text, and few of others; with a tree, all of them have a mask."""
     texts = [IDS[0, :100].tolist(), [7, 8, 9], IDS[0, 20:110].tolist(), [3]]
-    group = Ragged(native_model, len(texts))
+    group = PackedBatch(native_model, len(texts))
     group.read(0, texts[0][:20], ())
     group.feed([1], [texts[1][:1]], [Draft()], ())
     group.read(0, texts[0][20:-1], ())
@@ -84,7 +84,7 @@ def test_a_part_of_a_prompt_is_read_in_the_pass_of_a_draft(
 
 
 def test_a_text_read_along_with_few_others_keeps_its_logits(native_model: Any) -> None:
-    group = Ragged(native_model, 2)
+    group = PackedBatch(native_model, 2)
     group.read(0, IDS[0, :90].tolist(), ())
     result = group.feed([1], [[7, 8]], [Draft.chain([5])], ())[0]
     assert torch.equal(result.logits, logits_alone(native_model, [7, 8, 5], 2))
@@ -93,7 +93,7 @@ def test_a_text_read_along_with_few_others_keeps_its_logits(native_model: Any) -
 def test_a_common_prefix_of_prompts_is_read_once(native_model: Any, passes: list[int]) -> None:
     start = IDS[0, :40].tolist()
     texts = [[*start, 1, 2], [5, 6], [*start, 3], [*start[:20], 4], [*start[:7], 5]]
-    group = Ragged(native_model, len(texts))
+    group = PackedBatch(native_model, len(texts))
     for number, text in enumerate(texts):
         group.read(number, text[:-1], ())
     pending = [text[-1:] for text in texts]
@@ -106,7 +106,7 @@ def test_a_common_prefix_of_prompts_is_read_once(native_model: Any, passes: list
 
 def test_a_prompt_read_in_parts_shares_its_read_part(native_model: Any, passes: list[int]) -> None:
     text = IDS[0, :60].tolist()
-    group = Ragged(native_model, 3)
+    group = PackedBatch(native_model, 3)
     group.read(0, text[:30], ())
     group.read(1, text[:50], ())
     group.read(0, text[30:50], ())
@@ -119,7 +119,7 @@ def test_a_prompt_read_in_parts_shares_its_read_part(native_model: Any, passes: 
 
 
 def test_a_text_that_joins_shares_nothing_with_its_rows_former_text(native_model: Any) -> None:
-    group = Ragged(native_model, 2)
+    group = PackedBatch(native_model, 2)
     for number in (0, 1):
         group.read(number, IDS[0, :30].tolist(), ())
         group.feed([number], [[3]], [Draft()], ())
@@ -133,7 +133,7 @@ def test_a_text_that_joins_shares_nothing_with_its_rows_former_text(native_model
 def test_a_shared_prefix_outlives_its_owner(parents: tuple[int, int], native_model: Any) -> None:
     start = IDS[0, :40].tolist()
     texts = [start, [*start, 1, 2], [*start[:30], 3], [5, 6, 7]]
-    group = Ragged(native_model, len(texts))
+    group = PackedBatch(native_model, len(texts))
     for number, text in enumerate(texts):
         group.read(number, text, ())
         group.feed([number], [[4]], [Draft()], ())
@@ -154,7 +154,7 @@ def test_a_shared_prefix_outlives_its_owner(parents: tuple[int, int], native_mod
 def test_a_long_part_is_read_behind_a_shared_prefix(native_model: Any) -> None:
     """Its attention is that of many rows, which begin in the middle of a panel."""
     first, second = IDS[0, :40].tolist(), IDS[0, :128].tolist()
-    group = Ragged(native_model, 2)
+    group = PackedBatch(native_model, 2)
     for number, text in enumerate((first, second)):
         group.read(number, text, ())
         (result,) = group.feed([number], [[3]], [Draft()], ())
@@ -164,7 +164,7 @@ def test_a_long_part_is_read_behind_a_shared_prefix(native_model: Any) -> None:
 
 def test_states_are_read_behind_a_shared_prefix(native_model: Any) -> None:
     start = IDS[0, :40].tolist()
-    group, exact = Ragged(native_model, 2), GrowingCache()
+    group, exact = PackedBatch(native_model, 2), GrowingCache()
     for number in (0, 1):
         group.read(number, start, ())
         group.feed([number], [[3]], [Draft()], ())

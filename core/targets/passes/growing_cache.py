@@ -1,4 +1,4 @@
-"""GrowingCache: keys and values in buffers that double, so that a round does not copy them."""
+"""Keys and values in buffers that double, so that a round does not copy them."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -8,23 +8,23 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
 
-from outrider.targets.passes.growing import GrowingTensor
+from outrider.targets.passes.growing_tensor import GrowingTensor
 
 
-class BlockLayer(DynamicLayer):  # type: ignore[no-untyped-call]
-    """A layer whose keys and values lie in blocks that a pass can write to by itself."""
+class BufferLayer(DynamicLayer):  # type: ignore[no-untyped-call]
+    """A layer whose keys and values lie in buffers that a pass can write to by itself."""
 
     @abstractmethod
     def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Counts new tokens in, and returns the blocks [texts, heads, room, dim] to write them to.
+        """Reserves space for new tokens, and returns the buffers [texts, heads, capacity, dim].
 
         keys, values: of the new tokens; only their shapes and precisions matter.
         """
 
 
 @final
-class GrowingLayer(BlockLayer):  # type: ignore[no-untyped-call]
-    """One layer's keys and values [texts, heads, tokens, dim], as views of larger blocks.
+class GrowingLayer(BufferLayer):  # type: ignore[no-untyped-call]
+    """One layer's keys and values [texts, heads, tokens, dim], as views of larger buffers.
 
     The views are made when they are asked for: a pass through the native library needs none.
     """
@@ -107,18 +107,18 @@ class GrowingCache(Cache):
             layer.retain_rows(start, indices)
 
 
-def blocks(
+def extend_buffers(
     cache: Cache, keys: Tensor, values: Tensor, layers: int
 ) -> list[tuple[Tensor, Tensor]] | None:
-    """Counts new tokens into a cache, and returns the blocks of each layer to write them to.
+    """Reserves a cache's space for new tokens, and returns the buffers of each layer.
 
     Returns:
-        None if the cache's layers lie in no blocks. Then nothing has been counted in.
+        None if the cache's layers lie in no buffers. Then nothing has been reserved.
     """
     known: Any = cache.layers
     make: Any = cache.layer_class_to_replicate
     while make is not None and len(known) < layers:
         known.append(make())
-    if not all(isinstance(layer, BlockLayer) for layer in known):
+    if not all(isinstance(layer, BufferLayer) for layer in known):
         return None
     return [layer.extend(keys, values) for layer in known]

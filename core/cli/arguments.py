@@ -1,0 +1,104 @@
+"""What is typed after a command, checked and put into the order that Hydra wants."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+from outrider.base.errors import ConfigError
+from outrider.cli.quoting import quote_prompt
+from outrider.cli.usage import read_settings
+from outrider.plugins.command import Command
+from outrider.plugins.roles import ROLES
+
+FLAGS_WITH_VALUE = (
+    "--config-dir", "-cd", "--config-name", "-cn", "--config-path", "-cp", "--cfg", "-c",
+    "--package", "-p", "--experimental-rerun",
+)  # fmt: skip
+
+FLAGS = (
+    "--multirun", "-m", "--run", "-r", "--resolve", "--info", "-i", "--hydra-help", "--help",
+    "--version", "--shell-completion", "-sc",
+)  # fmt: skip
+
+INFO = ("--info", "-i")
+"""Flags whose value may be left out."""
+
+SWEEP = ("--multirun", "-m")
+
+HOME = re.compile(r"""(?<![^\[{,:=\s])(~[^\s,\]}"']*)""")
+"""A path in the user's home, which is an operator in Hydra's grammar."""
+
+
+def arranged(command: Command, arguments: Sequence[str]) -> list[str]:
+    """Returns the arguments as Hydra expects them: flags first, prompts and paths quoted.
+
+    In a sweep prompts are not quoted: a comma there separates values.
+
+    Raises:
+        ConfigError: a word is neither a flag nor SETTING=VALUE.
+    """
+    flags: list[str] = []
+    overrides: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        name, equals, _ = word.partition("=")
+        if not word.startswith("-"):
+            overrides += _override(command, word)
+        elif name not in (*FLAGS, *FLAGS_WITH_VALUE):
+            raise ConfigError(_no_flag(command, name))
+        else:
+            flags.append(word)
+            if name in FLAGS_WITH_VALUE and not equals:
+                flags.append(next(words, ""))
+    if any(flag in SWEEP for flag in flags):
+        return [*flags, *map(quote_home, overrides)]
+    return [*flags, *(quote_home(quote_prompt(override)) for override in overrides)]
+
+
+def quote_home(override: str) -> str:
+    """Returns an override whose values may begin with `~`, as for a shell.
+
+    >>> quote_home("drafter.path=~/store")
+    'drafter.path="~/store"'
+    """
+    key, equals, value = override.partition("=")
+    if not equals or value[:1] in ("'", '"'):
+        return override
+    return f"{key}={HOME.sub(_quoted, value)}"
+
+
+def _quoted(match: re.Match[str]) -> str:
+    return f'"{match[1]}"'
+
+
+def _override(command: Command, word: str) -> list[str]:
+    """Returns a setting as Hydra takes it; nothing for a part that is none anyway."""
+    name, equals, value = word.partition("=")
+    known = read_settings(command.name)
+    if not equals and not word.startswith("~"):
+        if name in {*known.groups, *known.values}:
+            raise ConfigError(f"{name}: expected a value: {name}=...")
+        has_prompt = "prompt" in known.values
+        hint = f'; a prompt is given as prompt="{word}"' if has_prompt else ""
+        raise ConfigError(f"{word!r}: expected SETTING=VALUE{hint}")
+    if value == "null" and name in ROLES and name in known.groups:
+        if name not in _optional(command):
+            chosen = known.groups[name]
+            example = f", such as {name}={chosen}" if chosen else ""
+            raise ConfigError(f"{name}=null: expected a name{example}")
+        return []
+    return [word]
+
+
+def _optional(command: Command) -> set[str]:
+    kind: Any = command.settings_class
+    return set() if kind is None else {it.name for it in fields(kind) if it.default is None}
+
+
+def _no_flag(command: Command, flag: str) -> str:
+    known = read_settings(command.name)
+    name = flag.lstrip("-").replace("-", "_")
+    if name in {*known.groups, *known.values}:
+        return f"{flag}: settings are written without dashes: {name}=..."
+    return f"{flag}: no such flag; `outrider {command.name} --help` lists the settings"

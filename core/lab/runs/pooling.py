@@ -1,0 +1,37 @@
+"""Pooling: runs that differ in their shard of the prompts alone are one run."""
+
+import json
+from collections.abc import Sequence
+from itertools import chain
+
+from outrider.lab.runs.store import Run
+
+OWN = ("schema", "starts", "ends", "questions", "questions_sha256")
+"""The facts in which shards of one run differ, besides the setting `shard`."""
+
+
+def pooled(runs: Sequence[Run]) -> list[Run]:
+    """Returns the runs with all shards of one run put together, at the place of the first.
+
+    Shards agree in all settings but `shard`, in the code and in the weights, and share no prompt.
+    """
+    groups: dict[str, list[Run]] = {}
+    for number, run in enumerate(runs):
+        facts = {name: fact for name, fact in run.facts.items() if name not in OWN}
+        settings = {**facts.get("settings", {})}
+        is_shard = settings.pop("shard", None) is not None
+        key = json.dumps([{**facts, "settings": settings}, None if is_shard else number])
+        groups.setdefault(key, []).append(run)
+    return [run for group in groups.values() for run in _together(group)]
+
+
+def _together(runs: Sequence[Run]) -> list[Run]:
+    first = runs[0]
+    prompts = [prompt for run in runs for prompt in run.prompts]
+    if len(runs) == 1 or len(set(prompts)) < len(prompts):
+        return list(runs)
+    settings = {name: fact for name, fact in first.facts["settings"].items() if name != "shard"}
+    facts = {**first.facts, "settings": settings}
+    for name in ("questions", "starts", "ends"):
+        facts[name] = [*chain.from_iterable(run.facts.get(name, ()) for run in runs)]
+    return [Run(first.folder, facts, tuple(m for run in runs for m in run.measurements))]

@@ -1,0 +1,155 @@
+"""Formats: any table as Markdown, LaTeX or CSV, and which of its figures a test has told apart."""
+
+import csv
+import re
+from collections.abc import Callable, Mapping, Sequence
+from io import StringIO
+
+from rich.table import Table
+from rich.text import Text
+
+from outrider.lab.runs.summary import Summary
+from outrider.lab.runs.table import table
+from outrider.lab.statistics.pairs import LEVEL
+
+STARS = {LEVEL: "*", 0.01: "**", 0.001: "***"}
+"""By p-value, the mark of a difference with a smaller one."""
+
+SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    "±": r"$\pm$",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+}
+"""By character, what stands for it in LaTeX."""
+
+Marks = Mapping[tuple[str, str], str]
+"""By drafter and rate, the stars of a figure."""
+
+
+def stars(p: float) -> str:
+    """Returns the mark of a p-value.
+
+    >>> stars(0.2), stars(0.04), stars(0.0004)
+    ('', '*', '***')
+    """
+    return max((mark for level, mark in STARS.items() if p < level), default="", key=len)
+
+
+def marks(summary: Summary) -> dict[tuple[str, str], str]:
+    """Returns the stars of the figures of a run, by the tests of its pairs.
+
+    With a reference, those that differ from it. Otherwise the largest figure of a rate, if it is
+    above each of the others that it was compared with.
+    """
+    found: dict[tuple[str, str], str] = {}
+    for rate in summary.compared_rates:
+        pairs = [pair for pair in summary.pairs if pair.rate == rate]
+        if summary.reference is not None:
+            found |= {(pair.other, rate): stars(pair.p_holm) for pair in pairs}
+            continue
+        for name in {pair.one for pair in pairs} | {pair.other for pair in pairs}:
+            own = [pair for pair in pairs if pair.one == name]
+            own += [pair.opposite for pair in pairs if pair.other == name]
+            if all(pair.difference.value > 0 for pair in own):
+                found[name, rate] = stars(max(pair.p_holm for pair in own))
+    return {key: mark for key, mark in found.items() if mark}
+
+
+def marks_note(summary: Summary) -> str:
+    """Returns what the stars of `marks` mean."""
+    levels = ", ".join(f"{mark} p < {level:g}" for level, mark in STARS.items())
+    if summary.reference is not None:
+        return f"{levels}: differs from {summary.reference}, by Holm over one rate"
+    return f"{levels}: above each of the others, by Holm over one rate"
+
+
+def rates_table(summaries: Mapping[str, Summary], title: str) -> Table:
+    """Returns the rates of one or more runs, by label, with the stars of each run's tests."""
+    rows = {label: summary.rows for label, summary in summaries.items()}
+    starred = {label: marks(summary) for label, summary in summaries.items()}
+    notes = dict.fromkeys(marks_note(summaries[label]) for label, mark in starred.items() if mark)
+    return table(rows, title, starred, list(notes))
+
+
+def as_markdown(content: Table) -> str:
+    """Returns a table in GitHub's Markdown, with its title above and its caption below."""
+    heads, rows, title, caption = contents(content)
+    lines = [f"**{title}**", ""] if title else []
+    escaped = [[cell.replace("|", r"\|") for cell in row] for row in (heads, *rows)]
+    lines.append(f"| {' | '.join(escaped[0])} |")
+    aligned = ["---:" if column.justify == "right" else "---" for column in content.columns]
+    lines.append(f"|{'|'.join(aligned)}|")
+    lines += [f"| {' | '.join(row)} |" for row in escaped[1:]]
+    lines += ["", *caption] if caption else []
+    return "\n".join(lines) + "\n"
+
+
+def as_latex(content: Table) -> str:
+    """Returns a table in LaTeX, with the rules of the package `booktabs`."""
+    heads, rows, title, caption = contents(content)
+    columns = "".join("r" if column.justify == "right" else "l" for column in content.columns)
+    lines = [r"% \usepackage{booktabs}", r"\begin{table}", r"\centering"]
+    said = ". ".join(filter(None, [title, *caption]))
+    lines += [rf"\caption{{{_escaped(said)}}}"] if said else []
+    lines += [rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
+    lines.append(" & ".join(map(_escaped, heads)) + r" \\")
+    lines.append(r"\midrule")
+    lines += [" & ".join(map(_escaped, row)) + r" \\" for row in rows]
+    lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
+    return "\n".join(lines) + "\n"
+
+
+def as_csv(content: Table) -> str:
+    """Returns a table as comma-separated values, with the headings in the first line."""
+    heads, rows, *_ = contents(content)
+    file = StringIO()
+    csv.writer(file, lineterminator="\n").writerows([heads, *rows])
+    return file.getvalue()
+
+
+FORMATS: Mapping[str, Callable[[Table], str]] = {
+    "markdown": as_markdown,
+    "latex": as_latex,
+    "csv": as_csv,
+}
+"""By name, what writes a table."""
+
+SUFFIXES = {"markdown": "md", "latex": "tex", "csv": "csv"}
+"""By format, how the names of its files end."""
+
+
+def contents(table: Table) -> tuple[list[str], list[list[str]], str, Sequence[str]]:
+    """Returns the headings, the rows, the title and the lines of the caption as plain text."""
+    heads = [_heading(column.header) for column in table.columns]
+    columns = [[_cell(cell) for cell in column.cells] for column in table.columns]
+    rows = [list(row) for row in zip(*columns, strict=True)]
+    caption = _text(table.caption).splitlines() if table.caption else []
+    return heads, rows, _text(table.title) if table.title else "", caption
+
+
+def _text(content: object) -> str:
+    return content.plain if isinstance(content, Text) else Text.from_markup(str(content)).plain
+
+
+def _heading(content: object) -> str:
+    """Returns a heading in one line; words that were divided to save room are joined."""
+    return re.sub(r"-\n", "", _text(content)).replace("\n", " ").replace("expect. ", "expected ")
+
+
+def _cell(content: object) -> str:
+    """Returns a cell in one line: a figure, and in brackets what stands below it."""
+    first, *below = _text(content).split("\n")
+    if below and (ends := re.fullmatch(r"([-+.\d]+?)[- ]([-+.\d]+)", below[0])):
+        below[0] = f"[{ends[1]}, {ends[2]}]"
+    return " ".join([first, *below])
+
+
+def _escaped(text: str) -> str:
+    """Returns text as LaTeX shows it; a bracket in front is no argument of the line before."""
+    escaped = "".join(SPECIAL.get(character, character) for character in text)
+    return "{[}" + escaped[1:] if escaped.startswith("[") else escaped

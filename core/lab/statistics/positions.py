@@ -1,0 +1,79 @@
+"""Positions: acceptance by position in the text, and by the length of the context."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import final
+
+from outrider.lab.measuring.measurement import Decoding, Measurement
+from outrider.lab.statistics.intervals import Interval, interval, ratio
+
+TOKENS = 32
+"""The tokens of a stretch of a text."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The acceptance of rounds that begin in a stretch of positions.
+
+    first, last: the positions, in tokens. alpha_tested: accepted over tested draft tokens.
+    tested: how many draft tokens were tested there.
+    """
+
+    first: int
+    last: int
+    alpha_tested: Interval
+    tested: int
+
+
+def by_position(prompts: Sequence[Sequence[Measurement]]) -> list[Stretch]:
+    """Returns acceptance by the tokens of the text before a round, in stretches of 32.
+
+    prompts: the measurements of a drafter, by prompt.
+    """
+    return _stretches(prompts, lambda text, written: (written // TOKENS * TOKENS, TOKENS))
+
+
+def by_context(prompts: Sequence[Sequence[Measurement]]) -> list[Stretch]:
+    """Returns acceptance by the tokens of prompt and text before a round; stretches double.
+
+    Empty for runs of earlier versions, which do not know how long their prompts are.
+    """
+
+    def stretch(text: Decoding, written: int) -> tuple[int, int] | None:
+        if not text.prompt_tokens:
+            return None
+        length = text.prompt_tokens + written
+        first = 1 << (length.bit_length() - 1)
+        return first, first
+
+    return _stretches(prompts, stretch)
+
+
+def _stretches(
+    prompts: Sequence[Sequence[Measurement]],
+    stretch: Callable[[Decoding, int], tuple[int, int] | None],
+) -> list[Stretch]:
+    """Returns the acceptance in each stretch that has a tested token.
+
+    stretch: gives the first position of a round's stretch and its length, from the tokens before.
+    """
+    counts: dict[tuple[int, int], dict[int, list[int]]] = defaultdict(dict)
+    for prompt, measurements in enumerate(prompts):
+        for text in (m.decoding for m in measurements if m.decoding is not None):
+            written = 0
+            for step in text.steps:
+                place = stretch(text, written)
+                written += len(step.tokens)
+                if place is not None and step.tested:
+                    sums = counts[place].setdefault(prompt, [0, 0])
+                    sums[0] += step.accepted
+                    sums[1] += step.tested
+    stretches = []
+    for (first, length), by_prompt in sorted(counts.items()):
+        accepted, tested = zip(*by_prompt.values(), strict=True)
+        figure = interval(ratio(accepted, tested), "logit")
+        assert figure is not None, "something was tested"
+        stretches.append(Stretch(first, first + length - 1, figure, sum(tested)))
+    return stretches

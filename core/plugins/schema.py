@@ -1,0 +1,97 @@
+"""A command's settings as a dataclass, which gives Hydra the types and bounds."""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, field, fields, is_dataclass, make_dataclass
+from typing import Any, TypeVar
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from outrider.base.bounds import check, hints_of, plain_type
+from outrider.plugins.command import Command
+
+Settings = TypeVar("Settings")
+
+
+def offer_schema(command: Command) -> None:
+    """Stores the schema of a command as `COMMAND_schema`, which its YAML names as a default."""
+    if command.settings is not None:
+        schema = settings_schema(command.settings_class)
+        ConfigStore.instance().store(name=f"{command.name}_schema", node=schema)
+
+
+def settings_schema(settings: type) -> DictConfig:
+    """Returns a config with the types of a dataclass; what has no default there is missing.
+
+    A sweep or an experiment may add keys, as to any config.
+    """
+    hints = hints_of(settings)
+    typed = [
+        typed_field(it.name, hints[it.name], "???" if it.default is MISSING else it.default)
+        for it in fields(settings)
+    ]
+    schema: DictConfig = OmegaConf.structured(make_dataclass(settings.__name__, typed))
+    schema._metadata.object_type = dict
+    return schema
+
+
+def typed_field(name: str, hint: Any, default: Any) -> tuple[str, Any, Any]:
+    """Returns a field for `make_dataclass`, without a type that OmegaConf does not know.
+
+    Whoever takes such a value checks it then.
+    """
+    typed = (name, plain_type(hint), field(default_factory=lambda: default))
+    try:
+        if is_dataclass(typed[1]):
+            raise OmegaConfBaseException
+        OmegaConf.structured(make_dataclass("Probe", [typed]))
+    except OmegaConfBaseException:
+        return (name, Any, typed[2])
+    return typed
+
+
+def read_settings(settings: type[Settings], config: DictConfig, prefix: str = "") -> Settings:
+    """Returns a command's config as an instance of its dataclass.
+
+    Raises:
+        ConfigError: a value is out of its bounds.
+        MissingMandatoryValue: a setting has no value.
+    """
+    hints = hints_of(settings)
+    values: dict[str, Any] = {}
+    for name in (it.name for it in fields(settings)):  # type: ignore[arg-type]
+        value = config[name]
+        if is_dataclass(hints[name]):
+            value = read_settings(hints[name], value, f"{prefix}{name}.")  # type: ignore[arg-type]
+        elif OmegaConf.is_config(value) and "_target_" not in value:
+            value = OmegaConf.to_container(value, resolve=True)
+        values[name] = value
+    check(hints, values, prefix.rstrip("."))
+    return settings(**values)
+
+
+def plain_settings(settings: Any) -> dict[str, Any]:
+    """Returns settings as plain dicts and lists, for reports."""
+    values = {it.name: getattr(settings, it.name) for it in fields(settings)}
+    return {name: _plain(value) for name, value in values.items()}
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return plain_settings(value)
+    return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
+
+
+def hint_of(path: str, settings: type | None, factories: Mapping[str, Any]) -> Any:
+    """Returns the annotation of a setting by its dotted name; `Any` if there is none.
+
+    factories: by group, what makes the chosen part.
+    """
+    group, _, name = path.partition(".")
+    if name and group in factories:
+        return hints_of(factories[group]).get(name, Any)
+    hint: Any = Any if settings is None else hints_of(settings).get(group, Any)
+    return (
+        hints_of(hint).get(name, Any) if name and is_dataclass(hint) else hint if not name else Any
+    )

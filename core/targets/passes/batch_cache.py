@@ -1,0 +1,94 @@
+"""A cache for a batch: sequences of different lengths, which are rolled back independently."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+from jaxtyping import Float
+from torch import Tensor
+
+from outrider.contract.draft import Draft
+from outrider.targets.passes.pass_input import Pass
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+class BatchCache(ABC):
+    """Runs passes over the sequences of a batch; each has a number, which it keeps.
+
+    model: the model that reads them.
+    """
+
+    model: "PreTrainedModel"
+
+    @abstractmethod
+    def join(self, active: Collection[int]) -> int:
+        """Returns the number of a new sequence, in place of one that has ended if any has.
+
+        active: the numbers of the sequences that have not ended.
+        """
+
+    @abstractmethod
+    def read(
+        self, number: int, tokens: Sequence[int], states: Collection[int]
+    ) -> dict[int, Float[Tensor, "tokens width"]]:
+        """Reads a part of a prompt: in a separate pass, or at the latest with the next draft.
+
+        Returns:
+            The requested states, by number.
+        """
+
+    @abstractmethod
+    def feed(
+        self,
+        numbers: Sequence[int],
+        pending: Sequence[Sequence[int]],
+        drafts: Sequence[Draft],
+        states: Collection[int],
+    ) -> list[Pass]:
+        """Appends each sequence's pending tokens and draft, and returns the passes of each.
+
+        They hold the states of these tokens, and the logits of the last len(draft) + 1.
+        """
+
+    @abstractmethod
+    def retain_rows(self, number: int, count: int, rows: Sequence[int]) -> None:
+        """Of a sequence's last `count` tokens, keeps those at `rows`, in that order."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class NewTokens:
+    """The new tokens of one sequence in a pass: pending ones, then a draft.
+
+    row: the sequence's row in the cache. cached: how many tokens that row holds already.
+    """
+
+    row: int
+    pending: Sequence[int]
+    draft: Draft
+    cached: int
+
+    @property
+    def tokens(self) -> list[int]:
+        """Returns the tokens of the pass."""
+        return [*self.pending, *self.draft.tokens]
+
+    def __len__(self) -> int:
+        return len(self.pending) + len(self.draft)
+
+
+def part_of(result: Pass, row: int, new: NewTokens, end: int, missing: int) -> Pass:
+    """Returns the part of a pass that is about one sequence.
+
+    row: the sequence's row in the result.
+    end: where its tokens end in that row.
+    missing: how many of the row's first tokens have no logits.
+    """
+    batch = slice(row, row + 1)
+    logits_end = end - missing
+    logits = result.logits[batch, logits_end - len(new.draft) - 1 : logits_end]
+    states = {number: rows[batch, end - len(new) : end] for number, rows in result.states.items()}
+    return Pass(logits, states)

@@ -1,0 +1,209 @@
+"""The engine: what runs the passes of a model, chosen by name when the model is loaded."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, final
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from outrider.base.errors import ConfigError, require
+from outrider.plugins.registry import installed
+from outrider.targets.passes.forward import run_modules
+from outrider.targets.passes.growing_cache import GrowingCache
+from outrider.targets.passes.pass_input import Pass, PassCache, PassInput
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+    from transformers.cache_utils import Cache
+
+    from outrider.targets.passes.batch_cache import BatchCache
+
+AUTO, NONE = "auto", "none"
+"""The settings that name no engine: the first that takes the model by itself, and none at all."""
+
+
+class Engine(ABC):
+    """Runs the passes of models that were prepared for it, in its own way.
+
+    What a subclass does not override is done by transformers' own modules. An engine holds nothing
+    of a model: `prepare` changes it in place, and copies that share its modules, such as its first
+    layers, have the same engine.
+
+    automatic: whether `optimize=auto` takes it for every model that it can run; of several, the
+        first by name.
+    quantizes: the settings of `quantize` that it knows.
+    checks: where the conformance kit finds its checks.
+    """
+
+    automatic: ClassVar[bool] = False
+    quantizes: ClassVar[tuple[str, ...]] = ()
+    checks: ClassVar[str] = "outrider.testing.engines:CHECKS"
+
+    @abstractmethod
+    def refusal(self, model: "PreTrainedModel") -> str:
+        """Returns why it can't run a model, worded to follow "since"; "" if it can."""
+
+    @abstractmethod
+    def prepare(self, model: "PreTrainedModel", quantize: str | None = None) -> None:
+        """Prepares a model that it can run, in place.
+
+        Raises:
+            ConfigError: its weights can't be quantized like that.
+        """
+
+    def prepare_network(self, network: nn.Module) -> None:
+        """Prepares the layers of a drafter's network for passes without gradients, in place."""
+
+    def run_pass(self, model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> Pass:
+        """Appends tokens to one of transformers' caches, and returns their logits and states."""
+        return run_modules(model, cache, inputs)
+
+    def run_layer(
+        self,
+        layer: nn.Module,
+        inputs: Float[Tensor, "batch tokens input"],
+        residual: Float[Tensor, "batch tokens hidden"],
+        *,
+        positions: Int[Tensor, "batch tokens"],
+        sees: Bool[Tensor, "batch 1 tokens all"] | None,
+        cache: Any,
+    ) -> Float[Tensor, "batch tokens hidden"] | None:
+        """Returns the output of a layer of a drafter's network; None leaves it to its modules.
+
+        What it is given is described in `outrider.drafters.parts.networks.layer.layer_output`.
+        """
+        return None
+
+    def new_cache(self, model: "PreTrainedModel") -> "GrowingCache | PassCache":
+        """Returns an empty cache for one sequence."""
+        return GrowingCache()
+
+    def new_batch(
+        self, model: "PreTrainedModel", sequences: int, capacity: int
+    ) -> "BatchCache | None":
+        """Returns an empty cache for a batch of sequences; None for one that pads them.
+
+        capacity: how many tokens of each to make room for at first.
+        """
+        return None
+
+    def cache_dtype(self, model: "PreTrainedModel") -> torch.dtype:
+        """Returns the precision of the keys and values in a model's cache."""
+        return model.dtype
+
+    def threads(self, model: "PreTrainedModel") -> AbstractContextManager[None]:
+        """Returns a context in which passes run, and all that is computed between them."""
+        return nullcontext()
+
+    def layout(self, model: nn.Module) -> str:
+        """Returns in a word how a model's passes are computed, where that changes last digits."""
+        return "plain"
+
+    def vouches(self, model: "PreTrainedModel") -> bool:
+        """Returns whether a model's passes are proved elsewhere, so that loading skips their test.
+
+        By default the self-test reads a short text through the engine: chains, trees, batches,
+        rollbacks and early exits.
+        """
+        return False
+
+    def can_repeat_test(self, model: "PreTrainedModel") -> bool:
+        """Returns whether the self-test can run on request; it has passes of many sizes."""
+        return True
+
+    def facts(self) -> Mapping[str, Any]:
+        """Returns what the engine found on this machine, as plain values for reports."""
+        return {}
+
+
+@final
+class Modules(Engine):
+    """Runs a model by transformers' own modules; there is nothing to prepare."""
+
+    def refusal(self, model: "PreTrainedModel") -> str:
+        return ""
+
+    def prepare(self, model: "PreTrainedModel", quantize: str | None = None) -> None:
+        """Leaves the model as it is."""
+
+
+MODULES = Modules()
+"""The engine of every model that no other was chosen for."""
+
+_NOTE = "_outrider_engine"
+"""The attribute of a module that holds its engine: copies of the module have it too."""
+
+
+def note_engine(module: nn.Module, engine: Engine) -> None:
+    """Notes on a module that an engine has prepared it."""
+    module.__dict__[_NOTE] = engine
+
+
+def engine_of(module: nn.Module) -> Engine:
+    """Returns the engine that runs a model, or a layer of a drafter's network."""
+    engine: Engine = module.__dict__.get(_NOTE, MODULES)
+    return engine
+
+
+@cache
+def engines() -> dict[str, Engine]:
+    """Returns the installed engines by name."""
+    return {name: entry.factory() for name, entry in sorted(installed().of("engine").items())}
+
+
+def require_engine(optimize: str, setting: str) -> None:
+    """Raises `ConfigError` unless a setting is "auto", "none" or the name of an engine."""
+    if optimize not in (AUTO, NONE):
+        known = (AUTO, NONE, *engines())
+        require(optimize in known, setting, optimize, f"one of {', '.join(known)}")
+
+
+def use_engine(
+    model: "PreTrainedModel",
+    optimize: str = AUTO,
+    quantize: str | None = None,
+    *,
+    role: str = "target",
+) -> None:
+    """Prepares a model for the engine that a setting names.
+
+    optimize: the name; "auto" takes the first that runs the model by itself, if there is any, and
+        "none" leaves the model unchanged.
+    quantize: the type to round the weights to. Defaults to None: they stay as they are.
+    role: the part whose settings these are, for messages.
+
+    Raises:
+        ConfigError: there is no such engine, it can't run the model, or it can't quantize it.
+    """
+    require_engine(optimize, f"{role}.optimize")
+    if optimize == AUTO:
+        can_run = (
+            name
+            for name, engine in engines().items()
+            if engine.automatic and not engine.refusal(model)
+        )
+        optimize = next(can_run, NONE)
+    if quantize is not None:
+        _require_quantizer(quantize, optimize, role)
+    if optimize == NONE:
+        return
+    engine = engines()[optimize]
+    if reason := engine.refusal(model):
+        raise ConfigError(f"{role}.optimize={optimize!r}: expected none, since {reason}")
+    engine.prepare(model, quantize)
+    note_engine(model, engine)
+
+
+def _require_quantizer(quantize: str, optimize: str, role: str) -> None:
+    """Raises `ConfigError` unless the chosen engine knows a type of rounded weights."""
+    able = {name: engine.quantizes for name, engine in engines().items() if engine.quantizes}
+    types = sorted({kind for kinds in able.values() for kind in kinds})
+    expected = f"{' or '.join(types)}, or null"
+    require(quantize in types, f"{role}.quantize", quantize, expected)
+    able_names = [name for name, kinds in able.items() if quantize in kinds]
+    expected = f"{' or '.join(able_names)} with {role}.quantize"
+    require(optimize in able_names, f"{role}.optimize", optimize, expected)

@@ -1,0 +1,32 @@
+"""Settings of `outrider bench`: their types and bounds; `conf/bench.yaml` says what they mean."""
+
+from dataclasses import dataclass
+from typing import final
+
+from outrider.base.bounds import Count, Seconds
+from outrider.cli.settings import Decoding, Part, Parts
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Peers:
+    transformers: bool
+    vllm: str | None
+    economize: str | None
+    flashspec: str | None
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Bench(Decoding):
+    drafter: Part
+    data: Part
+    drafters: Parts
+    peers: Peers
+    repeats: Count
+    rows: list[Count]
+    batches: list[Count]
+    neighbour: bool
+    contexts: list[Count]
+    turns: Count
+    draft_timeout: Seconds | None

@@ -1,0 +1,95 @@
+"""The engine for CPUs: packed weights, and a native library for decoders of Llama's kind."""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, ClassVar, final
+
+import torch
+from torch import Tensor, nn
+
+from outrider.extras.cpu import fused_decoder
+from outrider.extras.cpu.cpu_features import cpu_features
+from outrider.extras.cpu.library import has_tiles, missing
+from outrider.extras.cpu.native_layer import native_layer
+from outrider.extras.cpu.packed_batch import PackedBatch
+from outrider.extras.cpu.packed_linear import NATIVE, can_pack, pack, packing, require_native
+from outrider.extras.cpu.packed_matrix import is_unwrapped
+from outrider.extras.cpu.threads import one_thread
+from outrider.targets.passes.engine import Engine, note_engine
+from outrider.targets.passes.pass_input import Pass, PassInput
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+    from transformers.cache_utils import Cache
+
+QUANTIZE = {"int8": 8}
+"""The types that weights can be rounded to, with their bits."""
+
+NO_KERNEL = "this processor has no packed kernels for a model of its precision and device"
+
+
+@final
+class PackedWeights(Engine):
+    """Runs models on a CPU with weights in the memory layout of the processor's kernels.
+
+    A decoder of Llama's kind runs as one loop, in the native library where there is a C compiler;
+    any other model runs by its own modules, on packed linear layers.
+    """
+
+    automatic: ClassVar[bool] = True
+    quantizes: ClassVar[tuple[str, ...]] = tuple(QUANTIZE)
+
+    def refusal(self, model: "PreTrainedModel") -> str:
+        wrapped = (weight for weight in model.parameters() if not is_unwrapped(weight))
+        if (weight := next(wrapped, None)) is not None:  # such as torchao's rounded ones
+            return f"its weights are {type(weight).__name__}"
+        return "" if can_pack(model) else NO_KERNEL
+
+    def prepare(self, model: "PreTrainedModel", quantize: str | None = None) -> None:
+        if quantize is not None:
+            require_native(model, f"quantize={quantize!r}")
+        pack(model, bits=None if quantize is None else QUANTIZE[quantize])
+
+    def prepare_network(self, network: nn.Module) -> None:
+        if can_pack(network):
+            pack(network)
+            for part in network.modules():
+                note_engine(part, self)
+
+    def run_pass(self, model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> Pass:
+        if fused_decoder.is_used_for(model):
+            return fused_decoder.fused_pass(model, cache, inputs)
+        return super().run_pass(model, cache, inputs)
+
+    def run_layer(
+        self, layer: nn.Module, inputs: Tensor, residual: Tensor, **options: Any
+    ) -> Tensor | None:
+        return native_layer(layer, inputs, residual, **options)
+
+    def new_batch(
+        self, model: "PreTrainedModel", sequences: int, capacity: int
+    ) -> PackedBatch | None:
+        is_native = fused_decoder.is_native(model)
+        return PackedBatch(model, sequences, capacity) if is_native else None
+
+    def cache_dtype(self, model: "PreTrainedModel") -> torch.dtype:
+        return fused_decoder.cache_dtype(model)
+
+    def threads(self, model: "PreTrainedModel") -> AbstractContextManager[None]:
+        return one_thread() if packing(model) == NATIVE else nullcontext()
+
+    def layout(self, model: nn.Module) -> str:
+        return packing(model) or "plain"
+
+    def vouches(self, model: "PreTrainedModel") -> bool:
+        """Returns whether the fused decoder runs a model: its masks and positions are our own.
+
+        Each size of pass would leave a kernel in memory, too.
+        """
+        return fused_decoder.is_used_for(model)
+
+    def facts(self) -> Mapping[str, Any]:
+        """Returns whether the native library is there, and runs bfloat16 on tiles (AMX)."""
+        why = {"no_native_library": missing()} if missing() else {}
+        found = {"native_library": not why, "native_tiles": has_tiles()}
+        return found | why | {"cpu_features": cpu_features()}

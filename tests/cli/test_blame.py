@@ -1,0 +1,78 @@
+"""Blame: an error of a part names the part whose code raised it, and where."""
+
+from typing import Any
+
+import pytest
+
+import outrider
+from outrider import Chance, ConfigError, Draft, Policy, Scores, TargetError, Verdict, Verifier
+from outrider.base.errors import described, place
+from outrider.cli.blame import blamed
+from outrider.plugins.options import check_presets
+from outrider.targets.tabular import TabularTarget
+
+
+class Broken(Verifier):
+    """A rule whose code fails."""
+
+    lossless = True
+    takes = frozenset({"chain"})
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        return {}["missing"]
+
+
+class Careless(Policy):
+    """A policy whose code fails."""
+
+    def depth(self, gamma: int) -> int:
+        return gamma // 0
+
+
+@pytest.mark.parametrize(
+    ("parts", "line"),
+    [
+        ({"verifier": Broken()}, "verifier Broken raised KeyError: 'missing' ("),
+        ({"policy": Careless()}, "policy Careless raised ZeroDivisionError: "),
+    ],
+)
+def test_the_part_whose_code_failed_is_named_with_its_place(
+    parts: dict[str, Any], line: str
+) -> None:
+    with pytest.raises((KeyError, ZeroDivisionError)) as caught:
+        outrider.generate(TabularTarget(), [0, 1], "none", **parts)
+    told = blamed(caught.value)
+    assert told.startswith(line)
+    assert "test_blame.py:" in told and told.endswith("; --traceback shows where")
+
+
+def test_errors_without_a_message_or_with_a_long_one_are_one_line() -> None:
+    assert described(StopIteration()) == "StopIteration"
+    assert len(described(ValueError("x\n" * 9999))) < 400
+    assert described(TargetError("one line")) == "TargetError: one line"
+    assert place(ValueError()) == ""
+
+
+@pytest.mark.parametrize(
+    "path", ["pkg://nowhere.conf", "file:///nowhere", "pkg://outrider.nowhere"]
+)
+def test_search_paths_have_to_exist(path: str) -> None:
+    with pytest.raises(outrider.PluginError, match="expected a package or a folder"):
+        check_presets(path)
+
+
+def test_presets_may_not_replace_built_in_parts(tmp_path: Any) -> None:
+    (tmp_path / "drafter").mkdir()
+    (tmp_path / "drafter" / "mine.yaml").touch()
+    check_presets(f"file://{tmp_path}")
+    check_presets.cache_clear()
+    (tmp_path / "drafter" / "bigram.yaml").touch()
+    with pytest.raises(outrider.PluginError, match="would replace the built-in drafter 'bigram'"):
+        check_presets(f"file://{tmp_path}")
+
+
+def test_a_constructor_that_fails_is_named() -> None:
+    config = outrider.compose("generate", ["target=tabular", "prompt=x", "drafter=bigram"])
+    config.drafter = {"_target_": "builtins.int", "x": 1}
+    with pytest.raises(ConfigError, match=r"int raised TypeError"):
+        outrider.build(config.drafter)

@@ -1,0 +1,60 @@
+"""Settings: every setting of a command's file is in its dataclass, with a type and bounds."""
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from outrider import ConfigError
+from outrider.lab.measuring.compare import PROTOCOLS
+from outrider.lab.measuring.quality import SCORES
+from outrider.plugins.config import compose
+from outrider.plugins.registry import installed
+from outrider.plugins.schema import plain_settings, read_settings
+
+COMMANDS = {name: command for name, command in installed().commands.items() if not command.plain}
+NEEDED = {"generate": ["prompt=hi", "target=tabular"], "beams": ["prompt=hi", "target=tabular"]}
+WRONG = {int: "few", float: "few", bool: "maybe", list: "END"}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_file_and_dataclass_have_the_same_settings(name: str) -> None:
+    config = compose(name, NEEDED.get(name, []))
+    kind = COMMANDS[name].settings_class
+    optional = {field.name for field in fields(kind) if field.default is None}
+    assert set(config) - optional == {field.name for field in fields(kind)} - optional
+    settings = read_settings(kind, config)
+    assert type(settings) is kind
+    assert plain_settings(settings).keys() >= set(config) - optional
+
+
+def test_choices_are_those_of_the_tables() -> None:
+    for setting, known in (("protocol", PROTOCOLS), ("quality", SCORES)):
+        for name in known:
+            config = compose("compare", [f"{setting}={name}"])
+            read_settings(COMMANDS["compare"].settings_class, config)
+
+
+@pytest.mark.parametrize(
+    ("command", "override", "line"),
+    [
+        ("compare", "turns=0", "turns=0: expected a whole number of at least 1, or null"),
+        ("compare", "precision=2", "precision=2.0: expected a number in (0, 1), or null"),
+        ("compare", "protocol=bth", "; did you mean 'both'?"),
+        ("bench", "batches=[1,0]", "batches=[1, 0]: expected a list, each a whole number of at"),
+        ("theory", "alpha=[.5,2]", "alpha=[0.5, 2]: expected a number in [0, 1], or a list of at"),
+    ],
+)
+def test_a_value_out_of_bounds_is_one_line(command: str, override: str, line: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_settings(COMMANDS[command].settings_class, compose(command, [override]))
+    assert line in str(caught.value)
+
+
+def test_values_of_variables_have_the_types_of_their_settings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MY_GAMMA", "3")
+    config = compose("generate", [*NEEDED["generate"], "gamma=${oc.env:MY_GAMMA}"])
+    settings: Any = read_settings(COMMANDS["generate"].settings_class, config)
+    assert settings.gamma == 3

@@ -1,0 +1,32 @@
+"""Latency and acceptance in detail are shown for each drafter that decoded."""
+
+from outrider.lab.runs.detail_tables import detail_tables
+from outrider.lab.runs.store import Run
+from outrider.lab.runs.summary import Summary
+from outrider.lab.runs.table_formats import contents
+
+
+def test_each_table_has_the_figures_of_its_rows(whole_run: Run) -> None:
+    summary = Summary(whole_run)
+    latency, depths, positions, contexts = map(contents, detail_tables({"": summary.rows}))
+    heads, lines, *_ = latency
+    assert heads == ["drafter", "time", "mean", "p50", "p90", "p99", "n"]
+    lookup = next(row for row in summary.rows if row.drafter == "lookup")
+    assert lookup.latency is not None
+    first = lookup.latency["time_to_first_token"]
+    assert ["lookup", "time to first token", f"{1000 * first['mean']:.1f}"] in [
+        line[:3] for line in lines
+    ]
+    tested = lookup.depths["tested_at_n"][0]
+    assert ["lookup", "1", f"{tested:.0f}"] in [[*line[:2], line[3]] for line in depths[1]]
+    assert lookup.counts is not None
+    for stretches in (positions, contexts):
+        own = [int(line[3]) for line in stretches[1] if line[0] == "lookup"]
+        assert sum(own) == lookup.counts.tested
+
+
+def test_a_run_without_decoding_has_no_details(whole_run: Run) -> None:
+    overlaps = tuple(m for m in whole_run.measurements if m.decoding is None)
+    facts = {**whole_run.facts, "protocols": ["overlap"]}
+    run = Run(whole_run.folder, facts, overlaps)
+    assert detail_tables({"": Summary(run).rows}) == []

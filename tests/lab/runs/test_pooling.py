@@ -1,0 +1,38 @@
+"""Shards are pooled, and nothing else is."""
+
+from dataclasses import replace
+
+from outrider.lab.runs.pooling import pooled
+from outrider.lab.runs.store import Run
+from outrider.lab.runs.summary import Summary
+
+
+def shard(run: Run, name: str | None, prompts: set[str], **settings: object) -> Run:
+    facts = {
+        **run.facts,
+        "settings": {**run.facts["settings"], "shard": name, **settings},
+        "questions": [question for question in run.facts["questions"] if question[0] in prompts],
+        "starts": [{"command": name}],
+    }
+    return replace(
+        run, facts=facts, measurements=tuple(m for m in run.measurements if m.prompt in prompts)
+    )
+
+
+def test_shards_give_the_figures_of_the_whole(whole_run: Run) -> None:
+    shards = [shard(whole_run, "1/2", {"a", "c"}), shard(whole_run, "2/2", {"b", "d"})]
+    (run,) = pooled(shards)
+    assert run.finished and len(run.facts["starts"]) == 2
+    rates = [row.rates["alpha"] for row in Summary(run).rows]
+    whole = [row.rates["alpha"] for row in Summary(whole_run).rows]
+    assert [rate and round(rate.value, 9) for rate in rates] == [
+        rate and round(rate.value, 9) for rate in whole
+    ]
+
+
+def test_other_runs_stay_apart(whole_run: Run) -> None:
+    one, other = shard(whole_run, "1/2", {"a"}), shard(whole_run, "2/2", {"b"}, gamma=9)
+    assert pooled([one, other]) == [one, other]
+    assert pooled([one, one]) == [one, one]  # the same prompts
+    whole = [shard(whole_run, None, {"a"}), shard(whole_run, None, {"b"})]
+    assert pooled(whole) == whole
