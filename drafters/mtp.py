@@ -1,6 +1,7 @@
 """Mtp: the target's own layer for multi-token prediction drafts, fed with its own predictions."""
 
 import copy
+import inspect
 from pathlib import Path
 from typing import Any, Self, final
 
@@ -46,13 +47,13 @@ class MtpNetwork(FeatureNetwork):
     def __init__(self, target: Target, vocabulary: Vocabulary) -> None:
         super().__init__()
         decoder, config = _decoder(target), _one_layer(target)
-        width, norm = config.hidden_size, type(decoder.norm)
+        width = config.hidden_size
         self.vocabulary = vocabulary
-        self.enorm: nn.Module = norm(width, eps=config.rms_norm_eps)
-        self.hnorm: nn.Module = norm(width, eps=config.rms_norm_eps)
+        self.enorm: nn.Module = _norm(decoder, config)
+        self.hnorm: nn.Module = _norm(decoder, config)
         self.eh_proj: nn.Linear = nn.Linear(2 * width, width, bias=False)
         self.block: nn.Module = type(decoder.layers[-1])(config, 0)
-        self.norm: nn.Module = norm(width, eps=config.rms_norm_eps)
+        self.norm: nn.Module = _norm(decoder, config)
         for parameter in self.parameters():
             if parameter.ndim > 1:  # those of experts are not initialised
                 nn.init.normal_(parameter, std=0.02)
@@ -106,6 +107,18 @@ class MtpNetwork(FeatureNetwork):
         tensors |= self.vocabulary.tensors()
         sizes = weights.target_sizes(target)
         checkpoint.write_checkpoint(folder, tensors, sizes, torch.float16)
+
+
+def _norm(decoder: Any, config: Any) -> nn.Module:
+    """Returns a norm like the decoder's last one, without its weights if it can be made anew."""
+    kind = type(decoder.norm)
+    try:
+        arguments = inspect.signature(kind).bind(config.hidden_size, eps=config.rms_norm_eps)
+    except (AttributeError, TypeError):  # LayerNorm, and norms with other arguments
+        copied: nn.Module = copy.deepcopy(decoder.norm)
+        return copied.requires_grad_(True)
+    made: nn.Module = kind(*arguments.args, **arguments.kwargs)
+    return made
 
 
 @final

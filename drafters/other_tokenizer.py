@@ -29,7 +29,8 @@ class OtherTokenizer(Drafter):
     vocabulary: "shared" draws from the model's distribution over the tokens that both have
         (token-level intersection). "text" writes the target's tokens for the model's likeliest text
         (string-level exact match).
-    tree, dtype, device: as for `small_lm`; "text" only writes chains.
+    tree: as for `small_lm`; "text" only writes chains.
+    settings: those of a target, of a model that is loaded here.
 
     Raises `ConfigError` in `bind` if the two have no token in common, their tokenizers can't be
     compared, or the model can't write trees.
@@ -37,9 +38,7 @@ class OtherTokenizer(Drafter):
 
     needs: frozenset[str] = frozenset({"tokenizer"})
 
-    def __init__(
-        self, model: Any, vocabulary: str, *, tree: Any = None, dtype: str, device: str
-    ) -> None:
+    def __init__(self, model: Any, vocabulary: str, *, tree: Any = None, **settings: Any) -> None:
         is_valid = model is not None
         require(is_valid, "drafter.vocabulary", vocabulary, "same, unless drafter.model is set")
         is_valid = vocabulary == "shared" or tree is None
@@ -47,7 +46,7 @@ class OtherTokenizer(Drafter):
         self.autoregressive: bool = vocabulary == "shared"
         self._setting = model
         self._vocabulary = vocabulary
-        self._loading = (dtype, device)
+        self._settings = settings
         self._tree, self._shape = tree, parse_tree(tree)
         self.kind: str = self._shape.kind
 
@@ -55,7 +54,7 @@ class OtherTokenizer(Drafter):
         model = self._setting
         name = model if isinstance(model, str) else type(model).__name__
         if isinstance(model, str):
-            model = _loaded(model, *self._loading)
+            model = _loaded(model, **self._settings)
         is_valid = isinstance(model, Target) and None not in (model.model, model.tokenizer)
         require(is_valid, "drafter.model", name, "a hub id, a folder or a target with a tokenizer")
         expected = "same, since the target has an encoder"
@@ -83,11 +82,11 @@ class OtherTokenizer(Drafter):
 
 
 @lru_cache(maxsize=1)
-def _loaded(name: str, dtype: str, device: str) -> Target:
+def _loaded(name: str, **settings: Any) -> Target:
     """Returns a model with its tokenizer; cached, since a run may make many drafters."""
     target: Target
     if Path(name).expanduser().is_dir():
-        target = TransformersTarget(name, dtype=dtype, device=device)
+        target = TransformersTarget(name, **settings)
     else:
-        target = make("target", name, dtype=dtype, device=device)
+        target = make("target", name, **settings)
     return target

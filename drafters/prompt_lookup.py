@@ -10,6 +10,9 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.examples import DrafterExample
 from outrider.contract.pen import Pen
 
+KEY = 8
+"""Matches of up to so many tokens are looked up at once; longer ones are looked for among them."""
+
 
 @final
 class PromptLookup(Drafter):
@@ -42,7 +45,8 @@ class PromptLookup(Drafter):
     @checked("drafter")
     def __init__(self, max_n: int = 3, min_n: Count = 1, newest: bool = True) -> None:
         require(max_n >= min_n, "drafter.max_n", max_n, f"a whole number of at least min_n={min_n}")
-        self._sizes = range(max_n, min_n - 1, -1)
+        self._max_n, self._min_n = max_n, min_n
+        self._sizes = range(min(max_n, KEY), min_n - 1, -1)
         self._newest = newest
         self._forget()
 
@@ -52,6 +56,8 @@ class PromptLookup(Drafter):
         self._ids: list[int] = []  # of the source, then of the text
         # For each n, the position after an occurrence of n tokens.
         self._after: dict[int, dict[tuple[int, ...], int]] = {n: {} for n in self._sizes}
+        # For matches of more than `KEY` tokens, the positions after each occurrence of so many.
+        self._places: dict[tuple[int, ...], list[int]] = {}
 
     def open(self) -> Self:
         text = copy.copy(self)
@@ -105,6 +111,9 @@ class PromptLookup(Drafter):
                         self._after[n][before] = position
                     else:
                         self._after[n].setdefault(before, position)
+            if self._max_n > KEY <= position:
+                key = tuple(self._ids[position - KEY : position])
+                self._places.setdefault(key, []).append(position)
         self._text = text
 
     def _match(self, written: list[int]) -> int | None:
@@ -112,9 +121,30 @@ class PromptLookup(Drafter):
 
         written: the draft so far, which follows the text.
         """
+        longest = self._longest(written)
+        if longest is not None:
+            return longest
         for n in self._sizes:
             if n < len(self._ids):
                 position = self._after[n].get(tuple((self._ids[-n:] + written)[-n:]))
                 if position is not None:
                     return position
         return None
+
+    def _longest(self, written: list[int]) -> int | None:
+        """Returns the position after the longest match of more than `KEY` tokens, None without."""
+        most = min(self._max_n, len(self._ids) - 1)
+        if most <= KEY:
+            return None
+        last = (self._ids[-most:] + written)[-most:]
+        places = self._places.get(tuple(last[-KEY:]), [])
+        length, found = max(KEY, self._min_n - 1), None
+        for position in reversed(places) if self._newest else places:
+            reach, matched = min(most, position), KEY
+            while matched < reach and self._ids[position - matched - 1] == last[-matched - 1]:
+                matched += 1
+            if matched > length:
+                length, found = matched, position
+                if length == most:
+                    break
+        return found

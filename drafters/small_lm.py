@@ -21,6 +21,7 @@ from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.targets.loading import load
 from outrider.targets.passes.cached_model import SOURCE, refuse_other_kind
 from outrider.targets.passes.encoded import decoder_start
+from outrider.targets.passes.engine import AUTO, NONE, require_engine, use_engine
 from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.passes.windows import context_window
 from outrider.targets.self_test import self_test
@@ -54,7 +55,8 @@ class SmallLM(Drafter):
     layers: how many of the target's layers to draft with if `model` is None. Defaults to four
         fifths of them where no model comes with the package, since a model that was never trained
         to exit early predicts little before its last layers.
-    dtype, device: of a model that is loaded here, as for a target.
+    dtype, device, optimize, quantize: of a model that is loaded here, as for a target: its passes
+        run by the same engine. The model that comes with the package has the target's precision.
     tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`; each depth takes one
         pass. Defaults to a chain.
     vocabulary: "same" expects the target's tokenizer. "shared" and "text" take a model with any
@@ -71,24 +73,30 @@ class SmallLM(Drafter):
     """
 
     @checked("drafter")
-    def __init__(
+    def __init__(  # noqa: PLR0913  the settings of a model, and what is drafted with it
         self,
         model: Any = None,
         layers: Count | None = None,
         dtype: str = "auto",
         device: str = "auto",
         *,
+        optimize: str = "auto",
+        quantize: str | None = None,
         tree: Any = None,
         vocabulary: Annotated[str, OneOf(("same", *VOCABULARIES))] = "same",
     ) -> None:
+        require_engine(optimize, "drafter.optimize")
         self._other: OtherTokenizer | None = None
         if vocabulary != "same":
-            self._other = OtherTokenizer(model, vocabulary, tree=tree, dtype=dtype, device=device)
+            settings = {"optimize": optimize, "quantize": quantize}
+            self._other = OtherTokenizer(
+                model, vocabulary, tree=tree, dtype=dtype, device=device, **settings
+            )
         self.needs = frozenset({"model"} if model is None else ())
         self.autoregressive = True
         self._model_setting = model
         self._layers = layers
-        self._loading = (dtype, device)
+        self._loading, self._engine = (dtype, device), (optimize, quantize)
         self._tree, self._shape = tree, parse_tree(tree)
         self.kind: str = self._shape.kind
         if self._other is not None:
@@ -154,8 +162,13 @@ class SmallLM(Drafter):
             require(has_model, "drafter.model", name, "a target with a model of transformers")
             is_decoder = SOURCE not in target.offers
             require(is_decoder, "drafter.model", name, "an encoder-decoder, as the target is")
-            return student.read_student(folder, target), target.tokenizer
-        return load(name, *self._loading)
+            return student.read_student(folder, target, *self._engine), target.tokenizer
+        model, tokenizer = load(name, *self._loading)
+        optimize, quantize = self._engine
+        if optimize == AUTO and decoder_start(model):
+            optimize = NONE
+        use_engine(model, optimize, quantize, role="drafter")
+        return model, tokenizer
 
     def reach(self, length: int) -> int | None:
         """Returns how many tokens the model can draft after a text, None if there is no limit."""

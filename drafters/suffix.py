@@ -1,9 +1,11 @@
 """Suffix: copies what most often followed the text's last tokens, in this text and in others."""
 
 import copy
+from collections import deque
+from functools import partial
 from typing import Annotated, ClassVar, Self, final
 
-from outrider.base.bounds import Above, Share, checked
+from outrider.base.bounds import Above, Count, Share, checked
 from outrider.contract.context import Context, Tokens
 from outrider.contract.examples import DrafterExample
 from outrider.contract.pen import Pen
@@ -23,8 +25,9 @@ class Suffix(RememberingDrafter["Past"]):
     factor: the most tokens of a draft, for each token of the match.
     min_probability: the draft ends before its estimated probability falls below this. A token's
         estimate is its share of all that followed the match.
-    remember: whether to search earlier texts, too. They are never dropped, so the memory grows by
-        about a kilobyte for each token.
+    remember: whether to search earlier texts, too. They take about a kilobyte for each token.
+    capacity: the most tokens of earlier texts to keep. Where they are more, the oldest texts are
+        dropped until half of it is left. Defaults to no limit.
 
     Raises `ConfigError` for a factor that is not above 0, or a probability outside [0, 1].
     """
@@ -41,10 +44,11 @@ class Suffix(RememberingDrafter["Past"]):
         factor: Annotated[float, Above(0)] = 4.0,
         min_probability: Share = 0.1,
         remember: bool = True,
+        capacity: Count | None = None,
     ) -> None:
         self._factor = factor
         self._min_probability = min_probability
-        super().__init__(Past, remember)
+        super().__init__(partial(Past, capacity), remember)
         self._start_over(None)
 
     def open(self) -> Self:
@@ -110,24 +114,46 @@ class Suffix(RememberingDrafter["Past"]):
 
 @final
 class Past(Memory):
-    """The texts that ended, in one automaton."""
+    """The texts that ended, in one automaton, up to so many tokens.
 
-    def __init__(self) -> None:
+    size: the tokens of these texts; they are only counted if there is a limit.
+    """
+
+    size: int
+
+    def __init__(self, capacity: int | None = None) -> None:
         super().__init__()
+        self._capacity = capacity
         self._empty()
 
     def _empty(self) -> None:
         self.texts: SuffixAutomaton = SuffixAutomaton()
-        self.count = 0
+        self._kept: deque[tuple[int, ...]] = deque()  # to build it again without the oldest
+        self.count = self.size = 0
 
     def add(self, context: Context) -> None:
         """Adds a text, with what an encoder reads before it."""
         try:
-            self.texts.extend((*(context.source or ()), *context.tokens, END))
+            self._add((*(context.source or ()), *context.tokens, END))
         except BaseException:
             self._empty()  # an interruption leaves a wrong automaton
             raise
         self.count += 1
+
+    def _add(self, text: tuple[int, ...]) -> None:
+        if self._capacity is None:
+            self.texts.extend(text)
+            return
+        self._kept.append(text)
+        self.size += len(text)
+        if self.size <= self._capacity:
+            self.texts.extend(text)
+            return
+        while self._kept and self.size > self._capacity // 2:  # half, so that it is done seldom
+            self.size -= len(self._kept.popleft())
+        self.texts = SuffixAutomaton()
+        for kept in self._kept:
+            self.texts.extend(kept)
 
 
 @final

@@ -19,8 +19,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from tiny.page_parts import write_page
 
 from outrider.cli import main as cli
+from outrider.lab.runs.files import FACTS
 from outrider.lab.runs.row import Row
-from outrider.lab.runs.store import FACTS, Run, load
+from outrider.lab.runs.store import Run, load
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.intervals import Interval
 

@@ -1,7 +1,10 @@
 """What is imported when: the heavy libraries only where a command needs them."""
 
+import ast
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -56,3 +59,30 @@ def test_python_runs_the_package_as_a_command() -> None:
         [sys.executable, "-m", "outrider", "--version"], check=True, capture_output=True, text=True
     )
     assert done.stdout == f"outrider {outrider.__version__}\n"
+
+
+UNIX = {"fcntl", "grp", "pwd", "resource", "termios", "tty"}
+"""Modules of the standard library that Windows lacks."""
+
+
+def test_modules_of_unix_are_imported_only_where_they_are_used() -> None:
+    """All modules of Outrider can be imported on Windows; `sandboxed.py` is never imported."""
+    root = Path(__file__).parent.parent
+    found = [
+        f"{path}: {name}"
+        for part in ("core", "drafters", "extras", "verifiers")
+        for path in (root / part).rglob("*.py")
+        if path.name != "sandboxed.py"
+        for name in imported_at_once(ast.parse(path.read_text(encoding="utf-8")))
+        if name.partition(".")[0] in UNIX
+    ]
+    assert not found
+
+
+def imported_at_once(module: ast.Module) -> Iterator[str]:
+    """Yields the modules that are imported as soon as a module is."""
+    for node in module.body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module

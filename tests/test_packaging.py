@@ -113,7 +113,7 @@ def test_the_wheel_holds_code_configs_and_prompts_but_no_tests(wheel: Path) -> N
     assert not [name for name in names if "test_" in name or name.startswith(("core", "tests"))]
 
 
-DOORS = ("command", "recipe", "data", "constraint", "report")
+DOORS = ("command", "recipe", "engine", "data", "constraint", "report")
 """The roles of the parts that one package of a stranger registers."""
 
 
@@ -211,6 +211,14 @@ def printed(
             "hydra.run.dir=training",
         ],
         ["check", "recipe=doors_recipe", "recipe.texts=2"],
+        [
+            "generate",
+            *model,
+            "target.optimize=doors_engine",
+            "prompt=the cat",
+            "drafter=bigram",
+            "hydra.run.dir=engine",
+        ],
         *([*GENERATE, f"drafter={name}", f"hydra.run.dir={name}"] for name in DRAFTERS),
         ["check", "drafter=my_bigram"],
         [*GENERATE, "drafter=my_bigram_near", "--cfg", "job"],
@@ -241,7 +249,7 @@ def test_a_strangers_plugin_decodes_with_its_preset_and_is_checked(
 
 
 def test_a_stranger_uses_every_door(printed: tuple[Path, list[str]]) -> None:
-    """A command, a data source, a constraint, a logger and a recipe of one package."""
+    """A command, a data source, a constraint, a logger, a recipe and an engine of one package."""
     folder, (_, counted, _, _, _, checked, *_) = printed
     assert counted == "100 prompts\n"
     tokens = json.loads((folder / "guided" / "generation.json").read_text())["tokens"]
@@ -251,6 +259,8 @@ def test_a_stranger_uses_every_door(printed: tuple[Path, list[str]]) -> None:
     assert not (folder / "run" / "report.html").exists()
     assert (folder / "trained" / "model.safetensors").is_file()
     assert "NO" not in checked
+    written = json.loads((folder / "engine" / "generation.json").read_text())
+    assert written["counts"]["emitted"] == 4
 
 
 def test_the_example_passes_its_own_tests(printed: tuple[Path, list[str]]) -> None:

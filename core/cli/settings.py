@@ -96,10 +96,12 @@ class Check:
     verifier: Part = None
     policy: Part = None
     target: Part = None
+    engine: Part = None
     constraint: Part = None
     data: Part = None
     recipe: Part = None
     report: Part = None
+    engine: Part = None
     thorough: bool
 
 

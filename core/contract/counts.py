@@ -54,5 +54,8 @@ class Counts:
 
     @property
     def block_efficiency(self) -> float | None:
-        """Returns (A + R) / R, the tokens per target call, between 1 and gamma + 1."""
-        return (self.accepted + self.rounds) / self.rounds if self.rounds else None
+        """Returns the tokens written per target call, between 1 and gamma + 1.
+
+        That is (A + R) / R, less the tokens after the last one accepted where a text ends there.
+        """
+        return self.emitted / self.rounds if self.rounds else None

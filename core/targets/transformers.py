@@ -12,6 +12,7 @@ from torch import Tensor
 
 from outrider.base.bounds import checked
 from outrider.base.errors import require
+from outrider.base.terminal import plain, remarks
 from outrider.contract.chance import Chance
 from outrider.contract.context import Tokens
 from outrider.contract.draft import Draft
@@ -19,6 +20,7 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.target import PathScorer, Session, Target
 from outrider.contract.turns import Turn
 from outrider.targets.batch import write, write_encoded, write_turns
+from outrider.targets.defaults import own_defaults
 from outrider.targets.kept_tests import kept_self_test
 from outrider.targets.loading import Dtype, load
 from outrider.targets.passes import launch, ranks
@@ -58,7 +60,8 @@ class TransformersTarget(Target):
     quantize: int8 packs the weights of linear layers as eight bits, with a scale for each 32 inputs
         of an output, and rounds the inputs in the same way where the processor multiplies bytes:
         passes of a few rows take a third of the time, and the text is that of the rounded numbers.
-        It needs float32 or bfloat16 on a CPU, and a C compiler. Defaults to None.
+        int4 packs them as four bits, but for the head. Both need float32 or bfloat16 on a CPU, and
+        a C compiler. Defaults to None.
     tensor_parallel: whether to spread a decoder over the processes of torchrun, by transformers'
         plan for it. The first process leads, and only it returns from this call; the others stay in
         the call to run their parts of the passes, and end when the first does.
@@ -105,6 +108,10 @@ class TransformersTarget(Target):
         self.tokenizer: PreTrainedTokenizerBase | None = tokenizer
         self._fingerprint: str | None = None
         self._describe()
+        if ignored := own_defaults(self.model.generation_config):
+            named = ", ".join(f"{name}={value!r:.60}" for name, value in ignored.items())
+            line = f"defaults of the model are not in force: {named}"
+            remarks().print(plain(line), soft_wrap=True)
 
     def test_again(self) -> SelfTest | None:
         """Runs the self-test again, ignoring a kept result, and offers what holds now.

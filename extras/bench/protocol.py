@@ -5,7 +5,6 @@ It imports the standard library only, since workers run in environments without 
 
 import json
 import os
-import resource
 import signal
 import sys
 import time
@@ -26,7 +25,8 @@ def serve(start: Callable[[dict[str, Any]], Answer]) -> None:
         holds only the seconds that this took, and the peak memory.
     """
     # `nohup` ignores the signal that ends the processes of a worker once its bench is killed.
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    if sys.platform != "win32":
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     answer: Answer | None = None
@@ -40,6 +40,15 @@ def serve(start: Callable[[dict[str, Any]], Answer]) -> None:
         except Exception as error:  # noqa: BLE001  # the bench reports it
             reply = {"error": f"{type(error).__name__}: {error}"}
         reply.setdefault("seconds", time.perf_counter() - began)
-        reply["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * PEAK_MEMORY_UNIT
+        reply["peak"] = peak_memory()
         replies.write(json.dumps(reply) + "\n")
         replies.flush()
+
+
+def peak_memory() -> int:
+    """Returns the most bytes of memory that this process has had; 0 where they are not counted."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * PEAK_MEMORY_UNIT

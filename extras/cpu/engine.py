@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
     from transformers.cache_utils import Cache
 
-QUANTIZE = {"int8": 8}
+QUANTIZE = {"int8": 8, "int4": 4}
 """The types that weights can be rounded to, with their bits."""
 
 NO_KERNEL = "this processor has no packed kernels for a model of its precision and device"

@@ -10,7 +10,7 @@ from torch.nn.functional import pad, silu
 from outrider.base.errors import ConfigError
 from outrider.extras.cpu import byte_counter
 from outrider.extras.cpu.mapped_files import mapped_files, release
-from outrider.extras.cpu.packed_matrix import Panels, can_panel, is_unwrapped
+from outrider.extras.cpu.packed_matrix import DEPTH, Panels, can_panel, is_unwrapped
 
 ROWS = 16
 """The number of rows that oneDNN's layout is chosen for; any other number works too."""
@@ -165,16 +165,20 @@ def pack(model: nn.Module, *, bits: int | None = None) -> None:
     A matrix that an embedding shares is kept in its plain form too, for looking up rows.
 
     bits: 8 to round the weights to so many, and the inputs too, where the processor multiplies
-        bytes. Embeddings keep their precision. Defaults to None.
+        bytes. With 4, the head and layers whose inputs don't make whole groups have 8. Embeddings
+        keep their precision. Defaults to None.
     """
     modules = list(model.modules())
     tables = {id(module.weight) for module in modules if isinstance(module, nn.Embedding)}
+    head = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
     files = mapped_files()
     for module in modules:
         for name, child in module.named_children():
             if type(child) is nn.Linear:
                 shared = id(child.weight) in tables
-                packed = PackedLinear(child, shared=shared, bits=bits, short_inputs=bits == 8)
+                is_exact = child is head or child.in_features % DEPTH != 0
+                own = 8 if bits == 4 and is_exact else bits
+                packed = PackedLinear(child, shared=shared, bits=own, short_inputs=bits == 8)
                 setattr(module, name, packed)
                 if not shared:
                     release(child.weight.detach(), files)

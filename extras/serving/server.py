@@ -15,12 +15,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, final
 from urllib.error import HTTPError
-from urllib.request import Request, urlopen
+from urllib.request import ProxyHandler, Request, build_opener
 
 from outrider.base.errors import OutriderError
 
 COUNTER = re.compile(r"^vllm:spec_decode_num_(drafts|draft_tokens|accepted_tokens)_total\S* (\S+)$")
 """A counter of drafts in vLLM's metrics, a line in the Prometheus format."""
+
+LOOPBACK = build_opener(ProxyHandler({}))
+"""Asks servers on this machine, past the proxies that the environment names."""
 
 LAUNCHER = """\
 import ctypes, os, signal, sys
@@ -168,7 +171,7 @@ class Server:
             if self._process.poll() is not None:
                 raise ServerError(f"vLLM did not start: {cause(self._log)} ({self._log})")
             health = f"http://127.0.0.1:{self._port}/health"
-            with suppress(OSError), urlopen(health, timeout=5):
+            with suppress(OSError), LOOPBACK.open(health, timeout=5):
                 return
             time.sleep(0.5)
         raise ServerError(f"vLLM did not start in {self._patience:g} s ({self._log})")
@@ -177,7 +180,7 @@ class Server:
         request = Request(f"http://127.0.0.1:{self._port}{path}", data=body)
         request.add_header("Content-Type", "application/json")
         try:
-            with urlopen(request, timeout=self._patience) as reply:
+            with LOOPBACK.open(request, timeout=self._patience) as reply:
                 return str(reply.read().decode())
         except HTTPError as error:
             detail = " ".join(error.read().decode().split())

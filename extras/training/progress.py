@@ -109,7 +109,7 @@ def _load(path: Path) -> dict[str, Any]:
         ConfigError: the file is damaged.
     """
     try:
-        checkpoint = torch.load(path, weights_only=True)
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch and pickle raise many types
         reason = " ".join(str(error).split()).partition(". ")[0]
         raise ConfigError(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
+from outrider.base.errors import ConfigError
 from outrider.extras.view.export import tables
 from outrider.extras.view.report import labels
 from outrider.lab.runs.store import flatten, gather
@@ -44,7 +45,9 @@ def load(*folders: str | Path) -> Frames:
     """
     import pandas
 
-    runs = gather([Path(folder) for folder in folders])
+    runs, damaged = gather([Path(folder) for folder in folders])
+    if damaged:
+        raise ConfigError("\n".join(damaged))
     names = labels(runs)
 
     def concat(frame_of: Callable[[int], "pandas.DataFrame"]) -> "pandas.DataFrame":

@@ -5,7 +5,7 @@ import json
 import shlex
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, final
 
@@ -14,13 +14,13 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from outrider.base.errors import ANY_FAULT, ConfigError, OutriderError, described, require
+from outrider.contract.counts import Counts
 from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
 from outrider.decoding.decode import decode
-from outrider.decoding.generation import Generation
 from outrider.extras.view.page.render import render
 from outrider.extras.view.page.texts import shown_rounds
 from outrider.lab.measuring.measurement import Step
@@ -49,6 +49,27 @@ class Parts:
     policy: Policy
     chat: bool
     options: Mapping[str, Any]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a text has cost so far. It is summed up as the text grows, however long it gets.
+
+    seconds: of drafting, scoring and verifying, without the page's time.
+    """
+
+    counts: Counts = field(default_factory=Counts)
+    seconds: float = 0.0
+
+    def after(self, round: Round) -> "Cost":
+        """Returns the cost with one more round."""
+        return Cost(self.counts + Counts.of([round]), self.seconds + sum(round.seconds.values()))
+
+    @property
+    def speed(self) -> float:
+        """Returns the tokens per second."""
+        return self.counts.emitted / self.seconds
 
 
 @final
@@ -103,21 +124,21 @@ class Player:
 
     def written(self, query: QueryParams) -> Generator[str, None, None]:
         """Yields an event for each round, and one for the end or for what went wrong."""
-        generation = Generation()
+        cost = Cost()
         try:
             parts = self.parts_of(settings_of(query))
             for round in self.rounds(query.get("prompt", ""), parts):
-                generation.add(round)
-                yield event("round", self.shown(generation))
+                cost = cost.after(round)
+                yield event("round", self.shown(round, cost))
             row = render(
                 "play_result",
                 drafter=query.get("drafter", "prompt_lookup"),
                 settings=query.get("more", ""),
-                counts=generation.counts,
-                speed=speed(generation),
+                counts=cost.counts,
+                speed=cost.speed,
                 lossless=parts.verifier.lossless,
             )
-            yield event("end", {"row": row, "figures": figures(generation)})
+            yield event("end", {"row": row, "figures": figures(cost)})
         except OutriderError as error:
             yield event("fault", str(error))
         except ANY_FAULT as error:
@@ -135,15 +156,15 @@ class Player:
             **parts.options,
         )
 
-    def shown(self, generation: Generation) -> dict[str, str]:
-        """Returns the last round as the page shows it: in the text, in the table, in figures."""
-        step = Step.of(generation.rounds[-1], partial(piece_of, self.target))
+    def shown(self, round: Round, cost: Cost) -> dict[str, str]:
+        """Returns a round as the page shows it: in the text, in the table, in figures."""
+        step = Step.of(round, partial(piece_of, self.target))
         (shown,) = shown_rounds([step], None)
-        number = len(generation.rounds)
+        number = cost.counts.rounds
         return {
             "text": render("play_text", round=shown),
             "row": render("play_round", number=number, step=step, round=shown),
-            "figures": figures(generation),
+            "figures": figures(cost),
         }
 
 
@@ -156,18 +177,12 @@ def settings_of(query: QueryParams) -> list[str]:
     return [f"{name}={query[name]}" for name in FIELDS if query.get(name)] + others
 
 
-def figures(generation: Generation) -> str:
+def figures(cost: Cost) -> str:
     """Returns what a text has cost so far, in words."""
-    counts = generation.counts
+    counts = cost.counts
     calls = f"{counts.rounds} call{'s' if counts.rounds != 1 else ''}"
-    rates = f"{counts.block_efficiency:.2f} tokens a call, {speed(generation):.1f} tokens a second"
+    rates = f"{counts.block_efficiency:.2f} tokens a call, {cost.speed:.1f} tokens a second"
     return f"{counts.emitted} tokens in {calls}: {rates}"
-
-
-def speed(generation: Generation) -> float:
-    """Returns the tokens per second of drafting, scoring and verifying, without the page's time."""
-    seconds = sum(sum(round.seconds.values()) for round in generation.rounds)
-    return generation.counts.emitted / seconds
 
 
 def event(name: str, data: Any) -> str:

@@ -27,7 +27,7 @@ class PrintLayout(Callback):  # type: ignore[misc, unused-ignore]
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
         folder = Path(config.hydra.sweep.dir)
-        print_layout(self.layout, [Summary(run) for run in gather([folder])], folder)
+        print_layout(self.layout, [Summary(run) for run in gather([folder])[0]], folder)
 
 
 def print_layout(name: str, summaries: Sequence[Summary], folder: Path) -> None:

@@ -60,14 +60,18 @@ def report(arguments: Sequence[str]) -> None:
         help="test this drafter against the others (default: as the run was started)",
     )
     options = parser.parse_args(arguments)
-    runs = _gathered(options.folders, options.reference)
+    runs, damaged = _gathered(options.folders, options.reference)
     summaries = {label: Summary(run) for label, run in zip(labels(runs), runs, strict=True)}
     folder: Path = options.out or options.folders[0]
     folder.mkdir(parents=True, exist_ok=True)
     written = chosen_reports().end(summaries, folder)
     rows = {label: summary.rows for label, summary in summaries.items()}
     pairs = pairs_across(summaries) if options.pairs else []
-    content = {"rows": plain_rows(summaries), "pairs": [asdict(pair) for pair in pairs]}
+    content = {
+        "rows": plain_rows(summaries),
+        "pairs": [asdict(pair) for pair in pairs],
+        "damaged": damaged,
+    }
     as_json = json.dumps(content, indent=1)
     write_whole(folder / "report.json", as_json)
     print_json(as_json)
@@ -94,18 +98,25 @@ def report(arguments: Sequence[str]) -> None:
             finished, prompts = len(summary.prompts), summary.run.prompts
             line = f"unfinished, {finished} of {len(prompts)} prompts: {summary.run.folder}"
             console.print(plain(line))
+    for line in damaged:
+        console.print(plain(f"left out: {line}"))
     for path in written:
         remarks(stderr=False).print(plain(path), soft_wrap=True)
 
 
-def _gathered(folders: Sequence[Path], reference: str | None) -> list[Run]:
-    """Returns the runs in some folders, shards put together; reference: that of all of them."""
-    runs = pooled(gather(folders))
+def _gathered(folders: Sequence[Path], reference: str | None) -> tuple[list[Run], list[str]]:
+    """Returns the runs in some folders, shards put together, and what is damaged.
+
+    reference: that of all runs.
+    """
+    found, damaged = gather(folders)
+    runs = pooled(found)
     if reference is None:
-        return runs
+        return runs, damaged
     for run in runs:
         check_reference(reference, run.facts["drafters"])
-    return [replace(run, facts={**run.facts, "reference": reference}) for run in runs]
+    runs = [replace(run, facts={**run.facts, "reference": reference}) for run in runs]
+    return runs, damaged
 
 
 def _print_pairs(console: Console, summaries: Mapping[str, Summary], pairs: Sequence[Pair]) -> None:

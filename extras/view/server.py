@@ -9,12 +9,14 @@ from threading import Lock
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from outrider.base.errors import ConfigError
 from outrider.extras.view.export import tables
@@ -25,7 +27,8 @@ from outrider.extras.view.page.texts import questions
 from outrider.extras.view.play import Player
 from outrider.extras.view.report import labels
 from outrider.lab.runs.export import comparison
-from outrider.lab.runs.store import FACTS, LINES, load
+from outrider.lab.runs.files import FACTS, LINES, read_in
+from outrider.lab.runs.store import load
 from outrider.lab.runs.summary import Summary
 
 HOSTS = ("127.0.0.1", "localhost")
@@ -45,7 +48,7 @@ HEADERS = {
 Page = Callable[[Request], Response]
 
 
-def app(folders: Sequence[Path], token: str, player: Player | None = None) -> Starlette:
+def app(folders: Sequence[Path], token: str, player: Player | None = None) -> ASGIApp:
     """Returns the application that shows the runs in some folders and below them.
 
     token: the first part of every address; without it every request is refused. GET is the only
@@ -71,7 +74,7 @@ def app(folders: Sequence[Path], token: str, player: Player | None = None) -> St
     )
     application.state.folders, application.state.token = tuple(folders), token
     application.state.plays = player is not None
-    return application
+    return _with_headers(application)
 
 
 async def _answer(page: Page, lock: Lock, request: Request) -> Response:
@@ -86,11 +89,22 @@ async def _answer(page: Page, lock: Lock, request: Request) -> Response:
             except ConfigError as error:
                 return PlainTextResponse(str(error), status_code=500)
 
-    response = await run_in_threadpool(answer)
-    headers = {**HEADERS}
-    headers["Content-Security-Policy"] += script_hashes()
-    response.headers.update(headers)
-    return response
+    return await run_in_threadpool(answer)
+
+
+def _with_headers(pages: ASGIApp) -> ASGIApp:
+    """Returns an application whose answers all have `HEADERS`, refusals and errors included."""
+    policy = HEADERS["Content-Security-Policy"] + script_hashes()
+
+    async def answering(scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update({**HEADERS, "Content-Security-Policy": policy})
+            await send(message)
+
+        await pages(scope, receive, send_with_headers)
+
+    return answering
 
 
 def _list(request: Request) -> Response:
@@ -160,9 +174,10 @@ def _file(request: Request) -> Response:
         raise HTTPException(404, f"{name!r}: expected one of {', '.join(FILES)}")
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     if name in (FACTS, LINES):
-        if not (folder / name).is_file():
+        content = read_in(folder, name)
+        if content is None:
             raise HTTPException(404, f"{name}: nothing has been measured yet")
-        return FileResponse(folder / name, headers=headers)
+        return Response(content, media_type="application/json", headers=headers)
     (summary,) = _summaries((folder,), state([folder])).values()
     if name == "comparison.json":
         return Response(comparison(summary), media_type="application/json", headers=headers)

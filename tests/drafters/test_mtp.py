@@ -159,3 +159,14 @@ def test_a_target_that_is_built_otherwise(name: str, line: str) -> None:
     target = TransformersTarget(build(ENTRIES[name]))
     with pytest.raises(ConfigError, match=f"^{line}"):
         Mtp("untrained").bind(target)
+
+
+@pytest.mark.parametrize(
+    "name", ["cohere", "cohere2", "starcoder2", "stablelm", "nemotron", "olmo", "nanochat"]
+)
+def test_norms_with_other_arguments_are_made_too(name: str) -> None:
+    """Some have no `rms_norm_eps`, or other arguments than Llama's."""
+    target = TransformersTarget(build(ENTRIES[name]))
+    drafter = Mtp(path="untrained")
+    rounds = list(decode(target, drafter, Token(), [5, 9, 7], max_new_tokens=3))
+    assert sum(len(round.tokens) for round in rounds) == 3

@@ -15,6 +15,7 @@ from transformers import PreTrainedTokenizerFast
 
 from outrider import ConfigError, Context, Sampling, Tokens, decode
 from outrider.drafters.small_lm import SmallLM, require_same_tokens
+from outrider.extras.cpu.engine import PackedWeights
 from outrider.targets.passes.cached_model import CachedModel
 from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.tabular import TabularTarget
@@ -38,6 +39,33 @@ def test_a_model_drafting_for_itself_is_always_right(llama: Any) -> None:
     target = TransformersTarget(llama(eos_token_id=None))
     rounds = decode(target, SmallLM(llama()), Token(), [3, 4], gamma=4, max_new_tokens=30)
     assert all(round.accepted == round.drafted for round in rounds)
+
+
+@pytest.mark.parametrize("quantize", [None, "int8", "int4"])
+def test_a_model_in_a_folder_runs_by_the_engine_of_targets(
+    quantize: str | None, tmp_path: Path, llama: Any, words: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2}
+    llama(**sizes).save_pretrained(tmp_path)
+    words.save_pretrained(tmp_path)
+    target = TransformersTarget(llama(eos_token_id=None, **sizes), words)
+    run_pass, models = PackedWeights.run_pass, list[Any]()
+
+    def noted(engine: PackedWeights, model: Any, cache: Any, inputs: Any) -> Any:
+        models.append(model)
+        return run_pass(engine, model, cache, inputs)
+
+    monkeypatch.setattr(PackedWeights, "run_pass", noted)
+    drafter = SmallLM(str(tmp_path), quantize=quantize)
+    rounds = [*decode(target, drafter, Token(), [3, 4], gamma=4, max_new_tokens=30)]
+    assert len(models) >= 4 and target.model not in models
+    accepted, drafted = (sum(counts) for counts in zip(*map(counted, rounds), strict=True))
+    least = {None: 1.0, "int8": 0.5, "int4": 0.1}  # of random weights, which rounding changes much
+    assert accepted >= least[quantize] * drafted
+
+
+def counted(round: Any) -> tuple[int, int]:
+    return round.accepted, round.drafted
 
 
 def test_the_first_layers_share_weights_and_equal_the_models_own(llama: Any) -> None:

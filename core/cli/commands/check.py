@@ -1,7 +1,7 @@
 """`outrider check`: runs the conformance kit on a drafter, a rule, or any other part."""
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from functools import partial
 from typing import Any
 
@@ -21,17 +21,7 @@ from outrider.testing import Outcome, run_checks
 from outrider.testing.ground import ground
 from outrider.testing.stage import stage
 
-ROLES = (
-    "drafter",
-    "verifier",
-    "policy",
-    "target",
-    "engine",
-    "constraint",
-    "data",
-    "recipe",
-    "report",
-)
+ROLES = tuple(field.name for field in fields(Check) if field.name != "thorough")
 """The roles that the kit has checks of."""
 
 

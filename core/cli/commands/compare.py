@@ -29,9 +29,10 @@ from outrider.lab.measuring.sandbox import isolation
 from outrider.lab.measuring.texts import cache_folder
 from outrider.lab.runs.conclusion import finding_of
 from outrider.lab.runs.export import comparison, write_json
+from outrider.lab.runs.files import FACTS
 from outrider.lab.runs.identity import load
 from outrider.lab.runs.planning import plan_lines
-from outrider.lab.runs.store import FACTS, RunFolder, unfinished
+from outrider.lab.runs.store import RunFolder, unfinished
 from outrider.lab.runs.summary import Summary
 from outrider.lab.runs.table import (
     COLUMNS,
@@ -118,7 +119,8 @@ def compare(settings: Compare) -> float | None:
             run_folder.end(load())
             summary = Summary(run_folder.run)
             write_json(summary, run_folder.path)
-    written = reports.end({"": summary}, run_folder.path)
+    with advising(lambda: advice(run_folder)):
+        written = reports.end({"": summary}, run_folder.path)
     title = (
         f"{len(summary.prompts)} prompts, {settings.max_new_tokens} tokens each,"
         f" gamma {settings.gamma}, temperature {writing.sampling.temperature:g}"

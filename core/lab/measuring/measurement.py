@@ -5,13 +5,16 @@ The fields of these classes are the keys of the file.
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from dataclasses import fields as fields_of
-from typing import Any, final
+from functools import cache
+from typing import TYPE_CHECKING, Any, final
 
 from outrider.contract.counts import Counts
 from outrider.contract.draft import ROOT
 from outrider.contract.round import Round
 from outrider.lab.measuring.overlap import Overlap
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 
 @final
@@ -136,37 +139,17 @@ class Measurement:
         return asdict(self)
 
     @classmethod
-    def read(cls, item: Mapping[str, Any]) -> "Measurement":
+    def read(cls, item: Any) -> "Measurement":
         """Returns the measurement with these plain values; unknown fields are ignored.
 
         Raises:
-            KeyError, TypeError: `item` does not hold those of a measurement.
+            ValueError: `item` does not hold those of a measurement.
         """
-        known = _known(cls, item)
-        overlap, decoding = known.pop("overlap"), known.pop("decoding")
-        if overlap is not None:
-            overlap = _known(Overlap, overlap)
-            by_rule = overlap.pop("by_rule")
-            sums = {name: tuple(values) for name, values in overlap.items()}
-            overlap = Overlap(**sums, by_rule=by_rule)
-        if decoding is not None:
-            fields = _known(Decoding, decoding)
-            fields["steps"] = tuple(_read_step(step) for step in decoding["steps"])
-            for name in ("repeats", "plain_repeats"):
-                fields[name] = tuple(fields.get(name, ()))
-            decoding = Decoding(**fields)
-        return cls(**known, overlap=overlap, decoding=decoding)
+        return _adapter().validate_python(item)
 
 
-def _read_step(item: Mapping[str, Any]) -> Step:
-    values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in _known(Step, item).items()
-    }
-    return Step(**values)
+@cache
+def _adapter() -> "TypeAdapter[Measurement]":
+    from pydantic import TypeAdapter
 
-
-def _known(kind: type[Any], item: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the fields that this version knows; a later version may have added others."""
-    names = {field.name for field in fields_of(kind)}
-    return {name: value for name, value in item.items() if name in names}
+    return TypeAdapter(Measurement)

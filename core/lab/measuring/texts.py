@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import cache
 from importlib.metadata import version
@@ -131,8 +132,9 @@ def _read(path: Path | None) -> list[int]:
 def _write(path: Path | None, text: list[int]) -> None:
     if path is None:
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, json.dumps(text))
+    with suppress(OSError):  # on a full disk or a read-only one, the text is written again
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, json.dumps(text))
 
 
 def _digest(value: object) -> str:

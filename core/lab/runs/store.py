@@ -13,9 +13,8 @@ from outrider.base.errors import ConfigError, OutriderError, require
 from outrider.base.folders import append_line, write_whole
 from outrider.base.locks import hold
 from outrider.lab.measuring.measurement import Measurement
-
-FACTS, LINES, LOCK = "run.json", "measurements.jsonl", "run.lock"
-"""The files of a run: what it was started with, its measurements, and the lock of its process."""
+from outrider.lab.runs.files import FACTS, LINES, LOCK, read_in, run_folders, stamp
+from outrider.lab.runs.schema import read_facts, read_measurement
 
 SCHEMA = 2
 """The version of these files. Version 1 had no `schema`, `identity` and `starts`."""
@@ -154,25 +153,16 @@ def load(folder: Path) -> Run:
     Raises:
         ConfigError: there is no run, or it is damaged; the message names file and line.
     """
-    path = folder / FACTS
-    if not path.is_file():
-        raise ConfigError(f"{str(folder)!r}: expected the folder of a run, with {FACTS} in it")
-    try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
-        is_run = facts.keys() >= {"drafters", "questions", "protocols"}
-    except (ValueError, AttributeError):
-        is_run = False
-    if not is_run:
-        raise ConfigError(f"{path}: damaged, expected the facts of a run")
+    facts = read_facts(folder)
     measurements: dict[tuple[str, ...], Measurement] = {}
     # Bytes, since the text may hold characters that `str.splitlines` takes for the end of a line.
-    content = (folder / LINES).read_bytes() if (folder / LINES).is_file() else b""
+    content = read_in(folder, LINES) or b""
     for number, line in enumerate(content.split(b"\n")[:-1], start=1):
         try:
-            measurement = Measurement.read(json.loads(line))
-        except (ValueError, KeyError, TypeError) as error:
+            measurement = read_measurement(line, facts)
+        except ValueError as error:
             raise ConfigError(
-                f"{folder / LINES}, line {number}: damaged, expected a measurement"
+                f"{folder / LINES}, line {number}: damaged, expected a measurement ({error})"
             ) from error
         key = (*_question(measurement), measurement.drafter)
         measurements.pop(key, None)  # the order is that of the last ones
@@ -180,21 +170,28 @@ def load(folder: Path) -> Run:
     return Run(folder, facts, tuple(measurements.values()))
 
 
-def gather(folders: Sequence[Path]) -> list[Run]:
-    """Returns the runs in the given folders and below them, each once.
+def gather(folders: Sequence[Path]) -> tuple[list[Run], list[str]]:
+    """Returns the runs in the given folders and below them, each once, and what is damaged.
 
     Raises:
-        ConfigError: a folder does not exist, or holds no run.
+        ConfigError: a folder does not exist, or holds no run that can be read.
     """
-    runs: list[Path] = []
+    runs: dict[Path, Path] = {}
     for folder in folders:
         require(folder.is_dir(), "report", str(folder), "a folder that exists")
-        run_folders = sorted({path.parent for path in folder.rglob(FACTS)})
-        if not run_folders:
+        found = run_folders([folder])
+        if not found:
             raise ConfigError(f"{str(folder)!r}: expected a run of `outrider compare` in it")
-        runs += run_folders
-    unique = {run_folder.resolve(): run_folder for run_folder in runs}
-    return [load(run_folder) for run_folder in unique.values()]
+        runs |= {run_folder.resolve(): run_folder for run_folder in found}
+    loaded, damaged = list[Run](), list[str]()
+    for run_folder in runs.values():
+        try:
+            loaded.append(load(run_folder))
+        except ConfigError as error:
+            damaged.append(str(error))
+    if not loaded:
+        raise ConfigError("\n".join(damaged))
+    return loaded, damaged
 
 
 def unfinished(folder: Path) -> Path | None:
@@ -203,12 +200,12 @@ def unfinished(folder: Path) -> Path | None:
     Runs that a process is writing to are left out.
     """
     runs = [path.parent for path in sorted(folder.glob(f"*/{FACTS}"))]
-    for run in sorted(runs, key=lambda run: (run / FACTS).stat().st_mtime, reverse=True):
+    for run in sorted(runs, key=lambda run: (stamp(run, FACTS) or (0, 0.0))[1], reverse=True):
         try:
             if not load(run).finished:
                 hold(run / LOCK).release()
                 return run
-        except (OutriderError, Timeout):
+        except (OutriderError, OSError):  # damaged, held, or in a folder that can't be written to
             continue
     return None
 

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -211,10 +212,11 @@ def _runs_only(model: Any, short: Any, total: int, kept: Sequence[int]) -> bool:
 
 
 class _Note:
-    """A hook that notes which layer runs."""
+    """A hook that notes which layer runs in this thread: others may run the same layers."""
 
     def __init__(self, ran: set[int], index: int) -> None:
-        self._ran, self._index = ran, index
+        self._ran, self._index, self._thread = ran, index, get_ident()
 
     def __call__(self, *_: Any) -> None:
-        self._ran.add(self._index)
+        if get_ident() == self._thread:
+            self._ran.add(self._index)

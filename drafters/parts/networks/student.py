@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
-from outrider.targets.passes.engine import engine_of
+from outrider.targets.passes.engine import AUTO, engine_of, use_engine
 from outrider.targets.passes.ranks import is_sharded
 
 if TYPE_CHECKING:
@@ -58,10 +58,15 @@ def save_student(
     checkpoint.write_checkpoint(folder, tensors, {**config, MARK: "target"}, dtype)
 
 
-def read_student(folder: Path, target: Target) -> "PreTrainedModel":
+def read_student(
+    folder: Path, target: Target, optimize: str = AUTO, quantize: str | None = None
+) -> "PreTrainedModel":
     """Returns the model in a folder with the target's embeddings and head, ready to draft.
 
     If it has a mask token, its embedding follows the target's last one.
+
+    optimize, quantize: as for a target; "auto" means the target's own engine. The head stays that
+        of the target.
 
     Raises:
         ConfigError: its sizes are not the target's, or a tensor does not fit; the message names it.
@@ -83,7 +88,10 @@ def read_student(folder: Path, target: Target) -> "PreTrainedModel":
         model.set_output_embeddings(target.model.get_output_embeddings())
     if mask is not None:
         model.set_input_embeddings(with_mask(model.get_input_embeddings(), mask))
-    engine_of(target.model).prepare_network(model)
+    if optimize == AUTO and quantize is None:
+        engine_of(target.model).prepare_network(model)
+    else:
+        use_engine(model, optimize, quantize, role="drafter")
     student: PreTrainedModel = model
     return student
 

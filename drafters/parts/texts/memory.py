@@ -1,6 +1,7 @@
 """Memory: what drafters keep of texts that have ended, shared by all texts of a drafter."""
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from outrider.contract.context import Context
@@ -27,7 +28,7 @@ class RememberingDrafter(Drafter, Generic[Kept]):
     remember: whether it does; otherwise the memory stays empty.
     """
 
-    def __init__(self, memory: type[Kept], remember: bool) -> None:
+    def __init__(self, memory: Callable[[], Kept], remember: bool) -> None:
         self._new_memory, self._remembers = memory, remember
         self._past: Kept = memory()
 

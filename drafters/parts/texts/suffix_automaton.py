@@ -1,6 +1,7 @@
 """SuffixAutomaton: finds where a suffix of one text occurs in others, and what follows there."""
 
 from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
 from typing import final
 
 END = -1
@@ -14,9 +15,10 @@ class SuffixAutomaton:
     """The suffix automaton of a text that grows (Blumer et al. 1985), with counts.
 
     A state stands for the phrases that end at the same positions of the text. There are at most
-    twice as many states as tokens. Adding a token takes constant time on average, and a step of
-    counting for each state that ends a suffix: few, unless the text repeats one phrase over and
-    over.
+    twice as many states as tokens. Adding tokens takes constant time for each on average, and a
+    step of counting for each state that ends a suffix of the longer texts. These steps are made
+    once for all tokens that are added together, so that a long text which repeats one phrase over
+    and over takes no longer than another.
     """
 
     def __init__(self) -> None:
@@ -28,10 +30,10 @@ class SuffixAutomaton:
 
     def extend(self, tokens: Iterable[int]) -> None:
         """Appends tokens to the text."""
-        for token in tokens:
-            self._append(token)
+        self._count_ends([self._append(token) for token in tokens])
 
-    def _append(self, token: int) -> None:
+    def _append(self, token: int) -> int:
+        """Returns the state of the whole text with one more token, whose end is not yet counted."""
         state, last = self._last, self._add({}, self._length[self._last] + 1, 0)
         self._last = last
         while token not in self._next[state]:
@@ -41,10 +43,26 @@ class SuffixAutomaton:
             state = self._link[state]
         else:
             self._link[last] = self._split(state, token)
-        state = last
-        while state != ROOT:
-            self._count[state] += 1
-            state = self._link[state]
+        return last
+
+    def _count_ends(self, states: list[int]) -> None:
+        """Counts an end of the text for each of some states, and for all suffixes of each.
+
+        What two states pass on to the same suffix is added up first, so no state is met twice.
+        """
+        ends = dict.fromkeys(states, 1)
+        queue = [(-self._length[state], state) for state in states]
+        heapify(queue)  # longer phrases first: a suffix is shorter
+        while queue:
+            _, state = heappop(queue)
+            count = ends.pop(state)
+            self._count[state] += count
+            suffix = self._link[state]
+            if suffix == ROOT:
+                continue
+            if suffix not in ends:
+                heappush(queue, (-self._length[suffix], suffix))
+            ends[suffix] = ends.get(suffix, 0) + count
 
     def _split(self, state: int, token: int) -> int:
         """Returns the state of `state`'s longest phrase and `token`; makes one if there is none."""

@@ -1,16 +1,16 @@
 """Listing: the runs in some folders, as the first page shows them."""
 
 import hashlib
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from outrider.base.errors import ConfigError
 from outrider.extras.view.page.head import date, model
-from outrider.lab.runs.store import FACTS, LINES
+from outrider.lab.runs import files
+from outrider.lab.runs.files import FACTS, LINES, read_in, stamp
+from outrider.lab.runs.schema import read_facts, timed_rows
 
 ACTIVE_SECONDS = 120
 """An unfinished run that was not written to for this long counts as interrupted."""
@@ -42,7 +42,7 @@ class Listed:
 
 def run_folders(folders: Sequence[Path]) -> dict[str, Path]:
     """Returns the folders of all runs in some folders and below them, by id."""
-    runs = {path.parent.resolve() for folder in folders for path in folder.rglob(FACTS)}
+    runs = {run.resolve() for run in files.run_folders(folders)}
     return {hashlib.sha256(str(run).encode()).hexdigest()[:12]: run for run in sorted(runs)}
 
 
@@ -52,29 +52,24 @@ def listed(run_id: str, folder: Path) -> Listed:
     Raises:
         ConfigError: they are damaged; the message names the file.
     """
-    path = folder / FACTS
-    try:
-        facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        settings, prompts = facts["settings"], {prompt for prompt, *_ in facts["questions"]}
-        rows = _timed(folder)
-        first = max(rows, key=lambda row: row["speedup"], default=None)
-        return Listed(
-            id=run_id,
-            folder=folder,
-            name="/".join(folder.parts[-2:]),
-            date=date(facts),
-            state=_state(folder, facts),
-            model=model(settings),
-            drafters=list(facts["drafters"]),
-            gamma=str(settings.get("gamma", "")),
-            temperature=str((settings.get("sampling") or {}).get("temperature", "")),
-            prompts=len(prompts),
-            first="" if first is None else first["drafter"],
-            speedup=None if first is None else float(first["speedup"]),
-            doubts=list(dict.fromkeys(why for row in rows for why in row.get("doubts", ()))),
-        )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ConfigError(f"{path}: damaged, expected the facts of a run") from error
+    facts, rows = read_facts(folder), timed_rows(folder)
+    settings, prompts = facts["settings"], {prompt for prompt, *_ in facts["questions"]}
+    first = max(rows, key=lambda row: row.speedup or 0, default=None)
+    return Listed(
+        id=run_id,
+        folder=folder,
+        name="/".join(folder.parts[-2:]),
+        date=date(facts),
+        state=_state(folder, facts),
+        model=model(settings),
+        drafters=list(facts["drafters"]),
+        gamma=str(settings.get("gamma", "")),
+        temperature=str((settings.get("sampling") or {}).get("temperature", "")),
+        prompts=len(prompts),
+        first="" if first is None else first.drafter,
+        speedup=None if first is None else first.speedup,
+        doubts=list(dict.fromkeys(why for row in rows for why in row.doubts)),
+    )
 
 
 def state(folders: Sequence[Path]) -> str:
@@ -88,25 +83,12 @@ def active(folder: Path) -> bool:
 
 
 def _stamps(folder: Path) -> list[tuple[int, float]]:
-    stats = [path.stat() for name in (FACTS, LINES) if (path := folder / name).is_file()]
-    return [(stat.st_size, stat.st_mtime) for stat in stats]
+    return [found for name in (FACTS, LINES) if (found := stamp(folder, name)) is not None]
 
 
 def _state(folder: Path, facts: Mapping[str, Any]) -> str:
     total = len(facts["questions"]) * len(facts["drafters"]) * len(facts["protocols"])
-    path = folder / LINES
-    done = path.read_bytes().count(b"\n") if path.is_file() else 0
+    done = (read_in(folder, LINES) or b"").count(b"\n")
     if done >= total:
         return "finished"
     return f"{'running' if active(folder) else 'unfinished'}, {100 * done // total}%"
-
-
-def _timed(folder: Path) -> list[dict[str, Any]]:
-    """Returns the rows of the drafters that were timed, from `comparison.json` if there is one."""
-    path = folder / "comparison.json"
-    rows = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.is_file() else []
-    return [
-        row
-        for row in rows
-        if row.get("speedup") is not None and (row.get("counts") or {}).get("drafted")
-    ]

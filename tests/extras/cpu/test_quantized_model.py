@@ -169,7 +169,7 @@ def test_a_target_of_eight_bits(llama: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"quantize": "int4", "optimize": "packed"}, "target.quantize='int4': expected int8, or"),
+        ({"quantize": "int3", "optimize": "packed"}, "target.quantize='int3': expected int4 or"),
         ({"quantize": "int8", "optimize": "none"}, "target.optimize='none': expected packed with"),
     ],
 )

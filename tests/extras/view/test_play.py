@@ -12,7 +12,9 @@ from urllib.request import urlopen
 
 import pytest
 from playwright.sync_api import Page, expect
+from starlette.datastructures import QueryParams
 from tiny.browsing import Opener, assert_fits_and_is_accessible
+from tiny.growth import growth
 
 from outrider import Context, Drafter, Pen, generate
 from outrider.drafters.prompt_lookup import PromptLookup
@@ -231,3 +233,12 @@ def test_origins_differ_by_more_than_colour(opened: Callable[..., Page]) -> None
            .map(e => [e.className, getComputedStyle(e).textDecorationStyle])"""
     )
     assert set(map(tuple, lines)) > {("accepted", "solid"), ("recovered", "double")}
+
+
+def test_each_round_of_a_long_text_takes_the_same_work(player: Player) -> None:
+    def written(count: int) -> Callable[[], object]:
+        query = {"prompt": PROMPT, "drafter": "none", "max_new_tokens": str(count)}
+        return lambda: list(player.written(QueryParams(query)))
+
+    written(2)()
+    assert growth(written, 20) < 2.3

@@ -15,9 +15,10 @@ from playwright.sync_api import Page, expect
 from tiny.browsing import Opener, assert_fits_and_is_accessible
 
 from outrider.extras.view.page.listing import run_folders
-from outrider.extras.view.server import app
+from outrider.extras.view.server import HEADERS, app
 from outrider.lab.runs.export import write_json
-from outrider.lab.runs.store import LINES, Run
+from outrider.lab.runs.files import LINES
+from outrider.lab.runs.store import Run
 from outrider.lab.runs.summary import Summary
 
 
@@ -95,6 +96,31 @@ def test_another_host_name_is_refused(served: Served) -> None:
 )
 def test_only_runs_are_shown(served: Served, path: str, status: int) -> None:
     assert served.get(path.format(whole=served.id_of("whole")))[0] == status
+
+
+def test_every_answer_has_its_headers(served: Served) -> None:
+    """Refusals and errors, too."""
+    for path in ("", "runs", "nowhere", "../wrong/", f"runs?run={served.id_of('damaged')}"):
+        try:
+            answer: Any = urlopen(served.address + path, timeout=60)
+        except HTTPError as error:
+            answer = error
+        with answer:
+            assert all(name in answer.headers for name in HEADERS), path
+            assert "script-src 'sha256-" in answer.headers["Content-Security-Policy"]
+
+
+def test_a_link_that_leaves_the_run_is_not_served(
+    whole_run: Run, serve: Callable[..., str], tmp_path: Path
+) -> None:
+    shutil.copytree(whole_run.folder, tmp_path / "runs" / "run")
+    (tmp_path / "secret").write_text("secret content")
+    (tmp_path / "runs" / "run" / LINES).unlink()
+    (tmp_path / "runs" / "run" / LINES).symlink_to(tmp_path / "secret")
+    served = Served(serve(app([tmp_path / "runs"], "secret")) + "secret/", tmp_path / "runs")
+    for path in (f"files/{served.id_of('run')}/{LINES}", f"runs?run={served.id_of('run')}", ""):
+        assert b"secret content" not in served.get(path)[1]
+    assert b"expected a file in this folder" in served.get("")[1]
 
 
 def test_no_other_method_is_taken(served: Served) -> None:

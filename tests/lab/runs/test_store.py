@@ -10,7 +10,8 @@ import pytest
 
 from outrider import ConfigError
 from outrider.lab.measuring.measurement import Measurement
-from outrider.lab.runs.store import FACTS, LINES, RunFolder, gather, load, unfinished
+from outrider.lab.runs.files import FACTS, LINES
+from outrider.lab.runs.store import RunFolder, gather, load, unfinished
 from outrider.lab.runs.summary import Summary
 from outrider.verifiers.lenient import Lenient
 
@@ -92,10 +93,10 @@ def test_ends_of_lines_inside_a_text_end_no_measurement(
     decoded = run.measurements[-1].decoding
     assert decoded is not None
     strange = replace(decoded.steps[0], pieces=(f"a{end}b",) * len(decoded.steps[0].tokens))
-    odd = replace(run.measurements[-1], decoding=replace(decoded, steps=(strange,)), turn=7)
+    odd = replace(run.measurements[-1], decoding=replace(decoded, steps=(strange,)))
     with RunFolder(tmp_path, run.facts, resume=True) as folder:
         folder.add(odd)
-    assert load(tmp_path).measurements == (*run.measurements, odd)
+    assert load(tmp_path).measurements == (*run.measurements[:-1], odd)
 
 
 def test_unescaped_lines_of_an_older_version_are_read(run_in: Go, tmp_path: Path) -> None:
@@ -201,10 +202,11 @@ def test_damage_is_named_by_file_and_line(run_in: Go, tmp_path: Path) -> None:
 def test_runs_are_gathered_from_below(run_in: Go, tmp_path: Path) -> None:
     run_in(tmp_path / "sweep" / "0", protocol="overlap")
     run_in(tmp_path / "sweep" / "1", gamma=2, stop_after=2)
-    runs = gather([tmp_path / "sweep"])
+    runs, damaged = gather([tmp_path / "sweep"])
+    assert damaged == []
     assert [run.facts["settings"]["gamma"] for run in runs] == [3, 2]
     assert [run.finished for run in runs] == [True, False]
-    assert len(gather([tmp_path / "sweep", tmp_path / "sweep" / "0"])) == 2
+    assert len(gather([tmp_path / "sweep", tmp_path / "sweep" / "0"])[0]) == 2
     with pytest.raises(ConfigError, match="expected a folder that exists"):
         gather([tmp_path / "gone"])
     (tmp_path / "empty").mkdir()

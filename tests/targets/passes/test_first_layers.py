@@ -1,5 +1,6 @@
 """Early exit runs just the first layers of any model, or refuses in one line."""
 
+import threading
 from typing import Any
 
 import pytest
@@ -91,3 +92,19 @@ def test_models_that_can_not_be_cut_are_refused(name: str) -> None:
     model = build(ENTRIES[name])
     with pytest.raises(ConfigError, match=r"drafter.layers=1: .* can't be cut after its first lay"):
         first_layers(model, 1)
+
+
+def test_a_cut_is_checked_while_another_thread_runs_the_same_model(llama: Any) -> None:
+    model, ids = llama(), torch.tensor([[3, 4]])
+    threads = list[threading.Thread]()
+
+    def run_beside(*_: Any) -> None:
+        if not threads:
+            threads.append(threading.Thread(target=lambda: model(input_ids=ids)))
+            threads[0].start()
+            threads[0].join()
+
+    hook = model.model.layers[0].register_forward_pre_hook(run_beside)
+    first_layers(model, 1)
+    hook.remove()
+    assert threads

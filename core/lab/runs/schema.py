@@ -1,0 +1,208 @@
+"""Schema: what the files of a run may hold, checked whenever one is read."""
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+
+from outrider.base.errors import ConfigError
+from outrider.lab.measuring.measurement import Measurement, Step
+from outrider.lab.measuring.overlap import Overlap
+from outrider.lab.runs.files import FACTS, read_in
+
+Config = dict[StrictStr, Any]
+
+
+class _Sampling(BaseModel):
+    temperature: float | None = None
+
+
+class _Settings(BaseModel):
+    gamma: Annotated[StrictInt, Field(ge=1)]
+    max_new_tokens: StrictInt | None = None
+    target: Config | None = None
+    sampling: _Sampling | None = None
+    verifier: Config | None = None
+    policy: Config | None = None
+
+
+class _Origin(BaseModel):
+    version: StrictStr | None = None
+
+
+class _Identity(BaseModel):
+    outrider: _Origin | None = None
+    libraries: dict[StrictStr, StrictStr] | None = None
+
+
+class _Start(BaseModel):
+    command: StrictStr | None = None
+    date: StrictStr | None = None
+    load: StrictFloat | StrictInt | None = None
+    cores: StrictInt | None = None
+
+
+class _End(BaseModel):
+    load: StrictFloat | StrictInt | None = None
+
+
+class _Facts(BaseModel):
+    """The entries of `run.json` that are read; others are kept as they are."""
+
+    settings: _Settings
+    drafters: Annotated[dict[StrictStr, Config], Field(min_length=1)]
+    protocols: Annotated[list[Literal["overlap", "decode"]], Field(min_length=1)]
+    questions: list[tuple[StrictStr, StrictInt, StrictStr]]
+    lossless: dict[StrictStr, StrictBool]
+    remember: list[StrictStr] = []
+    reference: StrictStr | None = None
+    identity: _Identity | None = None
+    starts: list[_Start] = []
+    ends: list[_End] = []
+
+
+class _Counts(BaseModel):
+    drafted: int = 0
+
+
+class _Row(BaseModel):
+    drafter: StrictStr
+    speedup: float | None = None
+    counts: _Counts | None = None
+    doubts: list[StrictStr] = []
+
+
+class _Comparison(BaseModel):
+    rows: list[_Row]
+
+
+def read_facts(folder: Path) -> dict[str, Any]:
+    """Returns the facts of a run.
+
+    Raises:
+        ConfigError: there is no run, or it is damaged; the message names the file and the entry.
+    """
+    content = read_in(folder, FACTS)
+    if content is None:
+        raise ConfigError(f"{str(folder)!r}: expected the folder of a run, with {FACTS} in it")
+    try:
+        facts = _plain(content)
+        checked = _Facts.model_validate(facts)
+        missing = [name for name in checked.drafters if name not in checked.lossless]
+        if missing:
+            raise ValueError(f"lossless has no {missing[0]!r}")
+        json.dumps(facts, ensure_ascii=False).encode()  # no halves of surrogate pairs
+    except (ValueError, RecursionError) as error:
+        reason = f"damaged, expected the facts of a run ({_reason(error)})"
+        raise ConfigError(f"{folder / FACTS}: {reason}") from error
+    result: dict[str, Any] = facts
+    return result
+
+
+def read_measurement(line: bytes, facts: Mapping[str, Any]) -> Measurement:
+    """Returns the measurement in a line; fields of later versions are ignored.
+
+    Raises:
+        ValueError: it is damaged, or not of this run; the message names the field.
+    """
+    try:
+        measurement = Measurement.read(_plain(line))
+        _check(measurement, facts)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(_reason(error)) from error
+    return measurement
+
+
+def timed_rows(folder: Path) -> list[_Row]:
+    """Returns the rows of the drafters that were timed, from `comparison.json` if there is one.
+
+    Raises:
+        ConfigError: it is damaged.
+    """
+    content = read_in(folder, "comparison.json")
+    try:
+        rows = [] if content is None else _Comparison.model_validate(_plain(content)).rows
+    except (ValueError, RecursionError) as error:
+        path = folder / "comparison.json"
+        raise ConfigError(f"{path}: damaged, expected a comparison ({_reason(error)})") from error
+    return [row for row in rows if row.speedup is not None and row.counts and row.counts.drafted]
+
+
+def _plain(content: bytes) -> Any:
+    """Returns JSON as plain values; pydantic's own reader refuses halves of surrogate pairs."""
+
+    def refuse(name: str) -> float:
+        raise ValueError(f"{name} is no number")
+
+    return json.loads(content, parse_constant=refuse)
+
+
+def _check(measurement: Measurement, facts: Mapping[str, Any]) -> None:
+    """Raises `ValueError` if the parts of a measurement don't fit each other, or the run."""
+    overlap, decoding = measurement.overlap, measurement.decoding
+    _require((overlap is None) != (decoding is None), "one of overlap and decoding")
+    _require(measurement.drafter in facts["drafters"], "a drafter of this run")
+    asked = ((prompt, turn) for prompt, turn, _ in facts["questions"])
+    _require((measurement.prompt, measurement.turn) in asked, "a question of this run")
+    measurement.category.encode()  # it is printed, so it holds no half of a surrogate pair
+    if overlap is not None:
+        _check_overlap(overlap, int(facts["settings"]["gamma"]))
+    if decoding is not None:
+        _require(len(decoding.steps) > 0, "decoding.steps that are not empty")
+        seconds = (decoding.seconds, decoding.plain_seconds, decoding.plain_call)
+        _require(min(*seconds) > 0 and math.isfinite(sum(seconds)), "seconds above 0")
+        for step in decoding.steps:
+            _check_step(step)
+
+
+def _check_overlap(overlap: Overlap, gamma: int) -> None:
+    for name in ("prefixes", "reached", "beta", "rounds", "tested", "accepted"):
+        _require(len(getattr(overlap, name)) >= gamma, f"overlap.{name} of {gamma} depths")
+    for one, other in (("survived", "ended"), ("text", "text_p"), ("text", "text_q")):
+        _same_length(overlap, one, other)
+
+
+def _check_step(step: Step) -> None:
+    _same_length(step, "tokens", "origins")
+    _same_length(step, "tokens", "pieces")
+    _same_length(step, "proposed", "parents")
+    _require(0 <= step.accepted <= step.tested <= step.drafted, "accepted <= tested <= drafted")
+    _require(0 <= len(step.siblings) - len(step.ranks) <= 1, "a rank for each accepted token")
+    pairs = zip(step.ranks, step.siblings, strict=False)
+    _require(all(0 <= rank < width for rank, width in pairs), "ranks below the siblings")
+    _require(all(-1 <= parent < node for node, parent in enumerate(step.parents)), "parents")
+    if step.parents:
+        _check_path(step)
+
+
+def _check_path(step: Step) -> None:
+    """Raises `ValueError` if the ranks of a step lead out of its tree."""
+    node = -1
+    for rank in step.ranks:
+        children = [child for child, parent in enumerate(step.parents) if parent == node]
+        _require(rank < len(children), "ranks of nodes")
+        node = children[rank]
+
+
+def _same_length(part: Any, one: str, other: str) -> None:
+    kind = type(part).__name__.lower()
+    length, expected = len(getattr(part, other)), len(getattr(part, one))
+    _require(length == expected, f"{kind}.{other} as long as {one}")
+
+
+def _require(holds: bool, expected: str) -> None:
+    if not holds:
+        raise ValueError(f"expected {expected}")
+
+
+def _reason(error: BaseException) -> str:
+    """Returns an error in a few words: of many faults the first, with its place."""
+    errors = getattr(error, "errors", None)
+    if errors is None:
+        return " ".join(str(error).split())[:200]
+    first = errors(include_url=False)[0]
+    place = ".".join(map(str, first["loc"]))
+    return f"{place}: {first['msg']}"[:200]

@@ -1,0 +1,141 @@
+"""Damaged runs are refused when they are read, and what is read can be summed up and shown."""
+
+import copy
+import json
+import os
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider import ConfigError
+from outrider.extras.view.page.head import head
+from outrider.extras.view.page.listing import listed, run_folders
+from outrider.extras.view.page.texts import questions
+from outrider.lab.runs.export import write_json
+from outrider.lab.runs.files import FACTS, LINES
+from outrider.lab.runs.store import Run, gather, load
+from outrider.lab.runs.summary import Summary
+
+ODD = ("text", "", -1, 10**6, 2.5, None, True, [], {}, [[]], {"a": []}, "\ud800", [1, "x"])
+"""Values to put in the place of others."""
+
+
+def places(value: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yields the ways to all values in nested lists and mappings."""
+    if way:
+        yield way
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in items if isinstance(value, dict | list) else ():
+        yield from places(item, (*way, key)) if isinstance(item, dict | list) else [(*way, key)]
+
+
+def damaged(value: Any, chance: random.Random) -> Any:
+    """Returns a copy with one value replaced, deleted or doubled."""
+    result = copy.deepcopy(value)
+    *way, last = chance.choice(list(places(value)))
+    holder = result
+    for key in way:
+        holder = holder[key]
+    if chance.random() < 0.3:
+        del holder[last]
+    else:
+        holder[last] = chance.choice(ODD)
+    return result
+
+
+def shown(folder: Path) -> None:
+    """Reads, sums up and lists a run, as the report and the server do."""
+    listed("id", folder)
+    run = load(folder)
+    summary = Summary(run)
+    assert len(summary.rows) in (0, len(run.drafters))
+    head(run)
+    questions(summary)
+
+
+@pytest.mark.parametrize("name", [FACTS, LINES])
+def test_a_damaged_run_is_refused_or_can_be_shown(
+    whole_run: Run, tmp_path: Path, name: str
+) -> None:
+    folder, chance = tmp_path / "run", random.Random(1)
+    shutil.copytree(whole_run.folder, folder)
+    sound = (folder / name).read_text()
+    refused = 0
+    for _ in range(40):
+        lines = sound.splitlines() if name == LINES else [sound]
+        index = chance.randrange(len(lines))
+        lines[index] = json.dumps(damaged(json.loads(lines[index]), chance))
+        (folder / name).write_text("\n".join([*lines, ""]))
+        try:
+            shown(folder)
+        except ConfigError as error:
+            assert str(folder) in str(error) and "\n" not in str(error)
+            refused += 1
+    assert refused >= 20
+
+
+def nested(folder: Path) -> None:
+    (folder / FACTS).write_text("[" * 100_000)
+
+
+def a_folder(folder: Path) -> None:
+    (folder / FACTS).unlink()
+    (folder / FACTS).mkdir()
+
+
+def a_pipe(folder: Path) -> None:
+    (folder / FACTS).unlink()
+    os.mkfifo(folder / FACTS)
+
+
+def a_link_away(folder: Path) -> None:
+    shutil.move(folder / LINES, folder.parent / "elsewhere")
+    (folder / LINES).symlink_to("../elsewhere")
+
+
+def a_link_to_itself(folder: Path) -> None:
+    (folder / FACTS).unlink()
+    (folder / FACTS).symlink_to(FACTS)
+
+
+def a_stranger(folder: Path) -> None:
+    line = json.loads((folder / LINES).read_text().splitlines()[0]) | {"drafter": "stranger"}
+    (folder / LINES).write_text(json.dumps(line) + "\n")
+
+
+def a_deep_comparison(folder: Path) -> None:
+    (folder / "comparison.json").write_text('{"rows":' + "[" * 100_000)
+
+
+DAMAGES = (nested, a_folder, a_pipe, a_link_away, a_link_to_itself, a_stranger, a_deep_comparison)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_one_damaged_run_is_named_and_the_others_are_shown(
+    whole_run: Run, tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    for name in ("bad", "good"):
+        shutil.copytree(whole_run.folder, tmp_path / name)
+    damage(tmp_path / "bad")
+    assert len(run_folders([tmp_path])) == 2
+    listed("id", tmp_path / "good")
+    with pytest.raises(ConfigError, match="bad"):
+        shown(tmp_path / "bad")
+    if damage is not a_deep_comparison:  # which the report does not read, but writes
+        runs, lines = gather([tmp_path])
+        assert [run.folder.name for run in runs] == ["good"]
+        assert len(lines) == 1 and "bad" in lines[0]
+
+
+def test_links_inside_of_a_run_are_followed(whole_run: Run, tmp_path: Path) -> None:
+    shutil.copytree(whole_run.folder, tmp_path / "run")
+    shutil.move(tmp_path / "run" / LINES, tmp_path / "run" / "lines")
+    (tmp_path / "run" / LINES).symlink_to("lines")
+    (tmp_path / "linked").symlink_to("run")
+    write_json(Summary(whole_run), tmp_path / "run")
+    assert load(tmp_path / "linked").finished
+    assert listed("id", tmp_path / "run").state == "finished"
