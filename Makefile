@@ -74,6 +74,7 @@ evidence: install
 	$(BIN)/python evidence/precision.py --every 2
 	$(BIN)/python evidence/drafters.py
 	$(BIN)/python evidence/stored_weights.py
+	OMP_NUM_THREADS=1 $(BIN)/python evidence/audit.py
 
 # Faults that are put into the code on purpose: what the kit and the tests find of them.
 mutants: install

@@ -101,7 +101,6 @@ class Check:
     data: Part = None
     recipe: Part = None
     report: Part = None
-    engine: Part = None
     thorough: bool
 
 

@@ -1,9 +1,9 @@
 """Settings of the commands for serving: their types and bounds."""
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Annotated, Any, final
 
-from outrider.base.bounds import Count
+from outrider.base.bounds import AtLeast, Count, NonNegative, Within
 from outrider.cli.settings import Decoding, Part, Parts
 
 
@@ -22,3 +22,19 @@ class ServeCheck(Decoding):
     options: list[Any]
     clients: Count
     turns: Count
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    url: str
+    baseline: str | None
+    model: str | None
+    data: Part
+    target: Part | None = None
+    chat: bool
+    requests: Annotated[int, AtLeast(9)]
+    max_new_tokens: Count
+    level: Annotated[float, Within("(0, 1)")]
+    tie: NonNegative
+    logprobs: Count

@@ -1,0 +1,48 @@
+"""Which faults of an engine an audit finds, after how many requests, and how often it finds none.
+
+python evidence/audit.py --clean 200
+"""
+
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+
+from rich.progress import track
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from tiny.faulty_engine import FAULTS, FaultyEngine
+
+from outrider.extras.serving.audit.audit import Auditor, Result
+from outrider.extras.serving.audit.client import Request
+from outrider.extras.serving.audit.expected import FromTarget
+from outrider.targets.tabular import TabularTarget
+
+TARGET = TabularTarget(8, order=2, seed=3, sharpness=1.2)
+PROMPTS = [Request((1, 2), 24), Request((3,), 24)]
+
+
+def audited(fault: str | None, requests: int, seed: int) -> Result:
+    engine = FaultyEngine(TARGET, fault, seed)
+    return Auditor(engine, PROMPTS, FromTarget(TARGET)).run(requests)
+
+
+def main() -> None:
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("--clean", type=int, default=200, help="audits of an engine without faults")
+    parser.add_argument("--requests", type=int, default=2000)
+    parser.add_argument("--seeds", type=int, default=3, help="audits of each fault")
+    options = parser.parse_args()
+    for fault in FAULTS:
+        results = [audited(fault, options.requests, seed) for seed in range(options.seeds)]
+        found = sum(result.verdict == "broken" for result in results)
+        most = max(result.requests for result in results)
+        print(f"{fault:36} found {found} of {len(results)}, within {most} requests", flush=True)
+    verdicts = [
+        audited(None, options.requests, 1000 + seed).verdict
+        for seed in track(range(options.clean), "without a fault")
+    ]
+    print({verdict: verdicts.count(verdict) for verdict in sorted(set(verdicts))})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Whether a served engine keeps the target's distribution when it drafts."""

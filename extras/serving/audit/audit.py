@@ -1,0 +1,267 @@
+"""Asks an engine until it is known whether its texts have the target's distribution."""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+
+from outrider.extras.serving.audit import plan, promises
+from outrider.extras.serving.audit.client import Choice, Client, Request
+from outrider.extras.serving.audit.expected import Expected
+from outrider.extras.serving.audit.martingale import (
+    Bet,
+    Observation,
+    Tilted,
+    TwoSamples,
+    bets,
+    growth,
+)
+
+TEMPER = 0.8
+"""The power of the control's distribution: as at a temperature that is 1.25 times as high."""
+
+WARM, COOL = list(plan.KINDS)[:2]
+"""Two kinds whose distributions differ, for the control of two engines."""
+
+CYCLES_OF_PROMISES = 3
+"""In how many of the first cycles seeds and stop strings are tried."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found of one kind of request, or of one promise.
+
+    name: the kind.
+    growth: the logarithm of the evidence against it; infinite where a single text shows it.
+    texts: how many were read.
+    fault: what is wrong, if one text shows it.
+    """
+
+    name: str
+    growth: float
+    texts: int
+    fault: str | None = None
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Result:
+    """An audit's result.
+
+    verdict: "broken"; or "kept", or "too few texts" if the control was not found either.
+    level: the chance, at most, that an engine without a fault is called broken.
+    control: the logarithm of the evidence against the control, a distribution that the texts are
+        known not to have.
+    findings: the broken first, then by evidence.
+    ties: greedy texts that differ where two tokens are as good as equally likely.
+    """
+
+    verdict: str
+    level: float
+    requests: int
+    control: float
+    findings: tuple[Finding, ...]
+    ties: int
+
+    @property
+    def line(self) -> str:
+        """Returns the verdict in one line."""
+        texts = f"{sum(finding.texts for finding in self.findings)} texts"
+        if self.verdict == "broken":
+            worst = self.findings[0]
+            cause = worst.fault or f"other tokens than the target's: evidence e^{worst.growth:.0f}"
+            return f"broken: {worst.name}: {cause} ({texts}, level {self.level:g})"
+        if self.verdict == "kept":
+            return f"kept: nothing found in {texts} at level {self.level:g}; the control was found"
+        return f"too few texts to say: {texts}, and the control was not found"
+
+
+@final
+@dataclass(slots=True)
+class Auditor:
+    """Asks an engine, and holds its texts against what is expected.
+
+    client: the engine.
+    prompts: requests whose prompt and length are taken.
+    expected: the target's distribution, or None.
+    baseline: the same engine without drafts, or None.
+    level: the chance, at most, of calling an engine without a fault broken.
+    tie: the gap of log-probabilities, at most, that greedy texts may differ by.
+    tolerance: how far listed log-probabilities may be from the expected ones.
+    """
+
+    client: Client
+    prompts: Sequence[Request]
+    expected: Expected | None = None
+    baseline: Client | None = None
+    level: float = 0.01
+    tie: float = 0.05
+    tolerance: float = 0.2
+    _bets: defaultdict[str, list[Bet]] = field(default_factory=lambda: defaultdict(bets))
+    _pairs: defaultdict[str, TwoSamples] = field(default_factory=lambda: defaultdict(TwoSamples))
+    _control: list[Bet] = field(default_factory=lambda: [Tilted("likely")])
+    _different: TwoSamples = field(default_factory=TwoSamples)
+    _texts: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+    _faults: dict[str, str] = field(default_factory=dict)
+    _written: list[str] = field(default_factory=list)
+    _ties: int = 0
+
+    def run(self, limit: int, report: Callable[[int], None] = lambda done: None) -> Result:
+        """Returns the result, as soon as a fault is found or `limit` requests have been sent.
+
+        report: is called with the number of requests sent, after each batch.
+        """
+        requests = cycle = 0
+        while requests + plan.size(self.prompts) <= limit and not self._is_broken():
+            for batch in plan.batches(self.prompts, cycle):
+                asked = [ask.request for ask in batch]
+                answers = self.client.ask(asked)
+                requests += len(batch)
+                self._read(batch, answers)
+                if self.baseline is not None:
+                    self._compare(batch, answers, self.baseline.ask(asked))
+                report(requests)
+            if cycle < CYCLES_OF_PROMISES:
+                requests += self._try_promises(cycle)
+            cycle += 1
+        return self._result(requests)
+
+    def _read(self, batch: Sequence[plan.Asked], answers: Sequence[Sequence[Choice]]) -> None:
+        beside: dict[str, Choice] = {}  # in this batch, by kind
+        for asked, choices in zip(batch, answers, strict=True):
+            for choice in choices:
+                self._texts[asked.name] += 1
+                if asked.kind == plan.GREEDY:
+                    self._read_greedy(asked, choice)
+                else:
+                    self._written.append(choice.text)
+                    self._read_sampled(asked, choice, beside.get(asked.kind))
+                    beside.setdefault(asked.kind, choice)
+                self._read_logprobs(asked, choice)
+
+    def _read_sampled(self, asked: plan.Asked, choice: Choice, beside: Choice | None) -> None:
+        rows = None if self.expected is None else self.expected.rows(asked.request, choice)
+        for position, (probs, cells) in enumerate(rows or ()):
+            before = choice.tokens[:position]
+            near = beside.tokens[position : position + 1] if beside is not None else ()
+            token = choice.tokens[position]
+            seen = Observation(probs, cells, token, before, near[0] if near else None)
+            for bet in self._bets[asked.name]:
+                bet.see(asked.request.prompt, seen)
+            if asked.alone and asked.kind == WARM:
+                warmer = np.power(probs, TEMPER)
+                control = Observation(warmer / warmer.sum(), cells, token, before)
+                for bet in self._control:
+                    bet.see(asked.request.prompt, control)
+
+    def _read_greedy(self, asked: plan.Asked, choice: Choice) -> None:
+        found = None if self.expected is None else self.expected.greedy(asked.request, choice)
+        if found is None:
+            return
+        position, gap = found
+        if gap <= self.tie:
+            self._ties += 1
+        else:
+            self._faults.setdefault(
+                asked.name, f"token {position} of a greedy text is {gap:.2f} below the likeliest"
+            )
+
+    def _read_logprobs(self, asked: plan.Asked, choice: Choice) -> None:
+        if self.expected is None or choice.logprobs is None:
+            return
+        known = self.expected.logprobs(asked.request, choice)
+        if known is None:
+            return
+        gaps = [
+            max(
+                (abs(a - b) for a, b in zip(choice.logprobs, row, strict=False) if b > -math.inf),
+                default=0.0,
+            )
+            for row in known
+        ]
+        if min(gaps) > self.tolerance:
+            self._faults.setdefault(
+                "log-probabilities", f"one is {min(gaps):.2f} away from the target's"
+            )
+
+    def _compare(
+        self,
+        batch: Sequence[plan.Asked],
+        answers: Sequence[Sequence[Choice]],
+        others: Sequence[Sequence[Choice]],
+    ) -> None:
+        """Holds texts against those of the engine without drafts."""
+        for asked, mine, theirs in zip(batch, answers, others, strict=True):
+            if asked.kind == plan.GREEDY:
+                self._compare_greedy(asked, mine[0], theirs[0])
+                continue
+            for engine, choices in enumerate((mine, theirs)):
+                for choice in choices:
+                    tokens = choice.tokens or tuple(choice.text)
+                    self._pairs[asked.name].see(asked.request.prompt, tokens, engine)
+                    if asked.alone and asked.kind == (WARM, COOL)[engine]:
+                        self._different.see(asked.request.prompt, tokens, engine)
+
+    def _compare_greedy(self, asked: plan.Asked, mine: Choice, theirs: Choice) -> None:
+        if mine.text == theirs.text:
+            return
+        pairs = zip(mine.tokens, theirs.tokens, strict=False)
+        place = next((i for i, (a, b) in enumerate(pairs) if a != b), None)
+        if place is None:
+            cause = f"{mine.text!r}, without drafts {theirs.text!r}"
+            self._faults.setdefault(asked.name, cause)
+            return
+        listed = theirs.likeliest[place] if place < len(theirs.likeliest) else {}
+        gap = math.inf
+        if theirs.logprobs is not None and mine.tokens[place] in listed:
+            gap = theirs.logprobs[place] - listed[mine.tokens[place]]
+        if gap <= self.tie:
+            self._ties += 1
+        else:
+            self._faults.setdefault(
+                asked.name, f"token {place} is {mine.tokens[place]!r}, not {theirs.tokens[place]!r}"
+            )
+
+    def _try_promises(self, cycle: int) -> int:
+        """Tries seeds and stop strings; returns the number of requests."""
+        prompt = self.prompts[cycle % len(self.prompts)]
+        found = {
+            "seeds": promises.seeds_repeat(self.client, prompt, seed=cycle),
+            "stop strings": promises.stops_end(self.client, prompt, self._written[-4:]),
+        }
+        for name, fault in found.items():
+            if fault is not None:
+                self._faults.setdefault(name, fault)
+        return 3
+
+    def _growths(self) -> dict[str, float]:
+        found = {name: growth(played) for name, played in self._bets.items()}
+        found |= {f"{name}, against no drafts": pair.growth for name, pair in self._pairs.items()}
+        return found
+
+    def _needed(self) -> float:
+        """Returns the logarithm of the evidence that counts as found, all kinds taken together."""
+        kinds = len(plan.names()) * ((self.expected is not None) + (self.baseline is not None))
+        return math.log(kinds / self.level)
+
+    def _is_broken(self) -> bool:
+        return bool(self._faults) or max(self._growths().values(), default=0) >= self._needed()
+
+    def _result(self, requests: int) -> Result:
+        findings = [Finding(name, math.inf, 1, fault) for name, fault in self._faults.items()]
+        growths = self._growths()
+        findings += [
+            Finding(name, value, self._texts[name.removesuffix(", against no drafts")])
+            for name, value in sorted(growths.items(), key=lambda item: -item[1])
+        ]
+        controls = [growth(self._control)] if self.expected is not None else []
+        controls += [self._different.growth] if self.baseline is not None else []
+        control = min(controls, default=0.0)
+        verdict = "kept" if control >= self._needed() else "too few texts"
+        if self._is_broken():
+            verdict = "broken"
+        return Result(verdict, self.level, requests, control, tuple(findings), self._ties)

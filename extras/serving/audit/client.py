@@ -1,0 +1,173 @@
+"""What is asked of a served engine, and how: an OpenAI-compatible API over HTTP, or a stand-in."""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, final
+from urllib.error import HTTPError
+from urllib.request import Request as HTTPRequest
+from urllib.request import urlopen
+
+from outrider.base.errors import OutriderError
+from outrider.contract.sampling import Sampling
+
+Token = int | str
+"""A token as an engine names it: by its id, or else by its characters."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request for texts.
+
+    prompt: a text, the ids of its tokens, or chat messages, each a role and its content.
+    sampling: its seed is not sent; `seed` is, unless it is None.
+    penalties: `frequency_penalty`, `presence_penalty` or `repetition_penalty`, by name.
+    n: how many texts to write.
+    """
+
+    prompt: str | tuple[int, ...] | tuple[tuple[str, str], ...]
+    max_tokens: int
+    sampling: Sampling = field(default_factory=Sampling)
+    seed: int | None = None
+    n: int = 1
+    stop: tuple[str, ...] = ()
+    penalties: Mapping[str, float] = field(default_factory=dict)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A text that an engine wrote.
+
+    tokens: those of the text, as far as the engine tells them.
+    logprobs: the log-probability of each token, if the engine tells them.
+    likeliest: at each position, the log-probabilities of the likeliest tokens.
+    """
+
+    text: str
+    tokens: tuple[Token, ...] = ()
+    logprobs: tuple[float, ...] | None = None
+    likeliest: tuple[Mapping[Token, float], ...] = ()
+
+
+class Client(ABC):
+    """Asks an engine for texts."""
+
+    @abstractmethod
+    def ask(self, requests: Sequence[Request]) -> list[list[Choice]]:
+        """Returns the texts of each request; several requests are in the engine at one time.
+
+        Raises:
+            OutriderError: the engine is gone, or refused a request.
+        """
+
+
+@final
+class OpenAIClient(Client):
+    """An OpenAI-compatible server, by its completions, or chat completions for chat messages.
+
+    url: its address, with or without `/v1`.
+    model: the name that it serves the model by. Defaults to the first that it lists.
+    logprobs: how many of the likeliest tokens it is asked for.
+    patience: the most seconds to wait for an answer.
+
+    Raises `OutriderError` if it can't be reached.
+    """
+
+    def __init__(
+        self, url: str, *, model: str | None = None, logprobs: int = 5, patience: float = 900
+    ) -> None:
+        self._url = url.rstrip("/").removesuffix("/v1") + "/v1"
+        self._patience, self._logprobs = patience, logprobs
+        self._model = model or str(self._call("/models")["data"][0]["id"])
+
+    def ask(self, requests: Sequence[Request]) -> list[list[Choice]]:
+        if len(requests) == 1:
+            return [self._texts(requests[0])]
+        with ThreadPoolExecutor(len(requests)) as pool:
+            return list(pool.map(self._texts, requests))
+
+    def _texts(self, request: Request) -> list[Choice]:
+        sampling = request.sampling
+        body: dict[str, Any] = {
+            "model": self._model,
+            "max_tokens": request.max_tokens,
+            "temperature": sampling.temperature,
+            "n": request.n,
+            "return_token_ids": True,
+            **request.penalties,
+        }
+        if sampling.top_p < 1:
+            body["top_p"] = sampling.top_p
+        if sampling.top_k:
+            body["top_k"] = sampling.top_k
+        if request.seed is not None:
+            body["seed"] = request.seed
+        if request.stop:
+            body["stop"] = list(request.stop)
+        messages = [message for message in request.prompt if isinstance(message, tuple)]
+        if messages:
+            body["messages"] = [{"role": role, "content": content} for role, content in messages]
+            body |= {"logprobs": True, "top_logprobs": self._logprobs}
+            reply = self._call("/chat/completions", body)
+            return [_chat_choice(choice) for choice in reply["choices"]]
+        prompt = request.prompt if isinstance(request.prompt, str) else list(request.prompt)
+        reply = self._call("/completions", body | {"prompt": prompt, "logprobs": self._logprobs})
+        return [_choice(choice) for choice in reply["choices"]]
+
+    def _call(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        data = None if body is None else json.dumps(body).encode()
+        request = HTTPRequest(self._url + path, data=data)
+        request.add_header("Content-Type", "application/json")
+        try:
+            with urlopen(request, timeout=self._patience) as reply:
+                content: dict[str, Any] = json.load(reply)
+                return content
+        except HTTPError as error:
+            detail = " ".join(error.read().decode(errors="replace").split())
+            raise OutriderError(f"{self._url}{path}: {error.code} {detail}") from error
+        except (OSError, ValueError) as error:
+            raise OutriderError(f"{self._url}{path}: {error}: expected a server") from error
+
+
+def _choice(choice: Mapping[str, Any]) -> Choice:
+    """Returns a text of a completion. Its tokens are known by ids where the server tells them."""
+    found = choice.get("logprobs") or {}
+    names = tuple(choice.get("token_ids") or found.get("tokens") or ())
+    likeliest = found.get("top_logprobs") or ()
+    logprobs = found.get("token_logprobs")
+    return Choice(
+        text=choice["text"],
+        tokens=names,
+        logprobs=None if logprobs is None else tuple(logprobs),
+        likeliest=tuple(
+            _named(top or {}, name, token)
+            for top, name, token in zip(likeliest, found.get("tokens") or (), names, strict=False)
+        ),
+    )
+
+
+def _chat_choice(choice: Mapping[str, Any]) -> Choice:
+    content = (choice.get("logprobs") or {}).get("content") or []
+    names = tuple(choice.get("token_ids") or [entry["token"] for entry in content])
+    return Choice(
+        text=choice["message"]["content"] or "",
+        tokens=names,
+        logprobs=tuple(entry["logprob"] for entry in content) or None,
+        likeliest=tuple(
+            _named(
+                {top["token"]: top["logprob"] for top in entry["top_logprobs"]},
+                entry["token"],
+                token,
+            )
+            for entry, token in zip(content, names, strict=False)
+        ),
+    )
+
+
+def _named(top: Mapping[str, float], characters: str, token: Token) -> dict[Token, float]:
+    """Returns the likeliest tokens, with the one that was written under the name that it has."""
+    return {token if name == characters else name: logprob for name, logprob in top.items()}

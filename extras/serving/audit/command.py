@@ -1,0 +1,102 @@
+"""`outrider audit`: whether a server keeps its model's distribution when it drafts."""
+
+import json
+import math
+from dataclasses import asdict
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from outrider.base.errors import OutriderError
+from outrider.base.folders import write_whole
+from outrider.base.terminal import plain, print_json, remarks, results
+from outrider.extras.serving.audit.audit import Auditor, Result
+from outrider.extras.serving.audit.client import OpenAIClient, Request
+from outrider.extras.serving.audit.expected import Expected, FromLogprobs, FromTarget
+from outrider.extras.serving.settings import Audit
+from outrider.plugins.config import build
+
+PROMPTS = 2
+"""How many prompts are used: the same ones again and again tell more than many."""
+
+
+def audit(settings: Audit) -> None:
+    """Prints the verdict and the evidence; writes `audit.json` and `audit.html` in Hydra's run dir.
+
+    Raises:
+        OutriderError: the server is broken.
+    """
+    auditor = _auditor(settings)
+    with Progress(console=remarks()) as progress:
+        task = progress.add_task("requests", total=settings.requests)
+        result = auditor.run(settings.requests, lambda done: progress.update(task, completed=done))
+    folder = Path(HydraConfig.get().runtime.output_dir)
+    content = json.dumps(_report(settings, result), indent=1) + "\n"
+    write_whole(folder / "audit.json", content)
+    page = Console(record=True, width=120, file=StringIO())
+    page.print(plain(result.line), _table(result))
+    write_whole(folder / "audit.html", page.export_html())
+    results().print(_table(result))
+    print_json(content)
+    remarks(stderr=False).print(plain(folder / "audit.html"), soft_wrap=True)
+    if result.verdict == "broken":
+        raise OutriderError(f"{settings.url}: {result.line}")
+    results().print(plain(result.line), soft_wrap=True)
+
+
+def _auditor(settings: Audit) -> Auditor:
+    options = {"model": settings.model, "logprobs": settings.logprobs}
+    baseline = None if settings.baseline is None else OpenAIClient(settings.baseline, **options)
+    expected: Expected | None = None
+    target = None
+    if settings.target is not None:
+        target = build(settings.target)
+        expected = FromTarget(target)
+    elif baseline is None:
+        expected = FromLogprobs(settings.logprobs)
+    requests = []
+    for prompt in list(build(settings.data))[:PROMPTS]:
+        asked: Any = prompt.turns[0]
+        if settings.chat:
+            asked = (("user", asked),)
+        elif target is not None:
+            asked = tuple(target.encode(asked))
+        requests.append(Request(asked, settings.max_new_tokens))
+    return Auditor(
+        OpenAIClient(settings.url, **options),
+        requests,
+        expected,
+        baseline,
+        level=settings.level,
+        tie=settings.tie,
+    )
+
+
+def _table(result: Result) -> Table:
+    table = Table(title=f"{result.requests} requests, level {result.level:g}")
+    for heading in ("", "texts", "evidence", ""):
+        table.add_column(heading, justify="left" if not heading else "right")
+    for finding in result.findings:
+        table.add_row(
+            plain(finding.name),
+            str(finding.texts),
+            "-" if math.isinf(finding.growth) else f"e^{finding.growth:.1f}",
+            plain(finding.fault or ""),
+        )
+    table.add_row("the control, which has to be found", "", f"e^{result.control:.1f}", "")
+    table.caption = f"greedy texts that differ at a tie: {result.ties}"
+    return table
+
+
+def _report(settings: Audit, result: Result) -> dict[str, Any]:
+    """Returns the content of `audit.json`."""
+    facts = asdict(result)
+    for finding in facts["findings"]:
+        finding["growth"] = None if math.isinf(finding["growth"]) else finding["growth"]
+    sources = {"url": settings.url, "baseline": settings.baseline, "line": result.line}
+    return sources | facts

@@ -1,0 +1,189 @@
+"""An engine that decodes with drafts and can have a fault, written without Outrider's rules."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+
+from outrider.contract.sampling import Sampling
+from outrider.extras.serving.audit.client import Choice, Client, Request
+from outrider.targets.tabular import TabularTarget
+
+FAULTS = (
+    "noise reused",
+    "temperature ignored in verification",
+    "greedy for sampled neighbours",
+    "residual of the wrong side",
+    "residual left out",
+    "bonus token twice",
+    "q misreported",
+    "penalties counted once a round",
+    "seed shared by rows",
+    "top-p ignored in verification",
+    "stop string missed inside a draft",
+    "log-probabilities of the drafter",
+    "lenient acceptance",
+    "reads a neighbour's last token",
+)
+GAMMA = 3
+LETTERS = "abcdefghijklmnop"
+
+
+def warped(logits: np.ndarray, sampling: Sampling) -> np.ndarray:
+    """Temperature, top-k and top-p; at temperature 0 all mass is on the likeliest token."""
+    if sampling.temperature == 0:
+        return np.eye(len(logits))[int(logits.argmax())]
+    scaled = logits / sampling.temperature
+    order = np.argsort(-scaled)
+    if sampling.top_k:
+        scaled = np.where(np.isin(np.arange(len(scaled)), order[: sampling.top_k]), scaled, -np.inf)
+    probs = np.exp(scaled - scaled.max())
+    probs /= probs.sum()
+    if sampling.top_p < 1:
+        keep = np.cumsum(probs[order]) - probs[order] < sampling.top_p
+        probs = np.where(np.isin(np.arange(len(probs)), order[keep]), probs, 0.0)
+    return np.asarray(probs / probs.sum())
+
+
+def inverse(probs: np.ndarray, uniform: float) -> int:
+    return int(min(np.searchsorted(np.cumsum(probs), uniform, side="right"), len(probs) - 1))
+
+
+@final
+@dataclass(eq=False)
+class FaultyEngine(Client):
+    """Serves a Markov chain with drafts of another one; `fault` is one of `FAULTS`, or None."""
+
+    target: TabularTarget
+    fault: str | None = None
+    drafter: np.ndarray = field(init=False)
+    draws: np.random.Generator = field(init=False)
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        size = self.target.vocab_size
+        self.draws = np.random.default_rng(self.seed)
+        noise = np.random.default_rng(5).normal(size=(size, size))
+        mean = self.target.table.numpy().reshape(-1, size, size).mean(0)
+        self.drafter = 0.8 * mean + 0.9 * noise
+
+    def ask(self, requests: Sequence[Request]) -> list[list[Choice]]:
+        rows = [request for request in requests for _ in range(request.n)]
+        shared = int(self.draws.integers(2**60))
+        has_greedy = any(row.sampling.greedy for row in rows)
+        answers = []
+        for index, row in enumerate(rows):
+            seed = int(self.draws.integers(2**60)) if row.seed is None else row.seed
+            if self.fault == "seed shared by rows" and row.seed is None:
+                seed = shared
+            text = _Text(self, row, np.random.default_rng(seed))
+            text.greedy_neighbour = has_greedy
+            text.has_neighbours = len(rows) > 1 and index > 0
+            answers.append(text.write())
+        ends = iter(answers)
+        return [[next(ends) for _ in range(request.n)] for request in requests]
+
+
+@final
+class _Text:
+    def __init__(self, engine: FaultyEngine, row: Request, draws: np.random.Generator) -> None:
+        self.engine, self.row, self.draws = engine, row, draws
+        self.prompt = [int(token) for token in row.prompt]  # type: ignore[arg-type]
+        self.tokens: list[int] = []
+        self.logprobs: list[float] = []
+        self.tops: list[dict[int | str, float]] = []
+        self.greedy_neighbour = self.has_neighbours = False
+
+    def has(self, fault: str) -> bool:
+        return self.engine.fault == fault
+
+    def p_logits(self, tokens: Sequence[int], counted: Sequence[int]) -> np.ndarray:
+        size = self.engine.target.vocab_size
+        logits = self.engine.target.logits([*self.prompt, *tokens]).numpy()
+        penalty = self.row.penalties.get("frequency_penalty", 0.0)
+        return np.asarray(logits - penalty * np.bincount(counted, minlength=size))
+
+    def p(self, drafted: Sequence[int], *, is_draft: bool) -> np.ndarray:
+        tokens = [*self.tokens, *drafted]
+        counted = self.tokens if self.has("penalties counted once a round") else tokens
+        sampling = self.row.sampling
+        if is_draft and not sampling.greedy:
+            if self.has("temperature ignored in verification"):
+                sampling = Sampling(temperature=1.0, top_k=sampling.top_k, top_p=sampling.top_p)
+            if self.has("top-p ignored in verification"):
+                sampling = Sampling(temperature=sampling.temperature, top_k=sampling.top_k)
+            if self.has("greedy for sampled neighbours") and self.greedy_neighbour:
+                sampling = Sampling()
+        if self.has("reads a neighbour's last token") and self.has_neighbours and not drafted:
+            tokens = [*tokens, 0]
+        return warped(self.p_logits(tokens, counted), sampling)
+
+    def q(self, drafted: Sequence[int]) -> np.ndarray:
+        last = [*self.prompt, *self.tokens, *drafted][-1]
+        return warped(self.engine.drafter[last], self.row.sampling)
+
+    def write(self) -> Choice:
+        reason = "length"
+        while len(self.tokens) < self.row.max_tokens:
+            new = self.round()
+            stops = [LETTERS.index(stop) for stop in self.row.stop]
+            found = [at for at, token in enumerate(new) if token in stops]
+            if self.has("stop string missed inside a draft"):
+                found = [at for at in found if at == len(new) - 1]
+            kept = new[: found[0]] if found else new
+            self.note(kept, len(new))
+            self.tokens += kept
+            if found:
+                reason = "stop"
+                break
+        assert reason
+        tokens = self.tokens[: self.row.max_tokens]
+        text = "".join(LETTERS[token] for token in tokens)
+        count = len(tokens)
+        return Choice(text, tuple(tokens), tuple(self.logprobs[:count]), tuple(self.tops[:count]))
+
+    def round(self) -> list[int]:
+        drafted: list[int] = []
+        qs = []
+        for _ in range(GAMMA):
+            qs.append(self.q(drafted))
+            drafted.append(inverse(qs[-1], self.draws.random()))
+        for at, token in enumerate(drafted):
+            p, q = self.p(drafted[:at], is_draft=True), qs[at]
+            reported = q
+            if self.has("q misreported"):
+                reported = q**2 / (q**2).sum()  # as at half the temperature
+            uniform = self.draws.random()
+            bound = p[token] / reported[token]
+            if self.has("lenient acceptance"):
+                bound *= 1.5
+            if uniform < bound:
+                continue
+            rest = np.maximum(p - reported, 0)
+            if self.has("residual of the wrong side"):
+                rest = np.maximum(reported - p, 0)
+            if self.has("residual left out"):
+                rest = p
+            rest = rest / rest.sum() if rest.sum() > 0 else p
+            again = uniform if self.has("noise reused") else self.draws.random()
+            return [*drafted[:at], inverse(rest, again)]
+        bonus = inverse(self.p(drafted, is_draft=False), self.draws.random())
+        twice = [bonus] if self.has("bonus token twice") else []
+        return [*drafted, bonus, *twice]
+
+    def note(self, kept: Sequence[int], written: int) -> None:
+        """Lists log-probabilities as vLLM does: before penalties, temperature and so on."""
+        for at, token in enumerate(kept):
+            before = [*self.tokens, *kept[:at]]
+            logits = self.p_logits(before, [])
+            if self.has("log-probabilities of the drafter") and at < written - 1:
+                logits = self.engine.drafter[[*self.prompt, *before][-1]]
+            row = np.log(warped(logits, Sampling(temperature=1.0)))
+            self.logprobs.append(float(row[token]))
+            best = np.argsort(-row)[:5]
+            self.tops.append({int(i): float(row[i]) for i in {*best.tolist(), token}})
+
+
+def faulty_engines() -> dict[str, Callable[[TabularTarget], FaultyEngine]]:
+    return {fault: (lambda target, fault=fault: FaultyEngine(target, fault)) for fault in FAULTS}
