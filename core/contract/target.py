@@ -250,7 +250,7 @@ def _ids(prompt: Any) -> Iterator[int]:
 
     Raises `ConfigError` for anything else.
     """
-    ids = prompt.get("input_ids") if isinstance(prompt, Mapping) else prompt
+    ids: Any = prompt.get("input_ids") if isinstance(prompt, Mapping) else prompt
     ids = ids.tolist() if hasattr(ids, "tolist") else ids
     if isinstance(ids, list) and len(ids) == 1 and isinstance(ids[0], list):
         ids = ids[0]
