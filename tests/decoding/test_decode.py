@@ -171,6 +171,10 @@ def test_a_policy_is_told_of_each_round_and_each_text(scripted: Any) -> None:
     assert policy.seen == rounds
     assert policy.resets == 1
     assert max(round.drafted for round in rounds) == 2
+    policies = [Watches(), Watches()]
+    list(decode_together(TARGET, Random(), Token(), [PROMPT] * 2, policies=policies,
+                         max_new_tokens=4))  # fmt: skip
+    assert [policy.resets for policy in policies] == [1, 1]
 
 
 @pytest.mark.parametrize("field", ["gamma", "budget", "max_new_tokens"])

@@ -1,5 +1,6 @@
 """The first of several drafters with a draft writes it, just as it would alone."""
 
+import copy
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -17,6 +18,7 @@ from outrider import (
     SampledChance,
     Sampling,
     Tokens,
+    Verdict,
     decode,
 )
 from outrider.contract.constraint import Guide
@@ -190,6 +192,24 @@ def test_a_hybrid_hands_rounds_and_endings_to_its_drafters() -> None:
     hybrid.forget()
     assert hybrid.remembered == 0
     assert not Hybrid(["prompt_lookup"]).observes
+
+
+class Observes(Two):
+    def __init__(self) -> None:
+        self.shown: list[Verdict] = []
+
+    def observe(self, context: Any, draft: Any, logits: Any, verdict: Verdict) -> None:
+        self.shown.append(verdict)
+
+    def open(self) -> "Observes":
+        return copy.copy(self)
+
+
+def test_every_observing_drafter_of_a_hybrid_is_shown_the_rounds() -> None:
+    observers = [Observes(), Observes()]
+    hybrid = Hybrid([*observers, "none"])
+    rounds = list(decode(tiny_target(VOCAB_SIZE), hybrid, Candidates(), [0, 1], max_new_tokens=6))
+    assert [len(observer.shown) for observer in observers] == [len(rounds)] * 2
 
 
 def test_a_hybrid_has_the_abilities_of_its_drafters() -> None:

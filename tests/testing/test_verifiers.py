@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -23,13 +24,14 @@ from outrider import (
 from outrider.contract.draft import KINDS
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import check_verifier, verifiers
-from outrider.verifiers import k_seq, multi_path_block
+from outrider.verifiers import k_seq, multi_path_block, traversal
 from outrider.verifiers.block import Block
 from outrider.verifiers.k_seq import KSeq, k_residual, smallest_rho
 from outrider.verifiers.lenient import Lenient
 from outrider.verifiers.multi_path_block import MultiPathBlock, largest_of
 from outrider.verifiers.sample_match import SampleMatch
 from outrider.verifiers.token import Token, acceptance, leading, residual
+from outrider.verifiers.traversal import Traversal
 
 
 class Recursive(Verifier):
@@ -194,6 +196,37 @@ class OverlyLenient(Lenient):  # type: ignore[misc]  # final, but a mutant needs
         return super().ceiling(scores) * 0.75
 
 
+class AcceptsLongDrafts(Token):  # type: ignore[misc]
+    """Accepts every draft of five or more tokens."""
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        if len(draft) < 5:
+            return super().verify(draft, scores, chance)
+        path = tuple(range(len(draft)))
+        return Verdict(path, chance.categorical(scores.after(path[-1])))
+
+
+class TakesOutTheLastSiblingAlone(Traversal):  # type: ignore[misc]
+    """Of several siblings that are rejected, takes only the last out of q."""
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        patch = pytest.MonkeyPatch()
+        patch.setattr(traversal, "_distribution", self._of_the_last)
+        try:
+            return super().verify(draft, scores, chance)
+        finally:
+            patch.undo()
+
+    @staticmethod
+    def _of_the_last(draft: Draft, child: int, parent: Any) -> Tensor:
+        probs = draft.distribution(child, parent.p)
+        if draft.probs[child] is None or not parent.tested:
+            return probs
+        probs = probs.clone()
+        probs[parent.tested[-1:]] = 0
+        return probs / probs.sum()
+
+
 class SaysToken(Lenient):  # type: ignore[misc]
     """Accepts leniently, but reports the probabilities of the token rule."""
 
@@ -299,6 +332,8 @@ CULPRITS: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] 
             DroppedToken,
             SwappedSiblings,
             OverlyLenient,
+            AcceptsLongDrafts,
+            TakesOutTheLastSiblingAlone,
             KSeqOfTwo,
             MultiPathBlockOfTwo,
             GivesUpOnThree,
