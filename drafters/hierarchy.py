@@ -12,6 +12,7 @@ from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafters.small_lm import SmallLM
 from outrider.plugins.registry import make
+from outrider.targets.loading import Dtype
 
 
 @final
@@ -42,7 +43,7 @@ class Hierarchy(Drafter):
         *,
         model: Any = None,
         layers: int | None = None,
-        dtype: str = "auto",
+        dtype: Dtype = "auto",
         device: str = "auto",
     ) -> None:
         self._small = SmallLM(model, layers, dtype, device)

@@ -13,7 +13,7 @@ from outrider.drafters.parts.networks import student, weights
 from outrider.drafters.parts.networks.cached_text import CachedText
 from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.drafters.small_lm import require_same_tokens
-from outrider.targets.loading import load
+from outrider.targets.loading import Dtype, load
 from outrider.targets.passes.cached_model import SOURCE, refuse_other_kind
 from outrider.targets.passes.encoded import decoder_start
 from outrider.targets.passes.first_layers import first_layers
@@ -46,7 +46,7 @@ class Pard(Drafter):
     needs: frozenset[str] = frozenset({"model"})
 
     def __init__(
-        self, model: Any, dtype: str = "auto", device: str = "auto", *, tree: Any = None
+        self, model: Any, dtype: Dtype = "auto", device: str = "auto", *, tree: Any = None
     ) -> None:
         self._setting, self._loading = model, (dtype, device)
         self._shape = parse_tree(tree)

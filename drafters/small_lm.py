@@ -18,7 +18,7 @@ from outrider.drafters.other_tokenizer import HINT, VOCABULARIES, OtherTokenizer
 from outrider.drafters.parts.networks import student, weights
 from outrider.drafters.parts.networks.cached_text import CachedText
 from outrider.drafters.parts.trees.tree_forms import parse_tree
-from outrider.targets.loading import load
+from outrider.targets.loading import Dtype, load
 from outrider.targets.passes.cached_model import SOURCE, refuse_other_kind
 from outrider.targets.passes.encoded import decoder_start
 from outrider.targets.passes.engine import AUTO, NONE, require_engine, use_engine
@@ -77,7 +77,7 @@ class SmallLM(Drafter):
         self,
         model: Any = None,
         layers: Count | None = None,
-        dtype: str = "auto",
+        dtype: Dtype = "auto",
         device: str = "auto",
         *,
         optimize: str = "auto",

@@ -15,8 +15,6 @@ from outrider.contract.sampling import likeliest
 from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.verifiers.token import acceptance, leading, residual
 
-RESIDUALS = ("plain", "scaled")
-
 
 @final
 class Lenient(Verifier):

@@ -12,8 +12,6 @@ from outrider.contract.draft import Draft
 from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.verifiers.token import acceptance, leading, residual
 
-RESIDUALS = ("own", "plain")
-
 
 @final
 class ScaledUniform(Verifier):

@@ -126,7 +126,7 @@ def checked(prefix: str = "") -> Callable[[Function], Function]:
 
     def decorate(made: Function) -> Function:
         if inspect.isclass(made):
-            made.__init__ = decorate(made.__init__)  # type: ignore[misc]
+            made.__init__ = decorate(made.__init__)  # type: ignore[method-assign]
             return made
         signature = inspect.signature(made)
         several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)

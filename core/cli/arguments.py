@@ -21,9 +21,6 @@ FLAGS = (
     "--version", "--shell-completion", "-sc",
 )  # fmt: skip
 
-INFO = ("--info", "-i")
-"""Flags whose value may be left out."""
-
 SWEEP = ("--multirun", "-m")
 
 HOME = re.compile(r"""(?<![^\[{,:=\s])(~[^\s,\]}"']*)""")

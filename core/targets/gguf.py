@@ -17,13 +17,14 @@ def read(weights: Path, dtype: Any = "float32") -> tuple[Any, Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
     _reader()
-    model, report = AutoModelForCausalLM.from_pretrained(
+    loaded: Any = AutoModelForCausalLM.from_pretrained(
         weights.parent,
         gguf_file=weights.name,
         quantization_config=GgufConfig(dequantize=True),
         dtype=dtype,
         output_loading_info=True,
     )
+    model, report = loaded
     # With the settings of the GGUF file, a saved model could not be loaded.
     model.config.quantization_config = None
     del model.config.quantization_config

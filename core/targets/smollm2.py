@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from outrider.targets.loading import Dtype
 from outrider.targets.packaged import Packaged, model_folder
 from outrider.targets.transformers import TransformersTarget
 
@@ -18,7 +19,7 @@ SMOLLM2 = Packaged(
 
 
 def smollm2(
-    dtype: str = "auto",
+    dtype: Dtype = "auto",
     device: str = "auto",
     optimize: str = "auto",
     quantize: str | None = None,

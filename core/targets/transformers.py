@@ -212,7 +212,8 @@ class TransformersTarget(Target):
             for name, tensor in self.model.state_dict().items():
                 for part, plain in plain_parts(name, tensor.detach()):
                     digest.update(part.encode())
-                    digest.update(plain.cpu().contiguous().view(-1).view(torch.uint8).numpy())
+                    whole = plain.cpu().contiguous().view(-1).view(torch.uint8)
+                    digest.update(whole.numpy().data)
             self._fingerprint = digest.hexdigest()
         return self._fingerprint
 

@@ -108,7 +108,8 @@ def _tiny_llama() -> Any:
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return LlamaForCausalLM(config).eval()
+        model: Any = LlamaForCausalLM(config)
+    return model.eval()
 
 
 @torch.no_grad()

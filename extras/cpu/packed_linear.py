@@ -170,7 +170,8 @@ def pack(model: nn.Module, *, bits: int | None = None) -> None:
     """
     modules = list(model.modules())
     tables = {id(module.weight) for module in modules if isinstance(module, nn.Embedding)}
-    head = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
+    head_of: Any = getattr(model, "get_output_embeddings", lambda: None)
+    head = head_of()
     files = mapped_files()
     for module in modules:
         for name, child in module.named_children():

@@ -107,7 +107,9 @@ def drafters(
 def verifiers(draw: st.DrawFn, kind: str, pool: Pool) -> dict[str, Any]:
     """Draws an acceptance rule, mostly one that takes drafts of a kind."""
     rules = installed().of("verifier")
-    fitting = [name for name, entry in rules.items() if kind in entry.product.takes]
+    fitting = [
+        name for name, entry in rules.items() if entry.product and kind in entry.product.takes
+    ]
     is_any = draw(st.integers(0, 39)) == 39
     name = draw(pool.one_of(list(rules) if is_any else fitting))
     return {"verifier": name, **draw(options(RULES.get(name, {})))}

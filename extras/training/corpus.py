@@ -2,10 +2,10 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 from rich.console import Console
 from rich.progress import track
@@ -56,8 +56,8 @@ class TextRecipe(ABC):
     file: str | None = None
 
     @abstractmethod
-    def __call__(self, job: Job) -> None:
-        """Trains, and writes what it trained.
+    def __call__(self, job: Job) -> Mapping[str, Any]:
+        """Trains, writes what it trained, and returns the part, as any `Recipe` does.
 
         Raises:
             ConfigError: a setting makes no sense, or what is on disk belongs to other settings.

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, final
+from typing import Annotated, Any, cast, final
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ from outrider.extras.training.learner import Learner, Objective, Setup
 from outrider.extras.training.losses import DIVERGENCES
 from outrider.extras.training.states import Batch, sample_positions
 from outrider.targets.batch import write
-from outrider.targets.loading import load
+from outrider.targets.loading import Dtype, load
 from outrider.targets.passes.cached_model import HIDDEN
 from outrider.targets.passes.first_layers import first_layers
 
@@ -90,7 +90,8 @@ def starting_student(target: Target, model: str | None, layers: int) -> Any:
         ConfigError: there is no such model, or the target has no more than `layers` layers.
     """
     if model is not None:
-        loaded, _ = load(model, str(target.model.dtype).removeprefix("torch."), "auto")
+        dtype = cast(Dtype, str(target.model.dtype).removeprefix("torch."))
+        loaded, _ = load(model, dtype, "auto")
         return loaded
     short: Any = first_layers(target.model, layers)
     student = type(short)(short.config).to(target.model.device, target.model.dtype)

@@ -101,7 +101,7 @@ def _plot_depths(axes: "Axes", rows: Rows) -> None:
             counts = row.depths.get("tested_at_n", ()) if field == "tested_at" else ()
             if counts:  # a share of a few says nothing
                 values = [
-                    value if count >= FEWEST else None
+                    value if (count or 0) >= FEWEST else None
                     for value, count in zip(values, counts, strict=True)
                 ]
             if any(values):

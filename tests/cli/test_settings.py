@@ -14,7 +14,6 @@ from outrider.plugins.schema import plain_settings, read_settings
 
 COMMANDS = {name: command for name, command in installed().commands.items() if not command.plain}
 NEEDED = {"generate": ["prompt=hi", "target=tabular"], "beams": ["prompt=hi", "target=tabular"]}
-WRONG = {int: "few", float: "few", bool: "maybe", list: "END"}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -4,10 +4,10 @@ import random
 from typing import Any
 
 import pytest
+from tiny.tokenizer_kinds import BYTES, TOKENIZERS, tokenizer_of
 from tiny.tokenizers import LETTERS
 
 from outrider.decoding.detokenizer import Detokenizer
-from outrider.extras.fuzzing.tokenizers import BYTES, TOKENIZERS, tokenizer_of
 
 KINDS = sorted(TOKENIZERS)
 TEXTS = 1000

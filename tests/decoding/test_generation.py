@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
+from tiny.tokenizer_kinds import TOKENIZERS, tokenizer_of
 
 import outrider
 from outrider import (
@@ -17,7 +18,6 @@ from outrider import (
     Sampling,
 )
 from outrider.drafters.none import NoDraft
-from outrider.extras.fuzzing.tokenizers import TOKENIZERS, tokenizer_of
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 import tokenizers
+from tiny.tokenizer_kinds import TOKENIZERS, tokenizer_of
 from transformers import PreTrainedTokenizerFast
 
 from outrider import ConfigError
 from outrider.decoding.text_stream import TextStream
-from outrider.extras.fuzzing.tokenizers import TOKENIZERS, tokenizer_of
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """An engine that decodes with drafts and can have a fault, written without Outrider's rules."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import final
 
@@ -183,7 +183,3 @@ class _Text:
             self.logprobs.append(float(row[token]))
             best = np.argsort(-row)[:5]
             self.tops.append({int(i): float(row[i]) for i in {*best.tolist(), token}})
-
-
-def faulty_engines() -> dict[str, Callable[[TabularTarget], FaultyEngine]]:
-    return {fault: (lambda target, fault=fault: FaultyEngine(target, fault)) for fault in FAULTS}

@@ -137,12 +137,12 @@ def _of_reference(
 
 def _in_alpha(rows: Sequence[Row], pairs: Sequence[Pair]) -> list[str]:
     """Returns the sentences on the drafter with the highest alpha."""
-    first, *others = [*(row for row in ranked(rows, "alpha") if not row.control), None]
-    if first is None:
+    entrants = [row for row in ranked(rows, "alpha") if not row.control]
+    if not entrants:
         return []
+    first, *rivals = entrants
     name, alpha = first.drafter, first.rates["alpha"]
     assert alpha is not None, "it is ranked by it"
-    rivals = [row for row in others if row is not None]
     gaps = [gap for row in rivals if (gap := _gap(pairs, "alpha", name, row.drafter)) is not None]
     if gaps and len(gaps) == len(rivals) and all(gap.significant for gap in gaps):
         tests = f"by Holm over {gaps[0].family} pairs"

@@ -27,9 +27,6 @@ SPECIAL = {
 }
 """By character, what stands for it in LaTeX."""
 
-Marks = Mapping[tuple[str, str], str]
-"""By drafter and rate, the stars of a figure."""
-
 
 def stars(p: float) -> str:
     """Returns the mark of a p-value.

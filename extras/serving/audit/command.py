@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import asdict
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -50,8 +51,8 @@ def audit(settings: Audit) -> None:
 
 
 def _auditor(settings: Audit) -> Auditor:
-    options = {"model": settings.model, "logprobs": settings.logprobs}
-    baseline = None if settings.baseline is None else OpenAIClient(settings.baseline, **options)
+    client = partial(OpenAIClient, model=settings.model, logprobs=settings.logprobs)
+    baseline = None if settings.baseline is None else client(settings.baseline)
     expected: Expected | None = None
     target = None
     if settings.target is not None:
@@ -68,7 +69,7 @@ def _auditor(settings: Audit) -> Auditor:
             asked = tuple(target.encode(asked))
         requests.append(Request(asked, settings.max_new_tokens))
     return Auditor(
-        OpenAIClient(settings.url, **options),
+        client(settings.url),
         requests,
         expected,
         baseline,

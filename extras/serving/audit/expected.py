@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -88,7 +88,8 @@ class FromTarget(Expected):
         ids = [int(token) for token in choice.tokens]
         logits = self._target.open(prompt).score(Draft.chain(ids))[: len(ids)].detach().double()
         if penalised and request.penalties:
-            text = Penalties(**request.penalties).begin(self._target, prompt)
+            settings: dict[str, Any] = {**request.penalties}
+            text = Penalties(**settings).begin(self._target, prompt)
             rows = [text.logits([*prompt, *ids[:at]], row) for at, row in enumerate(logits)]
             logits = torch.stack(rows)
         return logits
@@ -120,7 +121,7 @@ class FromLogprobs(Expected):
             return None
         if len(choice.likeliest) < len(choice.tokens):
             return None
-        rows = []
+        rows: list[Row] = []
         for likeliest in choice.likeliest[: len(choice.tokens)]:
             # A server lists the token that it wrote as well, if it is none of the likeliest; what
             # is bet on must not depend on that.

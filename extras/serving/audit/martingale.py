@@ -128,7 +128,8 @@ class Tilted(Bet):
             "written": observed.before,
             "beside": (observed.beside,),
         }
-        chosen = {observed.cells[token] for token in kinds[self._kind] if token in observed.cells}
+        tokens = [token for token in kinds[self._kind] if token is not None]
+        chosen = {observed.cells[token] for token in tokens if token in observed.cells}
         share = float(probs[list(chosen)].sum()) if chosen else 0.0
         if 0 < share < 1:
             self._growths += TILTS * (index in chosen) - np.log1p(share * np.expm1(TILTS))
