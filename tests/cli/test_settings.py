@@ -13,7 +13,11 @@ from outrider.plugins.registry import installed
 from outrider.plugins.schema import plain_settings, read_settings
 
 COMMANDS = {name: command for name, command in installed().commands.items() if not command.plain}
-NEEDED = {"generate": ["prompt=hi", "target=tabular"], "beams": ["prompt=hi", "target=tabular"]}
+NEEDED = {
+    "audit": ["url=http://localhost"],
+    "beams": ["prompt=hi", "target=tabular"],
+    "generate": ["prompt=hi", "target=tabular"],
+}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
