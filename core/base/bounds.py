@@ -11,6 +11,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache, wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, cast, final, get_args, get_origin
@@ -28,7 +29,7 @@ class Within:
     interval: str
 
     def __contains__(self, value: float) -> bool:
-        low, high = map(float, self.interval[1:-1].split(","))
+        low, high = map(Fraction, self.interval[1:-1].split(","))  # floats can't tell 2**64 - 1
         above = value >= low if self.interval[0] == "[" else value > low
         return above and (value <= high if self.interval[-1] == "]" else value < high)
 

@@ -127,11 +127,11 @@ def test_help_needs_no_hydra(run: Any) -> None:
         (("generate", "target=tabular", "prompt=hi"), "expected ids, the target has no tokenizer"),
         (
             ("generate", "target=transformers", "target.model=./gone", "prompt=hi"),
-            "model='./gone': expected a hub id (owner/name) or a folder that exists",
+            "model='./gone': expected a hub id (owner/name), or a folder or GGUF file that exists",
         ),
         (
             ("generate", "target=transformers", "target.model=smollm2", "prompt=hi"),
-            "or a folder that exists; target=smollm2 is a target of its own",
+            "or a folder or GGUF file that exists; target=smollm2 is a target of its own",
         ),
         (
             ("generate", *TABULAR, "drafter=small_lm"),

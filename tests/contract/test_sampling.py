@@ -85,9 +85,9 @@ def test_logits_are_left_alone() -> None:
         ("min_p", -0.1, "a number in [0, 1]"),
         ("temperature", 1e-310, "0, or a number of at least 1e-20"),
         ("temperature", 9e-21, "0, or a number of at least 1e-20"),
-        ("seed", "x", "a whole number from 0 to 2**64 - 1"),
-        ("seed", -1, "a whole number from 0 to 2**64 - 1"),
-        ("seed", 2**64, "a whole number from 0 to 2**64 - 1"),
+        ("seed", "x", "a whole number in [0, 18446744073709551615]"),
+        ("seed", -1, "a whole number in [0, 18446744073709551615]"),
+        ("seed", 2**64, "a whole number in [0, 18446744073709551615]"),
     ],
 )
 def test_a_value_outside_its_range_is_refused(field: str, value: Any, expected: str) -> None:

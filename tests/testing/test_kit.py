@@ -37,7 +37,7 @@ def test_a_part_has_the_checks_of_its_role() -> None:
     assert checks_of(Token) == ground.CHECKS + verifiers.CHECKS
     for make, module in ((NoDraft, drafters), (Token, verifiers), (Fixed, policies)):
         assert checks_of(make, thorough=True) == (ground.CHECKS + module.CHECKS + module.THOROUGH)
-    with pytest.raises(TypeError, match="Drafter, Verifier, Policy or Target, got int"):
+    with pytest.raises(TypeError, match="recipe, or returns prompts, got int"):
         checks_of(int)
 
 
