@@ -30,8 +30,8 @@ def checked_logits(logits: Float[Tensor, "vocab"], vocab_size: int) -> Float[Ten
     """
     if not isinstance(logits, Tensor):
         raise DrafterError(f"gave logits as {type(logits).__name__}: expected a tensor")
-    if logits.is_complex() or logits.is_meta or logits.layout != torch.strided:
-        raise DrafterError("gave logits that are complex, sparse or without data: expected numbers")
+    if logits.is_complex() or logits.layout != torch.strided:
+        raise DrafterError("gave logits that are complex or sparse: expected numbers")
     if logits.shape != (vocab_size,):
         raise DrafterError(f"gave logits of shape {tuple(logits.shape)}: expected ({vocab_size},)")
     highest = float(logits.max())

@@ -43,6 +43,8 @@ def test_the_signature_is_the_config() -> None:
         "layers": None,
         "dtype": "auto",
         "device": "auto",
+        "optimize": "auto",
+        "quantize": None,
         "tree": None,
         "vocabulary": "same",
     }

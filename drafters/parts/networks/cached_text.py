@@ -39,7 +39,7 @@ class CachedText:
     ) -> None:
         self._model, self._adapter = model, adapter
         self._vocab_size = vocab_size
-        self._own_size = int(model.config.get_text_config().vocab_size)
+        self._own_size = int(model.get_input_embeddings().weight.shape[0])
         self._forget(None)
 
     def fresh(self) -> "CachedText":

@@ -37,7 +37,7 @@ def test_texts_are_compared_with_those_without_drafts() -> None:
     other = FaultyEngine(TARGET, seed=9)
     for fault, verdict in (("greedy for sampled neighbours", "broken"), (None, "too few texts")):
         auditor = Auditor(FaultyEngine(TARGET, fault), PROMPTS, baseline=other)
-        assert auditor.run(60).verdict == verdict
+        assert auditor.run(160).verdict == verdict
 
 
 def test_texts_are_compared_with_the_log_probabilities_of_the_server() -> None:
